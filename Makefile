@@ -1,0 +1,77 @@
+# Everything a contributor runs. Plain `make` prepares .venv and lists the targets.
+#
+# Paths stay relative, because make cannot name a target whose path has a space in it.
+
+PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := setup
+.DELETE_ON_ERROR:
+.PHONY: setup help demo test coverage goldens lint soak bench clean stale
+
+# The stamp holds the folder it was made for: an environment that was moved, copied or lost its
+# interpreter would quietly test another tree, so it is made again.
+ifneq ($(shell test "$$(cat $(READY) 2>/dev/null)" = "$$(pwd -P)" && $(PY) -c "" 2>/dev/null && echo fit),fit)
+$(READY): stale
+endif
+
+# The stamp is written last. Without it whatever lies in .venv is half-made and thrown away; with
+# it only pyproject.toml has changed, and installing again is enough.
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "orchestrate needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || true)." >&2; \
+	  echo "Name another one: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "'$(PYTHON)' cannot make virtual environments: its venv module is missing." >&2; \
+	  echo "On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@if test "$$(cat $@ 2>/dev/null)" = "$$(pwd -P)" && $(PY) -c "" 2>/dev/null; then rm -f $@; \
+	else rm -rf $(VENV) && echo "Making $(VENV) (once, about a minute)" >&2 && $(PYTHON) -m venv $(VENV); fi
+	@$(PY) -m pip install --quiet --editable '.[dev]'
+	@pwd -P > $@
+
+setup: $(READY) ## prepare .venv and list the targets (what plain `make` does)
+	@$(MAKE) --no-print-directory help
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@echo "  ARGS='...' is handed on: make test ARGS='-k include -x'"
+
+demo: $(READY) ## validate a recipe of the catalogue and draw its plan
+	@echo "== Is the recipe valid?"
+	@$(VENV)/bin/orchestrate validate workflows/review-and-commit.yaml
+	@echo
+	@echo "== The plan it compiles to"
+	@$(VENV)/bin/orchestrate plan workflows/review-and-commit.yaml
+
+test: $(READY) ## run the tests
+	@$(PY) -m pytest -n auto $(ARGS)
+
+coverage: $(READY) ## run the tests and report branch coverage
+	@$(PY) -m pytest -n auto --cov --cov-report=term $(ARGS)
+
+goldens: $(READY) ## write the golden files anew; read the diff before you commit it
+	@$(PY) -m pytest tests/golden --update-goldens $(ARGS)
+	@$(PY) -m docs.build
+
+lint: $(READY) ## ruff, formatting, types, and whether schemas and docs are up to date
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+	@$(PY) schemas/build.py --check
+	@$(PY) -m docs.build --check
+
+soak: $(READY) ## the long run: slow tests too, and many more generated examples
+	@HYPOTHESIS_PROFILE=soak $(PY) -m pytest -n auto -m "" $(ARGS)
+
+bench: $(READY) ## measure start-up and compile times as ratios
+	@$(PY) benchmarks/run.py $(ARGS)
+
+clean: ## remove .venv, caches and built files; runs under .orchestrate/ stay
+	@rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*
+	@find . -name .git -prune -o -type d -name __pycache__ -exec rm -rf {} +

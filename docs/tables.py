@@ -1,0 +1,151 @@
+"""Parts of pages that are made from the sources: tables of fields and codes, the catalogue."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+from docs.pages import REPOSITORY
+from orchestrate.codes import CODES
+from orchestrate.compile import compile_file, require_program
+from orchestrate.plan.nodes import Gate, main_plan
+from orchestrate.plan.render_graph import render_mermaid
+from orchestrate.workspace import open_workspace
+
+Schema = dict[str, Any]
+
+_DEFAULT = re.compile(r"\s*(?:Default: (.+?)|(?<=[\w)]), default (.+?))\.(?=\s|$)")
+_TYPES = {
+    "string": "text",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "true or false",
+    "null": "null",
+    "object": "mapping",
+    "array": "list",
+}
+
+
+def make(words: list[str]) -> str:
+    """The text of a generated part; its first word says which kind it is."""
+    kind, *arguments = words
+    match kind:
+        case "fields":
+            return field_table(*arguments)
+        case "catalogue":
+            return catalogue_table(*arguments)
+        case "drawing":
+            return drawing(*arguments)
+        case "codes":
+            return code_table()
+        case _:
+            raise ValueError(f"there is no generated part '{kind}'")
+
+
+def field_table(schema_name: str, definition: str) -> str:
+    """The fields of a definition, which is named like `step` or, inside it, `depends_on/inject`."""
+    schema = json.loads((REPOSITORY / "schemas" / f"{schema_name}.schema.json").read_text("utf-8"))
+    name, *inner = definition.split("/")
+    found: Schema = schema if name not in schema.get("$defs", {}) else schema["$defs"][name]
+    for key in inner:
+        found = _strict(found["properties"][key])
+    lines = ["| field | type | default | meaning |", "|---|---|---|---|"]
+    for key, value in found["properties"].items():
+        meaning, default = _meaning(value)
+        if key in found.get("required", ()):
+            default = "**required**"
+        cells = (f"`{key}`", _type(_strict(value)), default, meaning)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _strict(schema: Schema) -> Schema:
+    """The value itself, where an include may stand instead of it."""
+    strict: Schema = schema["anyOf"][-1] if "anyOf" in schema else schema
+    return strict
+
+
+def _meaning(schema: Schema) -> tuple[str, str]:
+    """The description without its default, which has a column of its own."""
+    text = schema["description"]
+    told = _DEFAULT.search(text)
+    default = ""
+    if told is not None:
+        text = (text[: told.start()].rstrip(",") + ". " + text[told.end() :]).strip()
+        text = re.sub(r"\s+", " ", re.sub(r"\.\s*\.", ".", text))
+        default = told[1] or told[2]
+    if "default" in schema and not isinstance(schema["default"], dict):
+        default = f"`{json.dumps(schema['default']).strip(chr(34))}`"
+    return text.replace("\n", " "), default
+
+
+def _type(schema: Schema) -> str:
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name})"
+    if "enum" in schema:
+        return " or ".join(f"`{value}`" for value in schema["enum"])
+    kinds = schema.get("type")
+    if kinds is None:
+        return "any"
+    if isinstance(kinds, list):
+        return " or ".join(_TYPES[kind] for kind in kinds)
+    if kinds == "array":
+        return f"list of {_type(_strict(schema['items']))}" if "items" in schema else "list"
+    if kinds == "object" and isinstance(schema.get("additionalProperties"), dict):
+        return f"mapping to {_type(_strict(schema['additionalProperties']))}"
+    return _TYPES[kinds] + _range(schema)
+
+
+def _range(schema: Schema) -> str:
+    if "minimum" in schema and "maximum" in schema:
+        return f", {schema['minimum']} to {schema['maximum']}"
+    if "minimum" in schema:
+        return f", at least {schema['minimum']}"
+    if "exclusiveMinimum" in schema:
+        return f", more than {schema['exclusiveMinimum']}"
+    return ""
+
+
+def catalogue_table(folder: str) -> str:
+    """The recipes of a folder of `workflows/`: `.` is the catalogue proper."""
+    lines = ["| id | dialect | steps | what it does |", "|---|---|---|---|"]
+    for path in sorted((REPOSITORY / "workflows" / folder).glob("*.yaml")):
+        file = path.relative_to(REPOSITORY)
+        with chdir(REPOSITORY):
+            plan = main_plan(require_program(compile_file(file, open_workspace())))
+        name = path.relative_to(REPOSITORY / "workflows").with_suffix("").as_posix()
+        about = plan.description or _opening_sentence(path)
+        steps = sum(not isinstance(node.op, Gate) for node in plan.blocks[0].nodes)
+        lines.append(f"| `{name}` | {plan.dialect} | {steps} | {about} |")
+    return "\n".join(lines) + "\n"
+
+
+def _opening_sentence(path: Path) -> str:
+    """Workflows have no description; their first comment says what they are for."""
+    words = []
+    for line in path.read_text("utf-8").splitlines():
+        if not line.startswith("#"):
+            break
+        if "yaml-language-server" not in line:
+            words.append(line.lstrip("# "))
+    return re.split(r"\.(?:\s|$)", " ".join(words), maxsplit=1)[0]
+
+
+def drawing(recipe: str) -> str:
+    file = Path("workflows") / f"{recipe}.yaml"
+    with chdir(REPOSITORY):
+        program = require_program(compile_file(file, open_workspace()))
+    return f"```mermaid\n{render_mermaid(program)}```\n"
+
+
+def code_table() -> str:
+    lines = ["| code | name | meaning |", "|---|---|---|"]
+    for code in sorted(CODES):
+        name, summary = CODES[code]
+        anchor = f"{code} {name}".lower().replace(" ", "-")
+        lines.append(f"| [{code}](#{anchor}) | {name} | {summary} |")
+    return "\n".join(lines) + "\n"

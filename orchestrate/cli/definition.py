@@ -1,0 +1,85 @@
+"""Finding and compiling the recipe that a command names, and telling its warnings."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from orchestrate.cli.output import note, wants_colour
+from orchestrate.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from orchestrate.compile import Compilation
+    from orchestrate.plan.nodes import Program
+    from orchestrate.workspace import Workspace
+
+
+def workspace_of(working_dir: str | None) -> Workspace:
+    from orchestrate.workspace import open_workspace
+
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise UsageError("the current folder does not exist any more") from None
+    if working_dir is not None and not os.path.isdir(working_dir):
+        raise UsageError(f"--working-dir: '{working_dir}' is not a folder")
+    return open_workspace(working_dir)
+
+
+def compile_definition(name: str, workspace: Workspace) -> Compilation:
+    """Compile a file, or the recipe of that id when there is no such file."""
+    from pathlib import Path
+
+    from orchestrate.compile import compile_file
+    from orchestrate.dialects.catalogue import find_recipe
+
+    path = Path(name)
+    if os.path.lexists(path):
+        return compile_file(path, workspace)
+    found = find_recipe(name, workspace)
+    if found is not None:
+        return compile_file(found, workspace)
+    return _explain_missing(compile_file(path, workspace), path, workspace)
+
+
+def _explain_missing(compilation: Compilation, path: Path, workspace: Workspace) -> Compilation:
+    """A file that does not exist may be a slip of a recipe's id or of a neighbour's name."""
+    from orchestrate.diagnostics import closest
+    from orchestrate.dialects.catalogue import SUFFIXES, recipe_files
+    from orchestrate.record import replace
+
+    if path.suffix.lower() in SUFFIXES:
+        try:
+            names = sorted(os.listdir(path.parent))
+        except OSError:
+            names = []
+        near = closest(path.name, (n for n in names if n.lower().endswith(SUFFIXES)))
+        near = os.path.join(path.parent, near) if near else ""
+        hint = ""
+    else:
+        near = closest(str(path), (recipe_id for recipe_id, _, _ in recipe_files(workspace)))
+        hint = "it is no recipe's id either; `orchestrate list` shows those"
+    explained = tuple(
+        replace(finding, suggestion=near, hint=hint) if finding.code == "E001" else finding
+        for finding in compilation.diagnostics
+    )
+    return replace(compilation, diagnostics=explained)
+
+
+def compiled_program(name: str, workspace: Workspace) -> Program:
+    """The program, its warnings told; all its errors as one exception otherwise."""
+    from orchestrate.compile import require_program
+
+    compilation = compile_definition(name, workspace)
+    program = require_program(compilation)
+    if compilation.diagnostics:
+        from orchestrate.cli.report import draw
+
+        findings = draw(
+            compilation.diagnostics, compilation.dropped, colour=wants_colour(sys.stderr)
+        )
+        note(findings)
+    return program

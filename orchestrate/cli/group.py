@@ -1,0 +1,119 @@
+"""The commands by name, each imported when it is called (ADR 0006).
+
+So `--help` and completion load no compiler code. What `--help` says about a command therefore
+stands in the table here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from orchestrate import __version__
+from orchestrate.cli.output import note
+from orchestrate.errors import UsageError
+
+# name -> module and attribute, summary
+COMMANDS: dict[str, tuple[str, str]] = {
+    "list": (
+        "orchestrate.cli.list:list_recipes",
+        "List the recipes of the workspace and the catalogue.",
+    ),
+    "plan": (
+        "orchestrate.cli.plan:plan",
+        "Show what a recipe compiles to.",
+    ),
+    "run": (
+        "orchestrate.cli.run:run",
+        "Run a recipe (so far: --dry-run only).",
+    ),
+    "schema": (
+        "orchestrate.cli.schema:schema",
+        "Print a JSON Schema, for editors and other tools.",
+    ),
+    "validate": (
+        "orchestrate.cli.validate:validate",
+        "Check recipes without running anything.",
+    ),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are named in `COMMANDS` and imported on demand."""
+
+    # The signatures are click's.
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        cmd_name: str,
+    ) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        from importlib import import_module
+
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from orchestrate.diagnostics import closest
+
+            near = closest(args[0], COMMANDS)
+            also = f" (did you mean '{near}'?)" if near else ""
+            ctx.fail(f"there is no command '{args[0]}'{also}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        formatter: click.HelpFormatter,
+    ) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    # Without a command click 8.1 exits with 0 and later releases with 2; so we answer ourselves.
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Compile and run YAML recipes that drive coding agents and commands.",
+)
+@click.version_option(__version__, prog_name="orchestrate")
+@click.pass_context
+def root(ctx: click.Context) -> int:
+    """What all commands share: nothing, except that there must be one."""
+    if ctx.invoked_subcommand is None:
+        note(ctx.get_help() + "\n")
+        return 2
+    return 0
+
+
+def run_group(arguments: Sequence[str], settings: dict[str, Any]) -> int:
+    """Run a command line; what click has to say against it becomes an error of ours."""
+    try:
+        result = root.main(
+            list(arguments), prog_name="orchestrate", standalone_mode=False, obj=settings
+        )
+    except click.Abort:
+        raise KeyboardInterrupt from None
+    except click.ClickException as error:
+        raise UsageError(error.format_message(), _usage_hint(error)) from None
+    return result if isinstance(result, int) else 0
+
+
+def _usage_hint(error: click.ClickException) -> str:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None:
+        return ""
+    usage = " ".join(context.get_usage().split())
+    return f"{usage}\n`{context.command_path} --help` explains it"

@@ -1,0 +1,104 @@
+"""The console entry point, and the one place where an error becomes an exit code."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from orchestrate.cli.output import (
+    OutputClosed,
+    abandon_output,
+    answer_json,
+    finish_output,
+    note,
+    prepare_streams,
+    wants_colour,
+)
+from orchestrate.errors import DefinitionError, InternalError, OrchestrateError
+
+INTERRUPTED = 130
+# As a shell reports a program that SIGPIPE ended.
+OUTPUT_CLOSED = 141
+BUG = 70
+_REPORT_IT = "this is a bug in orchestrate; please report it with the command and the file"
+
+
+def main() -> None:
+    """The console entry point."""
+    # A command makes many objects that live to its end, which is soon: look for garbage rarely.
+    gc.set_threshold(100_000, 20, 20)
+    sys.exit(run_command(sys.argv[1:]))
+
+
+def run_command(arguments: Sequence[str]) -> int:
+    """Run one command line to its exit code."""
+    prepare_streams()
+    settings: dict[str, Any] = {"json": False}
+    try:
+        try:
+            code = _dispatch(arguments, settings)
+        except OrchestrateError as error:
+            _tell(error, as_json=settings["json"])
+            code = error.exit_code
+        finish_output()
+    except OutputClosed:
+        abandon_output()
+        return OUTPUT_CLOSED
+    except KeyboardInterrupt:
+        abandon_output()
+        note("orchestrate: interrupted\n")
+        return INTERRUPTED
+    except OrchestrateError as error:
+        # The answer, or the error itself, could not be written, e.g. because the disk is full.
+        abandon_output()
+        _tell(error, as_json=False)
+        return error.exit_code
+    except Exception as error:  # noqa: BLE001  the user gets a line, whatever it is
+        _tell_bug(error)
+        return BUG
+    return code
+
+
+def _dispatch(arguments: Sequence[str], settings: dict[str, Any]) -> int:
+    """`validate FILE...` is what editors and hooks call all day: it has no need of click."""
+    if arguments[:1] == ["validate"] and len(arguments) > 1:
+        files = tuple(arguments[1:])
+        if not any(name.startswith("-") for name in files):
+            from orchestrate.cli.checking import check_files
+
+            return check_files(files)
+    from orchestrate.cli.group import run_group
+
+    return run_group(arguments, settings)
+
+
+def _tell(error: OrchestrateError, *, as_json: bool) -> None:
+    from orchestrate.plan.visible import visible
+
+    if isinstance(error, DefinitionError):
+        from orchestrate.cli.report import count_line, draw
+
+        note(draw(error.diagnostics, colour=wants_colour(sys.stderr)))
+        note(count_line(error.diagnostics) + "\n")
+    else:
+        note(f"orchestrate: {visible(error.message)}\n")
+        hint = _REPORT_IT if isinstance(error, InternalError) and not error.hint else error.hint
+        note("".join(f"  hint: {visible(line)}\n" for line in hint.splitlines()))
+    if as_json:
+        from orchestrate.cli.formats import error_document
+
+        answer_json(error_document(error))
+
+
+def _tell_bug(error: Exception) -> None:
+    from orchestrate.plan.visible import visible
+
+    if os.environ.get("ORCHESTRATE_DEBUG") == "1":
+        import traceback
+
+        note("".join(traceback.format_exception(error)))
+    note(f"orchestrate: unexpected {type(error).__name__}: {visible(str(error))[:500]}\n")
+    note(f"  hint: {_REPORT_IT}; ORCHESTRATE_DEBUG=1 shows where it happened\n")

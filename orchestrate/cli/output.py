@@ -1,0 +1,98 @@
+"""How commands speak: answers to stdout, everything else to stderr, and never a crash over it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, TextIO
+
+from orchestrate.errors import ConfigError
+
+
+class OutputClosed(Exception):
+    """Whoever read our answer has gone away, as `head` does; there is nobody left to tell."""
+
+
+def prepare_streams() -> None:
+    """A name that the terminal's encoding lacks is shown escaped instead of ending us."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def answer(text: str) -> None:
+    """Write to stdout."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.write(text)
+    except OSError as error:
+        raise _output_fault(error) from None
+
+
+def answer_bytes(data: bytes) -> None:
+    """Write to stdout just as it is, whatever the terminal's encoding."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+    except OSError as error:
+        raise _output_fault(error) from None
+
+
+def answer_json(document: Any) -> None:
+    """Write one JSON document; ASCII only, so that it is the same under every encoding."""
+    import json
+
+    answer(json.dumps(document, indent=2) + "\n")
+
+
+def note(text: str) -> None:
+    """Write to stderr; when that fails there is no better place to complain."""
+    if sys.stderr is None:
+        return
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        pass
+
+
+def finish_output() -> None:
+    """Make sure the answer has arrived before an exit code says so."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        raise _output_fault(error) from None
+    except ValueError:
+        # Already closed: nothing is waiting to be written.
+        pass
+
+
+def abandon_output() -> None:
+    """Drop what is still buffered, so that the interpreter does not complain at its end."""
+    if sys.stdout is None:
+        return
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):
+        pass
+
+
+def wants_colour(stream: TextIO | None) -> bool:
+    """Only on a terminal that can, and not when NO_COLOR is set."""
+    if stream is None or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return stream.isatty()
+
+
+def _output_fault(error: OSError) -> Exception:
+    if isinstance(error, BrokenPipeError):
+        return OutputClosed()
+    return ConfigError(f"cannot write the answer: {error.strerror}")

@@ -1,0 +1,188 @@
+"""`orchestrate run`: applies the flags to the plan; so far it only shows what would run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from orchestrate.cli.definition import compiled_program, workspace_of
+from orchestrate.cli.options import json_option, working_dir_option
+from orchestrate.cli.output import answer, answer_json
+from orchestrate.errors import DefinitionError, UsageError
+
+if TYPE_CHECKING:
+    from orchestrate.plan.expr import MapExpr
+    from orchestrate.plan.nodes import Program
+    from orchestrate.workspace import Workspace
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+# More than this is a slip, and timers cannot hold it.
+_MOST = 1_000_000_000
+_AT_LEAST_0 = click.IntRange(0, _MOST)
+_AT_LEAST_1 = click.IntRange(1, _MOST)
+
+
+def _override_options(command: Command) -> Command:
+    """The flags that change the plan; each has a function in `plan/override.py`."""
+    options = [
+        click.option("--backend", metavar="NAME", help="The agent to ask (machine)."),
+        click.option("--model", metavar="MODEL",
+                     help="Model tier or name for steps without one (machine)."),
+        click.option("--max-steps", type=_AT_LEAST_1, metavar="N",
+                     help="Steps before the run is stopped (machine)."),
+        click.option("--max-visits", type=_AT_LEAST_1, metavar="N",
+                     help="Visits of one step before the run is stopped (machine)."),
+        click.option("--max-restarts", type=_AT_LEAST_0, metavar="N",
+                     help="Restarts in a new session (machine)."),
+        click.option("--step-timeout", type=_AT_LEAST_1, metavar="SECONDS",
+                     help="Limit of each step without its own (machine, recipe)."),
+        click.option("--max-parallel", type=_AT_LEAST_1, metavar="N",
+                     help="Items of a loop worked on at once (recipe)."),
+        click.option("--context", multiple=True, metavar="KEY=VALUE",
+                     help="Set a context variable to a text (recipe, workflow); repeatable."),
+        click.option("--context-file", metavar="FILE",
+                     help="JSON or YAML mapping of context variables (recipe, workflow)."),
+        click.option("--on-error", type=click.Choice(["stop", "continue", "interactive"]),
+                     help="What to do when a step fails without a handler (workflow)."),
+        click.option("--max-retries", type=_AT_LEAST_0, metavar="N",
+                     help="Retries of provider steps without their own (workflow)."),
+        click.option("--retry-delay", type=_AT_LEAST_0, metavar="MS",
+                     help="Pause between those retries (workflow)."),
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command(short_help="Run a recipe (so far: --dry-run only).")
+@click.argument("file", metavar="FILE|ID")
+@click.option("--dry-run", is_flag=True, help="Show what would run, and run nothing.")
+@_override_options
+@working_dir_option
+@json_option
+def run(file: str, dry_run: bool, working_dir: str | None, as_json: bool, **flags: Any) -> int:
+    """Run a recipe, given as a file or by its id.
+
+    So far only --dry-run: it shows the steps with all flags applied, starts no process, uses no
+    network and writes nothing. A flag that has no meaning for the file's dialect is an error.
+    """
+    if not dry_run:
+        raise UsageError("this build cannot execute runs yet; use --dry-run")
+    workspace = workspace_of(working_dir)
+    program = apply_flags(compiled_program(file, workspace), flags, workspace)
+    if as_json:
+        from orchestrate.plan.nodes import main_plan
+        from orchestrate.plan.render_json import program_json
+
+        dialect = main_plan(program).dialect
+        answer_json({"dialect": dialect, "program": program_json(program)})
+    else:
+        from orchestrate.plan.render_dry_run import render_dry_run
+
+        answer(render_dry_run(program))
+    return 0
+
+
+def apply_flags(program: Program, flags: dict[str, Any], workspace: Workspace) -> Program:
+    """The program with every given flag applied; one that cannot apply is refused."""
+    from orchestrate.plan import override
+    from orchestrate.plan.check import check_program
+
+    given = {name: value for name, value in flags.items() if value not in (None, ())}
+    for name in given:
+        override.require_applicable(program, "--" + name.replace("_", "-"))
+    if "backend" in given:
+        override.known_backend(given["backend"])
+    if "retry_delay" in given and "max_retries" not in given:
+        raise UsageError("--retry-delay needs --max-retries")
+    if "model" in given and not given["model"].strip():
+        raise UsageError("--model: the name is empty")
+    changes: dict[str, Callable[[Program, Any], Program]] = {
+        "model": override.with_model,
+        "max_steps": override.with_max_steps,
+        "max_visits": override.with_max_visits,
+        "max_restarts": override.with_max_restarts,
+        "max_parallel": override.with_max_parallel,
+        "step_timeout": override.with_step_timeout,
+        "on_error": override.with_on_error,
+        "context_file": lambda p, path: override.with_context(p, _context_file(p, path, workspace)),
+        "context": lambda p, pairs: override.with_context(p, _context_pairs(p, pairs)),
+        "max_retries": lambda p, n: override.with_retries(p, n, given.get("retry_delay", 0)),
+    }
+    for name, change in changes.items():
+        if name in given:
+            program = change(program, given[name])
+    check_program(program)
+    return program
+
+
+def _context_pairs(program: Program, pairs: tuple[str, ...]) -> MapExpr:
+    """`KEY=VALUE`: always a text; the last one of a key counts."""
+    from orchestrate.dialects.lowering import constant_map
+
+    values: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise UsageError(
+                f"--context {pair!r} is not KEY=VALUE", "e.g. --context file=src/app.py"
+            )
+        values[key] = value
+    _refuse_reserved(program, values, "--context")
+    return constant_map(values)
+
+
+def _context_file(program: Program, name: str, workspace: Workspace) -> MapExpr:
+    """A mapping in a JSON or YAML file; types are kept."""
+    from pathlib import Path
+
+    from orchestrate.dialects.lowering import constant_map
+    from orchestrate.source.json import parse_json
+    from orchestrate.source.located import Sources, pack
+    from orchestrate.source.reader import ReadFault, read_source
+    from orchestrate.source.yaml import parse_yaml
+
+    path = Path(os.path.abspath(name))
+    display = workspace.display(path)
+    sources = Sources()
+    faults: list[ReadFault] = []
+    data: Any = None
+    try:
+        source = read_source(path, display)
+        sources.register(source)
+        parse = parse_json if path.suffix.lower() == ".json" else parse_yaml
+        data = parse(source.text, 0, faults.append)
+    except ReadFault as fault:
+        faults.append(fault)
+    if faults and not sources.files:
+        raise UsageError(f"--context-file: {display} {faults[0].message}", faults[0].hint)
+    if faults:
+        found = (
+            sources.diagnostic(
+                f.code, f.message, sources.span(pack(0, f.line, f.column)), hint=f.hint
+            )
+            for f in faults
+        )
+        raise DefinitionError(tuple(found), UsageError.exit_code)
+    if not isinstance(data, dict):
+        raise UsageError(
+            f"--context-file: {display} is not a mapping", 'e.g. {"file": "src/app.py"}'
+        )
+    _refuse_reserved(program, data, "--context-file")
+    return constant_map(data)
+
+
+def _refuse_reserved(program: Program, values: dict[str, Any], flag: str) -> None:
+    """A recipe's own names cannot be set from outside (B)."""
+    from orchestrate.plan.nodes import main_plan
+
+    if main_plan(program).dialect == "recipe":
+        from orchestrate.lang.curly import NAMESPACES
+
+        for key in values:
+            if key in NAMESPACES:
+                raise UsageError(f"{flag}: '{key}' is a reserved name")

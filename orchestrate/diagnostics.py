@@ -1,0 +1,128 @@
+"""Findings about a definition: where, what, why it matters and what to write instead.
+
+This module is pure data; `orchestrate.cli.report` draws it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Literal
+
+from orchestrate.codes import CODES
+from orchestrate.record import field, mutable_record, record
+
+Severity = Literal["error", "warning"]
+
+# A hostile file can hold a million mistakes; nobody reads more than this many.
+MOST_FINDINGS = 200
+
+
+@record
+class Span:
+    """A place in a file; lines and columns count from 1, columns in characters."""
+
+    file: str
+    line: int
+    column: int
+    length: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@record
+class Diagnostic:
+    """One finding. `excerpt` is the source line the span points into ('' when there is none)."""
+
+    code: str
+    message: str
+    span: Span
+    hint: str = ""
+    suggestion: str = ""
+    excerpt: str = ""
+
+    @property
+    def severity(self) -> Severity:
+        return "error" if self.code.startswith("E") else "warning"
+
+    @property
+    def name(self) -> str:
+        return CODES[self.code].name
+
+
+@mutable_record
+class Findings:
+    """Collects the findings of one compilation, each place and code once."""
+
+    items: list[Diagnostic] = field(default_factory=list)
+    dropped: int = 0
+    has_errors: bool = False
+    _seen: set[tuple[str, str, int, int, str]] = field(default_factory=set)
+
+    @property
+    def is_full(self) -> bool:
+        """Nothing more will be shown, so nobody needs to work out where and why."""
+        return self.has_errors and len(self.items) >= MOST_FINDINGS
+
+    def add(self, diagnostic: Diagnostic) -> None:
+        span = diagnostic.span
+        key = (diagnostic.code, span.file, span.line, span.column, diagnostic.message)
+        if key in self._seen:
+            return
+        is_first_error = diagnostic.severity == "error" and not self.has_errors
+        if len(self.items) >= MOST_FINDINGS:
+            self.dropped += 1
+            if not is_first_error:
+                return
+            # However many warnings there are, an error is told: it decides the exit code.
+            self.items.pop()
+        self.has_errors |= is_first_error
+        self._seen.add(key)
+        self.items.append(diagnostic)
+
+    def in_reading_order(self) -> tuple[Diagnostic, ...]:
+        """Files in the order they were first met, then top to bottom."""
+        order: dict[str, int] = {}
+        for item in self.items:
+            order.setdefault(item.span.file, len(order))
+        return tuple(
+            sorted(
+                self.items,
+                key=lambda d: (order[d.span.file], d.span.line, d.span.column, d.code),
+            )
+        )
+
+
+def closest(word: str, candidates: Iterable[object]) -> str:
+    """The candidate that `word` is probably a slip of, or ''."""
+    key = _folded(word)
+    likely: list[tuple[int, str, str]] = []
+    pairs = _pairs(key)
+    slack = 2 + len(key) // 4
+    for name in candidates:
+        if not isinstance(name, str) or name == word or abs(len(name) - len(key)) > slack:
+            continue
+        other = _folded(name)
+        if other == key:
+            return name
+        likely.append((-len(pairs & _pairs(other)), other, name))
+    if not likely:
+        return ""
+    # Comparing exactly is slow, and a hostile file can have a thousand slips among a thousand
+    # names: only the few that share most letter pairs are compared.
+    from difflib import get_close_matches
+
+    likely.sort()
+    by_folded = {other: name for _, other, name in reversed(likely[:5])}
+    match = get_close_matches(key, by_folded, n=1, cutoff=0.6)
+    return by_folded[match[0]] if match else ""
+
+
+def _folded(word: str) -> str:
+    return word[:200].lower().replace("_", "-")
+
+
+@lru_cache(maxsize=4096)
+def _pairs(word: str) -> frozenset[str]:
+    return frozenset(word[i : i + 2] for i in range(-1, len(word)))

@@ -1,0 +1,1 @@
+"""One module per dialect: a checked document becomes a plan."""

@@ -1,0 +1,317 @@
+"""Dialect A: a state machine of prompts becomes a plan whose routes are its transitions."""
+
+from __future__ import annotations
+
+from orchestrate.diagnostics import closest
+from orchestrate.dialects.lowering import Lowering
+from orchestrate.plan.expr import Text
+from orchestrate.plan.nodes import (
+    FAILED,
+    INVALID,
+    LOST,
+    Abort,
+    Ask,
+    Block,
+    Defaults,
+    Finish,
+    Goto,
+    Label,
+    Limits,
+    Node,
+    Plan,
+    Restart,
+    RunAgent,
+    Target,
+)
+from orchestrate.source.located import LocatedMap, as_map
+
+OTHER = "other"
+# A §13.2: a step may work for a day before we call it hung.
+STEP_TIMEOUT_S = 24 * 60 * 60.0
+
+
+def lower_machine(work: Lowering) -> Plan | None:
+    """The plan of a machine document; None when it has no step at all."""
+    data = work.data
+    steps = as_map(data.get("steps"))
+    guardrails = as_map(data.get("guardrails"))
+    exit_on_other = guardrails.get("exitOnOther", True)
+    nodes = tuple(
+        _lower_step(work, steps, name, exit_on_other)
+        for name in steps
+        if isinstance(steps[name], LocatedMap)
+    )
+    initial = data.get("initialStep")
+    if initial is not None and initial not in steps and initial not in steps.lost:
+        work.report_name(
+            "E201",
+            f"initialStep '{initial}' is not a step",
+            data,
+            "initialStep",
+            steps,
+            what="steps",
+        )
+        initial = None
+    if not nodes:
+        return None
+    return Plan(
+        id=work.plan_id,
+        dialect="machine",
+        name=str(data.get("id", "")),
+        title=str(data.get("label", "")),
+        description=str(data.get("description", "")),
+        version="",
+        blocks=(Block("main", initial or nodes[0].id, nodes),),
+        limits=Limits(
+            max_visits=int(guardrails.get("maxStepVisits", 3)),
+            max_steps=int(guardrails.get("maxTotalSteps", 100)),
+        ),
+        defaults=Defaults(model=data.get("model"), timeout_s=STEP_TIMEOUT_S),
+        exit_on_other=exit_on_other,
+    )
+
+
+def _lower_step(work: Lowering, steps: LocatedMap, name: str, exit_on_other: bool) -> Node:
+    step = steps[name]
+    outcomes = tuple(step.get("outcomes") or ())
+    transitions = as_map(step.get("onOutcome"))
+    _check_coverage(work, step, name, outcomes, transitions)
+    routes: list[tuple[Label, Target]] = []
+    for outcome in outcomes:
+        target = None
+        if isinstance(transitions.get(outcome), LocatedMap):
+            target = _lower_transition(work, steps, transitions, outcome, exit_on_other)
+        routes.append((outcome, target or Finish("")))
+    on_lost = step.get("onLost", "retry")
+    routes += [
+        (INVALID, Abort("orchestration-error", "orchestration-error")),
+        (FAILED, Abort("agent", f"the agent failed in step '{name}'")),
+        (LOST, Goto(name) if on_lost == "retry" else Abort("lost", f"step '{name}' was lost")),
+    ]
+    return Node(
+        id=name,
+        name=name,
+        op=Ask(
+            agent=RunAgent(),
+            prompt=Text((str(step.get("prompt", "")),)),
+            session="shared",
+            outcomes=outcomes,
+            model=step.get("model"),
+        ),
+        routes=tuple(routes),
+        follow=Finish(""),
+        span=work.span(steps, name, on_key=True),
+        on_lost=on_lost,
+    )
+
+
+def _check_coverage(
+    work: Lowering, step: LocatedMap, name: str, outcomes: tuple[str, ...], transitions: LocatedMap
+) -> None:
+    """A §8 rule 2, and the ruling that an outcome must have a transition."""
+    if "outcomes" not in step or "onOutcome" not in step:
+        return
+    if _lost_outcomes(work, name):
+        return
+    given = [*transitions, *transitions.lost]
+    missing = [outcome for outcome in outcomes if outcome not in given]
+    for outcome in transitions:
+        if outcome not in outcomes:
+            near = closest(outcome, missing)
+            if near:
+                missing.remove(near)  # one slip is one finding
+            work.report(
+                "E202",
+                f"'{outcome}' is not an outcome of step '{name}'",
+                transitions,
+                outcome,
+                on_key=True,
+                hint="" if near else _declare(outcomes),
+                suggestion=near,
+            )
+    for index, outcome in enumerate(outcomes):
+        if outcome in missing:
+            work.report(
+                "E207",
+                f"outcome '{outcome}' of step '{name}' has no transition",
+                step["outcomes"],
+                index,
+                hint=f"add `{outcome}: {{nextStep: …}}` to onOutcome, or an exit",
+            )
+    if outcomes and OTHER not in outcomes:
+        work.report(
+            "W203",
+            f"step '{name}' has no outcome 'other'",
+            step,
+            "outcomes",
+            on_key=True,
+            hint="add it, with {action: exit, reason: user-provided-other}: without it the agent "
+            "has no way out of an unforeseen situation",
+        )
+
+
+def _declare(outcomes: tuple[str, ...]) -> str:
+    shown = ", ".join(outcomes[:12]) + (", …" if len(outcomes) > 12 else "")
+    return f"remove it, or add it to the step's outcomes, which are: {shown}"
+
+
+def _lost_outcomes(work: Lowering, name: str) -> bool:
+    """Did the schema refuse one of the step's outcomes? Then nobody knows what was meant."""
+    if work.data is work.document.data:
+        return False
+    written = work.document.data["steps"][name]["outcomes"]
+    return any(not isinstance(word, str) or any(c in word for c in " ,") for word in written)
+
+
+def _lower_transition(
+    work: Lowering, steps: LocatedMap, transitions: LocatedMap, outcome: str, exit_on_other: bool
+) -> Target | None:
+    """Exactly one of the three forms of A §1, or None after a report."""
+    transition = transitions[outcome]
+    action = transition.get("action")
+    if transition.lost and "nextStep" not in transition:
+        return None  # what is missing may be what was refused
+    if ("nextStep" in transition) == ("action" in transition):
+        problem = (
+            "both nextStep and action" if "nextStep" in transition else "no nextStep or action"
+        )
+        work.report(
+            "E206",
+            f"the transition of '{outcome}' has {problem}",
+            transitions,
+            outcome,
+            on_key=True,
+            hint=_FORMS,
+        )
+        return None
+    if "nextStep" in transition:
+        return _lower_next_step(work, steps, transitions, outcome, exit_on_other)
+    if action == "exit":
+        return _lower_exit(work, transitions, outcome)
+    if outcome == OTHER and exit_on_other:
+        work.report(
+            "E205",
+            "'other' must exit, unless exitOnOther is false",
+            transitions,
+            OTHER,
+            on_key=True,
+            hint=_OTHER_FORM,
+        )
+    return _lower_restart(work, transition)
+
+
+_FORMS = (
+    "write one of {nextStep: STEP}, {action: exit, reason: TEXT}, "
+    "{action: restart-new-session, recipeId: ID}"
+)
+_OTHER_FORM = (
+    "write {action: exit, reason: user-provided-other}, or set guardrails: {exitOnOther: false}"
+)
+
+
+def _lower_next_step(
+    work: Lowering, steps: LocatedMap, transitions: LocatedMap, outcome: str, exit_on_other: bool
+) -> Target | None:
+    transition = transitions[outcome]
+    _reject_beside(work, transition, "nextStep", ("reason", "recipeId"))
+    if outcome == OTHER and exit_on_other:
+        work.report(
+            "E205",
+            "'other' must exit, unless exitOnOther is false",
+            transition,
+            "nextStep",
+            on_key=True,
+            hint=_OTHER_FORM,
+        )
+    name = transition["nextStep"]
+    if name in steps:
+        return Goto(name)
+    if name in _ENDS:
+        work.report(
+            "E203",
+            f"nextStep '{name}' is not a step",
+            transition,
+            "nextStep",
+            hint="to end the recipe write {action: exit, reason: TEXT}",
+        )
+    elif name not in steps.lost:
+        work.report_name(
+            "E203", f"nextStep '{name}' is not a step", transition, "nextStep", steps, what="steps"
+        )
+    return None
+
+
+# What people write for the end of a recipe where there is no step of that name.
+_ENDS = frozenset(("_end", "end", "END", "exit", "finish", "done", "stop", ""))
+
+
+def _lower_exit(work: Lowering, transitions: LocatedMap, outcome: str) -> Target:
+    transition = transitions[outcome]
+    _reject_beside(work, transition, "action: exit", ("recipeId",))
+    reason = transition.get("reason")
+    if reason is None or not reason.strip():
+        code = "E205" if outcome == OTHER else "E204"
+        at = "reason" if reason is not None else "action"
+        example = "user-provided-other" if outcome == OTHER else "changes-committed"
+        work.report(
+            code,
+            f"the exit of '{outcome}' has no reason",
+            transition,
+            at,
+            hint=f"say in a few words why the recipe ends, e.g. reason: {example}",
+        )
+    return Finish(str(reason or ""))
+
+
+def _lower_restart(work: Lowering, transition: LocatedMap) -> Target | None:
+    _reject_beside(work, transition, "action: restart-new-session", ("reason",))
+    recipe_id = transition.get("recipeId")
+    if recipe_id is None:
+        work.report(
+            "E206",
+            "restart-new-session needs a recipeId",
+            transition,
+            "action",
+            hint="name the recipe that the new session runs",
+        )
+        return None
+    own = work.data.get("id")
+    plan = work.plan_id if recipe_id == own else work.library.by_id(recipe_id)
+    if plan is not None and work.library.dialect_of(plan) != "machine":
+        work.report(
+            "E208",
+            f"'{recipe_id}' is a {work.library.dialect_of(plan)}, not a machine",
+            transition,
+            "recipeId",
+            hint="a machine can restart only as a machine, one with `initialStep`",
+        )
+        return None
+    if plan is None:
+        ids = [*work.library.known_ids(), *([own] if isinstance(own, str) else [])]
+        # The examples in the catalogue's folders are no machines.
+        known = [name for name in dict.fromkeys(ids) if "/" not in name or "/" in recipe_id]
+        work.report_name(
+            "E208",
+            f"there is no recipe '{recipe_id}'",
+            transition,
+            "recipeId",
+            known,
+            what="recipes",
+        )
+        return None
+    return Restart(plan)
+
+
+def _reject_beside(
+    work: Lowering, transition: LocatedMap, form: str, keys: tuple[str, ...]
+) -> None:
+    for key in keys:
+        if key in transition:
+            work.report(
+                "E206",
+                f"'{key}' has no meaning beside {form}",
+                transition,
+                key,
+                on_key=True,
+                hint="remove it",
+            )

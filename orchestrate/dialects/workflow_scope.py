@@ -1,0 +1,384 @@
+"""What a `${…}` in a workflow means at its place, and what is wrong with it if nothing."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from orchestrate.diagnostics import Span, closest
+from orchestrate.dialects.lowering import Lowering
+from orchestrate.lang.dollar import Variable, parse_dollar
+from orchestrate.plan.expr import Const, Expr, ListExpr, MapExpr, Ref, Text
+from orchestrate.plan.flow import Use
+from orchestrate.plan.nodes import NodeId
+from orchestrate.record import field, mutable_record, record
+from orchestrate.source.located import LocatedMap, PathKey
+
+RUN_FIELDS = ("id", "root", "timestamp_utc")
+LOOP_FIELDS = ("index", "total")
+_ALWAYS = ("exit_code", "status", "duration_ms", "duration", "started_at", "completed_at")
+_WAIT_FIELDS = ("files", "wait_duration_ms", "poll_count", "timed_out")
+NAMESPACES = ("run", "loop", "item", "steps", "context")
+_CURLY = re.compile(r"\{\{ *([A-Za-z_][A-Za-z0-9_]*) *\}\}")
+_NO_SHELL = 'no shell reads this: write ["sh", "-c", "…"] to use the shell, and $${ for its ${'
+
+
+@record
+class Scope:
+    """The steps of one block by name, inside those of the blocks around it."""
+
+    steps: dict[str, LocatedMap]
+    prefix: str = ""
+    variables: tuple[str, ...] = ()
+    outer: Scope | None = None
+
+    def find(self, name: str) -> tuple[NodeId, LocatedMap] | None:
+        """The nearest step of that name."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.steps:
+                return scope.prefix + name, scope.steps[name]
+            scope = scope.outer
+        return None
+
+    def has(self, step: LocatedMap) -> bool:
+        """Is it a step of this very block, and not one whose name was taken or reserved?"""
+        return self.steps.get(step.get("name", "")) is step
+
+    def names(self) -> list[str]:
+        return [*self.steps, *(self.outer.names() if self.outer else [])]
+
+    @property
+    def in_loop(self) -> bool:
+        return self.outer is not None
+
+
+@record
+class Place:
+    """Where a variable stands in the document."""
+
+    work: Lowering
+    container: Any
+    key: PathKey
+    variable: Variable | None = None
+
+    def span(self) -> Span:
+        if self.variable is None:
+            return self.work.span(self.container, self.key)
+        return self.work.span_inside(
+            self.container, self.key, self.variable.start, self.variable.end
+        )
+
+
+@mutable_record
+class Resolver:
+    """Resolves the variables of one step (or, without a node, of a provider's template)."""
+
+    work: Lowering
+    scope: Scope
+    node: NodeId | None
+    # In a provider's template, single words are its parameters.
+    in_template: bool = False
+    in_shell: bool = False
+    placeholders: list[str] = field(default_factory=list)
+
+    @property
+    def context(self) -> Any:
+        return self.work.data.get("context")
+
+    def text(self, container: Any, key: PathKey) -> Text:
+        """The value at a place as a text with references; mistakes are reported."""
+        return Text(self.parts(container, key))
+
+    def parts(self, container: Any, key: PathKey) -> tuple[str | Ref, ...]:
+        value = str(container[key])
+        if "{{" in value:
+            self._check_curly(value, container, key)
+        if "$" not in value:
+            return (value,) if value else ()
+        parsed = parse_dollar(value)
+        for fault in parsed.faults:
+            span = self.work.span_inside(container, key, fault.start, fault.end)
+            hint = _NO_SHELL if fault.of_shell and not self.in_shell else fault.hint
+            self.work.report_at("E120", fault.message, span, hint=hint)
+        return tuple(
+            part if isinstance(part, str) else self._resolve(part, container, key)
+            for part in parsed.parts
+        )
+
+    def _check_curly(self, value: str, container: Any, key: PathKey) -> None:
+        """`{{x}}` is text here (other programs use it); but not when it names what we know."""
+        for match in _CURLY.finditer(value):
+            name = match[1]
+            meant = "" if not isinstance(self.context, dict) else f"${{context.{name}}}"
+            if meant and name in self.context:
+                span = self.work.span_inside(container, key, match.start(), match.end())
+                self.work.report_at(
+                    "W407",
+                    f"{match[0]} stays as it is: that is how recipes write variables",
+                    span,
+                    hint=f"a workflow writes {meant}",
+                )
+
+    def tree(self, container: Any, key: PathKey) -> Expr:
+        """Free-form data whose strings are substituted, however deep (provider parameters)."""
+        value = container[key]
+        if isinstance(value, dict):
+            return MapExpr(tuple((name, self.tree(value, name)) for name in value))
+        if isinstance(value, list):
+            return ListExpr(tuple(self.tree(value, index) for index in range(len(value))))
+        return self.text(container, key) if isinstance(value, str) else Const(value)
+
+    def _resolve(self, variable: Variable, container: Any, key: PathKey) -> Ref:
+        head, *rest = variable.segments
+        path = variable.segments
+        # Working a position out means searching the file, and nearly every variable is right.
+        place = Place(self.work, container, key, variable)
+        match head:
+            case "run":
+                self._member(place, variable, rest, RUN_FIELDS)
+            case "loop":
+                self._member(place, variable, rest, LOOP_FIELDS)
+                self._inside_loop(place, variable)
+            case "steps":
+                path = self._step_result(place, variable, rest)
+            case "context":
+                self._context(place, variable, rest)
+            case "env":
+                self._no_environment(place, variable)
+            case _:
+                path = self._word(place, variable)
+        return Ref(path, variable.text)
+
+    def _no_environment(self, place: Place, variable: Variable) -> None:
+        hint = "set env: or secrets: on the step; the program reads its environment"
+        if self.in_shell and len(variable.segments) == 2:
+            hint = f"write ${variable.segments[1]}: the shell reads it from the environment"
+        self.work.report_at(
+            "E122", f"{variable.text}: there is no env namespace", place.span(), hint=hint
+        )
+
+    def _word(self, place: Place, variable: Variable) -> tuple[str, ...]:
+        """A single word: the loop's item, a provider's placeholder, or a mistake."""
+        head = variable.segments[0]
+        if head == "item" or head in self.scope.variables:
+            if head == "item":
+                self._inside_loop(place, variable)
+            return variable.segments
+        if head == "PROMPT":
+            if not self.in_template:
+                self.work.report_at(
+                    "E415",
+                    "${PROMPT} has a meaning only in a provider's command",
+                    place.span(),
+                    hint="declare a provider under `providers:` and use it with `provider:`",
+                )
+            return ("prompt",)
+        if self.in_template and len(variable.segments) == 1:
+            self.placeholders.append(head)
+            return ("param", head)
+        self._unknown(place, variable)
+        return variable.segments
+
+    def _unknown(self, place: Place, variable: Variable) -> None:
+        near = self._near(variable.segments)
+        hint = "variables start with run, loop, item, steps or context"
+        if self.in_shell:
+            hint = f"for the shell's own variable write ${variable.text}"
+        elif variable.segments[0].isupper():
+            hint = _NO_SHELL
+        elif near:
+            hint = ""
+        self.work.report_at(
+            "E121", f"unknown variable {variable.text}", place.span(), hint=hint, suggestion=near
+        )
+
+    def _near(self, segments: tuple[str, ...]) -> str:
+        """What an unknown variable was probably meant to be, or ''."""
+        head, *rest = segments
+        if isinstance(self.context, dict) and head in self.context:
+            return f"${{{'.'.join(('context', *segments))}}}"
+        if self.scope.find(head):
+            return f"${{{'.'.join(('steps', head, *(rest or ('output',))))}}}"
+        names = list(self.scope.variables)
+        # A loop's own words help only inside one, and the other namespaces only with a member.
+        names += ["item"] if self.scope.in_loop and not rest else []
+        names += [name for name in NAMESPACES if name != "item"] if rest else []
+        known = closest(head, names)
+        if not known and isinstance(self.context, dict):
+            key = closest(head, self.context)
+            known = f"context.{key}" if key else ""
+        return f"${{{'.'.join((known, *rest))}}}" if known else ""
+
+    def _member(
+        self, place: Place, variable: Variable, rest: list[str], known: tuple[str, ...]
+    ) -> None:
+        if len(rest) == 1 and rest[0] in known:
+            return
+        head = variable.segments[0]
+        near = closest(rest[0], known) if len(rest) == 1 else ""
+        listed = ", ".join(f"{head}.{name}" for name in known)
+        self.work.report_at(
+            "E121",
+            f"unknown variable {variable.text}",
+            place.span(),
+            hint="" if near else f"there are: {listed}",
+            suggestion=f"${{{head}.{near}}}" if near else "",
+        )
+
+    def _inside_loop(self, place: Place, variable: Variable) -> None:
+        if not self.scope.in_loop and not self.in_template:
+            self.work.report_at(
+                "E121",
+                f"{variable.text} exists only inside for_each",
+                place.span(),
+                hint="move the step into the loop's steps",
+            )
+
+    def _context(self, place: Place, variable: Variable, rest: list[str]) -> None:
+        if not rest:
+            self.work.report_at(
+                "E121", "${context} names no key", place.span(), hint="write ${context.KEY}"
+            )
+            return
+        depth, value = _walk(self.context, rest)
+        if depth == len(rest):
+            return
+        name = rest[depth]
+        near = closest(name, value) if isinstance(value, dict) else ""
+        # Without a near miss it is an input, and one mention is enough.
+        if not near and not self.work.first_time(".".join(variable.segments)):
+            return
+        message = f"{variable.text} is not in the file's context"
+        hint = f"pass --context {name}=VALUE, or add it under context:"
+        if depth:
+            message += f": '{'.'.join(rest[:depth])}' has no '{name}'"
+            hint = "add it there, or pass it with --context-file"
+        fixed = ".".join((*variable.segments[: depth + 1], near, *rest[depth + 1 :]))
+        self.work.report_at(
+            "W103",
+            message,
+            place.span(),
+            hint=hint,
+            suggestion=f"${{{fixed}}}" if near else "",
+        )
+
+    def _step_result(self, place: Place, variable: Variable, rest: list[str]) -> tuple[str, ...]:
+        if len(rest) < 2:
+            self.work.report_at(
+                "E124",
+                f"{variable.text} names no result",
+                place.span(),
+                hint=f"write ${{steps.{rest[0] if rest else 'NAME'}.output}}",
+            )
+            return variable.segments
+        if self.in_template and self.node is None:
+            return variable.segments
+        self.check_result(place, variable.text, rest[0], tuple(rest[1:]))
+        return variable.segments
+
+    def check_result(self, place: Place, shown: str, name: str, fields: tuple[str, ...]) -> None:
+        """A step of that name is in scope, has such a result, and has run by now."""
+        found = self.scope.find(name)
+        if found is None:
+            self._no_step(place, shown, name)
+            return
+        node_id, step = found
+        problem = _result_problem(step, fields)
+        if problem:
+            self.work.report_at(
+                "E124",
+                f"{shown}: step '{name}' {problem.message}",
+                place.span(),
+                hint=problem.hint,
+                suggestion=problem.suggestion,
+            )
+        elif self.node is not None:
+            key = "seen" if fields[0] in ("exit_code", "status") else "ran"
+            hint = f"make sure that step '{name}' runs before this one on every path"
+            self.work.uses.append(Use(self.node, f"{key}:{node_id}", shown, place.span(), hint))
+
+    def _no_step(self, place: Place, shown: str, name: str) -> None:
+        loops = loops_around(self.work.data.get("steps"), name)
+        if loops:
+            self.work.report_at(
+                "E124",
+                f"{shown}: step '{name}' is inside the loop '{loops[-1]}', "
+                "and its results exist only there",
+                place.span(),
+                hint="use them inside the loop, or let its steps write files",
+            )
+            return
+        names = self.scope.names()
+        near = closest(name, names)
+        self.work.report_at(
+            "E124",
+            f"{shown}: there is no step '{name}'",
+            place.span(),
+            hint="" if near or not names else f"steps: {', '.join(names[:12])}",
+            suggestion=near,
+        )
+
+
+def _walk(value: Any, path: list[str]) -> tuple[int, Any]:
+    """How many steps of the path exist in the data, and the value where it ends."""
+    for depth, name in enumerate(path):
+        if isinstance(value, list) and name in map(str, range(len(value))):
+            value = value[int(name)]
+        elif isinstance(value, dict) and name in value:
+            value = value[name]
+        else:
+            return depth, value
+    return len(path), value
+
+
+def loops_around(steps: Any, name: str) -> tuple[str, ...]:
+    """The loops that a step is in, the outermost first; empty for a step in none."""
+    for step in steps or ():
+        loop = step.get("for_each")
+        if isinstance(loop, LocatedMap):
+            inner = loop.get("steps") or ()
+            within = loops_around(inner, name)
+            if within or any(one.get("name") == name for one in inner):
+                return (str(step.get("name", "?")), *within)
+    return ()
+
+
+class _Problem(NamedTuple):
+    """Why a step cannot have a result, and the way out."""
+
+    message: str
+    hint: str = ""
+    suggestion: str = ""
+
+
+def _result_problem(step: LocatedMap, fields: tuple[str, ...]) -> _Problem | None:
+    if "for_each" in step:
+        return _Problem("is a loop, whose results belong to its items", "use them inside the loop")
+    capture = step.get("output_capture", "text")
+    allowed: tuple[str, ...] = _ALWAYS
+    if "wait_for" in step:
+        allowed = _WAIT_FIELDS + allowed
+    else:
+        allowed = ((capture,) if capture in ("lines", "json") else ()) + allowed
+        allowed = (("output",) if capture == "text" or _may_be_text(step) else ()) + allowed
+    first = fields[0]
+    if first in allowed:
+        if len(fields) > 1 and first != "json":
+            hint = "loop over it with items_from" if first in ("lines", "files") else ""
+            return _Problem(f"has no parts below '{first}'", hint or "only json has parts")
+        return None
+    if "output_capture" in step.lost:
+        return None
+    if first in ("lines", "json") and "wait_for" not in step:
+        return _Problem(f"does not capture {first}", f"add output_capture: {first} to it")
+    if first == "output" and capture in ("lines", "json"):
+        return _Problem(f"captures {capture}, so it has no output", f"use .{capture}")
+    near = "output" if first in ("stdout", "result", "text") else closest(first, allowed)
+    hint = "" if near in allowed else f"its results: {', '.join(allowed)}"
+    return _Problem(f"has no result '{first}'", hint, near if near in allowed else "")
+
+
+def _may_be_text(step: LocatedMap) -> bool:
+    """Output that was no JSON is kept as text."""
+    return bool(step.get("allow_parse_error"))

@@ -1,0 +1,56 @@
+"""The error tree: every way a command can end badly, each with its exit code.
+
+    OrchestrateError
+    ├── UsageError        2   the command line itself is wrong
+    ├── ConfigError       5   an unknown agent, a missing tool, a lock somebody else holds
+    ├── DefinitionError   1/2 a recipe that does not compile (1 for machines, 2 otherwise)
+    └── InternalError     70  our own bug
+
+Only `orchestrate.cli.main` turns these into exit codes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from orchestrate.diagnostics import Diagnostic
+
+
+class OrchestrateError(Exception):
+    """Something we can explain to the user in a sentence."""
+
+    exit_code = 70
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(OrchestrateError):
+    """The command was called in a way that cannot work."""
+
+    exit_code = 2
+
+
+class ConfigError(OrchestrateError):
+    """The machine or the configuration lacks what the command needs."""
+
+    exit_code = 5
+
+
+class DefinitionError(OrchestrateError):
+    """A definition has errors; it carries all of them at once."""
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...], exit_code: int) -> None:
+        errors = sum(d.severity == "error" for d in diagnostics)
+        super().__init__(f"the definition has {errors} error(s)")
+        self.diagnostics = diagnostics
+        self.exit_code = exit_code
+
+
+class InternalError(OrchestrateError):
+    """An invariant of ours does not hold: a bug in orchestrate, never the user's fault."""
+
+    exit_code = 70

@@ -1,0 +1,1 @@
+"""The small languages inside strings: variables, templates, conditions and shell scripts."""

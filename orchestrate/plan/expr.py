@@ -1,0 +1,147 @@
+"""Expressions: values that are worked out when a step runs. Frozen data, no behaviour.
+
+An expression was parsed once, when the file was compiled. What its references resolve to is
+only ever inserted, never scanned again, so a value that contains `${` or `{{` stays a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from orchestrate.record import record
+
+Scalar = str | int | float | bool | None
+
+
+@record
+class Const:
+    """A scalar written in the file."""
+
+    value: Scalar
+
+
+@record
+class Ref:
+    """A reference to a value in scope. As a whole expression it keeps the value's type.
+
+    `path` is canonical: ("steps", "List", "lines"), ("context", "file"), ("run", "id"),
+    ("loop", "index"), ("item",), ("param", "model"), ("prompt",) in workflows;
+    ("var", "analysis", "severity"), ("recipe", "name"), ("session", "id"), ("step", "index"),
+    ("approval", "message") in recipes. `text` is what the author wrote. An `optional` reference
+    to something undefined is empty instead of an error.
+    """
+
+    path: tuple[str, ...]
+    text: str
+    optional: bool = False
+
+
+@record
+class Text:
+    """Literal pieces and references, rendered to one string. No parts: the empty string."""
+
+    parts: tuple[str | Ref, ...]
+
+
+@record
+class ListExpr:
+    items: tuple[Expr, ...]
+
+
+@record
+class MapExpr:
+    items: tuple[tuple[str, Expr], ...] = ()
+
+
+Expr = Const | Ref | Text | ListExpr | MapExpr
+
+NOTHING = MapExpr()
+
+
+@record
+class Compare:
+    """Both sides compare as text."""
+
+    left: Expr
+    operator: Literal["==", "!="]
+    right: Expr
+
+
+@record
+class Exists:
+    """A pattern matches at least one path in the workspace (or, negated, none)."""
+
+    pattern: Text
+    negated: bool = False
+
+
+@record
+class Chain:
+    """Comparisons joined by `and`/`or`, evaluated strictly from left to right (B)."""
+
+    first: Compare
+    rest: tuple[tuple[Literal["and", "or"], Compare], ...]
+
+
+Cond = Compare | Exists | Chain
+
+
+def references(expression: Expr | Cond | None) -> Iterator[Ref]:
+    """Every reference inside an expression or condition."""
+    match expression:
+        case None | Const():
+            return
+        case Ref():
+            yield expression
+        case Text(parts):
+            yield from (part for part in parts if isinstance(part, Ref))
+        case ListExpr(items):
+            for item in items:
+                yield from references(item)
+        case MapExpr(entries):
+            for _, item in entries:
+                yield from references(item)
+        case Compare(left, _, right):
+            yield from references(left)
+            yield from references(right)
+        case Exists(pattern):
+            yield from references(pattern)
+        case Chain(first, rest):
+            yield from references(first)
+            for _, comparison in rest:
+                yield from references(comparison)
+
+
+def show(expression: Expr | Cond) -> str:
+    """The expression as an author would write it, for plans and messages."""
+    match expression:
+        case Const(value):
+            return _show_scalar(value)
+        case Ref():
+            return expression.text
+        case Text(parts):
+            return "".join(part if isinstance(part, str) else part.text for part in parts)
+        case ListExpr(items):
+            return "[" + ", ".join(show(item) for item in items) + "]"
+        case MapExpr(entries):
+            return "{" + ", ".join(f"{key}: {show(value)}" for key, value in entries) + "}"
+        case Compare(left, operator, right):
+            return f"{_quoted(left)} {operator} {_quoted(right)}"
+        case Exists(pattern, negated):
+            return f"{'no match for' if negated else 'a match for'} {show(pattern)}"
+        case Chain(first, rest):
+            return show(first) + "".join(f" {word} {show(other)}" for word, other in rest)
+
+
+def _show_scalar(value: Scalar) -> str:
+    if isinstance(value, str):
+        return value
+    return (
+        "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    )
+
+
+def _quoted(expression: Expr) -> str:
+    shown = show(expression)
+    return shown if isinstance(expression, Ref) else f"'{shown}'"

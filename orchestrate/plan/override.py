@@ -1,0 +1,205 @@
+"""The flags of `run` as functions from program to program; nothing else knows about flags.
+
+A flag holds for every plan of the program, except context: a sub-recipe sees only what it is
+passed (rulings §8). What a step says for itself wins over a flag that sets a default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from orchestrate.errors import ConfigError, UsageError
+from orchestrate.plan.expr import MapExpr
+from orchestrate.plan.nodes import (
+    FAILED,
+    Abort,
+    Block,
+    Dialect,
+    Each,
+    Label,
+    Leave,
+    Node,
+    Plan,
+    Program,
+    Retry,
+    Target,
+    main_plan,
+)
+from orchestrate.record import replace
+
+OnError = Literal["stop", "continue", "interactive"]
+
+_MACHINE: tuple[Dialect, ...] = ("machine",)
+_RECIPE: tuple[Dialect, ...] = ("recipe",)
+_WORKFLOW: tuple[Dialect, ...] = ("workflow",)
+
+# Which dialects a flag has a meaning in.
+APPLIES: dict[str, tuple[Dialect, ...]] = {
+    "--backend": _MACHINE,
+    "--model": _MACHINE,
+    "--max-steps": _MACHINE,
+    "--max-visits": _MACHINE,
+    "--max-restarts": _MACHINE,
+    "--step-timeout": ("machine", "recipe"),
+    "--max-parallel": _RECIPE,
+    "--context": ("recipe", "workflow"),
+    "--context-file": ("recipe", "workflow"),
+    "--on-error": _WORKFLOW,
+    "--max-retries": _WORKFLOW,
+    "--retry-delay": _WORKFLOW,
+}
+
+# Names that A and C give the agents we know -> ours.
+BACKENDS: dict[str, str] = {
+    "claude-code": "claude-code",
+    "claude": "claude-code",
+    "github-copilot": "github-copilot",
+    "copilot": "github-copilot",
+    "cursor": "cursor",
+    "opencode": "opencode",
+    "codex": "codex",
+    "gemini": "gemini",
+    "rehearsal": "rehearsal",
+    "human": "human",
+    "replay": "replay",
+}
+
+
+def require_applicable(program: Program, flag: str) -> None:
+    """Refuse a flag that would have no effect (rulings §5)."""
+    dialect = main_plan(program).dialect
+    if dialect not in APPLIES[flag]:
+        allowed = " or a ".join(APPLIES[flag])
+        raise UsageError(
+            f"{flag} cannot be used with a {dialect}", f"it has a meaning for a {allowed} only"
+        )
+
+
+def known_backend(name: str) -> str:
+    """Our name of a backend. Which one answers is no part of the plan, so that is all."""
+    if name in BACKENDS:
+        return BACKENDS[name]
+    from orchestrate.diagnostics import closest
+
+    near = closest(name, BACKENDS)
+    also = f" (did you mean '{near}'?)" if near else ""
+    known = ", ".join(dict.fromkeys(BACKENDS.values()))
+    raise ConfigError(f"there is no backend '{name}'{also}", f"known: {known}")
+
+
+def with_model(program: Program, model: str) -> Program:
+    return _each_plan(
+        program, "machine", lambda plan: replace(plan, defaults=replace(plan.defaults, model=model))
+    )
+
+
+def with_max_steps(program: Program, count: int) -> Program:
+    return _each_plan(
+        program, "machine", lambda plan: replace(plan, limits=replace(plan.limits, max_steps=count))
+    )
+
+
+def with_max_visits(program: Program, count: int) -> Program:
+    return _each_plan(
+        program,
+        "machine",
+        lambda plan: replace(plan, limits=replace(plan.limits, max_visits=count)),
+    )
+
+
+def with_max_restarts(program: Program, count: int) -> Program:
+    return _each_plan(
+        program,
+        "machine",
+        lambda plan: replace(plan, limits=replace(plan.limits, max_restarts=count)),
+    )
+
+
+def with_max_parallel(program: Program, count: int) -> Program:
+    return _each_plan(
+        program,
+        "recipe",
+        lambda plan: replace(plan, limits=replace(plan.limits, max_parallel=count)),
+    )
+
+
+def with_step_timeout(program: Program, seconds: float) -> Program:
+    """The limit of steps without one of their own, in machines and recipes."""
+
+    def limit(plan: Plan) -> Plan:
+        return replace(plan, defaults=replace(plan.defaults, timeout_s=seconds))
+
+    return _each_plan(_each_plan(program, "machine", limit), "recipe", limit)
+
+
+def with_retries(program: Program, retries: int, delay_ms: int) -> Program:
+    """The retries of a workflow's provider steps without their own: `Defaults.retry` is theirs."""
+    retry = Retry(attempts=retries + 1, delay_s=delay_ms / 1000, when="exit-1-or-124")
+    return _each_plan(
+        program,
+        "workflow",
+        lambda plan: replace(plan, defaults=replace(plan.defaults, retry=retry)),
+    )
+
+
+def with_context(program: Program, values: MapExpr) -> Program:
+    """Values laid over the context of the main plan."""
+    merged = dict(main_plan(program).context.items) | dict(values.items)
+    context = MapExpr(tuple(merged.items()))
+    return replace(
+        program,
+        plans=tuple(
+            replace(plan, context=context) if plan.id == program.main else plan
+            for plan in program.plans
+        ),
+    )
+
+
+def with_on_error(program: Program, choice: OnError) -> Program:
+    """What becomes of failures that no handler of the author's takes.
+
+    stop: as under `strict_flow`. continue: the run goes on and ends as failed. interactive: a
+    person decides; the routes are those of stop. In each case a step that fails inside a loop
+    fails its iteration (rulings §9).
+    """
+    return _each_plan(
+        program,
+        "workflow",
+        lambda plan: replace(
+            plan, blocks=tuple(_block_on_error(block, choice) for block in plan.blocks)
+        ),
+    )
+
+
+def _block_on_error(block: Block, choice: OnError) -> Block:
+    in_loop = block.owner is not None
+    return replace(
+        block, nodes=tuple(_node_on_error(node, choice, in_loop) for node in block.nodes)
+    )
+
+
+def _node_on_error(node: Node, choice: OnError, in_loop: bool) -> Node:
+    if isinstance(node.op, Each):
+        node = replace(node, op=replace(node.op, stop_on_failure=choice != "continue"))
+    if node.on_failure == "handled":
+        return node
+    failed: Target = Abort("failed", f"step '{node.name}' failed")
+    if in_loop:
+        failed = Leave(FAILED)
+    elif choice == "continue":
+        failed = node.follow
+    routes: tuple[tuple[Label, Target], ...] = tuple(
+        (label, failed if label == FAILED else target) for label, target in node.routes
+    )
+    treatment: dict[OnError, Literal["stop", "count", "ask"]] = {
+        "stop": "stop",
+        "continue": "count",
+        "interactive": "ask",
+    }
+    return replace(node, routes=routes, on_failure=treatment[choice])
+
+
+def _each_plan(program: Program, dialect: Dialect, change: Callable[[Plan], Plan]) -> Program:
+    plans = tuple(change(plan) if plan.dialect == dialect else plan for plan in program.plans)
+    return replace(program, plans=plans)

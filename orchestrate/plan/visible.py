@@ -1,0 +1,69 @@
+"""Text from files made safe to show: what a terminal would act on becomes a visible stand-in."""
+
+from __future__ import annotations
+
+import re
+
+# Harmless marks inside words of Persian, Hindi and emoji sequences; they take no column.
+_JOINERS = frozenset("\u200c\u200d\u00ad")
+_ASCII_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
+# Control Pictures: ␀ … ␟ show what a control character is without being one.
+_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\u2421"}
+
+
+def visible(text: str) -> str:
+    """The text on one line, without control, escape or direction-changing characters."""
+    if text.isascii():
+        return text.translate(_PICTURES) if _ASCII_CONTROLS.search(text) else text
+    return "".join(map(visible_character, text))
+
+
+def visible_character(character: str) -> str:
+    """The character, or what stands for it when showing it could mislead."""
+    code = ord(character)
+    if code < 0x7F:
+        return character if code >= 0x20 else _PICTURES[code]
+    if code == 0x7F:
+        return _PICTURES[code]
+    if character in _JOINERS:
+        return character
+    from unicodedata import category
+
+    # Cc: C1 controls, Cf: bidi and other invisible ones, Cs: lone surrogates, Cn: no character.
+    if category(character) in ("Cc", "Cf", "Cs", "Cn", "Zl", "Zp"):
+        return f"<U+{code:04X}>"
+    return character
+
+
+def width_of(text: str) -> int:
+    """How many terminal columns visible text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_columns, text))
+
+
+def _columns(character: str) -> int:
+    if character.isascii():
+        return 1
+    from unicodedata import category, east_asian_width
+
+    if character in _JOINERS or category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if east_asian_width(character) in ("W", "F") else 1
+
+
+def clip(text: str, columns: int) -> str:
+    """Visible text cut to so many columns, with … where something is missing."""
+    if width_of(text) <= columns:
+        return text
+    kept, used = [], 1
+    for character in text:
+        used += _columns(character)
+        if used > columns:
+            break
+        kept.append(character)
+    return "".join(kept) + "…"
+
+
+def plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"

@@ -1,0 +1,1 @@
+"""Text becomes located data: reading, includes and schema checks."""

@@ -1,0 +1,212 @@
+"""Fields that people bring along from another place, dialect or tool, and what to write instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Container
+from typing import Any
+
+from orchestrate.diagnostics import closest
+
+# The same thing under another name; the first one that the mapping knows is suggested.
+_SYNONYMS: dict[str, tuple[str, ...]] = {
+    "args": ("command",),
+    "cmd": ("command",),
+    "condition": ("when",),
+    "exec": ("command",),
+    "delay": ("delay_ms", "initial_delay"),
+    "depends": ("depends_on",),
+    "file": ("input_file",),
+    "goto": ("nextStep",),
+    "id": ("name",),
+    "if": ("when", "condition"),
+    "for_each": ("foreach",),
+    "in": ("items",),
+    "inputs": ("context",),
+    "instruction": ("prompt",),
+    "instructions": ("prompt",),
+    "input": ("input_file",),
+    "key": ("id", "name"),
+    "label": ("name",),
+    "list": ("items",),
+    "loop": ("for_each", "foreach"),
+    "max": ("max_attempts",),
+    "max_attempts": ("max",),
+    "max_retries": ("max_attempts",),
+    "max_steps": ("max_total_steps",),
+    "message": ("reason",),
+    "name": ("id",),
+    "needs": ("depends_on",),
+    "next": ("nextStep",),
+    "on": ("onOutcome",),
+    "on_failure": ("on_error",),
+    "output_var": ("output",),
+    "path": ("glob", "move_to"),
+    "pattern": ("glob",),
+    "run": ("command",),
+    "save_as": ("output",),
+    "script": ("command",),
+    "retries": ("retry", "max_attempts"),
+    "retry": ("retries",),
+    "stages": ("steps",),
+    "start": ("initialStep",),
+    "stdin": ("input_file",),
+    "stdout": ("output_file",),
+    "strict": ("strict_flow",),
+    "tasks": ("steps",),
+    "timeout": ("timeout_sec",),
+    "timeout_sec": ("timeout",),
+    "title": ("name", "label"),
+    "transitions": ("onOutcome",),
+    "unless": ("when", "condition"),
+    "var": ("as",),
+    "variables": ("context",),
+    "vars": ("context",),
+    "when": ("condition",),
+    "with": ("items", "context"),
+}
+
+_NUMBER = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?\Z")
+
+_IN_LOOP = "it belongs inside for_each"
+_IN_WAIT = "it belongs inside wait_for"
+_IN_NEEDS = "it belongs inside depends_on"
+_IN_GUARDRAILS = "it belongs inside guardrails"
+_GOTO_NEXT = "write on: { success: { goto: NAME } }"
+_GOTO_FAILURE = "write on: { failure: { goto: NAME } }"
+_GOTO_ALWAYS = "write on: { always: { goto: NAME } }"
+
+_IN_ORDER = "the steps of a recipe run in the order written; a condition: can skip some"
+_IN_STEPS = "it belongs inside a step: write steps: and below it - id: NAME"
+_OF_WORKFLOW = "recipes have no such steps, but workflows: there a step begins with - name:"
+
+# By a field that only this kind of mapping has, so that nobody gets another dialect's advice.
+_ADVICE: dict[str, dict[str, str]] = {
+    "wait_for": {
+        "always": _GOTO_ALWAYS,
+        "as": _IN_LOOP,
+        "failure": _GOTO_FAILURE,
+        "glob": _IN_WAIT,
+        "goto": _GOTO_NEXT,
+        "inject": _IN_NEEDS,
+        "items": _IN_LOOP,
+        "items_from": _IN_LOOP,
+        "min_count": _IN_WAIT,
+        "model": "write provider_params: { model: NAME }",
+        "next": _GOTO_NEXT,
+        "nextStep": _GOTO_NEXT,
+        "next_step": _GOTO_NEXT,
+        "on_error": _GOTO_FAILURE,
+        "on_failure": _GOTO_FAILURE,
+        "on_item_complete": _IN_LOOP,
+        "on_success": _GOTO_NEXT,
+        "optional": _IN_NEEDS,
+        "poll_ms": _IN_WAIT,
+        "prompt": "write the prompt to a file and name that file: input_file: prompts/NAME.md",
+        "required": _IN_NEEDS,
+        "steps": _IN_LOOP,
+        "success": _GOTO_NEXT,
+    },
+    "not_exists": {
+        "left": "write equals: { left: …, right: … }",
+        "not_equals": "before this step, put one with when: equals that jumps past it",
+        "right": "write equals: { left: …, right: … }",
+    },
+    "agent_config": {
+        "approval": "it belongs to a stage, beside its steps",
+        "goto": _IN_ORDER,
+        "model": "write agent_config: { model: NAME }, or name the model in the agent's own file",
+        "next": _IN_ORDER,
+        "nextStep": _IN_ORDER,
+        "next_step": _IN_ORDER,
+        "command": _OF_WORKFLOW,
+        "input_file": _OF_WORKFLOW,
+        "provider": _OF_WORKFLOW,
+        "wait_for": _OF_WORKFLOW,
+    },
+    "stages": {"approval": "write stages:, put the steps into one, and the approval beside them"},
+    "approval": {
+        "agent": _IN_STEPS,
+        "prompt": _IN_STEPS,
+        "required": "it belongs inside approval",
+        "timeout": "it belongs inside approval, or inside a step",
+    },
+    "initialStep": {
+        "exitOnOther": _IN_GUARDRAILS,
+        "maxStepVisits": _IN_GUARDRAILS,
+        "maxTotalSteps": _IN_GUARDRAILS,
+        "outcomes": "it belongs inside a step",
+        "version": "a machine has no version: remove it",
+    },
+    "onOutcome": {
+        "timeout": "remove it: `--step-timeout SECONDS` bounds every step of a machine",
+        "type": "remove it: every step of a machine is a prompt for the agent",
+    },
+    "nextStep": {
+        "exit": "write {action: exit, reason: TEXT}",
+        "restart": "write {action: restart-new-session, recipeId: ID}",
+    },
+    "always": {"goto": "say when: write success:, failure: or always: around it"},
+}
+
+
+def meant(key: str, allowed: Collection[str], siblings: Container[str]) -> str:
+    """The field that an unknown key is probably meant to be, or ''."""
+    names = [name for name in allowed if not name.startswith("$")]
+    if advice(key, names):
+        return ""
+    free = [name for name in names if name not in siblings]
+    for other in _SYNONYMS.get(key, ()):
+        if other in free:
+            return other
+    return closest(key, free) or closest(key, names)
+
+
+def quoting(value: Any, authored: str, schema: dict[str, Any]) -> str:
+    """Text that YAML reads as something else, for lack of quotes; or the other way round."""
+    if schema["type"] in ("number", "integer") and isinstance(value, str):
+        return f"leave the quotes out: {value}" if _NUMBER.match(value) else ""
+    if schema["type"] == "boolean" and value in ("true", "false"):
+        return f"leave the quotes out: {value}"
+    if schema["type"] != "string" or not isinstance(value, int | float):
+        return ""
+    if "pattern" in schema and re.search(schema["pattern"], authored) is None:
+        return ""
+    return f'quote it: "{authored}"'
+
+
+def tidied(value: str, schema: dict[str, Any]) -> str:
+    """A name of the required form that the author of a malformed one may have meant, or ''."""
+    bare = value[:200].strip("${} ")
+    for name in (bare, re.sub(r"[\s/.]+", "-", bare), re.sub(r"\W+", "_", bare)):
+        if name != value and re.search(schema["pattern"], name) is not None:
+            return name
+    return ""
+
+
+def reshaping(value: Any, schema: dict[str, Any]) -> str:
+    """How to turn a value of the wrong kind into one of the right kind."""
+    wanted = schema["type"]
+    fields = schema.get("properties", {})
+    if wanted == "string" and isinstance(value, dict | list):
+        return "write one text; after `|` it may have several lines, indented below the key"
+    if wanted != "object":
+        return ""
+    if isinstance(value, list) and all(isinstance(item, dict) for item in value):
+        return "leave the dashes out"
+    if "nextStep" in fields:
+        return f"write {{nextStep: {value}}}" if isinstance(value, str) and len(value) < 60 else ""
+    if schema.get("required"):
+        return f"write a mapping with {', '.join(schema['required'])}"
+    return ""
+
+
+def advice(key: str, allowed: Container[str]) -> str:
+    """What to write instead of a key that has no counterpart of its own here."""
+    name, colon, rest = key.partition(":")
+    if colon and name in allowed:
+        return f"a space is missing after the colon: write {name}: {rest[:60]}"
+    for marker, hints in _ADVICE.items():
+        if marker in allowed and key in hints:
+            return hints[key]
+    return ""

@@ -1,0 +1,322 @@
+"""What a YAML parser chokes on, told in words that lead to the mistake.
+
+Both parsers name the rule of the grammar that failed and the place where they noticed. An author
+wants the slip itself, which often stands earlier: the quote that was opened, the colon without a
+space. The parsers word things differently, so we look for what their wordings share.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from orchestrate.source.located import token_length
+from orchestrate.source.reader import ReadFault
+
+_GLUED = re.compile(r"(\s*(?:- )?)([A-Za-z_][\w.-]*):([^\s/].*)")
+_KEY = re.compile(r"\s*(?:- +)*[^\s:#][^:#]*: +")
+_HEADER = re.compile(r"(?:: +|- +)([|>])[-+0-9]*\s*$")
+_CLOSING = {"[": "]", "{": "}"}
+
+
+def explain_syntax(error: Exception, text: str) -> ReadFault:
+    """The fault for whatever a parser raised."""
+    trouble = _Trouble(error, text)
+    for words, explanation in _EXPLANATIONS:
+        if any(word in trouble.wording for word in words):
+            fault = explanation(trouble)
+            if fault is not None:
+                return fault
+    return trouble.fault(trouble.wording or "cannot be read")
+
+
+class _Trouble:
+    """A parser's complaint: its words, the place it noticed, and where its context began."""
+
+    def __init__(self, error: Exception, text: str) -> None:
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+        context = getattr(error, "context", None)
+        self.wording = " ".join(str(problem).split())
+        if context and context != problem:
+            self.wording += f" ({' '.join(str(context).split())})"
+        self.lines = text.split("\n")
+        self.begin = _place(error, "context_mark")
+        self.line, self.column = _place(error, "problem_mark") or self.begin or (0, 0)
+
+    def text_of(self, line: int) -> str:
+        return self.lines[line].rstrip("\r") if 0 <= line < len(self.lines) else ""
+
+    @property
+    def here(self) -> str:
+        """The rest of the line at the place where the parser noticed."""
+        return self.text_of(self.line)[self.column :]
+
+    @property
+    def before(self) -> str:
+        return self.text_of(self.line)[: self.column]
+
+    def line_above(self) -> int:
+        """The nearest line above that is neither blank nor a comment, or -1."""
+        number = self.line - 1
+        while number >= 0 and re.match(r"\s*(#.*)?$", self.text_of(number)):
+            number -= 1
+        return number
+
+    def fault(
+        self,
+        message: str,
+        hint: str = "",
+        *,
+        at: tuple[int, int] | None = None,
+        length: int = 0,
+    ) -> ReadFault:
+        line, column = at or (self.line, self.column)
+        length = length or token_length(self.text_of(line), column)
+        return ReadFault("E006", f"not valid YAML: {message}", hint, line, column, length)
+
+
+def _place(error: Exception, name: str) -> tuple[int, int] | None:
+    mark = getattr(error, name, None)
+    return (int(mark.line), int(mark.column)) if mark is not None else None
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip(" "))
+
+
+def _glued_colon(trouble: _Trouble, line: int) -> ReadFault | None:
+    found = _GLUED.fullmatch(trouble.text_of(line).rstrip())
+    if found is None:
+        return None
+    lead, key, value = found.groups()
+    return trouble.fault(
+        f"a space is missing after '{key}:'",
+        f"write `{key}: {_clip(value)}`",
+        at=(line, len(lead)),
+        length=len(key) + 1 + len(value),
+    )
+
+
+def _clip(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= 60 else flat[:57] + "…"
+
+
+def _quoted(text: str) -> str:
+    """The text as YAML can hold it; single quotes leave everything inside them alone."""
+    flat = _clip(text)
+    if '"' in flat or "\\" in flat:
+        flat = flat.replace("'", "''")
+        return f"'{flat}'"
+    return f'"{flat}"'
+
+
+def _no_colon(trouble: _Trouble) -> ReadFault | None:
+    """A line among keys that is no `key: value`."""
+    line, column = trouble.begin or (trouble.line, trouble.column)
+    glued = _glued_colon(trouble, line)
+    if glued is not None:
+        return glued
+    header = _HEADER.search(trouble.text_of(line - 1))
+    if header is not None:
+        return trouble.fault(
+            f"the text of {header[1]} must be indented more than its key",
+            "indent every line of it",
+            at=(line, column),
+        )
+    return trouble.fault(
+        "this line is no `key: value`",
+        "add the colon; or, if it continues a text, indent it more than the key of that text",
+        at=(line, column),
+    )
+
+
+def _second_colon(trouble: _Trouble) -> ReadFault | None:
+    """A colon where the parser was in the middle of a plain value."""
+    same_line = _KEY.match(trouble.before)
+    if same_line is not None:
+        start = same_line.end()
+        value = trouble.text_of(trouble.line)[start:].rstrip()
+        return trouble.fault(
+            "a text that contains ': ' must be quoted",
+            f"write {_quoted(value)}",
+            at=(trouble.line, start),
+            length=len(value),
+        )
+    above = trouble.line_above()
+    glued = _glued_colon(trouble, above)
+    if glued is not None:
+        return glued
+    text = trouble.text_of(trouble.line)
+    at = (trouble.line, _indent(text))
+    if _indent(text) > _indent(trouble.text_of(above)):
+        return trouble.fault(
+            "this key is indented below a key that has a value already",
+            f"begin it in column {_indent(trouble.text_of(above)) + 1}, like the line above",
+            at=at,
+        )
+    return trouble.fault(
+        f"line {above + 1} above this key is no `key: value`", "give that line a colon", at=at
+    )
+
+
+def _spaces(number: int) -> str:
+    return "1 space" if number == 1 else f"{number} spaces"
+
+
+def _open_quote(trouble: _Trouble) -> ReadFault | None:
+    if "end of stream" not in trouble.wording and "document indicator" not in trouble.wording:
+        return None
+    line, column = trouble.begin or (trouble.line, trouble.column)
+    quote = trouble.text_of(line)[column : column + 1]
+    return trouble.fault(
+        "the quote that opens here is never closed", f"close it with {quote}", at=(line, column)
+    )
+
+
+def _bad_escape(trouble: _Trouble) -> ReadFault | None:
+    column = trouble.column
+    line = trouble.text_of(trouble.line)
+    if line[column : column + 1] != "\\":
+        column -= 1
+    escape = line[column : column + 2]
+    return trouble.fault(
+        f"{escape} has no meaning inside double quotes",
+        f"write \\{escape}, or use single quotes, which leave backslashes alone",
+        at=(trouble.line, column),
+        length=2,
+    )
+
+
+def _tab(trouble: _Trouble) -> ReadFault | None:
+    if not trouble.here.startswith("\t"):
+        return None
+    return trouble.fault("a tab cannot indent", "use spaces", length=1)
+
+
+def _bad_start(trouble: _Trouble) -> ReadFault | None:
+    character = trouble.here[:1]
+    value = trouble.here.rstrip()
+    return trouble.fault(
+        f"a value cannot begin with {character} unless it is quoted",
+        f"write {_quoted(value)}",
+        length=len(value),
+    )
+
+
+def _bad_name(trouble: _Trouble) -> ReadFault | None:
+    """Markdown's *emphasis*, or an & that is part of a text."""
+    line, column = trouble.begin or (trouble.line, trouble.column)
+    value = trouble.text_of(line)[column:].rstrip()
+    return trouble.fault(
+        f"a value cannot begin with {value[:1]} unless it is quoted",
+        f"write {_quoted(value)}",
+        at=(line, column),
+        length=len(value),
+    )
+
+
+def _inline_list(trouble: _Trouble) -> ReadFault | None:
+    return trouble.fault(
+        "a list with dashes cannot begin on the line of its key",
+        "begin it on the next line; or, if the dash belongs to a text, quote the text",
+    )
+
+
+def _block_header(trouble: _Trouble) -> ReadFault | None:
+    start = len(trouble.before) + len(trouble.here) - len(trouble.here.lstrip())
+    return trouble.fault(
+        "the text of | and > begins on the next line",
+        "move it there and indent it more than the key, or leave the | or > out",
+        at=(trouble.line, start),
+        length=len(trouble.here.strip()),
+    )
+
+
+def _brackets(trouble: _Trouble) -> ReadFault | None:
+    """Inside [ ] or { }."""
+    if trouble.begin is None:
+        return None
+    line, column = trouble.begin
+    opener = trouble.text_of(line)[column : column + 1]
+    closer = _CLOSING.get(opener)
+    if closer is None:
+        return None
+    if trouble.line > line:
+        return trouble.fault(
+            f"the {opener} that opens here is not closed",
+            f"close it with {closer}, or put a comma between its entries",
+            at=trouble.begin,
+        )
+    if trouble.here[:1] in ("]", "}"):
+        return trouble.fault(f"{trouble.here[0]} cannot close a {opener}", f"write {closer}")
+    return trouble.fault(f"a comma or {closer} is missing before this")
+
+
+def _block(trouble: _Trouble) -> ReadFault | None:
+    """Among the keys of a mapping or the items of a list."""
+    here, before = trouble.here, trouble.before.strip()
+    if here[:1] in ("]", "}"):
+        return trouble.fault(f"there is no open bracket for this {here[0]}", "remove it")
+    if before.endswith(('"', "'")):
+        quote = before[-1]
+        inside = "''" if quote == "'" else '\\"'
+        return trouble.fault(
+            "the value ended at the quote before this",
+            f"inside the quotes write {inside} for a {quote}; or a quote further up is not closed",
+            length=len(here.rstrip()),
+        )
+    if before:
+        return None
+    levels = _levels_above(trouble)
+    if trouble.column not in levels:
+        shown = ", ".join(str(level) for level in levels[:-1])
+        shown = f"{shown} or {levels[-1]}" if shown else str(levels[-1])
+        return trouble.fault(
+            f"this line is indented by {_spaces(trouble.column)}, which fits no line above",
+            f"indent it like the line it belongs beside: by {shown} spaces",
+        )
+    if here.startswith("- "):
+        return trouble.fault(
+            "a list item stands among keys",
+            "put it below the key it belongs to, as in `steps:`, or indent it",
+        )
+    return trouble.fault(
+        "a key stands among list items",
+        "indent it like the first key of its item, or give it a dash of its own",
+    )
+
+
+def _levels_above(trouble: _Trouble) -> list[int]:
+    """The indentations at which something is still open at this line, outermost first."""
+    levels: set[int] = set()
+    lowest = 1 << 24
+    for number in range(trouble.line - 1, -1, -1):
+        text = trouble.text_of(number)
+        if re.match(r"\s*(#.*)?$", text):
+            continue
+        indent = _indent(text)
+        if indent < lowest:
+            lowest = indent
+            levels.add(indent)
+            item = re.match(r" *(?:- +)+", text)
+            if item is not None:
+                levels.add(item.end())
+        if lowest == 0:
+            break
+    return sorted(levels)
+
+
+_EXPLANATIONS: tuple[tuple[tuple[str, ...], Callable[[_Trouble], ReadFault | None]], ...] = (
+    (("tab", "cannot start any token"), _tab),
+    (("cannot start any token", "node content"), _bad_start),
+    (("scanning an alias", "scanning an anchor"), _bad_name),
+    (("simple key",), _no_colon),
+    (("mapping values are not allowed",), _second_colon),
+    (("quoted scalar",), _open_quote),
+    (("escape character",), _bad_escape),
+    (("sequence entries are not allowed",), _inline_list),
+    (("scanning a block scalar",), _block_header),
+    (("parsing a flow",), _brackets),
+    (("parsing a block",), _block),
+)

@@ -1,0 +1,1 @@
+"""The schemas of orchestrate as Python data, one module per schema."""

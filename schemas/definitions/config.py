@@ -1,0 +1,145 @@
+"""The configuration file, .orchestrate/config.yaml."""
+
+from definitions.parts import (
+    ENV_NAME,
+    Schema,
+    amount,
+    choice,
+    count,
+    document,
+    field,
+    filled,
+    listing,
+    mapping,
+    record,
+    ref,
+)
+
+_TIERS = ("haiku", "sonnet", "opus")
+
+
+def _tier(name: str, use: str, *examples: str) -> Schema:
+    return filled(f"The model to use for the tier {name} ({use}).", *examples)
+
+
+MODELS = record(
+    {
+        "haiku": _tier("haiku", "fast and cheap", "gpt-5-mini"),
+        "sonnet": _tier("sonnet", "balanced", "gpt-5"),
+        "opus": _tier("opus", "the most capable", "gpt-5-pro"),
+    },
+    title="Models",
+    description="The agent's own model names for the three tiers.",
+)
+
+AGENT = record(
+    {
+        "path": filled(
+            "The program to start: a name found on PATH or a path. Default: the agent's usual "
+            "name.",
+            "claude",
+            "tools/bin/codex",
+        ),
+        "args": listing(
+            "Arguments to add to every call.",
+            {"type": "string"},
+            ["--max-turns", "50"],
+            default=[],
+            hint='write a list, one argument per item: args: ["--max-turns", "50"]',
+        ),
+        "env": mapping(
+            "Environment variables to set for every call.",
+            {"type": "string", "x-hint": 'put the value in quotes: DEBUG: "1"'},
+            {"CLAUDE_CODE_MAX_RETRIES": "3"},
+            default={},
+            propertyNames={"pattern": ENV_NAME},
+        ),
+        "models": field(
+            "What the model tiers mean for this agent. Default: what we know about it.",
+            {"haiku": "gpt-5-mini", "opus": "gpt-5-pro"},
+            ref="models",
+        ),
+    },
+    title="Agent program",
+    description="How one agent is started on this computer.",
+)
+
+ROOT = record(
+    {
+        "backend": filled(
+            "The agent to use where a recipe names none. Default: claude-code.",
+            "claude-code",
+            "codex",
+            "gemini",
+            default="claude-code",
+        ),
+        "model": choice(
+            "The model tier to use where a recipe names none. Default: the agent's own choice.",
+            *_TIERS,
+            hint="write haiku, sonnet or opus; other names go to agents.NAME.models",
+        ),
+        "permissions": choice(
+            "What agents may do unasked: `bypass` everything, `accept-edits` change files but "
+            "nothing riskier, `ask` only what the agent's own settings allow. Default: bypass.",
+            "bypass",
+            "accept-edits",
+            "ask",
+            default="bypass",
+            hint="write bypass, accept-edits or ask",
+        ),
+        "max_parallel": count(
+            "How many iterations of a parallel loop run at once. Default: 8.",
+            8,
+            2,
+            default=8,
+            minimum=1,
+            hint="write a whole number of at least 1",
+        ),
+        "step_timeout": amount(
+            "Seconds one agent call may take where a recipe sets no limit. Default: 86400 (a day).",
+            86400,
+            3600,
+            default=86400,
+            exclusiveMinimum=0,
+            hint="write seconds, more than 0",
+        ),
+        "keep_runs": count(
+            "Days after which `orchestrate clean` removes a finished run. Default: 30.",
+            30,
+            7,
+            default=30,
+            minimum=0,
+            hint="write whole days, 0 or more",
+        ),
+        "state_dir": filled(
+            "The folder of the runs, relative to the workspace. Default: .orchestrate/runs.",
+            ".orchestrate/runs",
+            default=".orchestrate/runs",
+        ),
+        "log_level": choice(
+            "How much the log says. Default: info.",
+            "debug",
+            "info",
+            "warn",
+            "error",
+            default="info",
+            hint="write debug, info, warn or error",
+        ),
+        "agents": mapping(
+            "How single agents are started, by name.",
+            ref("agent"),
+            {"codex": {"path": "codex", "models": {"opus": "gpt-5-pro"}}},
+            propertyNames={"minLength": 1},
+        ),
+    },
+)
+
+SCHEMA = document(
+    "config",
+    "orchestrate configuration",
+    "Settings of a workspace (.orchestrate/config.yaml) or of a user. A flag or an ORCHESTRATE_ "
+    "variable overrides them.",
+    ROOT,
+    {"agent": AGENT, "models": MODELS},
+    examples=({"backend": "claude-code", "model": "sonnet", "max_parallel": 4},),
+)

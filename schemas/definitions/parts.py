@@ -1,0 +1,179 @@
+"""The words in which the schema definitions are written."""
+
+from typing import Any, Final
+
+Schema = dict[str, Any]
+
+DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
+_UNSET: Final = object()
+
+
+def whole(body: str) -> str:
+    """Anchor a pattern to the whole value.
+
+    Python's `$` also matches before a final newline and ECMAScript's does not; the look-ahead
+    makes both refuse it, so that every validator agrees.
+    """
+    return f"^(?:{body})$(?!\\n)"
+
+
+WORD: Final = whole("[A-Za-z0-9_-]+")
+VARIABLE: Final = whole("[A-Za-z_][A-Za-z0-9_]*")
+KEBAB: Final = whole("[a-z0-9]+(?:-[a-z0-9]+)*")
+STEP_KEY: Final = whole("[A-Za-z0-9_][A-Za-z0-9_-]*")
+TIMESTAMP: Final = whole(
+    "[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+    "(?:T(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\\.[0-9]+)?)?"
+    "(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
+)
+RUN_ID: Final = whole("[0-9]{8}T[0-9]{6}Z-[a-z0-9]{6}")
+CHECKSUM: Final = whole("sha256:[0-9a-f]{64}")
+RELATIVE_PATH: Final = "^(?!/)(?!(?:[\\s\\S]*/)?\\.\\.(?:/|$(?!\\n)))[\\s\\S]"
+ENV_NAME: Final = "^[^=\\x00]+$"
+
+VARIABLE_HINT: Final = "use letters, digits and _, not starting with a digit: review_result"
+
+
+def field(
+    description: str,
+    *examples: object,
+    default: object = _UNSET,
+    hint: str | None = None,
+    since: str | None = None,
+    **shape: object,
+) -> Schema:
+    """Describe one property: what an editor shows, then what a value must look like."""
+    schema: Schema = {"description": description}
+    if hint is not None:
+        schema["x-hint"] = hint
+    if since is not None:
+        schema["x-since"] = since
+    if default is not _UNSET:
+        schema["default"] = default
+    schema["examples"] = list(examples)
+    if "ref" in shape:
+        schema["$ref"] = f"#/$defs/{shape.pop('ref')}"
+    schema.update(shape)
+    return schema
+
+
+def text(description: str, *examples: str, **more: Any) -> Schema:
+    """Describe a string."""
+    return field(description, *examples, type="string", **more)
+
+
+def filled(description: str, *examples: str, **more: Any) -> Schema:
+    """Describe a string that must not be empty."""
+    return text(description, *examples, minLength=1, **more)
+
+
+def variable(description: str, *examples: str, **more: Any) -> Schema:
+    """Describe the name of a variable."""
+    return text(description, *examples, pattern=VARIABLE, hint=VARIABLE_HINT, **more)
+
+
+def choice(description: str, *values: object, **more: Any) -> Schema:
+    """Describe one of a few words; the words are their own examples."""
+    return field(description, *values, enum=list(values), **more)
+
+
+def flag(description: str, **more: Any) -> Schema:
+    """Describe a boolean."""
+    hint = "write true or false, without quotes"
+    return field(description, True, False, hint=hint, type="boolean", **more)
+
+
+def count(description: str, *examples: int, **more: Any) -> Schema:
+    """Describe a whole number."""
+    return field(description, *examples, type="integer", **more)
+
+
+def amount(description: str, *examples: float, **more: Any) -> Schema:
+    """Describe a number that may have a fraction."""
+    return field(description, *examples, type="number", **more)
+
+
+def listing(description: str, item: Schema, *examples: list[Any], **more: Any) -> Schema:
+    """Describe a list of equal things."""
+    return field(description, *examples, type="array", items=item, **more)
+
+
+def mapping(description: str, value: Schema, *examples: Schema, **more: Any) -> Schema:
+    """Describe a map with keys of the author's choice."""
+    return field(description, *examples, type="object", additionalProperties=value, **more)
+
+
+def free(description: str, *examples: Schema, **more: Any) -> Schema:
+    """Describe a map whose content is the author's own business."""
+    return field(description, *examples, type="object", **more)
+
+
+def ref(name: str) -> Schema:
+    """Point to a shared definition."""
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def record(
+    properties: dict[str, Schema],
+    *required: str,
+    title: str | None = None,
+    description: str | None = None,
+    extensible: bool = False,
+) -> Schema:
+    """Describe an object of fixed shape; unknown keys are errors unless it is extensible."""
+    schema: Schema = {}
+    if title is not None:
+        schema["title"] = title
+    if description is not None:
+        schema["description"] = description
+    schema |= {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = list(required)
+    if not extensible:
+        schema["additionalProperties"] = False
+    return schema
+
+
+def document(
+    name: str,
+    title: str,
+    description: str,
+    root: Schema,
+    defs: dict[str, Schema] | None = None,
+    examples: tuple[Schema, ...] = (),
+) -> Schema:
+    """Complete a schema file from the description of its root object."""
+    schema: Schema = {
+        "$schema": DRAFT,
+        "$id": f"orchestrate:schema/{name}",
+        "title": title,
+        "description": description,
+    }
+    if examples:
+        schema["examples"] = list(examples)
+    schema |= root
+    if defs:
+        schema["$defs"] = defs
+    return schema
+
+
+def on_lost() -> Schema:
+    """Describe what happens to a lost attempt; the same in every dialect."""
+    return choice(
+        "What to do when an attempt is lost because the computer or the process keeper died while "
+        "it ran. `retry` starts a new, numbered attempt; `stop` waits for a person, for a step "
+        "that must not happen twice. Default: retry.",
+        "retry",
+        "stop",
+        default="retry",
+        hint="write retry or stop",
+    )
+
+
+def schema_line(name: str) -> Schema:
+    """Describe the key by which an editor finds the schema of a JSON file."""
+    return text(
+        "Where an editor finds this schema, for JSON files, which cannot carry the comment that "
+        "YAML files use. It has no effect on the run.",
+        f"../schemas/{name}.schema.json",
+    )

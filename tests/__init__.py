@@ -1,0 +1,1 @@
+"""The tests, in folders by what they look at."""

@@ -1,0 +1,1 @@
+"""Tests that carry the numbers of the specifications and rulings."""

@@ -1,0 +1,248 @@
+"""The command as a whole: help, exit codes of accidents, start-up, and what it must not do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from orchestrate import __version__
+from orchestrate.cli.group import COMMANDS
+from tests.cli.conftest import MACHINE, ROOT, Project
+
+
+def test_help_lists_every_command(project: Project) -> None:
+    result = project.run("--help")
+    assert (result.code, result.err) == (0, "")
+    for name, (_, summary) in COMMANDS.items():
+        assert f"  {name}" in result.out
+        assert summary in " ".join(result.out.split())
+    assert project.run("-h").out == result.out
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_summaries_in_the_table_are_the_commands_own(project: Project, name: str) -> None:
+    from importlib import import_module
+
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    command = getattr(import_module(module), attribute)
+    assert command.name == name
+    assert command.short_help == COMMANDS[name][1]
+    assert project.run(name, "--help").code == 0
+
+
+def test_version(project: Project) -> None:
+    assert project.run("--version").out == f"orchestrate, version {__version__}\n"
+
+
+def test_without_a_command_the_help_is_an_error(project: Project) -> None:
+    result = project.run()
+    assert (result.code, result.out) == (2, "")
+    assert "Commands:" in result.err
+
+
+def test_unknown_command_has_a_suggestion(project: Project) -> None:
+    result = project.run("vaildate")
+    assert (result.code, result.out) == (2, "")
+    assert "there is no command 'vaildate' (did you mean 'validate'?)" in result.err
+
+
+def loaded_modules(project: Project, *arguments: str) -> set[str]:
+    script = (
+        "import sys\n"
+        "from orchestrate.cli.main import run_command\n"
+        f"run_command({list(arguments)!r})\n"
+        "print('\\n'.join(sys.modules), file=sys.stderr)\n"
+    )
+    return set(project.start([sys.executable, "-c", script]).err.split())
+
+
+def test_help_loads_no_compiler_code(project: Project) -> None:
+    for arguments in (["--help"], ["--version"]):
+        ours = {m for m in loaded_modules(project, *arguments) if m.startswith("orchestrate")}
+        assert ours == {
+            "orchestrate",
+            "orchestrate.cli",
+            "orchestrate.cli.group",
+            "orchestrate.cli.main",
+            "orchestrate.cli.output",
+            "orchestrate.errors",
+        }
+
+
+def test_accepting_a_file_loads_nothing_heavy(project: Project) -> None:
+    loaded = loaded_modules(project, "validate", "workflows/words.yaml")
+    assert "orchestrate.compile" in loaded
+    heavy = {
+        "click",
+        "jsonschema",
+        "asyncio",
+        "importlib.metadata",
+        "difflib",
+        "subprocess",
+        "socket",
+    }
+    assert not loaded & heavy
+    assert not {m for m in loaded if m.startswith("orchestrate.dialects.recipe")}
+
+
+# What each command is allowed to do to the world: nothing.
+_AUDITED = """
+import sys
+from orchestrate.cli.main import run_command
+seen = []
+def watch(event, args):
+    if event == "open":
+        flags = args[2] if isinstance(args[2], int) else 0
+        if (flags & 3 or flags & 0o100) and ".coverage" not in str(args[0]):
+            seen.append((event, args[0], flags))
+    elif event.startswith(("subprocess.", "socket.", "os.exec", "os.fork", "os.posix_spawn",
+                           "os.system", "os.spawn", "os.mkdir", "os.remove", "os.rename",
+                           "os.rmdir", "os.symlink", "os.link", "os.truncate", "os.chmod",
+                           "os.kill", "pty.", "shutil.", "tempfile.", "urllib.", "ctypes.")):
+        seen.append((event, args))
+sys.addaudithook(watch)
+code = run_command(sys.argv[1:])
+watched = list(seen)
+print(watched, code, file=sys.stderr)
+sys.exit(99 if watched else code)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["validate", "workflows/words.yaml", "tidy", "look", "rebase"], 0),
+        (["validate", "broken/tidy.yaml", "nowhere.yaml", "--json"], 2),
+        (["plan", "workflows/look.yaml"], 0),
+        (["plan", "words", "--format", "dot"], 0),
+        (["list"], 0),
+        (["schema", "machine"], 0),
+        (["run", "words", "--dry-run", "--context", "who=you"], 0),
+    ],
+)
+def test_commands_start_nothing_and_write_nothing(
+    project: Project, arguments: list[str], code: int
+) -> None:
+    before = sorted(project.folder.rglob("*"))
+    command = [sys.executable, "-c", _AUDITED, *arguments]
+    result = project.start(command, PYTHONDONTWRITEBYTECODE="1")
+    assert result.code == code, result.err
+    assert sorted(project.folder.rglob("*")) == before
+
+
+def test_the_audit_would_notice(project: Project) -> None:
+    sly = _AUDITED.replace("code = run", "open('new.txt', 'w').close(); code = run")
+    assert project.start([sys.executable, "-c", sly, "schema"]).code == 99
+
+
+def test_reader_that_goes_away_is_no_error_to_talk_about(project: Project) -> None:
+    many = "\n".join(f"  - {i}" for i in range(20000))
+    project.write("big.yaml", f"id: big\nsteps:\n  a: 1\nnonsense:\n{many}\n")
+    for arguments in ("schema machine", "plan words --json", "list --json"):
+        command = f"{sys.executable} -m orchestrate {arguments} | true; echo ${{PIPESTATUS[0]}}"
+        result = project.start(["bash", "-c", command])
+        assert result.err == ""
+        assert int(result.out) in (0, 141)
+
+
+def test_closed_or_full_output(project: Project) -> None:
+    run = f"{sys.executable} -m orchestrate schema machine"
+    assert project.start(["bash", "-c", f"{run} >&-"]).code == 0
+    full = project.start(["bash", "-c", f"{run} > /dev/full"])
+    assert full.code == 5
+    assert full.err.startswith("orchestrate: cannot write the answer")
+
+
+def test_interrupt_exits_with_130(project: Project) -> None:
+    script = (
+        "import os, signal, sys\n"
+        "import orchestrate.compile\n"
+        "def interrupt(*_):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "orchestrate.compile.compile_file = interrupt\n"
+        "from orchestrate.cli.main import run_command\n"
+        "sys.exit(run_command(['validate', 'workflows/tidy.yaml']))\n"
+    )
+    result = project.start([sys.executable, "-c", script])
+    assert result.code == 130
+    assert "interrupted" in result.err
+    assert "Traceback" not in result.err
+
+
+def crash(project: Project, **environment: str) -> tuple[int, str]:
+    script = (
+        "import sys\n"
+        "import orchestrate.compile\n"
+        "def crash(*_):\n"
+        "    raise ZeroDivisionError('by \\x1b[31m zero')\n"
+        "orchestrate.compile.compile_file = crash\n"
+        "from orchestrate.cli.main import run_command\n"
+        "sys.exit(run_command(['validate', 'workflows/tidy.yaml']))\n"
+    )
+    result = project.start([sys.executable, "-c", script], **environment)
+    assert "\x1b[31m" not in result.err.split("orchestrate: ", 1)[1]
+    return result.code, result.err
+
+
+def test_our_own_bug_exits_with_70_in_one_line(project: Project) -> None:
+    code, err = crash(project)
+    assert code == 70
+    assert "unexpected ZeroDivisionError" in err
+    assert "report" in err
+    assert "Traceback" not in err
+    assert "Traceback" in crash(project, ORCHESTRATE_DEBUG="1")[1]
+
+
+def test_nothing_waits_for_input(project: Project) -> None:
+    reading, writing = os.pipe()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "orchestrate", "validate", "workflows/tidy.yaml"],
+            cwd=project.folder, env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdin=reading, capture_output=True, timeout=60, check=False,
+        )  # fmt: skip
+    finally:
+        os.close(reading)
+        os.close(writing)
+    assert done.returncode == 0
+
+
+def test_colour_only_on_a_terminal(project: Project) -> None:
+    def on_terminal(**environment: str) -> str:
+        main, terminal = os.openpty()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "orchestrate", "validate", "broken/tidy.yaml"],
+            cwd=project.folder, stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", **environment},
+        )  # fmt: skip
+        os.close(terminal)
+        process.wait(60)
+        shown = os.read(main, 65536).decode()
+        os.close(main)
+        return shown
+
+    assert "\x1b[31m" in on_terminal(NO_COLOR="")
+    assert "\x1b[" not in on_terminal(NO_COLOR="1")
+    assert "\x1b[" not in on_terminal(TERM="dumb")
+    assert "\x1b[" not in project.run("validate", "broken/tidy.yaml", FORCE_COLOR="1").out
+
+
+def test_missing_current_folder_is_explained(project: Project) -> None:
+    project.write("gone/tidy.yaml", MACHINE)
+    script = f"cd gone && rm -r ../gone && {sys.executable} -m orchestrate validate tidy.yaml"
+    result = project.start(["bash", "-c", script])
+    assert result.code == 2
+    assert "Traceback" not in result.err
+
+
+def test_terminated_by_sigterm() -> None:
+    # The default action is right; nothing of ours may swallow the signal.
+    script = "import os, signal, orchestrate.cli.main; os.kill(os.getpid(), signal.SIGTERM)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False
+    )
+    assert done.returncode == -signal.SIGTERM

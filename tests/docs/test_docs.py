@@ -1,0 +1,212 @@
+"""The documentation is true: its examples compile, its commands exist, its links lead somewhere."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from ruamel.yaml import YAML
+
+from docs.build import main as build
+from docs.build import renew
+from docs.pages import REPOSITORY, Fence, Page, Result, find_pages, read_page, work_through
+from orchestrate.cli.group import COMMANDS, root
+from orchestrate.codes import CODES
+
+PAGES = [path.relative_to(REPOSITORY).as_posix() for path in find_pages()]
+DIALECTS = ("machine", "recipe", "workflow")
+# Warnings that depend on where a definition is used, and say nothing against an example.
+LOCAL = {"W104"}
+
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+_COMMAND = re.compile(r"^(?:\$ )?(?:\.venv/bin/)?orchestrate\s+(.*)$", re.MULTILINE)
+
+
+@cache
+def page(name: str) -> Page:
+    return read_page(REPOSITORY / name)
+
+
+@cache
+def results(name: str) -> tuple[Result, ...]:
+    return tuple(work_through(page(name)))
+
+
+def prose(name: str) -> str:
+    """The page without its fences."""
+    text, position, kept = page(name).text, 0, []
+    for fence in page(name).fences:
+        kept.append(text[position : fence.start])
+        position = fence.end
+    return "".join([*kept, text[position:]])
+
+
+def codes_of(result: Result) -> set[str]:
+    assert result.compilation is not None
+    return {finding.code for finding in result.compilation.diagnostics}
+
+
+def place(name: str, fence: Fence) -> str:
+    return f"{name}:{fence.line}"
+
+
+def test_there_are_pages_of_all_four_kinds() -> None:
+    kinds = {Path(name).parts[1] for name in PAGES if name.startswith("docs/")}
+    assert {"tutorial", "how-to", "reference", "explanation"} <= kinds
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_definitions_compile(name: str) -> None:
+    for result in results(name):
+        if result.compilation is None:
+            continue
+        codes, marks = codes_of(result), set(result.fence.marks)
+        where = place(name, result.fence)
+        errors = {code for code in codes if code.startswith("E")}
+        if "wrong" in marks:
+            assert errors, f"{where} is said to be wrong, but is not"
+        elif "warns" in marks:
+            assert codes, f"{where} is said to draw a warning, but does not"
+            assert not errors, f"{where} draws {errors}"
+        else:
+            assert codes <= LOCAL, f"{where} draws {codes}"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_fragments_are_yaml(name: str) -> None:
+    for fence in page(name).fences:
+        assert set(fence.marks) <= {"fragment", "wrong", "warns"}, place(name, fence)
+        if fence.language == "yaml" and "fragment" in fence.marks:
+            assert YAML(typ="safe").load(io.StringIO(fence.text)) is not None, place(name, fence)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_generated_parts_are_current(name: str, update_goldens: bool) -> None:
+    fresh = renew(page(name), results(name))
+    if update_goldens:
+        (REPOSITORY / name).write_text(fresh, "utf-8")
+    else:
+        assert page(name).text == fresh, "run python -m docs.build, and read the diff"
+
+
+def test_the_builder_tells_what_is_stale(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("docs.pages.REPOSITORY", tmp_path)
+    stale = tmp_path / "page.md"
+    stale.write_text("<!-- generated: codes -->\nold\n<!-- end -->\n")
+    assert build(["--check", str(stale)]) == 1
+    assert "page.md is stale" in capsys.readouterr().err
+    assert "old" in stale.read_text()
+    assert build([str(stale)]) == 0
+    assert "| [E001](#e001-unreadable-file)" in stale.read_text()
+    assert build(["--check", str(stale)]) == 0
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(name: str) -> None:
+    for link in _LINK.findall(prose(name)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        target, _, anchor = link.partition("#")
+        path = ((REPOSITORY / name).parent / target).resolve() if target else REPOSITORY / name
+        assert path.exists(), f"{name}: {link}"
+        if anchor:
+            assert anchor in anchors(path), f"{name}: {link}"
+
+
+def anchors(path: Path) -> set[str]:
+    """What a heading is called in a link, as GitHub does it."""
+    text = prose(path.relative_to(REPOSITORY).as_posix())
+    headings = re.findall(r"^#+ +(.+)$", text, re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_commands_exist(name: str) -> None:
+    context = click.Context(root)
+    for fence in page(name).fences:
+        if fence.language not in ("sh", "console"):
+            continue
+        for line in _COMMAND.findall(fence.text.replace("\\\n", " ")):
+            words = re.split(r"[|;>#]|&&", line)[0].split()
+            if words[0].startswith("-"):
+                assert words[0] in ("--help", "--version", "-h"), place(name, fence)
+                continue
+            assert words[0] in COMMANDS, f"{place(name, fence)}: {words[0]}"
+            command = root.get_command(context, words[0])
+            assert command is not None
+            known = {flag for option in command.params for flag in option.opts} | {"--help", "-h"}
+            used = {word.partition("=")[0] for word in words[1:] if word.startswith("-")}
+            assert used <= known, f"{place(name, fence)}: {used - known}"
+
+
+def test_every_command_and_flag_is_in_the_reference() -> None:
+    text = page("docs/reference/cli.md").text
+    context = click.Context(root)
+    for name in COMMANDS:
+        assert f"## {name}\n" in text
+        command = root.get_command(context, name)
+        assert command is not None
+        section = text.partition(f"## {name}\n")[2].partition("\n## ")[0]
+        for option in command.params:
+            if isinstance(option, click.Option):
+                assert all(f"`{flag}" in section for flag in option.opts), (name, option.opts)
+
+
+def test_every_code_is_explained() -> None:
+    headings = re.findall(r"^## (.+)$", page("docs/reference/diagnostics.md").text, re.MULTILINE)
+    assert headings == [f"{code} {CODES[code].name}" for code in sorted(CODES)]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_codes_that_pages_mention_exist(name: str) -> None:
+    assert set(re.findall(r"\b[EW]\d{3}\b", page(name).text)) <= set(CODES)
+
+
+def test_examples_of_codes_draw_them_alone() -> None:
+    shown = [result for result in results("docs/reference/diagnostics.md") if result.compilation]
+    assert len(shown) > 80
+    for result in shown:
+        code = result.fence.heading.partition(" ")[0]
+        assert codes_of(result) == {code}, f"{code}: {codes_of(result)}"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_field_is_in_the_reference(dialect: str) -> None:
+    schema = json.loads((REPOSITORY / "schemas" / f"{dialect}.schema.json").read_text("utf-8"))
+    text = page(f"docs/reference/{dialect}.md").text
+    fields = set(field_names(schema))
+    assert len(fields) > 10
+    missing = sorted(name for name in fields if f"`{name}`" not in text)
+    assert not missing
+
+
+def field_names(schema: Any) -> list[str]:
+    """Every name under a `properties` of a schema, at any depth."""
+    if isinstance(schema, list):
+        return [name for item in schema for name in field_names(item)]
+    if not isinstance(schema, dict):
+        return []
+    found = []
+    for key, value in schema.items():
+        if key == "properties":
+            found += [*value, *(name for inner in value.values() for name in field_names(inner))]
+        elif key not in ("examples", "default"):
+            found += field_names(value)
+    return found
+
+
+def test_the_catalogue_is_described() -> None:
+    text = page("docs/reference/catalogue.md").text
+    for path in (REPOSITORY / "workflows").rglob("*.yaml"):
+        if "shared" not in path.parts:
+            name = path.relative_to(REPOSITORY / "workflows").with_suffix("").as_posix()
+            assert f"`{name}`" in text

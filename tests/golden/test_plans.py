@@ -1,0 +1,45 @@
+"""Every shipped recipe compiles without a finding, to exactly the plan that its golden shows."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from orchestrate.compile import compile_file, require_program
+from orchestrate.plan.render import render_text
+from orchestrate.workspace import open_workspace
+
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+GOLDENS = Path(__file__).parent / "plans"
+RECIPES = sorted(
+    path.relative_to(REPOSITORY).as_posix()
+    for path in (REPOSITORY / "workflows").rglob("*.yaml")
+    if "shared" not in path.parts
+)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project that has taken the catalogue and the example configuration over."""
+    for folder in ("workflows", "prompts", "schemas"):
+        shutil.copytree(REPOSITORY / folder, tmp_path / folder)
+    shutil.copytree(REPOSITORY / ".orchestrate.example", tmp_path / ".orchestrate")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_there_are_recipes() -> None:
+    assert len(RECIPES) >= 20
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_plan(recipe: str, workspace: Path, update_goldens: bool) -> None:
+    compilation = compile_file(Path(recipe), open_workspace())
+    assert compilation.diagnostics == ()
+    text = render_text(require_program(compilation))
+    golden = GOLDENS / f"{recipe.removeprefix('workflows/').replace('/', '.')[:-5]}.plan"
+    if update_goldens:
+        golden.write_text(text)
+    assert text == golden.read_text()
