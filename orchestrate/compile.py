@@ -117,7 +117,6 @@ class _Session:
     dialects: dict[PlanId, Dialect] = field(default_factory=dict)
     documents: dict[PlanId, Any] = field(default_factory=dict)
     _requested: dict[Path, PlanId | None] = field(default_factory=dict)
-    _agents: dict[str, bool] = field(default_factory=dict)
     _waiting: list[tuple[PlanId, Document]] = field(default_factory=list)
 
     def __post_init__(self) -> None:

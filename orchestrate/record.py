@@ -25,12 +25,12 @@ class _Field:
 
     __slots__ = ("factory", "init")
 
-    def __init__(self, factory: Callable[[], Any] | None, init: bool) -> None:
+    def __init__(self, factory: Callable[[], Any], init: bool) -> None:
         self.factory = factory
         self.init = init
 
 
-def field(*, default_factory: Callable[[], Any] | None = None, init: bool = True) -> Any:
+def field(*, default_factory: Callable[[], Any] = lambda: _MISSING, init: bool = True) -> Any:
     """A field with a fresh default for each value, or (`init=False`) one that is set later."""
     return _Field(default_factory, init)
 

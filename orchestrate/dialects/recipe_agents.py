@@ -20,7 +20,7 @@ def check_agent(work: Lowering, step: LocatedMap, name: str) -> None:
         problem, hint = fault
         message = f"'{name[:60]}' is no agent's name: {problem}"
         work.report("E105", message, step, "agent", hint=hint)
-    elif not work.library.knows_agent(name) and work.first_time(f"agent {name}"):
+    elif work.first_time(f"agent {name}") and not work.library.knows_agent(name):
         root = work.workspace.root
         places = agent_places(name, work.workspace)
         shown = " and ".join(path.relative_to(root).as_posix() for path in places)

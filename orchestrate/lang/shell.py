@@ -7,6 +7,7 @@ the value, or where the place cannot be told, the script is refused with the rew
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from orchestrate.lang.shell_argv import (
     POSIX_SHELLS,
@@ -132,6 +133,12 @@ def lower_script(
     literals: Sequence[str], *, prefix: str = "ORCHESTRATE_VALUE_", shell: str = "bash"
 ) -> LoweredScript:
     """Join the literals with one quoted environment reference for each value between them."""
+    return _lower(tuple(literals), prefix, shell)
+
+
+# Large files are written by programs, and repeat their scripts with other values in the holes.
+@lru_cache(maxsize=256)
+def _lower(literals: tuple[str, ...], prefix: str, shell: str) -> LoweredScript:
     total = len(literals) - 1
     names = tuple(f"{prefix}{hole}" for hole in range(total))
     if not total:

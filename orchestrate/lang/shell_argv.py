@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from orchestrate.record import record
 
@@ -153,6 +154,7 @@ WRAPPERS: dict[str, Wrapper] = {
 _FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 
 
+@lru_cache(maxsize=1024)
 def basename(token: str) -> str:
     """Give the last part of a program's path, without `.exe`, as if expansions were empty."""
     name = token.replace(UNKNOWN, "").replace("\\", "/").rpartition("/")[2]

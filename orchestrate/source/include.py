@@ -15,6 +15,7 @@ from typing import Any
 
 from orchestrate.diagnostics import Findings, Span
 from orchestrate.record import field, mutable_record, record
+from orchestrate.source.breaks import unify_line_ends
 from orchestrate.source.located import (
     HOLE,
     Hole,
@@ -96,6 +97,8 @@ class Loader:
         except ReadFault as fault:
             self._report_read_fault(path, fault)
             return None
+        if not _may_include(self.sources.files[file.index].text):
+            return Document(file.path, file.root, self.sources, file.root)
         try:
             measured = self._compose_file(file, "", [(file.path, "")])
         except RecursionError:
@@ -120,6 +123,7 @@ class Loader:
         if real in self._files:
             return self._files[real]
         source = read_source(real, self._display(path))
+        source.text = unify_line_ends(source.text)
         self._bytes += len(source.text)
         if self._bytes > MAX_BYTES:
             raise ReadFault("E003", "together with its includes is larger than 10 MB")
@@ -395,6 +399,11 @@ class _IncludedText(str):
         self = super().__new__(cls, text)
         self.mark = mark
         return self
+
+
+def _may_include(text: str) -> bool:
+    """Can the text hold an include? A dollar sign may also be written as an escape."""
+    return any(form in text for form in (*KEYWORDS, "\\x24", "\\u0024", "\\U00000024"))
 
 
 def _parser_of(path: Path) -> Callable[[str, int, Report, Allowance | None], Any]:

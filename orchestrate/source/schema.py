@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import lru_cache
 from typing import Any
 
 from orchestrate.record import field, mutable_record, record
+from orchestrate.source.json_types import TYPES, identity, is_number, same
 from orchestrate.source.located import Hole, PathKey
 from orchestrate.workspace import package_data
 
@@ -169,41 +170,9 @@ def _with_hint(check: Check, hint: str) -> Check:
     return check_hinted
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_integer(value: Any) -> bool:
-    if isinstance(value, bool):
-        return False
-    return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-
-
-_TYPES: dict[str, Callable[[Any], bool]] = {
-    "string": lambda v: isinstance(v, str),
-    "object": lambda v: isinstance(v, dict),
-    "array": lambda v: isinstance(v, list),
-    "boolean": lambda v: isinstance(v, bool),
-    "null": lambda v: v is None,
-    "integer": _is_integer,
-    "number": _is_number,
-}
-
-
-def same(left: Any, right: Any) -> bool:
-    """Equality as JSON sees it: 1 equals 1.0, but true does not equal 1."""
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(same(v, right[k]) for k, v in left.items())
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(same, left, right))
-    return bool(left == right)
-
-
 def _type(_: _Compiler, schema: Schema) -> Check:
     named = schema["type"]
-    tests = [_TYPES[name] for name in ([named] if isinstance(named, str) else named)]
+    tests = [TYPES[name] for name in ([named] if isinstance(named, str) else named)]
 
     def check(value: Any, run: _Run) -> None:
         for test in tests:
@@ -267,20 +236,14 @@ def _unique(_: _Compiler, schema: Schema) -> Check:
     def check(value: Any, run: _Run) -> None:
         if not isinstance(value, list) or not schema["uniqueItems"]:
             return
-        texts: set[str] = set()
-        others: list[Any] = []
+        seen: set[Hashable] = set()
         for index, item in enumerate(value):
-            repeated = (
-                item in texts if isinstance(item, str) else any(same(item, o) for o in others)
-            )
-            if repeated:
+            key = identity(item)
+            if key in seen and not isinstance(item, Hole):
                 run.path.append(index)
                 run.fail("uniqueItems", schema, item)
                 run.path.pop()
-            elif isinstance(item, str):
-                texts.add(item)
-            else:
-                others.append(item)
+            seen.add(key)
 
     return check
 
@@ -437,9 +400,9 @@ _MAKERS: dict[str, Callable[[_Compiler, Schema], Check]] = {
     "pattern": _pattern,
     "minLength": _bound("minLength", _is_text, lambda v, limit: len(v) < limit),
     "maxLength": _bound("maxLength", _is_text, lambda v, limit: len(v) > limit),
-    "minimum": _bound("minimum", _is_number, lambda v, limit: v < limit),
-    "maximum": _bound("maximum", _is_number, lambda v, limit: v > limit),
-    "exclusiveMinimum": _bound("exclusiveMinimum", _is_number, lambda v, limit: v <= limit),
+    "minimum": _bound("minimum", is_number, lambda v, limit: v < limit),
+    "maximum": _bound("maximum", is_number, lambda v, limit: v > limit),
+    "exclusiveMinimum": _bound("exclusiveMinimum", is_number, lambda v, limit: v <= limit),
     "minItems": _bound("minItems", lambda v: isinstance(v, list), lambda v, n: len(v) < n),
     "maxItems": _bound("maxItems", lambda v: isinstance(v, list), lambda v, n: len(v) > n),
     "minProperties": _bound(

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
-from orchestrate.source.located import token_length
+from orchestrate.source.located import Source, token_length
 from orchestrate.source.reader import ReadFault
 
 _GLUED = re.compile(r"(\s*(?:- )?)([A-Za-z_][\w.-]*):([^\s/].*)")
 _KEY = re.compile(r"\s*(?:- +)*[^\s:#][^:#]*: +")
 _HEADER = re.compile(r"(?:: +|- +)([|>])[-+0-9]*\s*$")
+# Nobody means a line that stands so far above.
+_FAR = 5000
+# YAML's own limit for a key that is not introduced by `? `.
+_LONGEST_KEY = 1024
 _CLOSING = {"[": "]", "{": "}"}
 
 
@@ -39,12 +44,12 @@ class _Trouble:
         self.wording = " ".join(str(problem).split())
         if context and context != problem:
             self.wording += f" ({' '.join(str(context).split())})"
-        self.lines = text.split("\n")
+        self.source = Source("", Path(), text)
         self.begin = _place(error, "context_mark")
         self.line, self.column = _place(error, "problem_mark") or self.begin or (0, 0)
 
     def text_of(self, line: int) -> str:
-        return self.lines[line].rstrip("\r") if 0 <= line < len(self.lines) else ""
+        return self.source.line(line) if line >= 0 else ""
 
     @property
     def here(self) -> str:
@@ -58,7 +63,7 @@ class _Trouble:
     def line_above(self) -> int:
         """The nearest line above that is neither blank nor a comment, or -1."""
         number = self.line - 1
-        while number >= 0 and re.match(r"\s*(#.*)?$", self.text_of(number)):
+        while number >= max(0, self.line - _FAR) and re.match(r"\s*(#.*)?$", self.text_of(number)):
             number -= 1
         return number
 
@@ -143,7 +148,11 @@ def _second_colon(trouble: _Trouble) -> ReadFault | None:
             at=(trouble.line, start),
             length=len(value),
         )
+    if len(trouble.before.strip()) > _LONGEST_KEY:
+        return trouble.fault(f"a key has at most {_LONGEST_KEY:,} characters", "use a short name")
     above = trouble.line_above()
+    if above < 0:
+        return None
     glued = _glued_colon(trouble, above)
     if glued is not None:
         return glued
@@ -178,7 +187,7 @@ def _bad_escape(trouble: _Trouble) -> ReadFault | None:
     column = trouble.column
     line = trouble.text_of(trouble.line)
     if line[column : column + 1] != "\\":
-        column -= 1
+        column = max(column - 1, 0)
     escape = line[column : column + 2]
     return trouble.fault(
         f"{escape} has no meaning inside double quotes",
@@ -269,6 +278,8 @@ def _block(trouble: _Trouble) -> ReadFault | None:
     if before:
         return None
     levels = _levels_above(trouble)
+    if not levels:
+        return None
     if trouble.column not in levels:
         shown = ", ".join(str(level) for level in levels[:-1])
         shown = f"{shown} or {levels[-1]}" if shown else str(levels[-1])
@@ -291,7 +302,7 @@ def _levels_above(trouble: _Trouble) -> list[int]:
     """The indentations at which something is still open at this line, outermost first."""
     levels: set[int] = set()
     lowest = 1 << 24
-    for number in range(trouble.line - 1, -1, -1):
+    for number in range(trouble.line - 1, max(-1, trouble.line - _FAR), -1):
         text = trouble.text_of(number)
         if re.match(r"\s*(#.*)?$", text):
             continue

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from orchestrate.record import mutable_record
+from orchestrate.source.breaks import shield, unshielded
 from orchestrate.source.located import HOLE, LocatedList, LocatedMap, line_of, pack
 from orchestrate.source.reader import ReadFault
 from orchestrate.source.scalars import resolve_plain
@@ -55,15 +56,18 @@ def parse_yaml(text: str, source: int, report: Report, allowance: Allowance | No
 
 
 def _compose(text: str, source: int, report: Report, allowance: Allowance) -> Any:
+    shielded, table = shield(text)
     try:
-        return _Builder(source, report, allowance).build(_event_reader(text))
+        events = unshielded(_event_reader(shielded), table)
+        return _Builder(source, report, allowance).build(events)
     except Exception as error:
         # `[curl, http://host]` is YAML 1.2, which the C parser does not know. The pure one does;
         # what it reports a second time counts once.
         known = "found unexpected ':'" in str(getattr(error, "problem", ""))
         if not known or len(text) > _MOST_FOR_PURE:
             raise
-    return _Builder(source, report, allowance).build(pure_event_reader(text))
+    events = unshielded(pure_event_reader(shielded), table)
+    return _Builder(source, report, allowance).build(events)
 
 
 # The pure parser needs a second for this much.

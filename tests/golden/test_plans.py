@@ -43,3 +43,14 @@ def test_plan(recipe: str, workspace: Path, update_goldens: bool) -> None:
     if update_goldens:
         golden.write_text(text)
     assert text == golden.read_text()
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_recipe_names_its_schema_for_editors(recipe: str) -> None:
+    path = REPOSITORY / recipe
+    first = path.read_text("utf-8").split("\n", 1)[0]
+    prefix = "# yaml-language-server: $schema="
+    assert first.startswith(prefix)
+    schema = (path.parent / first.removeprefix(prefix)).resolve()
+    compilation = compile_file(path, open_workspace(REPOSITORY))
+    assert schema == REPOSITORY / "schemas" / f"{compilation.dialect}.schema.json"

@@ -1,0 +1,1 @@
+"""The shape of the code base: who may import whom, and what no module may contain."""
