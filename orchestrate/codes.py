@@ -25,7 +25,10 @@ CODES: dict[str, Code] = {
     "E009": Code("tag", "A value carries a tag other than YAML's core ones."),
     "E010": Code("bad-alias", "An alias names no anchor, or an anchor contains itself."),
     "E011": Code("too-deep", "The document nests deeper than 100 levels."),
-    "E012": Code("too-many-values", "The document expands to more than 1,000,000 values."),
+    "E012": Code(
+        "too-many-values",
+        "The document holds more than 100,000 values, or expands to more than 1,000,000.",
+    ),
     "E013": Code("key-not-text", "A mapping's key is not text."),
     "E014": Code("number-not-json", "A number is infinite, not a number, or far too long."),
     "E015": Code("several-documents", "The file holds more than one YAML document."),

@@ -67,10 +67,11 @@ def _lower_path(
 def _find_plan(work: Lowering, step: LocatedMap, path: str) -> PlanId | None:
     folder = _folder_of(work, step)
     file = Path(os.path.normpath(folder / path)) if "\0" not in path else folder / "?"
-    if not work.workspace.allows(file, folder):
+    # An absolute path is meant as it stands (B); a relative one must not wander off.
+    if not os.path.isabs(path) and not work.workspace.allows(file, folder):
         work.report("E311", f"the recipe '{path[:100]}' is outside the workspace", step, "recipe",
-                    hint="copy the file into the workspace, or name a wider one with "
-                    "--working-dir")  # fmt: skip
+                    hint="copy the file into the workspace, name a wider one with --working-dir, "
+                    "or write its absolute path")  # fmt: skip
         return None
     if not os.path.isfile(file):
         problem = "is a folder, not a file" if os.path.isdir(file) else "does not exist"

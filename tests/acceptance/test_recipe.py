@@ -212,3 +212,12 @@ def test_r8_4_places_of_agents(tmp_path: Path) -> None:
     assert project.validate("r.yaml").codes() == ["W104"]
     project.write(".orchestrate/agents/team/reviewer.md", AGENT)
     assert project.validate("r.yaml").codes() == []
+
+
+def test_an_absolute_sub_recipe_is_used_as_it_stands(tmp_path: Path) -> None:
+    """B, `recipe`: absolute paths are taken as they are; relative ones stay in the workspace."""
+    inside, library = tmp_path / "inside", tmp_path / "library"
+    Project(library, {"child.yaml": HEAD + ONE})
+    for path, expected in ((library / "child.yaml", []), (Path("../library/child.yaml"), ["E311"])):
+        text = HEAD + step("id: call", "type: recipe", f"recipe: {path}")
+        assert codes(inside, text) == expected
