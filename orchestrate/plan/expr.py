@@ -26,7 +26,8 @@ class Ref:
     """A reference to a value in scope. As a whole expression it keeps the value's type.
 
     `path` is canonical: ("steps", "List", "lines"), ("context", "file"), ("run", "id"),
-    ("loop", "index"), ("item",), ("param", "model"), ("prompt",) in workflows;
+    ("loop", "index"), ("item",) or ("file",) for a loop that says `as: file`, ("param", "model"),
+    ("prompt",) in workflows;
     ("var", "analysis", "severity"), ("recipe", "name"), ("session", "id"), ("step", "index"),
     ("approval", "message") in recipes. `text` is what the author wrote. An `optional` reference
     to something undefined is empty instead of an error.

@@ -87,7 +87,8 @@ def _machine_lines(program: Program, plan: Plan) -> Iterator[str]:
                 for outcome in node.op.outcomes
             )
             yield f"      Outcomes: {', '.join(arrows)}"
-            yield f"      Model: {visible(node.op.model or '(default)')}"
+            default = f"(default: {plan.defaults.model})" if plan.defaults.model else "(default)"
+            yield f"      Model: {visible(node.op.model or default)}"
 
 
 def _machine_target(program: Program, target: Target) -> str:

@@ -210,8 +210,8 @@ RETRIES = record(
 
 FLOW_FIELDS: dict[str, Schema] = {
     "timeout_sec": amount(
-        "Seconds the program may run; then it is ended and the exit code is 124. Default: no "
-        "limit for commands, --step-timeout for agents.",
+        "Seconds the command or agent may run; then it is ended and the exit code is 124. "
+        "Default: no limit.",
         600,
         0.5,
         exclusiveMinimum=0,
