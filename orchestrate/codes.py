@@ -102,6 +102,7 @@ CODES: dict[str, Code] = {
     "W103": Code("never-set-input", "A variable must come from --context."),
     "W104": Code("unknown-agent", "The agent or provider is not known here."),
     "W105": Code("endless-wait", "A wait or a gate may never end."),
+    "W106": Code("comment-in-text", "A text ends where YAML reads a comment."),
     "W201": Code("unreachable-step", "No path leads to the step."),
     "W202": Code("only-loops", "From here no path leads to an end."),
     "W203": Code("no-other-outcome", "A step has no `other` outcome as a way out."),

@@ -41,7 +41,12 @@ def check_files(
     """Check each file once, report, and give the exit code of the worst."""
     workspace = workspace_of(working_dir)
     once = {os.path.abspath(name): name for name in reversed(names)}
-    checked = [_check(name, workspace, strict) for name in reversed(once.values())]
+    by_file: dict[str, CheckedFile] = {}
+    for name in reversed(once.values()):
+        file = _check(name, workspace, strict)
+        # An id and a path can name the same file.
+        by_file.setdefault(os.path.realpath(file.file), file)
+    checked = list(by_file.values())
     _report(checked, shape, strict)
     return max((file.exit_code for file in checked if not file.valid), default=0)
 

@@ -36,6 +36,8 @@ def compile_definition(name: str, workspace: Workspace) -> Compilation:
     from orchestrate.compile import compile_file
     from orchestrate.dialects.catalogue import find_recipe
 
+    if not name:
+        raise UsageError("the name of a file or recipe is empty")
     path = Path(name)
     if os.path.lexists(path):
         return compile_file(path, workspace)
@@ -62,11 +64,27 @@ def _explain_missing(compilation: Compilation, path: Path, workspace: Workspace)
     else:
         near = closest(str(path), (recipe_id for recipe_id, _, _ in recipe_files(workspace)))
         hint = "it is no recipe's id either; `orchestrate list` shows those"
+    hint = _elsewhere(path, workspace) or hint
     explained = tuple(
         replace(finding, suggestion=near, hint=hint) if finding.code == "E001" else finding
         for finding in compilation.diagnostics
     )
     return replace(compilation, diagnostics=explained)
+
+
+def _elsewhere(path: Path, workspace: Workspace) -> str:
+    """Where the name would be found if the user stood elsewhere, as a hint; '' if nowhere."""
+    from orchestrate.dialects.catalogue import find_recipe
+    from orchestrate.workspace import open_workspace
+
+    if os.path.isfile(workspace.root / path):
+        there = os.path.relpath(workspace.root / path)
+        return f"FILE starts at the current folder, not at --working-dir: write {there}"
+    for folder in workspace.root.parents:
+        if find_recipe(str(path), open_workspace(folder)) is not None:
+            there = os.path.relpath(folder)
+            return f"ids are looked up in the workspace: start there, or add --working-dir {there}"
+    return ""
 
 
 def compiled_program(name: str, workspace: Workspace) -> Program:

@@ -123,7 +123,7 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
         "name": entry.name,
         "title": entry.title,
         "description": entry.description,
-        "valid": not entry.error,
+        "readable": not entry.error,
         "error": entry.error,
     }
 

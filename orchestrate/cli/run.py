@@ -159,7 +159,7 @@ def _context_file(program: Program, name: str, workspace: Workspace) -> MapExpr:
     except ReadFault as fault:
         faults.append(fault)
     if faults and not sources.files:
-        raise UsageError(f"--context-file: {display} {faults[0].message}", faults[0].hint)
+        raise UsageError(f"--context-file: '{display}': {faults[0].message}", faults[0].hint)
     if faults:
         found = (
             sources.diagnostic(
@@ -170,7 +170,7 @@ def _context_file(program: Program, name: str, workspace: Workspace) -> MapExpr:
         raise DefinitionError(tuple(found), UsageError.exit_code)
     if not isinstance(data, dict):
         raise UsageError(
-            f"--context-file: {display} is not a mapping", 'e.g. {"file": "src/app.py"}'
+            f"--context-file: '{display}' is not a mapping", 'e.g. {"file": "src/app.py"}'
         )
     _refuse_reserved(program, data, "--context-file")
     return constant_map(data)

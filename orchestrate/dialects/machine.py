@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from orchestrate.diagnostics import closest
 from orchestrate.dialects.lowering import Lowering
+from orchestrate.dialects.prompts import check_prompt_text
 from orchestrate.plan.expr import Text
 from orchestrate.plan.nodes import (
     FAILED,
@@ -73,6 +74,7 @@ def lower_machine(work: Lowering) -> Plan | None:
 
 def _lower_step(work: Lowering, steps: LocatedMap, name: str, exit_on_other: bool) -> Node:
     step = steps[name]
+    check_prompt_text(work, step)
     outcomes = tuple(step.get("outcomes") or ())
     transitions = as_map(step.get("onOutcome"))
     _check_coverage(work, step, name, outcomes, transitions)

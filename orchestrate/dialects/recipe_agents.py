@@ -8,7 +8,9 @@ from pathlib import Path
 from orchestrate.diagnostics import closest
 from orchestrate.dialects.catalogue import agent_places
 from orchestrate.dialects.lowering import Lowering
+from orchestrate.dialects.recipe_agent_files import check_agent_file
 from orchestrate.source.located import LocatedMap
+from orchestrate.workspace import Workspace, is_within, package_data
 
 _LONGEST_NAME = 200
 _SUFFIX = ".md"
@@ -20,13 +22,57 @@ def check_agent(work: Lowering, step: LocatedMap, name: str) -> None:
         problem, hint = fault
         message = f"'{name[:60]}' is no agent's name: {problem}"
         work.report("E105", message, step, "agent", hint=hint)
-    elif work.first_time(f"agent {name}") and not work.library.knows_agent(name):
-        root = work.workspace.root
+    elif work.first_time(f"agent {name}"):
         places = agent_places(name, work.workspace)
-        shown = " and ".join(path.relative_to(root).as_posix() for path in places)
+        if work.library.knows_agent(name):
+            found = (place for place in places if os.path.isfile(place))
+            check_agent_file(work, name, next(found, places[0]))
+            return
         work.report("W104", f"there is no agent '{name}' here", step, "agent",
-                    hint=f"looked for {shown}; write one of them, or name another agent",
+                    hint=_where_to_look(work, name, places),
                     suggestion=_near_agent(name, places))  # fmt: skip
+
+
+def _where_to_look(work: Lowering, name: str, places: tuple[Path, ...]) -> str:
+    """Where the agent was looked for, and which other folder the author may have in mind."""
+    root = work.workspace.root
+    folder = Path(os.path.realpath(work.document.path)).parent
+    shown = " and ".join(path.relative_to(root).as_posix() for path in places)
+    hint = f"looked for {shown} in the workspace"
+    if folder != root:
+        display = work.workspace.display(root)
+        hint += ", which is the current folder" if display == "." else f" {display}"
+    around = [place for place in (folder, *folder.parents) if place not in (root, _home())]
+    if (owner := next((place for place in around if _has_agent(place, name)), None)) is not None:
+        return f"{hint}; there is one in another folder: add --working-dir {_typed(owner)}"
+    hint += "; write one of them, or name another agent"
+    if not _has_agents(root):
+        other = next((place for place in around if _has_agents(place)), None)
+        if other is not None:
+            return f"{hint}, or use the agents of another folder: --working-dir {_typed(other)}"
+    if not folder.is_relative_to(root) and not is_within(folder, package_data()):
+        hint += ", or name the recipe's own workspace with --working-dir"
+    return hint
+
+
+def _home() -> Path:
+    """The user's own folder: the agents in it are meant for every project, and it is none."""
+    return Path(os.path.realpath(os.path.expanduser("~")))
+
+
+def _has_agent(folder: Path, name: str) -> bool:
+    return any(os.path.isfile(place) for place in agent_places(name, Workspace(folder)))
+
+
+def _has_agents(folder: Path) -> bool:
+    return any(os.path.isdir(place.parent) for place in agent_places("any", Workspace(folder)))
+
+
+def _typed(folder: Path) -> str:
+    """A folder as it can be typed into a shell."""
+    from shlex import quote
+
+    return quote(os.path.relpath(folder))
 
 
 def _name_fault(name: str) -> tuple[str, str] | None:

@@ -12,6 +12,7 @@ from orchestrate.diagnostics import closest
 from orchestrate.dialects.catalogue import SUFFIXES
 from orchestrate.dialects.lowering import Lowering
 from orchestrate.dialects.recipe_literals import check_keys
+from orchestrate.dialects.recipe_members import Called, final_context
 from orchestrate.dialects.recipe_names import (
     Names,
     Place,
@@ -39,6 +40,11 @@ def lower_call(work: Lowering, names: Names, step: LocatedMap, place: Place) -> 
     plan = _lower_path(work, names, step, place)
     if isinstance(plan, str) and "context" in step:
         _check_arguments(work, names, step["context"], plan)
+    if isinstance(plan, str) and "output" in step and step["output"] != step.get("collect"):
+        if plan not in names.finals:
+            names.finals[plan] = final_context(work, plan)
+        call = Called(names.finals[plan], tuple(step.get("context") or ()))
+        names.called[str(step.get("id", "?")), step["output"]] = call
     return Call(
         plan=plan if plan is not None else Text(()),
         arguments=arguments,

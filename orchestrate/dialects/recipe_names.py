@@ -7,6 +7,7 @@ from typing import Any
 
 from orchestrate.diagnostics import MOST_FINDINGS, closest
 from orchestrate.dialects.lowering import Lowering
+from orchestrate.dialects.recipe_members import Called, Final, report_member
 from orchestrate.lang.condition import parse_condition
 from orchestrate.lang.curly import (
     NAMESPACES,
@@ -18,7 +19,7 @@ from orchestrate.lang.curly import (
 )
 from orchestrate.plan.expr import Cond, Const, Expr, ListExpr, MapExpr, Ref, Text
 from orchestrate.plan.flow import Use
-from orchestrate.plan.nodes import NodeId
+from orchestrate.plan.nodes import NodeId, PlanId
 from orchestrate.record import field, mutable_record, record, replace
 from orchestrate.source.located import LocatedMap, PathKey
 
@@ -44,6 +45,9 @@ class Names:
     loops: dict[str, list[str]] = field(default_factory=dict)
     # Step -> the variable that has its result, or '': people use a step's id as its result.
     results: dict[str, str] = field(default_factory=dict)
+    # (Step, variable) -> the recipe whose final context becomes the variable's value.
+    called: dict[tuple[str, str], Called] = field(default_factory=dict)
+    finals: dict[PlanId, Final] = field(default_factory=dict)
     # Some were lost because they broke the schema: then nothing can be said about the others.
     incomplete: bool = False
     looked_at: set[tuple[NodeId, str]] = field(default_factory=set)
@@ -237,6 +241,8 @@ def _look_at(
         if len(work.findings.items) >= MOST_FINDINGS:
             return  # finding the place of each use costs time, and nobody would see it
         shown = ".".join(item.ref.path[:2])
+        if names.called and len(item.ref.path) > 2:
+            _look_at_member(work, names, place, container, key, item)
         if (place.node, shown) in names.looked_at:
             continue
         if item.ref.path[0] == "var":
@@ -266,6 +272,27 @@ def _look_at_variable(
     if not names.incomplete:
         _report_unset(work, names, place, container, key, item)
     return not ref.optional
+
+
+def _look_at_member(
+    work: Lowering, names: Names, place: Place, container: Any, key: PathKey, item: Placed
+) -> None:
+    """`{{audit.x}}`, where `audit` can only be the result of recipes that are known here."""
+    variable, member = item.ref.path[1:3]
+    if item.ref.path[0] != "var" or variable in names.context or names.incomplete:
+        return
+    if place.node in names.loops.get(variable, ()):
+        return  # here it is the item of the loop
+    setters = [s for s in names.outputs.get(variable, ()) if s.position < place.position]
+    called = [names.called.get((setter.step, variable)) for setter in setters]
+    if not called or any(one is None or one.may_have(member) for one in called):
+        return
+    topic = (place.node, f"{variable}.{member}")
+    if topic in names.looked_at or not may_search(names):
+        return
+    names.looked_at.add(topic)
+    span = work.span_inside(container, key, item.start, item.end)
+    report_member(work, [one for one in called if one is not None], item.ref, span)
 
 
 def _report_unset(

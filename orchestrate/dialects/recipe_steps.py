@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from orchestrate.dialects.lowering import Lowering, constant_map
+from orchestrate.dialects.prompts import check_prompt_text
 from orchestrate.dialects.recipe_agents import check_agent
 from orchestrate.dialects.recipe_calls import lower_call
 from orchestrate.dialects.recipe_literals import check_literals
@@ -346,6 +347,7 @@ def _lower_prompt(recipe: Recipe, step: LocatedMap, place: Place) -> Ask:
     prompt = Text(())
     if "prompt" in step:
         prompt = lower_text(work, recipe.names, place, step, "prompt")
+    check_prompt_text(work, step)
     check_literals(work, step)
     if "mode" in step:
         prompt = Text((f"MODE: {step['mode']}\n\n", *prompt.parts))

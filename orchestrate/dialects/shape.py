@@ -36,10 +36,21 @@ def detect_dialect(data: Any) -> Dialect | None:
     if "stages" in data:
         return "recipe"
     if isinstance(steps, list) and "initialStep" not in data:
-        for item in steps:
-            if isinstance(item, dict) and ("id" in item) != ("name" in item):
-                return "recipe" if "id" in item else "workflow"
+        return _by_items(steps)
     return None
+
+
+def _by_items(steps: list[Any]) -> Dialect | None:
+    """Most items decide, so that one slip does not turn a workflow into a recipe."""
+    marked = [
+        "recipe" if "id" in item else "workflow"
+        for item in steps
+        if isinstance(item, dict) and ("id" in item) != ("name" in item)
+    ]
+    recipes = marked.count("recipe")
+    if 2 * recipes == len(marked):
+        return "recipe" if marked and marked[0] == "recipe" else "workflow" if marked else None
+    return "recipe" if 2 * recipes > len(marked) else "workflow"
 
 
 def _has_state(steps: dict[str, Any]) -> bool:

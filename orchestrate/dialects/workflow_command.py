@@ -10,11 +10,21 @@ from orchestrate.lang.dollar import parse_dollar
 from orchestrate.lang.shell import (
     POSIX_SHELLS,
     ScriptPlace,
+    describe_trouble,
     find_inline_code,
     find_script,
     lower_script,
 )
-from orchestrate.lang.shell_argv import VALUE, unwrap
+from orchestrate.lang.shell_argv import (
+    ALL_SHELLS,
+    VALUE,
+    basename,
+    find_programs,
+    has_value,
+    read_shell,
+    unwrap,
+)
+from orchestrate.lang.shell_runners import find_handed
 from orchestrate.plan.expr import Ref, Text
 from orchestrate.record import record
 from orchestrate.source.located import LocatedList
@@ -25,6 +35,7 @@ _COMMAND_FLAG = re.compile(r"-[A-Za-z]*c[A-Za-z]*\Z")
 # The shell's variables and command substitutions; these programs expand them themselves.
 _EXPANSION = re.compile(r"(?<![\\$])\$(?:\(|[A-Z][A-Z0-9_]+)")
 _EXPANDING = frozenset(("ssh", "envsubst", "make", "docker", "kubectl"))
+_SHELL_READS = frozenset(("handed", "remote"))
 _SHELL_WORDS = frozenset(("|", "||", "&&", ";", ">", ">>", "<", "2>", "2>&1", "&>"))
 
 
@@ -38,38 +49,58 @@ class Arguments:
 
 def lower_arguments(resolver: Resolver, command: LocatedList) -> Arguments:
     """Lower `command:` of a step or of a provider template."""
-    literal_tokens = [None if "${" in str(token) else str(token) for token in command]
-    place = find_script(literal_tokens)
-    resolver.in_shell = place is not None
+    marked = [_mark_values(str(token)) for token in command]
+    place = find_script(marked)
+    handed = {word.index: word.trouble for word in find_handed(marked)}
+    resolver.in_shell = place is not None or not _SHELL_READS.isdisjoint(handed.values())
     tokens = [resolver.parts(command, index) for index in range(len(command))]
     resolver.in_shell = False
+    refused = [index for index in handed if has_value(marked[index])]
+    for index in refused:
+        reason, rewrite = describe_trouble(handed[index])
+        _refuse(resolver, command, index, reason, _as_hint(rewrite))
+    if refused:
+        return Arguments(tuple(Text(parts) for parts in tokens))
     if place is None:
-        _check_program(resolver, command, tokens)
-        _check_inline_code(resolver, command, literal_tokens, tokens)
+        _check_program(resolver, command, marked, frozenset(handed))
+        _check_inline_code(resolver, command, marked, tokens)
         return Arguments(tuple(Text(parts) for parts in tokens))
     script = tokens[place.index]
     values: tuple[tuple[str, Text], ...] = ()
     if _has_values(script):
-        if place.shell not in POSIX_SHELLS:
-            _refuse(
-                resolver,
-                command,
-                place.index,
-                f"is in a script for {place.shell}",
-                "use sh or bash, or pass the value as an argument of its own",
-            )
-        elif not place.passes_environment:
-            _refuse(
-                resolver,
-                command,
-                place.index,
-                "is in a script that our environment cannot reach",
-                'add "sh" and the value as arguments after the script, and use "$1" in the script',
-            )
-        else:
+        if place.shell in POSIX_SHELLS and place.passes_environment:
             script, values = _lower_shell(resolver, command, place, script)
+        else:
+            _refuse(resolver, command, place.index, *_explain_refusal(marked, place))
     tokens[place.index] = script
     return Arguments(tuple(Text(parts) for parts in tokens), values)
+
+
+def _explain_refusal(marked: list[str], place: ScriptPlace) -> tuple[str, str]:
+    """Why a shell's script may not hold values, and what to write instead."""
+    shells = (i for i in range(place.index) if basename(marked[i]) in ALL_SHELLS)
+    if any(read_shell(marked, shell).chosen_by_value == place.index for shell in shells):
+        return (
+            f"may be an option of {place.shell}, and the next word a script",
+            "write the script's name out",
+        )
+    if place.shell not in POSIX_SHELLS:
+        return (
+            f"is in a script for {place.shell}",
+            "use sh or bash, or pass the value as an argument of its own",
+        )
+    return (
+        "is in a script that our environment cannot reach",
+        'add "sh" and the value as arguments after the script, and use "$1" in the script',
+    )
+
+
+def _mark_values(token: str) -> str:
+    """Put a mark in the place of each value, as the functions for shells expect it."""
+    if "${" not in token:
+        return token
+    parts = parse_dollar(token).parts
+    return "".join(part if isinstance(part, str) else VALUE for part in parts)
 
 
 def _has_values(parts: Parts) -> bool:
@@ -126,15 +157,16 @@ def _refuse(
         resolver.work.report_at("E416", f"{variable.text} {reason}", span, hint=rewrite)
 
 
-def _check_program(resolver: Resolver, command: LocatedList, tokens: list[Parts]) -> None:
+def _check_program(
+    resolver: Resolver, command: LocatedList, marked: list[str], handed: frozenset[int]
+) -> None:
     """A program that a value chooses may be a shell, so nothing behind its -c may hold values."""
     # Behind `env`, `timeout` and the like stands the program that counts.
-    program = unwrap(
-        [VALUE if _has_values(parts) else str(t) for parts, t in zip(tokens, command, strict=True)]
-    )
-    if program.index is None or not _has_values(tokens[program.index]):
+    program = unwrap(marked)
+    if program.index is None or not has_value(marked[program.index]):
         if not resolver.in_template:
-            _check_shell_words(resolver, command)
+            _check_script_file(resolver, command, marked)
+            _check_shell_words(resolver, command, handed)
         return
     if not resolver.in_template:
         resolver.work.report(
@@ -144,10 +176,10 @@ def _check_program(resolver: Resolver, command: LocatedList, tokens: list[Parts]
             program.index,
             hint="write the program's name out",
         )
-    behind = range(program.index + 1, len(tokens))
-    flag = next((i for i in behind if _COMMAND_FLAG.match(str(command[i]))), len(tokens))
-    for index in range(flag + 1, len(tokens)):
-        if _has_values(tokens[index]):
+    behind = range(program.index + 1, len(marked))
+    flag = next((i for i in behind if _COMMAND_FLAG.match(marked[i])), len(marked))
+    for index in range(flag + 1, len(marked)):
+        if has_value(marked[index]):
             _refuse(
                 resolver,
                 command,
@@ -157,7 +189,32 @@ def _check_program(resolver: Resolver, command: LocatedList, tokens: list[Parts]
             )
 
 
-def _check_shell_words(resolver: Resolver, command: LocatedList) -> None:
+def _check_script_file(resolver: Resolver, command: LocatedList, marked: list[str]) -> None:
+    """A shell without -c reads a file, which a value chooses or which is a forgotten script."""
+    for start in find_programs(marked):
+        shell = basename(marked[start])
+        operand = read_shell(marked, start).operand if shell in ALL_SHELLS else None
+        if operand is None:
+            continue
+        if any(character.isspace() for character in marked[operand].strip()):
+            resolver.work.report(
+                "W403",
+                f"without -c, {shell} would look for a script file of this name",
+                command,
+                operand,
+                hint=f'add "-c" before it: ["{shell}", "-c", "…"]',
+            )
+        elif has_value(marked[operand]):
+            resolver.work.report(
+                "W405",
+                f"a value chooses the script that {shell} runs",
+                command,
+                operand,
+                hint="write the script's name out",
+            )
+
+
+def _check_shell_words(resolver: Resolver, command: LocatedList, handed: frozenset[int]) -> None:
     """What only a shell would understand, in a command that none reads."""
     program = str(command[0]) if command else ""
     if any(character.isspace() for character in program):
@@ -171,6 +228,8 @@ def _check_shell_words(resolver: Resolver, command: LocatedList) -> None:
             hint=f"write one argument per item: [{words}{more}]",
         )
     for index, token in enumerate(command[1:], start=1):
+        if index in handed:
+            continue
         if token in _SHELL_WORDS:
             problem = f"'{token}' is an ordinary argument: no shell reads this command"
             hint = 'write ["sh", "-c", "…"], or use output_file'
@@ -191,11 +250,11 @@ def _is_expansion(command: LocatedList, index: int) -> bool:
 
 
 def _check_inline_code(
-    resolver: Resolver, command: LocatedList, literals: list[str | None], tokens: list[Parts]
+    resolver: Resolver, command: LocatedList, marked: list[str], tokens: list[Parts]
 ) -> None:
-    if None not in literals:
+    if not any(map(has_value, marked)):
         return
-    for code in find_inline_code(literals):
+    for code in find_inline_code(marked):
         spans = _spans(resolver, command, code.index)
         references = [part for part in tokens[code.index] if isinstance(part, Ref)]
         for reference, span in zip(references, spans, strict=False):

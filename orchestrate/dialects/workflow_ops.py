@@ -8,9 +8,9 @@ from orchestrate.dialects.lowering import Lowering
 from orchestrate.dialects.workflow_checks import Kind
 from orchestrate.dialects.workflow_command import lower_arguments
 from orchestrate.dialects.workflow_paths import lower_path, lower_pattern
-from orchestrate.dialects.workflow_providers import Providers, lower_agent
+from orchestrate.dialects.workflow_providers import Providers, check_prompt, lower_agent
 from orchestrate.dialects.workflow_scope import Resolver
-from orchestrate.plan.expr import Compare, Cond, Const, Exists, Expr, Text
+from orchestrate.plan.expr import Compare, Cond, Const, Exists, Expr, Text, references
 from orchestrate.plan.nodes import (
     Ask,
     Capture,
@@ -56,6 +56,7 @@ def lower_op(one: StepLowering) -> Op:
     match one.kind:
         case "provider":
             agent = lower_agent(one.work, one.providers, step, one.resolver)
+            check_prompt(one.work, one.providers, step)
             prompt: Text | FileText = Text(())
             if "input_file" in step:
                 prompt = FileText(lower_path(one.resolver, step, "input_file"))
@@ -178,7 +179,17 @@ def _guard(one: StepLowering) -> Cond | None:
         return None
     if "equals" in when:
         equals = when["equals"]
-        return Compare(_side(one, equals, "left"), "==", _side(one, equals, "right"))
+        left, right = _side(one, equals, "left"), _side(one, equals, "right")
+        if not equals.lost and not any((*references(left), *references(right))):
+            one.work.report(
+                "W407",
+                "'equals' compares two fixed texts, so it always decides the same",
+                when,
+                "equals",
+                on_key=True,
+                hint="a variable is written ${context.name} or ${steps.Name.output}",
+            )
+        return Compare(left, "==", right)
     key = "exists" if "exists" in when else "not_exists"
     return Exists(lower_pattern(one.resolver, when, key), negated=key == "not_exists")
 

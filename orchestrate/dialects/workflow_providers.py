@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from orchestrate.diagnostics import closest
 from orchestrate.dialects.lowering import Lowering
 from orchestrate.dialects.workflow_command import Arguments, lower_arguments
 from orchestrate.dialects.workflow_scope import Place, Resolver, Scope
@@ -24,6 +25,11 @@ class Template:
     declared: LocatedMap
     arguments: Arguments
     placeholders: tuple[str, ...]
+
+    def takes_prompt(self) -> bool:
+        """Does the prompt reach the program, as an argument or on standard input?"""
+        in_argv = any(reference.path == ("prompt",) for reference in self.references())
+        return in_argv or self.declared.get("input_mode") == "stdin"
 
     def references(self) -> Iterator[Ref]:
         for text in (*self.arguments.argv, *(text for _, text in self.arguments.values)):
@@ -145,11 +151,43 @@ def _check_params(
     mentioned = {ref.path[1] for ref in template.references() if ref.path[0] == "param"}
     for key in own:
         if key not in mentioned:
+            near = closest(key, mentioned)
             work.report(
                 "W404",
                 f"provider '{name}' does not use the parameter '{key}'",
                 own,
                 key,
                 on_key=True,
-                hint=f"add ${{{key}}} to its command, or remove it here",
+                hint="" if near else f"add ${{{key}}} to its command, or remove it here",
+                suggestion=near,
             )
+
+
+def check_prompt(work: Lowering, providers: Providers, step: LocatedMap) -> None:
+    """A prompt that reaches nobody, and an agent that gets none (both are legal in C)."""
+    if work.findings.has_errors:
+        # What is missing here may be what was refused.
+        return
+    template = providers.get(step["provider"])
+    takes = template is None or template.takes_prompt()
+    injects = as_map(step.get("depends_on")).get("inject")
+    name = step["provider"]
+    if not takes:
+        for key, container in (("input_file", step), ("inject", as_map(step.get("depends_on")))):
+            if container.get(key):
+                work.report(
+                    "W407",
+                    f"'{key}' has no effect: the command of provider '{name}' has no ${{PROMPT}}",
+                    container,
+                    key,
+                    on_key=True,
+                    hint="add ${PROMPT} to its command, or set input_mode: stdin",
+                )
+    elif "input_file" not in step and not injects:
+        work.report(
+            "W407",
+            f"step '{step.get('name', '?')}' asks '{name}' with an empty prompt",
+            step,
+            "provider",
+            hint="name the file that holds the prompt: input_file: prompts/task.md",
+        )

@@ -99,7 +99,9 @@ class Resolver:
         parsed = parse_dollar(value)
         for fault in parsed.faults:
             span = self.work.span_inside(container, key, fault.start, fault.end)
-            hint = _NO_SHELL if fault.of_shell and not self.in_shell else fault.hint
+            hint = fault.hint
+            if fault.of_shell:
+                hint = self._expansion_hint(value[fault.start + 2 : fault.end - 1]) or hint
             self.work.report_at("E120", fault.message, span, hint=hint)
         return tuple(
             part if isinstance(part, str) else self._resolve(part, container, key)
@@ -119,6 +121,16 @@ class Resolver:
                     span,
                     hint=f"a workflow writes {meant}",
                 )
+
+    def _expansion_hint(self, inner: str) -> str:
+        """How to use the shell's `${name%…}` on a variable of ours, which no shell knows."""
+        if not self.in_shell:
+            return _NO_SHELL
+        name = next((v for v in (*self.scope.variables, "item") if inner.startswith(v)), "")
+        if not name or not self.scope.in_loop or inner[len(name) : len(name) + 1].isalnum():
+            return ""
+        own = inner[len(name) :]
+        return f"give the shell a variable of its own: v=${{{name}}}; then $${{v{own}}}"
 
     def tree(self, container: Any, key: PathKey) -> Expr:
         """Free-form data whose strings are substituted, however deep (provider parameters)."""
@@ -181,6 +193,15 @@ class Resolver:
         return variable.segments
 
     def _unknown(self, place: Place, variable: Variable) -> None:
+        loop = loop_of_variable(self.work.data.get("steps"), variable.segments[0])
+        if loop:
+            self.work.report_at(
+                "E121",
+                f"{variable.text} exists only inside the loop '{loop}'",
+                place.span(),
+                hint="move the step into the loop's steps",
+            )
+            return
         near = self._near(variable.segments)
         hint = "variables start with run, loop, item, steps or context"
         if self.in_shell:
@@ -342,6 +363,19 @@ def loops_around(steps: Any, name: str) -> tuple[str, ...]:
             if within or any(one.get("name") == name for one in inner):
                 return (str(step.get("name", "?")), *within)
     return ()
+
+
+def loop_of_variable(steps: Any, variable: str) -> str:
+    """The loop that calls its items so, wherever it is; '' when there is none."""
+    for step in steps or ():
+        loop = step.get("for_each")
+        if isinstance(loop, LocatedMap):
+            if loop.get("as") == variable:
+                return str(step.get("name", "?"))
+            inner = loop_of_variable(loop.get("steps"), variable)
+            if inner:
+                return inner
+    return ""
 
 
 class _Problem(NamedTuple):

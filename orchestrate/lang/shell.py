@@ -24,6 +24,7 @@ __all__ = [
     "LoweredScript",
     "ScriptPlace",
     "ShellFault",
+    "describe_trouble",
     "find_inline_code",
     "find_script",
     "lower_script",
@@ -66,12 +67,17 @@ _TEXTS: dict[str, tuple[str, str]] = {
     "after-document": ("stands after a here-document whose end is not certain", _PRINT),
     "dollar": ("stands right after a dollar sign", "Write \\$ or '$' for a plain dollar sign."),
     "eval": ("is an argument of eval, which would execute it", "Run the command without eval."),
+    "fed": (
+        "is fed to a program that would execute it",
+        "Write the value to a file, and let the command read it from there.",
+    ),
     "format": ("is the format of a printf with another value", "Write printf '%s' VALUE."),
     "function": ("names a function", "Give the function a fixed name and pass it the value."),
     "kept": (
         "is kept in a variable that the script evaluates (arithmetic, eval or another shell)",
         _COMPUTE,
     ),
+    "handed": ("is part of a command line for another shell", _STDIN),
     "long": ("stands in a script that is too long for a command line", _FILE),
     "name": (
         "names a variable or an array element, which would evaluate it",
@@ -92,6 +98,10 @@ _TEXTS: dict[str, tuple[str, str]] = {
     ),
     "quotes-in-parameter": ("stands after a ${…} whose quotes shells read differently", _QUOTE),
     "remote": ("is part of a command line for a remote shell", _STDIN),
+    "setting": (
+        "is a setting of git, which may run it as a command",
+        "Give this setting a fixed value.",
+    ),
     "source": ("is an argument of source or `.`, which would execute it", _STDIN),
     "steering": (
         "is assigned to a variable that decides what the shell executes",
@@ -172,6 +182,11 @@ def _join(literals: Sequence[str], places: Sequence[str], names: Sequence[str]) 
         pieces.append(_REFERENCES[place].format(name))
         pieces.append(literal)
     return "".join(pieces)
+
+
+def describe_trouble(code: str) -> tuple[str, str]:
+    """Give the reason and the rewrite for a value in trouble."""
+    return _TEXTS[code]
 
 
 def _explain(troubles: dict[int, str]) -> tuple[ShellFault, ...]:

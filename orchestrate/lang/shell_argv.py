@@ -63,6 +63,7 @@ class Wrapper:
     clears: str = ""  # options that empty the environment
     splits: str = ""  # options whose value is itself a command line
     numeric: bool = False  # takes -5 for an option
+    line: str = ""  # words that, in the program's place, announce a command line
 
 
 @record
@@ -72,7 +73,7 @@ class Program:
     index: int | None
     passes: bool
     certain: bool = True  # False: an option was not understood, so any word may be the program
-    split: int | None = None  # a token that env -S takes apart
+    split: int | None = None  # a token that env -S takes apart, or flock -c hands to a shell
     wrappers: tuple[str, ...] = ()
 
 
@@ -141,6 +142,7 @@ WRAPPERS: dict[str, Wrapper] = {
         "wE",
         "shared exclusive nonblock unlock close no-fork verbose timeout= wait= conflict-exit-code=",
         operands=1,
+        line="-c --command",
     ),
     "xargs": Wrapper(
         "0oprtxil",
@@ -149,6 +151,7 @@ WRAPPERS: dict[str, Wrapper] = {
         "arg-file= delimiter= max-args= max-procs= max-chars= process-slot-var=",
     ),
     "sudo": Wrapper("AbBEHnPSk", "CDghpRrtTUu", _SUDO_LONG, assignments=True, passes=False),
+    "sshpass": Wrapper("eVv", "fdpP"),
     "doas": Wrapper("nL", "Cu", passes=False),
 }
 _FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
@@ -236,7 +239,9 @@ def _leave(wrapper: Wrapper, tokens: Sequence[str], index: int) -> Program:
             read = _read_long if token.startswith("--") else _read_short
             option = read(wrapper, token, index)
             if not option.known:
-                return Program(None, passes, certain=False)
+                # A value in an option's name may be the program itself.
+                named = index if has_value(token) else None
+                return Program(named, passes, certain=False)
             if option.split is not None:
                 return Program(None, passes, split=option.split)
             if option.query:
@@ -250,6 +255,8 @@ def _leave(wrapper: Wrapper, tokens: Sequence[str], index: int) -> Program:
             operands -= 1
             options = False
             index += 1
+        elif token in wrapper.line.split():
+            return Program(None, passes, split=index + 1)
         else:
             return Program(index, passes)
     return Program(None, passes)
@@ -262,13 +269,13 @@ def unwrap(tokens: Sequence[str], start: int = 0) -> Program:
     while index < len(tokens):
         name = basename(tokens[index])
         wrapper = WRAPPERS.get(name)
-        if wrapper is None:
+        if wrapper is None or has_value(tokens[index]):
             return Program(index, passes, wrappers=tuple(names))
         names.append(name)
         inner = _leave(wrapper, tokens, index + 1)
         passes = passes and inner.passes
-        if inner.index is None:
-            return Program(None, passes, inner.certain, inner.split, tuple(names))
+        if inner.index is None or not inner.certain:
+            return Program(inner.index, passes, inner.certain, inner.split, tuple(names))
         index = inner.index
     return Program(None, passes, wrappers=tuple(names))
 
@@ -278,6 +285,17 @@ def find_commands(tokens: Sequence[str], start: int) -> Iterator[int]:
     for index in range(start, len(tokens) - 1):
         if tokens[index] in _FIND_RUNS:
             yield index + 1
+
+
+def find_programs(tokens: Sequence[str]) -> list[int]:
+    """Give the index of each program that a command runs, behind wrappers and `find -exec`."""
+    found = unwrap(tokens)
+    if found.index is None:
+        return []
+    if basename(tokens[found.index]) != "find":
+        return [found.index]
+    inner = (unwrap(tokens, start).index for start in find_commands(tokens, found.index + 1))
+    return [found.index, *(index for index in inner if index is not None)]
 
 
 def _read_foreign(shell: str, tokens: Sequence[str], start: int) -> ShellWords:
@@ -308,6 +326,8 @@ def read_shell(tokens: Sequence[str], start: int) -> ShellWords:
             if index + 1 < len(tokens) and not code and token[0] == VALUE:
                 return ShellWords(None, None, index)
             break
+        if token[:1] in {"-", "+"} and has_value(token):
+            return ShellWords(None, None, index)
         if token in {"--", "-"}:
             index += 1
             break
@@ -329,15 +349,6 @@ def _normalise(argv: Sequence[str | None]) -> list[str]:
     return [VALUE if token is None else token for token in argv]
 
 
-def _remote_code(name: str, tokens: Sequence[str], start: int) -> int | None:
-    """Find the command line that su or ssh hands to a shell of its own."""
-    rest = range(start + 1, len(tokens))
-    if name in {"su", "runuser"}:
-        return next((i + 1 for i in rest if tokens[i] in {"-c", "--command"}), None)
-    valued = [i for i in rest if has_value(tokens[i])]
-    return valued[0] if valued else None
-
-
 def _script_at(tokens: Sequence[str], start: int, passes: bool) -> ScriptPlace | None:
     shell = basename(tokens[start])
     words = read_shell(tokens, start)
@@ -354,23 +365,10 @@ def find_script(argv: Sequence[str | None]) -> ScriptPlace | None:
     tokens = _normalise(argv)
     found = unwrap(tokens)
     if found.split is not None and found.split < len(tokens):
-        return ScriptPlace("env", found.split, passes_environment=False)
-    if found.index is not None:
-        starts = [found.index]
-        if basename(tokens[found.index]) == "find":
-            starts = [
-                inner.index
-                for start in find_commands(tokens, found.index + 1)
-                if (inner := unwrap(tokens, start)).index is not None
-            ]
-        for start in starts:
-            name = basename(tokens[start])
-            if name in ALL_SHELLS:
-                return _script_at(tokens, start, found.passes)
-            if name in {"su", "runuser", "ssh"}:
-                remote = _remote_code(name, tokens, start)
-                if remote is not None and remote < len(tokens):
-                    return ScriptPlace(name, remote, passes_environment=False)
+        return ScriptPlace(found.wrappers[-1], found.split, passes_environment=False)
+    for start in find_programs(tokens):
+        if basename(tokens[start]) in ALL_SHELLS and not has_value(tokens[start]):
+            return _script_at(tokens, start, found.passes)
     for start in range(1, len(tokens)):
         if basename(tokens[start]) in ALL_SHELLS:
             place = _script_at(tokens, start, passes=False)

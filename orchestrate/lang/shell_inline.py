@@ -10,8 +10,7 @@ from orchestrate.lang.shell_argv import (
     VALUE,
     InlineCode,
     basename,
-    find_commands,
-    unwrap,
+    find_programs,
     word_set,
 )
 from orchestrate.record import record
@@ -105,20 +104,11 @@ def find_inline_code(argv: Sequence[str | None]) -> tuple[InlineCode, ...]:
 
 
 def _program_starts(tokens: Sequence[str]) -> Iterator[int]:
-    found = unwrap(tokens)
-    if found.index is None:
-        return
-    name = basename(tokens[found.index])
-    yield found.index
-    if name == "find":
-        for start in find_commands(tokens, found.index + 1):
-            inner = unwrap(tokens, start)
-            if inner.index is not None:
-                yield inner.index
-        return
-    if _interpreter(tokens[found.index]) is None:
+    programs = find_programs(tokens)
+    yield from programs
+    if len(programs) == 1 and _interpreter(tokens[programs[0]]) is None:
         # An unknown program may run another one: `docker exec box python -c …`.
-        for start in range(found.index + 1, len(tokens)):
+        for start in range(programs[0] + 1, len(tokens)):
             behind = _interpreter(tokens[start])
             if behind is not None and not behind.operand:
                 yield start

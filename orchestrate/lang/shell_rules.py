@@ -18,6 +18,7 @@ from orchestrate.lang.shell_argv import (
     word_set,
 )
 from orchestrate.lang.shell_inline import find_inline_code
+from orchestrate.lang.shell_runners import STEERING, executes_input, handed_words
 from orchestrate.lang.shell_words import (
     PLAIN_SHELLS,
     Command,
@@ -32,11 +33,6 @@ _MOST_PROGRAMS = 20  # in one command; each costs a pass over its words
 _PATTERN_MARKS = frozenset("*?[")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
-# Variables that decide what is executed, how words are split, or that the shell evaluates.
-_STEERING = word_set(
-    "PATH ENV BASH_ENV IFS PS0 PS1 PS2 PS3 PS4 PROMPT_COMMAND SHELLOPTS BASHOPTS LD_PRELOAD "
-    "LD_LIBRARY_PATH LD_AUDIT DYLD_INSERT_LIBRARIES ZDOTDIR FPATH path fpath"
-)
 _INTEGERS = word_set(
     "OPTIND RANDOM SRANDOM SECONDS HISTCMD LINENO EPOCHSECONDS BASHPID BASH_SUBSHELL UID EUID "
     "PPID COLUMNS LINES HISTSIZE TMOUT"
@@ -56,12 +52,6 @@ _EVALUATORS = {
     "readarray": "name",
     "getopts": "name",
     "vared": "name",
-    "ssh": "remote",
-    "su": "nested",
-    "runuser": "nested",
-    "watch": "nested",
-    "parallel": "nested",
-    "script": "nested",
     "emulate": "nested",
     "bind": "builtin",
     "complete": "builtin",
@@ -73,7 +63,6 @@ _EVALUATORS = {
     "functions": "builtin",
     "zle": "builtin",
 }
-_READERS = frozenset({"source", ".", "ssh", "su", "runuser"})  # may execute their input
 _DECLARERS = frozenset({"declare", "typeset", "local", "export", "readonly", "private"})
 _COUNTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _TEST_WORDS = _COUNTS | word_set("= == != =~ < > -a -o -nt -ot -ef ! ( ) ] && ||")
@@ -175,7 +164,7 @@ def _assign(verdict: Verdict, word: Word, value_at: int, name: str) -> None:
             verdict.evaluated |= word.uses
     if verdict.shell in PLAIN_SHELLS and ("[" in left or "+" in left):
         verdict.blame(word.values, "program")
-    if name in _STEERING:
+    if name in STEERING:
         verdict.blame(word.values, "steering")
     verdict.kept.append((name, word.holes + word.elements, word.uses))
 
@@ -211,11 +200,11 @@ def _judge_program(
         verdict.condemn(words[start:], "option")
         return []
     if found.split is not None:
-        verdict.condemn(words[found.split :], "nested")
+        verdict.condemn(words[found.split :], "handed")
     end = len(words) if found.index is None else found.index
     for word in words[start:end]:
         assigned = ASSIGNMENT.match(word.text)
-        if assigned and assigned[0].rstrip("+=") in _STEERING:
+        if assigned and assigned[0].rstrip("+=") in STEERING:
             verdict.blame(word.values, "steering")
     if any(word.may_vanish or _expands(word) for word in words[start:end]):
         verdict.condemn(words[start:], "option")
@@ -242,13 +231,15 @@ def _judge_arguments(
     if name in ALL_SHELLS:
         _judge_shell(verdict, command, texts, start, "xargs" in found.wrappers)
         return
+    for handed in handed_words(texts, start):
+        verdict.condemn([command.words[handed.index]], handed.trouble)
+    if executes_input(texts, start):
+        _feed(verdict, command, "fed")
     _judge_unknown(verdict, command.words, texts, start)
     if name in _EVALUATORS:
         verdict.condemn(rest, _EVALUATORS[name])
         if name == "alias" and verdict.aliased_from is None:
             verdict.aliased_from = command.piped.stop
-        if name in _READERS:
-            _feed(verdict, command)
     elif name in _RULES:
         _RULES[name](verdict, command, rest)
     elif name in _DECLARERS:
@@ -284,11 +275,11 @@ def _judge_shell(
         _feed(verdict, command)
 
 
-def _feed(verdict: Verdict, command: Command) -> None:
+def _feed(verdict: Verdict, command: Command, code: str = "piped") -> None:
     """Blame what reaches the standard input of a program that executes it."""
-    verdict.blame(command.piped, "piped")
+    verdict.blame(command.piped, code)
     verdict.reads_documents = True
-    verdict.condemn((word for op, word in command.redirects if op[0] == "<"), "piped")
+    verdict.condemn((word for op, word in command.redirects if op[0] == "<"), code)
 
 
 def _judge_find(

@@ -194,6 +194,9 @@ def reshaping(value: Any, schema: dict[str, Any]) -> str:
         return ""
     if isinstance(value, list) and all(isinstance(item, dict) for item in value):
         return "leave the dashes out"
+    glued = advice(value, fields) if isinstance(value, str) else ""
+    if glued:
+        return glued
     if "nextStep" in fields:
         return f"write {{nextStep: {value}}}" if isinstance(value, str) and len(value) < 60 else ""
     if schema.get("required"):

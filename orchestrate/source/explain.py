@@ -9,6 +9,7 @@ from orchestrate.diagnostics import Diagnostic, closest
 from orchestrate.record import replace
 from orchestrate.source.advice import advice, meant, quoting, reshaping, tidied
 from orchestrate.source.include import Document
+from orchestrate.source.invisible import HINT, at_the_edge, name_of
 from orchestrate.source.located import LocatedMap, mark_at
 from orchestrate.source.schema import Schema, Violation
 
@@ -27,10 +28,70 @@ _TYPE_NAMES = {
 
 def explain(document: Document, violation: Violation) -> Diagnostic | None:
     """The finding for one violation; None when another finding tells the same."""
+    if _is_outdented(document.data, violation):
+        return _outdented(document, violation)
     if violation.keyword == "required" and _is_misspelt(violation):
         return None
     explanation = _EXPLAINERS.get(violation.keyword, _explain_other)
-    return explanation(document, violation)
+    return _unveiled(explanation(document, violation), violation)
+
+
+def _unveiled(found: Diagnostic, violation: Violation) -> Diagnostic:
+    """Names the invisible character that caused a finding: nobody can see it."""
+    text = violation.path[-1] if violation.keyword == "additionalProperties" else violation.value
+    unseen = at_the_edge(text) if isinstance(text, str) else ""
+    if not unseen:
+        return found
+    message = f"{found.message}: it contains {name_of(unseen)}"
+    return replace(found, message=message, hint=HINT, suggestion="")
+
+
+# The fields of a machine's step. Indented too little, each of them becomes a step itself.
+_OF_STEP = ("prompt", "outcomes", "onOutcome", "model", "onLost")
+
+
+def _is_outdented(data: Any, violation: Violation) -> bool:
+    """Does this come of a step's field that stands among the steps?"""
+    path = violation.path
+    if len(path) < 2 or path[0] != "steps" or not isinstance(path[1], str):
+        return False
+    steps = data["steps"]
+    if _is_stray(steps, path[1]):
+        return True
+    missing = violation.detail if violation.keyword == "required" and len(path) == 2 else ""
+    return _is_stray(steps, missing) and _owner(steps, missing) == path[1]
+
+
+def _is_stray(steps: Any, name: str) -> bool:
+    if name not in _OF_STEP or name not in steps or len(steps) > _MOST_KEYS:
+        return False
+    value = steps[name]
+    is_step = isinstance(value, dict) and any(field in value for field in _OF_STEP)
+    return not is_step and _owner(steps, name) != ""
+
+
+def _owner(steps: Any, field: str) -> str:
+    """The step above a field that stands among the steps, or ''."""
+    names = list(steps)
+    above = [name for name in names[: names.index(field)] if name not in _OF_STEP]
+    return above[-1] if above else ""
+
+
+def _outdented(document: Document, violation: Violation) -> Diagnostic | None:
+    field = violation.path[1]
+    # The value breaks the rules for steps in several ways; one of them always.
+    first = violation.keyword == "type" or violation.detail == "prompt"
+    if len(violation.path) > 2 or field not in _OF_STEP or not first:
+        return None
+    owner = _owner(document.data["steps"], str(field))
+    return _finding(
+        document,
+        replace(violation, hint=""),
+        "E103",
+        f"'{field}' stands among the steps, but belongs to the step '{owner}'",
+        on_key=True,
+        hint=f"indent it like the other fields of '{owner}', with the lines below it",
+    )
 
 
 def _finding(

@@ -28,7 +28,7 @@ from orchestrate.source.located import (
     pack,
     token_length,
 )
-from orchestrate.source.merge import merge_patch
+from orchestrate.source.merge import Idle, merge_patch
 from orchestrate.source.reader import MAX_BYTES, ReadFault, read_source
 from orchestrate.source.target import (
     KEYWORDS,
@@ -286,7 +286,17 @@ class Loader:
                 self._report(fault, mark)
             return _Measured(HOLE, 1, 0)
         patch = self._compose_map(own, file, chain)
-        return self._within_caps(_patched(base, patch), value.mark)
+        return self._within_caps(_patched(base, patch, self._report_idle), value.mark)
+
+    def _report_idle(self, key: str, mark: Mark) -> None:
+        """An empty value beside an include is more often forgotten than meant."""
+        message = f"'{key}' is empty, which removes it from what is included: it is not there"
+        hint = "give it a value, or leave it out"
+        name, colon, rest = key.partition(":")
+        if colon:
+            hint = f"a space is missing after the colon: write {name}: {rest}"
+        span = self.sources.span(mark)
+        self.findings.add(self.sources.diagnostic("W407", message, span, hint=hint))
 
     def _target(self, target: str, file: _File, chain: list[tuple[Path, str]]) -> _Measured:
         path_text, _, pointer = target.partition("#")
@@ -420,6 +430,6 @@ def _mark_of(measured: _Measured, otherwise: Mark) -> Mark:
     return mark if measured.mark is None else measured.mark
 
 
-def _patched(base: _Measured, patch: _Measured) -> _Measured:
-    value = merge_patch(base.value, patch.value)
+def _patched(base: _Measured, patch: _Measured, idle: Idle | None = None) -> _Measured:
+    value = merge_patch(base.value, patch.value, idle)
     return _Measured(value, base.nodes + patch.nodes, max(base.height, patch.height))

@@ -159,6 +159,7 @@ class Source:
     text: str
     _breaks: list[int] = field(default_factory=list)
     _last_line: tuple[int, str] = (-1, "")
+    _last_depth: tuple[int, int] = (-1, 0)
 
     def breaks(self) -> list[int]:
         """How many line ends lie before each chunk of the text (a table of all lines would take
@@ -178,6 +179,14 @@ class Source:
             text = self.text[start : end if end >= 0 else len(self.text)].rstrip("\r")
             self._last_line = (number, text)
         return self._last_line[1]
+
+    def token_length(self, line: int, column: int) -> int:
+        """How many characters the token at a zero-based line and column has."""
+        if self._last_depth[0] != line:
+            from orchestrate.source.brackets import depth_at_line
+
+            self._last_depth = line, depth_at_line(self.text, self.offset(line, 0))
+        return token_length(self.line(line), column, self._last_depth[1])
 
     def offset(self, line: int, column: int) -> int:
         """The character offset of a zero-based line and column."""
@@ -224,13 +233,22 @@ class Sources:
         """The token as it was typed, e.g. `1.10` where the data says 1.1."""
         source, line, column = self.place(mark)
         text = source.line(line)
-        return text[column : column + token_length(text, column)]
+        return text[column : column + source.token_length(line, column)]
+
+    def comment_after(self, mark: Mark) -> str:
+        """The comment behind a plain value on its line, `#` included, or ''."""
+        source, line, column = self.place(mark)
+        text = source.line(line)
+        if text[column : column + 1] in ("", '"', "'", "|", ">", "{", "[", "&", "*", "!"):
+            return ""
+        rest = text[column + source.token_length(line, column) :].lstrip()
+        return rest if rest.startswith("#") else ""
 
     def span(self, mark: Mark) -> Span:
         # One value can hold thousands of mistakes.
         if self._last_span[0] != mark:
             source, line, column = self.place(mark)
-            length = token_length(source.line(line), column)
+            length = source.token_length(line, column)
             self._last_span = mark, Span(source.display, line + 1, column + 1, length)
         return self._last_span[1]
 
@@ -269,8 +287,11 @@ def _count_overlapping(text: str, snippet: str, end: int) -> int:
     return count
 
 
-def token_length(line: str, column: int) -> int:
-    """How many characters the token at a column has: what a caret line should underline."""
+def token_length(line: str, column: int, depth: int = 0) -> int:
+    """How many characters the token at a column has: what a caret line should underline.
+
+    `depth` says how many brackets are still open from the lines above.
+    """
     rest = line[column : column + _LONGEST_TOKEN]
     if not rest:
         return 1
@@ -278,7 +299,7 @@ def token_length(line: str, column: int) -> int:
         return _quoted_length(rest)
     if rest[0] in "[{|>&*!":
         return 1
-    inside_flow = _inside_flow(line, column)
+    inside_flow = _inside_flow(line, column, depth)
     for position, character in enumerate(rest):
         before_space = rest[position + 1 : position + 2] in ("", " ", "\t")
         if character == ":" and before_space:
@@ -295,10 +316,11 @@ def _quoted_length(rest: str) -> int:
     return closed.end() if closed else max(len(rest.rstrip()), 1)
 
 
-def _inside_flow(line: str, column: int) -> bool:
+def _inside_flow(line: str, column: int, depth: int) -> bool:
     """A good guess, for the caret's width only: is there an open bracket before the column?"""
-    before = line[max(0, column - _LONGEST_TOKEN) : column]
-    return before.count("[") + before.count("{") > before.count("]") + before.count("}")
+    from orchestrate.source.brackets import balance
+
+    return depth + balance(line[max(0, column - _LONGEST_TOKEN) : column]) > 0
 
 
 class Hole:

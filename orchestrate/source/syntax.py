@@ -11,7 +11,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from orchestrate.source.located import Source, token_length
+from orchestrate.source.brackets import balance, depth_at_line, open_bracket, open_quote
+from orchestrate.source.invisible import HINT, in_the_way, name_of
+from orchestrate.source.located import Source
 from orchestrate.source.reader import ReadFault
 
 _GLUED = re.compile(r"(\s*(?:- )?)([A-Za-z_][\w.-]*):([^\s/].*)")
@@ -22,11 +24,16 @@ _FAR = 5000
 # YAML's own limit for a key that is not introduced by `? `.
 _LONGEST_KEY = 1024
 _CLOSING = {"[": "]", "{": "}"}
+_INCLUDE = re.compile(r"\$include: +(\S+)(?: +#.*)?")
+_VARIABLE = re.compile(r"""(?:\$\{[^{}]*+\}|[^,\[\]{}"'])++""")
 
 
 def explain_syntax(error: Exception, text: str) -> ReadFault:
     """The fault for whatever a parser raised."""
     trouble = _Trouble(error, text)
+    unseen = _unseen(trouble)
+    if unseen is not None:
+        return unseen
     for words, explanation in _EXPLANATIONS:
         if any(word in trouble.wording for word in words):
             fault = explanation(trouble)
@@ -60,9 +67,9 @@ class _Trouble:
     def before(self) -> str:
         return self.text_of(self.line)[: self.column]
 
-    def line_above(self) -> int:
+    def line_above(self, line: int = -1) -> int:
         """The nearest line above that is neither blank nor a comment, or -1."""
-        number = self.line - 1
+        number = (line if line >= 0 else self.line) - 1
         while number >= max(0, self.line - _FAR) and re.match(r"\s*(#.*)?$", self.text_of(number)):
             number -= 1
         return number
@@ -76,7 +83,7 @@ class _Trouble:
         length: int = 0,
     ) -> ReadFault:
         line, column = at or (self.line, self.column)
-        length = length or token_length(self.text_of(line), column)
+        length = length or self.source.token_length(line, column)
         return ReadFault("E006", f"not valid YAML: {message}", hint, line, column, length)
 
 
@@ -87,6 +94,17 @@ def _place(error: Exception, name: str) -> tuple[int, int] | None:
 
 def _indent(text: str) -> int:
     return len(text) - len(text.lstrip(" "))
+
+
+def _unseen(trouble: _Trouble) -> ReadFault | None:
+    """A space that is none, on the line of the trouble or on the one above."""
+    lines = [trouble.begin[0]] if trouble.begin is not None else []
+    for line in (*lines, trouble.line, trouble.line_above()):
+        column = in_the_way(trouble.text_of(line))
+        if column >= 0:
+            name = name_of(trouble.text_of(line)[column])
+            return trouble.fault(f"{name} stands here", HINT, at=(line, column), length=1)
+    return None
 
 
 def _glued_colon(trouble: _Trouble, line: int) -> ReadFault | None:
@@ -142,6 +160,14 @@ def _second_colon(trouble: _Trouble) -> ReadFault | None:
     if same_line is not None:
         start = same_line.end()
         value = trouble.text_of(trouble.line)[start:].rstrip()
+        include = _INCLUDE.fullmatch(value)
+        if include is not None:
+            return trouble.fault(
+                "an $include on the line of its key needs braces",
+                f"write {{$include: {include[1]}}}",
+                at=(trouble.line, start),
+                length=include.end(1),
+            )
         return trouble.fault(
             "a text that contains ': ' must be quoted",
             f"write {_quoted(value)}",
@@ -159,6 +185,13 @@ def _second_colon(trouble: _Trouble) -> ReadFault | None:
     text = trouble.text_of(trouble.line)
     at = (trouble.line, _indent(text))
     if _indent(text) > _indent(trouble.text_of(above)):
+        parent = trouble.text_of(trouble.line_above(above)).rstrip()
+        if parent.endswith(":") and _indent(parent) == _indent(trouble.text_of(above)):
+            return trouble.fault(
+                f"this key is not indented below `{_clip(parent)}`, but the next one is",
+                f"begin it in column {_indent(text) + 1}, like the line below it",
+                at=(above, _indent(parent)),
+            )
         return trouble.fault(
             "this key is indented below a key that has a value already",
             f"begin it in column {_indent(trouble.text_of(above)) + 1}, like the line above",
@@ -205,7 +238,14 @@ def _tab(trouble: _Trouble) -> ReadFault | None:
 
 def _bad_start(trouble: _Trouble) -> ReadFault | None:
     character = trouble.here[:1]
+    source = trouble.source
+    if not trouble.here.strip() or re.match(r"-(\s|$)", trouble.here):
+        bracket = open_bracket(source.text, source.offset(trouble.line, trouble.column))
+        return _not_closed(trouble, source.line_and_column(bracket)) if bracket >= 0 else None
     value = trouble.here.rstrip()
+    depth = depth_at_line(source.text, source.offset(trouble.line, 0))
+    if depth + balance(trouble.before) > 0:
+        value = re.split(r"[,\]}]", value, maxsplit=1)[0].rstrip()
     return trouble.fault(
         f"a value cannot begin with {character} unless it is quoted",
         f"write {_quoted(value)}",
@@ -251,15 +291,55 @@ def _brackets(trouble: _Trouble) -> ReadFault | None:
     closer = _CLOSING.get(opener)
     if closer is None:
         return None
+    variable = _bare_variable(trouble)
+    if variable is not None:
+        return variable
     if trouble.line > line:
-        return trouble.fault(
-            f"the {opener} that opens here is not closed",
-            f"close it with {closer}, or put a comma between its entries",
-            at=trouble.begin,
-        )
+        return _not_closed(trouble, trouble.begin)
     if trouble.here[:1] in ("]", "}"):
         return trouble.fault(f"{trouble.here[0]} cannot close a {opener}", f"write {closer}")
     return trouble.fault(f"a comma or {closer} is missing before this")
+
+
+def _not_closed(trouble: _Trouble, at: tuple[int, int]) -> ReadFault:
+    """The bracket there, unless a quote inside it swallowed its other half."""
+    for line in range(at[0], min(trouble.line, at[0] + _FAR)):
+        column = open_quote(trouble.text_of(line))
+        if column >= 0 and (line, column) > at:
+            quote = trouble.text_of(line)[column]
+            return trouble.fault(
+                "the quote that opens here is not closed",
+                f"close it with {quote}",
+                at=(line, column),
+            )
+    opener = trouble.text_of(at[0])[at[1]]
+    other = "put a comma between its entries"
+    if trouble.here.startswith("-") and not trouble.text_of(at[0])[at[1] + 1 :].strip():
+        other = f"leave the {opener} out if the lines with dashes belong to it"
+    return trouble.fault(
+        f"the {opener} that opens here is not closed",
+        f"close it with {_CLOSING[opener]}, or {other}",
+        at=at,
+    )
+
+
+def _bare_variable(trouble: _Trouble) -> ReadFault | None:
+    """`${name}` without quotes: its brace is one more bracket here."""
+    if not (trouble.before.endswith("$") and trouble.here.startswith("{")):
+        return None
+    start = re.search(r"""[^,\[\]{}"']*\Z""", trouble.before[-_FAR:])
+    text = trouble.text_of(trouble.line)
+    begin = trouble.column - (len(start[0]) if start is not None else 1)
+    found = _VARIABLE.match(text, begin)
+    if found is None or found.end() <= trouble.column:
+        return None
+    value = re.sub(r"\A.*: |\A\s+", "", found[0]).strip()
+    return trouble.fault(
+        "a text that contains { must be quoted here",
+        f"put it in quotes: {_quoted(value)}",
+        at=(trouble.line, text.index(value, begin)),
+        length=len(value),
+    )
 
 
 def _block(trouble: _Trouble) -> ReadFault | None:

@@ -195,7 +195,7 @@ class _Builder:
                 value = resolve_plain(text)
         except ReadFault as fault:
             self.report(_at(fault, event))
-            if fault.code == "E014":
+            if fault.code in ("E009", "E014"):
                 value = HOLE  # as text it would only draw a second finding
         self._count(event)
         self._place(value, position, event.anchor, 1, 0)
@@ -367,10 +367,13 @@ def _alias_fault(name: str, anchors: Iterable[str]) -> ReadFault:
     return ReadFault("E010", message, hint, length=len(name) + 1)
 
 
-def _tag_fault(tag: str) -> ReadFault:
+def _tag_fault(tag: str, text: str = "") -> ReadFault:
     short = tag.replace("tag:yaml.org,2002:", "!!")
     message = f"the tag {short} is not allowed"
-    return ReadFault("E009", message, "remove it; plain values suffice", length=len(short))
+    hint = "remove it; plain values suffice"
+    if tag == "!include" and text and len(text) < 200:
+        hint = f"write {{$include: {text}}}"
+    return ReadFault("E009", message, hint, length=len(short))
 
 
 def _tagged_scalar(tag: str, text: str) -> Any:
@@ -385,5 +388,5 @@ def _tagged_scalar(tag: str, text: str) -> Any:
         "null": value is None,
     }
     if name is None or not matches.get(name, False):
-        raise _tag_fault(tag)
+        raise _tag_fault(tag, text)
     return value

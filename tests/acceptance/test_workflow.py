@@ -267,11 +267,11 @@ def test_r9_2_always_overrides(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["claude", "gemini", "codex", "copilot", "cursor", "opencode"])
 def test_r9_3_known_providers(tmp_path: Path, name: str) -> None:
-    assert codes(tmp_path, f"provider: {name}") == []
+    assert codes(tmp_path, f"provider: {name}\ninput_file: task.md") == []
 
 
 def test_r9_3_unknown_providers_warn(tmp_path: Path) -> None:
-    assert codes(tmp_path, "provider: data_processor") == ["W104"]
+    assert codes(tmp_path, "provider: data_processor\ninput_file: task.md") == ["W104"]
 
 
 HOSTILE = "a'\"; touch canary; $(touch canary) `touch canary` ${x} \n-rf *"

@@ -33,7 +33,7 @@ def test_list_json_tells_everything(project: Project) -> None:
         "name": "words",
         "title": "words",
         "description": "Counts words. Then it stops.",
-        "valid": True,
+        "readable": True,
         "error": "",
     }
     assert recipes["tidy"]["title"] == "Tidy Up"
@@ -56,7 +56,7 @@ def test_fragments_are_skipped_and_broken_files_listed(project: Project) -> None
     assert result.code == 0
     recipes = {r["id"]: r for r in result.json()["recipes"] if r["origin"] == "workspace"}
     assert set(recipes) == {"look", "tidy", "words", "cut", "shapeless", "binary"}
-    assert not any(recipes[name]["valid"] for name in ("cut", "shapeless", "binary"))
+    assert not any(recipes[name]["readable"] for name in ("cut", "shapeless", "binary"))
     assert recipes["binary"]["error"] == "is a binary file (it has a NUL byte)"
     assert "invalid" in project.run("list").out
 

@@ -172,7 +172,7 @@ def test_flag_of_another_dialect_is_an_error(project: Project, name: str, flags:
         ("words", ["--on-error", "explode"], "--on-error"),
         ("words", ["--context", "novalue"], "KEY=VALUE"),
         ("words", ["--context", "=x"], "KEY=VALUE"),
-        ("words", ["--context-file", "missing.json"], "missing.json there is no such file"),
+        ("words", ["--context-file", "missing.json"], "'missing.json': there is no such file"),
         ("words", ["--context-file", "list.json"], "not a mapping"),
         ("words", ["--context-file", "bad.json"], "bad.json:1:7: error E006"),
         ("words", ["--context-file", "twice.yaml"], "error E007"),

@@ -7,7 +7,7 @@ from textwrap import dedent, indent
 
 import pytest
 
-from orchestrate.compile import Compilation, compile_file
+from orchestrate.compile import Compilation, compile_file, require_program
 from orchestrate.plan.expr import Chain, Compare, Const, ListExpr, MapExpr, Ref, Text
 from orchestrate.plan.nodes import (
     APPROVED,
@@ -39,7 +39,7 @@ def build(folder: Path, body: str, head: str = HEAD) -> Compilation:
     """Compile a recipe in a workspace that knows the agent `a`."""
     agents = folder / ".orchestrate" / "agents"
     agents.mkdir(parents=True, exist_ok=True)
-    (agents / "a.md").write_text("You are a.\n")
+    (agents / "a.md").write_text("---\nname: a\n---\nYou are a.\n")
     file = folder / "main.yaml"
     file.write_text(head + dedent(body))
     return compile_file(file, open_workspace(folder))
@@ -649,6 +649,45 @@ def test_a_misspelt_agent_gets_a_suggestion(tmp_path: Path) -> None:
     assert only(compilation).endswith("| team:reviewer")
 
 
+def test_the_definition_of_an_agent_is_a_file_of_the_program(tmp_path: Path) -> None:
+    compilation = build_steps(tmp_path, "- {id: one, agent: a, prompt: p}")
+    names = [Path(file.path).name for file in require_program(compilation).files]
+    assert names == ["main.yaml", "a.md"]
+
+
+@pytest.mark.parametrize("fields", ["", "# nothing\n", "name: a\r\n", "tools: [Read]\n"])
+def test_every_field_of_an_agent_may_be_left_out(tmp_path: Path, fields: str) -> None:
+    build_steps(tmp_path, "- {id: one, agent: a, prompt: p}")
+    agent = tmp_path / ".orchestrate" / "agents" / "team" / "b.md"
+    agent.parent.mkdir()
+    agent.write_text(f"---\n{fields.replace('name: a', 'name: team:b')}---\nYou are b.\n---\n")
+    compilation = build_steps(tmp_path, "- {id: one, agent: 'team:b', prompt: p}")
+    assert findings(compilation) == []
+
+
+def test_an_agent_file_that_is_no_text_is_an_error_there(tmp_path: Path) -> None:
+    build_steps(tmp_path, "- {id: one, agent: a, prompt: p}")
+    (tmp_path / ".orchestrate" / "agents" / "b.md").write_bytes(b"---\nname: b\n---\n\xff\n")
+    compilation = build_steps(tmp_path, "- {id: one, agent: b, prompt: p}")
+    (fault,) = compilation.diagnostics
+    assert (fault.code, fault.span.line, Path(fault.span.file).name) == ("E004", 4, "b.md")
+
+
+def test_agents_of_another_folder_are_mentioned_with_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+    build_steps(tmp_path / "my project", "- {id: one, agent: b, prompt: p}")
+    file = tmp_path / "my project" / "main.yaml"
+    (unknown,) = compile_file(file, open_workspace(tmp_path / "here")).diagnostics
+    assert "in the workspace here;" in unknown.hint
+    assert unknown.hint.endswith("of another folder: --working-dir 'my project'")
+    file.write_text(file.read_text().replace("agent: b", "agent: a"))
+    (unknown,) = compile_file(file, open_workspace(tmp_path / "here")).diagnostics
+    assert unknown.hint.endswith("there is one in another folder: add --working-dir 'my project'")
+
+
 @pytest.mark.parametrize("name", ["../a", "a/b", "..", "a:", ":a", "a:..:b", "{{x}}", "x" * 300])
 def test_an_agent_name_cannot_leave_its_folder(tmp_path: Path, name: str) -> None:
     compilation = build_steps(tmp_path, f"- {{id: one, agent: '{name}', prompt: p}}")
@@ -656,6 +695,33 @@ def test_an_agent_name_cannot_leave_its_folder(tmp_path: Path, name: str) -> Non
 
 
 # Mistakes: sub-recipes.
+
+
+_CALL = "- {id: c, type: recipe, recipe: child.yaml, context: {given: 1}, output: sec}\n"
+_LATER = "- {id: z, agent: a, prompt: 'p', output: sec}\n"
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (_CALL + "- {id: u, agent: a, prompt: '{{sec.nothing}}'}", ["{{sec.nothing}}"]),
+        (_CALL + "- {id: u, depends_on: [c], agent: a, prompt: '{{sec.no}}'}", ["{{sec.no}}"]),
+        (_CALL + "- {id: u, agent: a, prompt: '{{sec.no.x}}'}\n" + _LATER, ["{{sec.no.x}}"]),
+        (_CALL + "- {id: u, agent: a, prompt: '{{sec.own.x}} {{sec.given}} {{sec.r}}'}", []),
+        # Whatever else the variable may be is not known:
+        (_LATER + _CALL + "- {id: u, agent: a, prompt: '{{sec.nothing}}'}", []),
+        (_CALL + "- {id: u, foreach: '{{l}}', as: sec, agent: a, prompt: '{{sec.no}}'}", []),
+        (_CALL.replace("child", "wrong") + "- {id: u, agent: a, prompt: '{{sec.no}}'}", []),
+    ],
+)
+def test_the_result_of_a_sub_recipe_is_its_final_context(
+    tmp_path: Path, steps: str, expected: list[str]
+) -> None:
+    step = "steps: [{id: one, agent: a, prompt: '{{given?}}', output: r}]\n"
+    (tmp_path / "child.yaml").write_text(HEAD + "context: {own: 1}\n" + step)
+    (tmp_path / "wrong.yaml").write_text(HEAD + step.replace("output", "ouput"))
+    compilation = build_steps(tmp_path, steps, "context: {l: []}\n")
+    assert [text for code, text in findings(compilation) if code == "W103"] == expected
 
 
 def test_a_missing_sub_recipe_gets_a_suggestion(tmp_path: Path) -> None:

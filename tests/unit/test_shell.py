@@ -15,6 +15,7 @@ from orchestrate.lang.shell import (
     find_script,
     lower_script,
 )
+from orchestrate.lang.shell_runners import HandedWord, find_handed
 
 HOLE = "¤"  # stands for ${…} in the scripts below
 
@@ -115,6 +116,15 @@ ACCEPTED = [
     ('echo "${x:-a}" ${x%.*} "${#x}" ¤', 'echo "${x:-a}" ${x%.*} "${#x}" "${V0}"'),
     ("trap 'rm -f \"$t\"' EXIT; t=¤", 'trap \'rm -f "$t"\' EXIT; t="${V0}"'),
     ('read -r -p "¤?" answer', 'read -r -p "${V0}?" answer'),
+    ("flock ¤ grep -c ¤", 'flock "${V0}" grep -c "${V1}"'),
+    ("npx eslint -c ¤", 'npx eslint -c "${V0}"'),
+    ("npm run watch ¤", 'npm run watch "${V0}"'),
+    ("git switch -c ¤", 'git switch -c "${V0}"'),
+    ("git -C ¤ commit -m ¤", 'git -C "${V0}" commit -m "${V1}"'),
+    ("ls | entr make -s ¤", 'ls | entr make -s "${V0}"'),
+    ("./script ¤", './script "${V0}"'),
+    ("printf %s ¤ | ssh -p 22 host wc -w", 'printf %s "${V0}" | ssh -p 22 host wc -w'),
+    ("printf %s ¤ | parallel wc", 'printf %s "${V0}" | parallel wc'),
     ("command -v ¤ >/dev/null", 'command -v "${V0}" >/dev/null'),
     ("printf 'Review ¤\\n'", "printf 'Review '\"${V0}\"'\\n'"),
     ("cd ¤ || exit ¤", 'cd "${V0}" || exit "${V1}"'),
@@ -162,6 +172,31 @@ REFUSED = [
     ("docker exec box sh -c 'x ¤'", "another shell"),
     ("$SHELL -c ¤", "another shell"),
     ("watch 'ls ¤'", "another shell"),
+    ("script -c 'wc ¤' log", "another shell"),
+    ("flock l -c 'wc ¤'", "another shell"),
+    ("flock -w 5 l --command 'wc ¤'", "another shell"),
+    ("tmux new 'wc ¤'", "another shell"),
+    ("tmux split-window -t x 'wc ¤'", "another shell"),
+    ("screen -dm wc ¤", "another shell"),
+    ("hyperfine 'wc ¤'", "another shell"),
+    ("parallel wc ::: ¤", "another shell"),
+    ("xterm -T x -e 'wc ¤'", "another shell"),
+    ("ls | entr -ns 'wc ¤'", "another shell"),
+    ("npx -y -c 'wc ¤'", "another shell"),
+    ("npx -p x --call='wc ¤'", "another shell"),
+    ("npm exec -c 'wc ¤'", "another shell"),
+    ("sshpass -e ssh host 'wc ¤'", "remote"),
+    ("git -C d -c 'alias.x=!wc ¤' x", "setting of git"),
+    ("git clone url -c core.sshCommand=¤", "setting of git"),
+    ("git -C d rebase main -x 'wc ¤'", "another shell"),
+    ("git submodule foreach 'wc ¤'", "another shell"),
+    ("x='wc ¤'; watch \"$x\"", "kept"),
+    ("at now <<< ¤", "would execute it"),
+    ("echo 'wc ¤' | batch", "would execute it"),
+    ("echo 'wc ¤' | parallel -j 4", "would execute it"),
+    ("echo 'wc ¤' | ssh -p 22 host", "would execute it"),
+    ("echo 'wc ¤' | ssh host 'cd x; sh'", "would execute it"),
+    ("¤/env ls", "program"),
     ("echo ¤ | sh", "fed to a shell"),
     ("{ echo ¤; } | sudo bash -s", "fed to a shell"),
     ("bash <<< ¤", "fed to a shell"),
@@ -414,8 +449,9 @@ def test_long_scripts_are_judged_in_linear_time(unit: str) -> None:
         (["sudo", "-u", "me", "bash", "-c", "x"], ("bash", 5, False)),
         (["docker", "exec", "-it", "box", "bash", "-c", "x"], ("bash", 6, False)),
         (["ssh", "host", "bash", "-c", "x"], ("bash", 4, False)),
-        (["ssh", "host", "ls", None], ("ssh", 3, False)),
-        (["su", "-c", "x", "me"], ("su", 2, False)),
+        (["flock", "lock", "-c", "x"], ("flock", 3, False)),
+        (["flock", "lock", "sh", "-c", "x"], ("sh", 4, True)),
+        (["bash", "-\0", "x"], ("bash", 1, False)),
         (["mywrapper", "sh", "-c", "x"], ("sh", 3, False)),
         (["fish", "-c", "x"], ("fish", 2, True)),
         (["tcsh", "-c", "x"], ("tcsh", 2, True)),
@@ -434,6 +470,44 @@ def test_long_scripts_are_judged_in_linear_time(unit: str) -> None:
 )
 def test_find_script(argv: list[str | None], expected: tuple[str, int, bool] | None) -> None:
     assert find_script(argv) == (ScriptPlace(*expected) if expected else None)
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["watch", "wc \0"], [("watch", 1, "handed")]),
+        (["/usr/bin/watch", "x"], [("watch", 1, "handed")]),
+        (["./watch", "x"], []),
+        (["script", "-c", "x"], [("script", 1, "handed"), ("script", 2, "handed")]),
+        (["flock", "l", "-c", "x"], [("flock", 3, "handed")]),
+        (["flock", "l", "wc", "-c", "x"], []),
+        (["env", "-S", "x"], [("env", 2, "handed")]),
+        (["ssh", "host", "x"], [("ssh", 1, "remote"), ("ssh", 2, "remote")]),
+        (["npx", "-c", "x", "y"], [("npx", 2, "handed")]),
+        (["npx", "y", "-c", "x"], []),
+        (["npm", "x", "-c", "x"], [("npm", 3, "handed")]),
+        (["npm", "run", "x"], []),
+        (["entr", "-s", "x"], [("entr", 2, "handed")]),
+        (["entr", "make", "-s"], []),
+        (["xterm", "-T", "t", "-e", "x"], [("xterm", 4, "handed")]),
+        (["git", "-c", "a=b", "status"], [("git", 2, "setting")]),
+        (["git", "--config-env=a=b", "x"], [("git", 1, "setting")]),
+        (["git", "switch", "-c", "x"], []),
+        (["git", "rebase", "main", "--exec=x"], [("git", 3, "handed")]),
+        (
+            ["find", ".", "-exec", "watch", "x", ";"],
+            [("watch", 4, "handed"), ("watch", 5, "handed")],
+        ),
+        (["env", "PATH=\0", "make"], [("env", 1, "steering")]),
+        (["make", "PATH=\0"], []),
+        (["\0/watch-it", "x"], []),
+        ([], []),
+    ],
+)
+def test_words_that_a_program_hands_to_a_shell(
+    argv: list[str], expected: list[tuple[str, int, str]]
+) -> None:
+    assert find_handed(argv) == tuple(HandedWord(*item) for item in expected)
 
 
 def test_the_shells_whose_scripts_can_be_lowered() -> None:
