@@ -4,6 +4,7 @@
     ├── UsageError        2   the command line itself is wrong
     ├── ConfigError       5   an unknown agent, a missing tool, a lock somebody else holds
     ├── DefinitionError   1/2 a recipe that does not compile (1 for machines, 2 otherwise)
+    ├── StateError        5   the state of a run cannot be read or written
     └── InternalError     70  our own bug
 
 Only `orchestrate.cli.main` turns these into exit codes.
@@ -45,9 +46,15 @@ class DefinitionError(OrchestrateError):
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...], exit_code: int) -> None:
         errors = sum(d.severity == "error" for d in diagnostics)
-        super().__init__(f"the definition has {errors} error(s)")
+        super().__init__(f"the definition has {errors} error{'' if errors == 1 else 's'}")
         self.diagnostics = diagnostics
         self.exit_code = exit_code
+
+
+class StateError(OrchestrateError):
+    """What a run has recorded cannot be read, or what it must record cannot be written."""
+
+    exit_code = 5
 
 
 class InternalError(OrchestrateError):

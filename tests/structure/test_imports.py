@@ -40,12 +40,19 @@ SEES: dict[str, set[str]] = {
         "orchestrate.source",
         "orchestrate.dialects",
     },
+    "orchestrate.state": FOUNDATION | {"orchestrate.diagnostics", "orchestrate.plan"},
+    "orchestrate.engine": FOUNDATION
+    | {"orchestrate.diagnostics", "orchestrate.workspace", "orchestrate.plan"},
+    "orchestrate.process": FOUNDATION,
     "orchestrate.testing": FOUNDATION,
     "orchestrate.__main__": {"orchestrate.cli"},
 }
 # What each third-party package is for, and who may therefore use it.
 THIRD_PARTY = {
     "click": {"orchestrate.cli"},
+    "jsonschema": {"orchestrate.engine.outputs"},
+    "referencing": {"orchestrate.engine.outputs"},
+    "filelock": {"orchestrate.state.locks"},
     "ruamel": {"orchestrate.source"},
     "_ruamel_yaml": {"orchestrate.source"},
 }

@@ -1,0 +1,331 @@
+"""The journal of a run: `events.jsonl`, one checksummed line per event, only ever appended.
+
+A line is `{"seq":7,"batch":5,"sum":"0a1b2c3d","event":{...}}`. `seq` counts from 1; `batch` is the
+`seq` of the first event that was written in the same call; `sum` is a CRC of all that.
+
+Why `batch`: a kill or a power cut can damage only what had not been synced, and that is the last
+call's lines: cut short, or (blocks reach the disk in any order) with a hole in front of good ones.
+Such a tail is dropped, for nobody was told of it. Damage anywhere else is damage to events that
+the run has acted on, and is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from binascii import crc32
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from orchestrate.errors import StateError
+from orchestrate.record import record
+from orchestrate.state.durable import (
+    dump_json,
+    explain,
+    parse_json,
+    sync_data,
+    sync_folder,
+    write_out,
+)
+
+_LINE = re.compile(
+    rb'\{"seq":([1-9]\d{0,17}),"batch":([1-9]\d{0,17}),"sum":"([0-9a-f]{8})","event":(\{.*\})\}\Z'
+)
+_BLOCK = 64 * 1024
+_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+class JournalCorruptError(StateError):
+    """The journal is damaged in a place that no crash of ours can explain."""
+
+
+@record
+class Entry:
+    """One event as it was recorded."""
+
+    seq: int
+    event: dict[str, Any]
+
+
+@record
+class _Line:
+    """A line whose checksum holds, and where it lies in the file."""
+
+    seq: int
+    batch: int
+    body: bytes
+    start: int
+    end: int
+
+
+class Journal:
+    """The journal, open for its one writer (who holds the run's lock)."""
+
+    __slots__ = ("_broken", "_descriptor", "_end", "_last_seq", "_path", "dropped")
+
+    def __init__(self, path: Path, descriptor: int, end: int, last_seq: int, dropped: int) -> None:
+        self._path = path
+        self._descriptor = descriptor
+        self._end = end
+        self._last_seq = last_seq
+        self._broken = False
+        self.dropped = dropped
+        """How many bytes of a torn tail were cut off when the journal was opened."""
+
+    @staticmethod
+    def open(path: Path) -> Journal:
+        """Open or create the journal; a torn tail is cut off, and all that is left is synced.
+
+        The sync matters: the last events of a killed writer may be readable but not yet on the
+        disk, and whoever opens the journal is about to act on them.
+        """
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _FLAGS, 0o600)
+        except OSError as error:
+            raise explain("open", path, error) from error
+        try:
+            size = _size_of(descriptor, path)
+            end, last_seq = _find_end(descriptor, size, path)
+            if end < size:
+                os.ftruncate(descriptor, end)
+            sync_data(descriptor)
+            sync_folder(path.parent)
+        except BaseException as error:
+            os.close(descriptor)
+            if isinstance(error, OSError):
+                raise explain("open", path, error) from error
+            raise
+        return Journal(path, descriptor, end, last_seq, size - end)
+
+    @property
+    def last_seq(self) -> int:
+        """The `seq` of the newest event, 0 if there is none."""
+        return self._last_seq
+
+    def append(self, events: Sequence[Mapping[str, Any]]) -> int:
+        """Record events, all in one write and one sync; the new `last_seq`.
+
+        On an error none of them is recorded and the journal is as it was. After a failed sync it
+        takes nothing more, because nobody knows what the disk holds: open it again.
+        """
+        if self._descriptor < 0 or self._broken:
+            raise StateError(
+                f"cannot append to {self._path}: it was closed, or an earlier write failed",
+                "resume the run once the disk is in order",
+            )
+        if not events:
+            return self._last_seq
+        self._check_end()
+        batch = self._last_seq + 1
+        data = b"".join([_line_of(batch + i, batch, event) for i, event in enumerate(events)])
+        is_written = False
+        try:
+            write_out(self._descriptor, data)
+            is_written = True
+            sync_data(self._descriptor)
+        except BaseException as error:
+            self._broken = is_written and isinstance(error, OSError)
+            self._cut_back()
+            if isinstance(error, OSError):
+                raise explain("append to", self._path, error) from error
+            raise
+        self._end += len(data)
+        self._last_seq += len(events)
+        return self._last_seq
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check_end(self) -> None:
+        """A second writer, or an append that was interrupted in its last instruction."""
+        if os.fstat(self._descriptor).st_size != self._end:
+            self._broken = True
+            raise StateError(
+                f"cannot append to {self._path}: it does not end where we left it",
+                "resume the run: that reads the journal again",
+            )
+
+    def _cut_back(self) -> None:
+        try:
+            os.ftruncate(self._descriptor, self._end)
+        except OSError:
+            # What stands there now is a torn tail for the next who opens it.
+            self._broken = True
+
+
+def read_tail(path: Path, after_seq: int = 0) -> Iterator[Entry]:
+    """The events after `after_seq`, oldest first; costs what they cost, not what came before.
+
+    A torn tail ends the iteration. Safe beside a writer: what it is just writing is not seen.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | _FLAGS)
+    except FileNotFoundError:
+        if after_seq:
+            raise _corrupt(path, f"it is missing, but {after_seq} events were recorded") from None
+        return
+    except OSError as error:
+        raise explain("read", path, error) from error
+    try:
+        size = _size_of(descriptor, path)
+        start, before = _find_start(descriptor, size, after_seq)
+        last = before
+        for line in _scan(descriptor, start, size, before, path):
+            last = line.seq
+            if line.seq > after_seq:
+                yield Entry(line.seq, parse_json(line.body))
+        if last < after_seq:
+            problem = f"it ends at event {last}, but {after_seq} events were recorded"
+            raise _corrupt(path, problem)
+    except OSError as error:
+        raise explain("read", path, error) from error
+    finally:
+        os.close(descriptor)
+
+
+def _size_of(descriptor: int, path: Path) -> int:
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        raise StateError(f"{path} is not a regular file", "remove it")
+    return found.st_size
+
+
+def _line_of(seq: int, batch: int, event: Mapping[str, Any]) -> bytes:
+    body = dump_json(dict(event)).rstrip(b"\n")
+    return b'{"seq":%d,"batch":%d,"sum":"%08x","event":%b}\n' % (
+        seq,
+        batch,
+        _sum_of(seq, batch, body),
+        body,
+    )
+
+
+def _sum_of(seq: int, batch: int, body: bytes) -> int:
+    return crc32(body, crc32(b"%d %d " % (seq, batch)))
+
+
+def _parse(text: bytes, start: int) -> _Line | None:
+    """The line, if it ends in a newline and its checksum holds."""
+    if not text.endswith(b"\n"):
+        return None
+    found = _LINE.match(text[:-1])
+    if not found:
+        return None
+    seq, batch, body = int(found[1]), int(found[2]), found[4]
+    if int(found[3], 16) != _sum_of(seq, batch, body):
+        return None
+    return _Line(seq, batch, body, start, start + len(text))
+
+
+def _scan(descriptor: int, start: int, size: int, before: int, path: Path) -> Iterator[_Line]:
+    """The lines from `start` on, which must follow event `before`, up to a torn tail."""
+    expected = before + 1
+    lines = _read_lines(descriptor, start, size)
+    for offset, text in lines:
+        line = _parse(text, offset)
+        if line is None:
+            _check_tail(lines, expected, offset, path)
+            return
+        if line.seq != expected:
+            raise _corrupt(path, f"event {expected} is missing at byte {offset}")
+        yield line
+        expected += 1
+
+
+def _check_tail(rest: Iterator[tuple[int, bytes]], expected: int, damaged: int, path: Path) -> None:
+    """Behind damage, only lines of the same write may stand: else it was synced once."""
+    for offset, text in rest:
+        line = _parse(text, offset)
+        if line is not None and line.batch > expected:
+            problem = f"event {expected} at byte {damaged} is damaged, but later ones are not"
+            raise _corrupt(path, problem)
+
+
+def _read_lines(descriptor: int, start: int, size: int) -> Iterator[tuple[int, bytes]]:
+    """The lines between two offsets with their places; the last one may lack its newline."""
+    held: list[bytes] = []
+    line_start = offset = start
+    while offset < size:
+        block = os.pread(descriptor, min(_BLOCK, size - offset), offset)
+        if not block:
+            break
+        offset += len(block)
+        *complete, rest = block.split(b"\n")
+        for part in complete:
+            text = b"".join([*held, part, b"\n"])
+            held.clear()
+            yield line_start, text
+            line_start += len(text)
+        if rest:
+            held.append(rest)
+    if held:
+        yield line_start, b"".join(held)
+
+
+def _read_lines_backward(descriptor: int, size: int) -> Iterator[tuple[int, bytes]]:
+    """The lines with their places, last one first."""
+    held: list[bytes] = []  # parts of a line whose start is not yet found, last part first
+    offset = size
+    while offset > 0:
+        start = max(0, offset - _BLOCK)
+        block = os.pread(descriptor, offset - start, start)
+        if len(block) < offset - start:
+            return  # cut by its writer while we read
+        offset = start
+        first, *others = block.split(b"\n")
+        end = start + len(block)
+        for part in reversed(others):
+            # The newline in front of `part` starts a line.
+            line_start = end - len(part)
+            text = b"".join([part, *reversed(held)])
+            if text:
+                yield line_start, text
+            held = [b"\n"]
+            end = line_start - 1
+        held.append(first)
+    text = b"".join(reversed(held))
+    if text:
+        yield 0, text
+
+
+def _find_start(descriptor: int, size: int, after_seq: int) -> tuple[int, int]:
+    """Where to read on after an event: an offset, and the `seq` of the line before it."""
+    if after_seq > 0:
+        for offset, text in _read_lines_backward(descriptor, size):
+            line = _parse(text, offset)
+            if line is not None and line.seq <= after_seq:
+                return line.end, line.seq
+    return 0, 0
+
+
+def _find_end(descriptor: int, size: int, path: Path) -> tuple[int, int]:
+    """Where the good part of the journal ends, and the last `seq` in it; costs the last batch."""
+    start, before, batch = 0, 0, 0
+    for offset, text in _read_lines_backward(descriptor, size):
+        line = _parse(text, offset)
+        if line is None:
+            continue
+        batch = batch or line.batch
+        if line.seq < batch:
+            start, before = line.end, line.seq
+            break
+    for line in _scan(descriptor, start, size, before, path):
+        start, before = line.end, line.seq
+    return start, before
+
+
+def _corrupt(path: Path, problem: str) -> JournalCorruptError:
+    return JournalCorruptError(
+        f"the journal {path} is damaged: {problem}",
+        "resume with --repair goes back to the newest valid state",
+    )

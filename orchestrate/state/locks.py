@@ -1,0 +1,198 @@
+"""Locks of runs and sessions: held by a living process, free the moment it is gone.
+
+A lock is `flock` on a file that is never removed, taken through filelock without its fallback to
+existence files: those outlive a `kill -9`. No child inherits it. Who holds a lock is written to a
+file beside it, for messages only: a pid proves nothing. Order, where several are taken: run,
+session, attempt.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrate.errors import ConfigError, StateError
+from orchestrate.record import record
+from orchestrate.state.durable import dump_json, explain, parse_json, read_file, write_durably
+
+if TYPE_CHECKING:
+    from filelock import FileLock
+
+# Whoever asks `is_held` holds the lock for an instant; that must not refuse a rightful owner.
+_PATIENCE = 0.25
+_POLL = 0.01
+_NO_LOCKS = "locks do not work on the file system of {path}"
+_USE_LOCAL = "put it on a local disk: --state-dir for runs, XDG_STATE_HOME for sessions"
+
+
+class LockHeldError(ConfigError):
+    """Somebody else holds the lock; the message names who."""
+
+
+@record
+class Owner:
+    """Who took a lock, as it said itself."""
+
+    pid: int
+    host: str
+    command: str
+    since: float
+
+    def describe(self) -> str:
+        return f"process {self.pid} on {self.host} ({self.command})"
+
+
+class Lock:
+    """A lock that this process holds until `release`, or until it ends in any way."""
+
+    __slots__ = ("_held", "path")
+
+    def __init__(self, path: Path, held: FileLock) -> None:
+        self.path = path
+        self._held: FileLock | None = held
+
+    def release(self) -> None:
+        if self._held is not None:
+            self._held.release()
+            self._held = None
+
+    def __enter__(self) -> Lock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def lock_run(path: Path, run_id: str, command: Sequence[str]) -> Lock:
+    """Become the one orchestrator of a run; `LockHeldError` names who is it already."""
+    return take(path, f"run {run_id}", command)
+
+
+def lock_session(
+    agent: str, session: str, command: Sequence[str], environment: Mapping[str, str]
+) -> Lock:
+    """Become the one user of an agent's session, in whatever worktree.
+
+    The lock lies in the user's state folder, because two worktrees can share a session.
+    """
+    from hashlib import sha256
+
+    folder = user_state_folder(environment) / "sessions"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise explain("make", folder, error) from error
+    # Ids come from other programs: only a digest of them may become a path.
+    key = sha256(dump_json([agent, session])).hexdigest()[:32]
+    return take(folder / f"{key}.lock", f"session {session} of {agent}", command)
+
+
+def user_state_folder(environment: Mapping[str, str]) -> Path:
+    """Where the user's state lies; as XDG says, a relative XDG_STATE_HOME counts as unset."""
+    given = environment.get("XDG_STATE_HOME", "")
+    if os.path.isabs(given):
+        return Path(given) / "orchestrate"
+    home = environment.get("HOME", "")
+    if not os.path.isabs(home):
+        home = os.path.expanduser("~")
+    if not os.path.isabs(home):
+        raise ConfigError("there is no home folder to keep session locks in", "set HOME")
+    return Path(home) / ".local" / "state" / "orchestrate"
+
+
+def take(path: Path, what: str, command: Sequence[str]) -> Lock:
+    """Take a lock, or refuse: somebody holds it, or locks do not work here."""
+    from filelock import FileLock, Timeout
+
+    # filelock would make the folder, and a run that was cleaned meanwhile would rise as a husk.
+    if not path.parent.is_dir():
+        raise StateError(f"{what} is gone: {path.parent} does not exist")
+    # `thread_local=False`: a lock that one thread takes, another may release.
+    lock = FileLock(path, mode=0o600, thread_local=False, fallback_to_soft=False)
+    try:
+        lock.acquire(timeout=_PATIENCE, poll_interval=_POLL)
+    except Timeout:
+        raise _refusal(path, what) from None
+    except RuntimeError:
+        # What filelock says when this very thread holds the lock through another object.
+        raise _refusal(path, what) from None
+    except OSError as error:
+        raise ConfigError(f"{_NO_LOCKS.format(path=path)}: {error.strerror}", _USE_LOCAL) from error
+    try:
+        # Some mounts grant every lock; here a second one must be refused.
+        if not is_held(path):
+            raise ConfigError(_NO_LOCKS.format(path=path), _USE_LOCAL)
+        owner = [os.getpid(), os.uname().nodename, " ".join(command)[:500], time.time()]
+        write_durably(_owner_path(path), dump_json(owner))
+    except BaseException:
+        lock.release()
+        raise
+    return Lock(path, lock)
+
+
+def is_held(path: Path) -> bool:
+    """Does a living process hold the lock? A moment later that may have changed."""
+    descriptor = _open_existing(path)
+    if descriptor is None:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError as error:
+        raise explain("lock", path, error) from error
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def read_owner(path: Path) -> Owner | None:
+    """Who took the lock last; whether it is still held, `is_held` says."""
+    try:
+        content = read_file(_owner_path(path))
+        pid, host, command, since = parse_json(content or b"null")
+        return Owner(int(pid), str(host), str(command), float(since))
+    except (StateError, TypeError, ValueError):
+        return None
+
+
+def _owner_path(path: Path) -> Path:
+    return path.with_suffix(".owner")
+
+
+def _refusal(path: Path, what: str) -> LockHeldError:
+    """The owner takes the lock first and writes its name then, so its name may be on the way."""
+    for _ in range(20):
+        owner = read_owner(path)
+        if owner is not None and _may_live(owner):
+            return LockHeldError(
+                f"{what} is in use by {owner.describe()}",
+                "wait until it ends, or end it; then try again",
+            )
+        time.sleep(_POLL)
+    return LockHeldError(f"{what} is in use by another process", "try again when it has ended")
+
+
+def _may_live(owner: Owner) -> bool:
+    if owner.host != os.uname().nodename:
+        return True
+    try:
+        os.kill(owner.pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+def _open_existing(path: Path) -> int | None:
+    try:
+        return os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise explain("open", path, error) from error

@@ -1,0 +1,350 @@
+"""The run directories of a workspace: made, found by id, prefix or `latest`, listed and cleaned.
+
+    .orchestrate/runs/            or what --state-dir names
+      latest -> 20250115T143022Z-a3f8c2
+      20250115T143022Z-a3f8c2/    0700; files in it are 0600
+        state.json  events.jsonl  run.lock  logs/  artifacts/
+
+A run appears with one rename, complete and locked, and disappears with one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from orchestrate.errors import OrchestrateError, StateError, UsageError
+from orchestrate.record import field, mutable_record, record
+from orchestrate.state.delete import delete_tree
+from orchestrate.state.durable import (
+    explain,
+    make_link_durably,
+    remove_leftovers,
+    sync_folder,
+    write_durably,
+)
+from orchestrate.state.locks import Lock, LockHeldError, is_held, lock_run, take
+
+RunId = str
+
+_RUN_ID = re.compile(r"\A[0-9]{8}T[0-9]{6}Z-[a-z0-9]{6}\Z")
+_RUN_PREFIX = re.compile(r"\A[0-9TZa-z-]{1,23}\Z")
+_PLAIN_NAME = re.compile(r"\A[A-Za-z0-9_-]+(?: [A-Za-z0-9_-]+)*\Z")
+_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_SHOWN = 5
+# Folders of ours that are no runs: one not yet, the other no more.
+_BORN = ".new-"
+_DEAD = ".old-"
+# Where the keeper of a run has its files and locks; `process` is not for this package to import.
+_KEEPER = "keeper"
+
+
+@record
+class Runs:
+    """The folder that holds the runs of a workspace."""
+
+    folder: Path
+
+
+@record
+class Run:
+    """One run's directory; `root` is an absolute path."""
+
+    id: RunId
+    root: Path
+
+    @property
+    def state(self) -> Path:
+        return self.root / "state.json"
+
+    @property
+    def events(self) -> Path:
+        return self.root / "events.jsonl"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def artifacts(self) -> Path:
+        return self.root / "artifacts"
+
+    @property
+    def lock_file(self) -> Path:
+        return self.root / "run.lock"
+
+
+@mutable_record
+class Cleaning:
+    """What `clean` did: runs removed, runs in use, and runs that resisted, with the reason."""
+
+    removed: list[RunId] = field(default_factory=list)
+    in_use: list[RunId] = field(default_factory=list)
+    failed: list[tuple[RunId, str]] = field(default_factory=list)
+
+
+def open_runs(workspace: Path, state_dir: str | None = None) -> Runs:
+    """The runs of a workspace, or those in `--state-dir` (relative to the workspace)."""
+    return Runs(Path(os.path.abspath(workspace / (state_dir or ".orchestrate/runs"))))
+
+
+def make_run_id(now: float, draw: Callable[[int], bytes]) -> RunId:
+    """An id from the wall clock and some random bytes."""
+    number = int.from_bytes(draw(8), "big")
+    letters = []
+    for _ in range(6):
+        number, index = divmod(number, len(_LETTERS))
+        letters.append(_LETTERS[index])
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now)) + "-" + "".join(letters)
+
+
+def is_run_id(text: str) -> bool:
+    return bool(_RUN_ID.match(text))
+
+
+def create_run(
+    runs: Runs,
+    command: Sequence[str],
+    contents: Callable[[RunId], Mapping[str, bytes]],
+    now: Callable[[], float] = time.time,
+    draw: Callable[[int], bytes] = os.urandom,
+) -> tuple[Run, Lock]:
+    """A new run, locked by us from its first moment, and made `latest`.
+
+    `contents` gives the first files by name (`state.json` at least), so that whoever finds the
+    run, or follows `latest`, finds them too.
+    """
+    try:
+        runs.folder.parent.mkdir(parents=True, exist_ok=True)
+        runs.folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise explain("make", runs.folder, error) from error
+    for _ in range(100):
+        run_id = make_run_id(now(), draw)
+        born = Run(run_id, runs.folder / (_BORN + run_id))
+        run = Run(run_id, runs.folder / run_id)
+        try:
+            os.mkdir(born.root, 0o700)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise explain("make", born.root, error) from error
+        lock = _furnish(runs, born, command, contents(run_id))
+        if not _give_birth(born, run):
+            lock.release()
+            delete_tree(runs.folder, born.root.name)
+            continue
+        point_latest(runs, run_id)
+        return run, lock
+    raise StateError(f"cannot find a free run id in {runs.folder}", "try again in a second")
+
+
+def claim_run(run: Run, command: Sequence[str]) -> Lock:
+    """Lock a run in order to go on with it, and remove what a killed owner left half-written."""
+    lock = lock_run(run.lock_file, run.id, command)
+    try:
+        remove_leftovers(run.root)
+    except BaseException:
+        lock.release()
+        raise
+    return lock
+
+
+def point_latest(runs: Runs, run_id: RunId) -> None:
+    """Let `latest` lead to a run; the link is relative, so that a workspace can be moved."""
+    make_link_durably(runs.folder / "latest", run_id)
+
+
+def list_runs(runs: Runs) -> tuple[Run, ...]:
+    """All runs, newest first."""
+    try:
+        with os.scandir(runs.folder) as entries:
+            ids = [e.name for e in entries if is_run_id(e.name) and e.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise explain("read", runs.folder, error) from error
+    return tuple([Run(run_id, runs.folder / run_id) for run_id in sorted(ids, reverse=True)])
+
+
+def find_run(runs: Runs, text: str) -> Run:
+    """The run that the user means: an id, a unique prefix of one, or `latest`."""
+    if text == "latest":
+        return _find_latest(runs)
+    known = list_runs(runs)
+    found = [run for run in known if run.id.startswith(text)] if _RUN_PREFIX.match(text) else []
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"'{text}' could be any of {len(found)} runs", _name_some(found))
+    raise UsageError(f"there is no run '{text}' in {runs.folder}", _name_some(known))
+
+
+def clean_runs(
+    runs: Runs,
+    before: float,
+    is_used: Callable[[Run], bool] = lambda _: False,
+    command: Sequence[str] = ("orchestrate", "clean"),
+) -> Cleaning:
+    """Remove the runs in which nothing has happened since `before`.
+
+    A run stays while its lock or its keeper's is held, or while `is_used` says so.
+    """
+    done = Cleaning()
+    if not runs.folder.is_dir():
+        return done
+    with take(runs.folder / "clean.lock", f"cleaning {runs.folder}", command):
+        for run in reversed(list_runs(runs)):
+            try:
+                if _last_change(run) >= before:
+                    continue
+                if is_used(run) or not _remove_run(runs, run, command):
+                    done.in_use.append(run.id)
+                else:
+                    done.removed.append(run.id)
+            except (OSError, OrchestrateError) as error:
+                done.failed.append((run.id, str(error)))
+        _finish_removals(runs, before, done)
+        if done.removed:
+            _repair_latest(runs)
+    return done
+
+
+def file_name_for(step: str) -> str:
+    """A step's name as part of a file name: itself where it can be, else readable and unique."""
+    if len(step) <= 100 and _PLAIN_NAME.match(step):
+        return step
+    from hashlib import sha256
+
+    readable = re.sub(r"[^A-Za-z0-9_-]+", "-", step)[:60].strip("-")
+    digest = sha256(step.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{readable}~{digest}"
+
+
+def _furnish(runs: Runs, run: Run, command: Sequence[str], contents: Mapping[str, bytes]) -> Lock:
+    lock = None
+    try:
+        os.mkdir(run.logs, 0o700)
+        os.mkdir(run.artifacts, 0o700)
+        lock = lock_run(run.lock_file, run.id, command)
+        for name, content in contents.items():
+            write_durably(run.root / name, content)
+        sync_folder(run.root)
+    except BaseException as error:
+        if lock is not None:
+            lock.release()
+        with suppress(OSError):
+            delete_tree(runs.folder, run.root.name)
+        if isinstance(error, OSError):
+            raise explain("make", run.root, error) from error
+        raise
+    return lock
+
+
+def _give_birth(born: Run, run: Run) -> bool:
+    """False if there is such a run already; it is not replaced, because it is not empty."""
+    try:
+        os.rename(born.root, run.root)
+    except OSError as error:
+        if os.path.lexists(run.root):
+            return False
+        raise explain("make", run.root, error) from error
+    sync_folder(run.root.parent)
+    return True
+
+
+def _find_latest(runs: Runs) -> Run:
+    try:
+        target = os.readlink(runs.folder / "latest")
+    except OSError:
+        target = ""
+    known = list_runs(runs)
+    for run in known:
+        if run.id == target:
+            return run
+    if not known:
+        raise UsageError(f"there are no runs in {runs.folder}", "start one with: orchestrate run")
+    return known[0]
+
+
+def _name_some(candidates: Sequence[Run]) -> str:
+    if not candidates:
+        return "there are no runs yet"
+    names = ", ".join([run.id for run in candidates[:_SHOWN]])
+    more = len(candidates) - _SHOWN
+    return f"runs: {names}" + (f" and {more} more" if more > 0 else "")
+
+
+def _last_change(run: Run) -> float:
+    """When anything was last recorded."""
+    times = []
+    for path in (run.root, run.state, run.events):
+        try:
+            times.append(os.lstat(path).st_mtime)
+        except FileNotFoundError:
+            continue
+    return max(times, default=float("inf"))
+
+
+def _is_kept(run: Run) -> bool:
+    """Does a keeper live? It outlives the orchestrator that started it, with a lock of its own."""
+    for folder in (run.root, run.root / _KEEPER):
+        try:
+            if not stat.S_ISDIR(os.lstat(folder).st_mode):
+                continue
+        except FileNotFoundError:
+            continue
+        with os.scandir(folder) as entries:
+            names = [e.name for e in entries if e.is_file(follow_symlinks=False)]
+        locks = [folder / name for name in names if name.endswith(".lock")]
+        if any(is_held(path) for path in locks if path != run.lock_file):
+            return True
+    return False
+
+
+def _remove_run(runs: Runs, run: Run, command: Sequence[str]) -> bool:
+    """False if somebody uses the run."""
+    try:
+        lock = lock_run(run.lock_file, run.id, command)
+    except LockHeldError:
+        return False
+    with lock:
+        if _is_kept(run):
+            return False
+        dead = _DEAD + run.id
+        os.rename(run.root, runs.folder / dead)
+        sync_folder(runs.folder)
+        delete_tree(runs.folder, dead)
+    return True
+
+
+def _finish_removals(runs: Runs, before: float, done: Cleaning) -> None:
+    """Delete what an interrupted `clean` or a killed start left behind."""
+    with os.scandir(runs.folder) as entries:
+        names = [e.name for e in entries if e.is_dir(follow_symlinks=False)]
+    for name in names:
+        is_dead = name.startswith(_DEAD)
+        run = Run(name.removeprefix(_DEAD if is_dead else _BORN), runs.folder / name)
+        if run.id == name or not is_run_id(run.id):
+            continue
+        try:
+            if is_dead or (_last_change(run) < before and not is_held(run.lock_file)):
+                delete_tree(runs.folder, name)
+        except (OSError, OrchestrateError) as error:
+            done.failed.append((run.id, str(error)))
+
+
+def _repair_latest(runs: Runs) -> None:
+    known = list_runs(runs)
+    link = runs.folder / "latest"
+    if os.path.exists(link) or not os.path.islink(link):
+        return
+    if known:
+        point_latest(runs, known[0].id)
+    else:
+        os.unlink(link)

@@ -1,0 +1,1 @@
+"""Durable files, the journal, run directories and locks, in real processes on real files."""

@@ -1,0 +1,269 @@
+"""A file is written whole or not at all, and errors say what to do."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrate.errors import InternalError, StateError
+from orchestrate.state import durable
+from orchestrate.state.durable import (
+    dump_json,
+    make_link_durably,
+    parse_json,
+    read_file,
+    remove_leftovers,
+    write_durably,
+)
+from tests.state.killing import ROOT, command, environment, start
+
+
+def test_replaces_the_file_with_a_private_one(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    path.write_bytes(b"old")
+    path.chmod(0o644)
+    write_durably(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert os.listdir(tmp_path) == ["state.json"]
+
+
+def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"precious")
+    path = tmp_path / "state.json"
+    path.symlink_to(outside)
+    write_durably(path, b"new")
+    assert not path.is_symlink()
+    assert outside.read_bytes() == b"precious"
+
+
+def test_keeps_the_previous_content(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    for content in (b"1", b"2", b"3"):
+        write_durably(path, content, keep_previous=True)
+    assert path.read_bytes() == b"3"
+    assert (tmp_path / "state.json.prev").read_bytes() == b"2"
+    assert sorted(os.listdir(tmp_path)) == ["state.json", "state.json.prev"]
+
+
+def test_keeps_the_previous_content_without_hard_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    path = tmp_path / "state.json"
+    for content in (b"1", b"2"):
+        write_durably(path, content, keep_previous=True)
+    assert (tmp_path / "state.json.prev").read_bytes() == b"1"
+
+
+def test_syncs_the_file_before_the_rename_and_the_folder_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = []
+    fsync, rename = os.fsync, os.rename
+
+    def see_sync(descriptor: int) -> None:
+        order.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        fsync(descriptor)
+
+    def see_rename(*names: Any) -> None:
+        order.append("rename")
+        rename(*names)
+
+    monkeypatch.setattr(os, "fsync", see_sync)
+    monkeypatch.setattr(os, "rename", see_rename)
+    write_durably(tmp_path / "state.json", b"x")
+    assert order == ["file", "rename", "folder"]
+
+
+@pytest.mark.parametrize(
+    ("function", "number", "word"),
+    [
+        ("open", errno.EACCES, "permission"),
+        ("write", errno.ENOSPC, "disk space"),
+        ("fsync", errno.EIO, "check it"),
+        ("rename", errno.EROFS, "--state-dir"),
+    ],
+)
+def test_an_error_keeps_the_old_file_and_leaves_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, number: int, word: str
+) -> None:
+    path = tmp_path / "state.json"
+    write_durably(path, b"old")
+    calls = []
+
+    def fail(*_: Any, **__: Any) -> None:
+        calls.append(function)
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, function, fail)
+        with pytest.raises(StateError) as caught:
+            write_durably(path, b"new")
+    assert calls == [function], "a failed call is not tried again"
+    assert errno.errorcode[number] in caught.value.message
+    assert str(path) in caught.value.message
+    assert word in caught.value.hint
+    assert caught.value.exit_code == 5
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["state.json"]
+
+
+def test_an_interrupt_leaves_no_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_durably(tmp_path / "state.json", b"new")
+    assert os.listdir(tmp_path) == []
+
+
+def test_writes_on_when_the_system_takes_only_a_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, bytes(data)[:7]))
+    write_durably(tmp_path / "state.json", b"0123456789" * 10)
+    assert (tmp_path / "state.json").read_bytes() == b"0123456789" * 10
+
+
+def test_a_reader_never_sees_anything_but_valid_json(quick_folder: Path) -> None:
+    path = quick_folder / "state.json"
+    write_durably(path, dump_json({"n": -1, "filler": ""}))
+    writer = start("rewrite", str(quick_folder))
+    reads, last = 0, -1
+    end = time.monotonic() + 60
+    try:
+        while writer.poll() is None:
+            assert time.monotonic() < end
+            state = json.loads(path.read_bytes())
+            assert state["n"] >= last
+            assert len(state["filler"]) == max(0, state["n"]) * 37 % 9000
+            last, reads = state["n"], reads + 1
+        out, err = writer.communicate(timeout=5)
+    finally:
+        writer.kill()
+        writer.communicate()
+    assert out == "written\nend\n", err
+    assert json.loads(path.read_bytes())["n"] == 1999
+    assert reads > 20
+
+
+def limited(folder: Path) -> list[str]:
+    """A command line prefix after which the folder has little room: a small disk, or a limit."""
+    mount = 'mount -t tmpfs -o size=128k tmpfs "$1" && shift && exec "$@"'
+    small_disk = ["unshare", "-rm", "sh", "-c", mount, "sh", str(folder)]
+    try:
+        works = subprocess.run([*small_disk, "true"], capture_output=True, check=False).returncode
+    except FileNotFoundError:
+        works = 1
+    if works == 0:
+        return small_disk
+    code = (
+        "import os, resource, sys\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (90_000, 90_000))\n"
+        "os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    return [sys.executable, "-c", code]
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*limited(tmp_path), *command("fill", str(tmp_path))],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    journal, state, unchanged, again, end = done.stdout.splitlines()
+    _, last_seq, size, reason = journal.split(" ", 3)
+    assert int(size) < int(last_seq) * 3100
+    assert int(size) > int(last_seq) * 3000
+    for text in (reason, state):
+        assert "ENOSPC" in text or "EFBIG" in text
+        assert "resume" in text
+    assert unchanged == "unchanged True ['events.jsonl', 'state.json']"
+    assert again == f"again {int(last_seq) + 1}" or "EFBIG" in reason
+    assert end == "end"
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["half \ud83d", "\udcff.task", "\u2028", "\0\x1b", {"\ud800": ["é", 1e300, 2**70, None]}],
+)
+def test_any_text_survives_as_ascii(value: object) -> None:
+    data = dump_json(value)
+    assert data.isascii()
+    assert data.count(b"\n") == 1
+    assert parse_json(data) == value
+
+
+@pytest.mark.parametrize("value", [math.nan, -math.inf, {"a": object()}, {1, 2}])
+def test_what_is_not_json_is_our_bug(value: object) -> None:
+    with pytest.raises(InternalError, match="JSON"):
+        dump_json(value)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "Expecting value"),
+        (b"{", "Expecting property"),
+        (b"NaN", "NaN is not JSON"),
+        (b"[1]\0", "Extra data"),
+        ("é".encode(), "ascii"),
+        (b"[" * 200_000, "nested too deeply"),
+    ],
+    ids=["empty", "cut", "constant", "trailing", "not ascii", "deep"],
+)
+def test_damaged_json_is_a_value_error(data: bytes, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        parse_json(data)
+
+
+def test_reads_only_regular_files(tmp_path: Path) -> None:
+    assert read_file(tmp_path / "missing") is None
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(StateError, match="not a regular file"):
+        read_file(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to("/etc/hostname")
+    with pytest.raises(StateError, match="ELOOP"):
+        read_file(tmp_path / "link")
+
+
+def test_a_link_is_moved_in_one_step(tmp_path: Path) -> None:
+    for target in ("a", "b"):
+        make_link_durably(tmp_path / "latest", target)
+        assert os.readlink(tmp_path / "latest") == target
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(StateError, match="taken"):
+        make_link_durably(tmp_path / "taken", "a")
+    assert sorted(os.listdir(tmp_path)) == ["latest", "taken"]
+
+
+def test_only_our_leftovers_are_removed(tmp_path: Path) -> None:
+    temporary = durable._temporary_name(tmp_path / "state.json").name
+    for name in (temporary, ".hidden", "x.tmp", ".notes.tmp"):
+        (tmp_path / name).write_bytes(b"")
+    remove_leftovers(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == [".hidden", ".notes.tmp", "x.tmp"]
