@@ -1,0 +1,17 @@
+"""What is wrong with a step before or after its program ran; never leaves `perform`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class StepFault(Exception):
+    """A step cannot go on. `context` is what its `error.context` in the state says (C)."""
+
+    def __init__(
+        self, message: str, context: dict[str, Any] | None = None, *, exit_code: int = 2
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.context = context or {}
+        self.exit_code = exit_code

@@ -1,0 +1,1 @@
+"""The keeper and its client, in real processes."""

@@ -1,0 +1,77 @@
+"""A run directory with a keeper that is gone, with everything it started, when the test ends."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrate.process.client import Keeper, ensure_keeper
+from orchestrate.process.facts import Request
+from orchestrate.process.protocol import FOLDER, KEEPER_LOCK, WARDEN_LOCK, is_locked
+from orchestrate.process.tree import parents
+
+MakeRequest = Callable[..., Request]
+
+
+def wait_until(is_so: Callable[[], object], seconds: float = 15.0) -> None:
+    give_up = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < give_up, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def is_alive(pid: int) -> bool:
+    """Zombies do not count."""
+    return pid in parents()
+
+
+def processes_in(folder: Path) -> list[int]:
+    """Processes whose command line mentions the folder."""
+    found = []
+    for pid in parents():
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            continue
+        if os.fsencode(folder) in words and pid != os.getpid():
+            found.append(pid)
+    return found
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "run"
+    folder.mkdir(mode=0o700)
+    yield folder
+    lock = str(folder / FOLDER / KEEPER_LOCK)
+    if is_locked(lock):
+        ensure_keeper(folder).shutdown(stop=True)
+    wait_until(lambda: not is_locked(str(folder / FOLDER / WARDEN_LOCK), also_shared=True))
+    wait_until(lambda: not processes_in(folder))
+
+
+@pytest.fixture
+def keeper(run_dir: Path) -> Iterator[Keeper]:
+    with ensure_keeper(run_dir) as keeper:
+        yield keeper
+
+
+@pytest.fixture
+def request_for(run_dir: Path) -> MakeRequest:
+    def make(attempt: str, *argv: str, **more: Any) -> Request:
+        more.setdefault("env", {"PATH": os.environ["PATH"]})
+        more.setdefault("cwd", run_dir)
+        return Request(
+            attempt=attempt,
+            argv=argv,
+            stdout_path=run_dir / f"{attempt}.stdout",
+            stderr_path=run_dir / f"{attempt}.stderr",
+            **more,
+        )
+
+    return make

@@ -1,0 +1,286 @@
+"""Whoever is killed: nothing is lost that is on record, nothing runs twice, nothing runs on."""
+
+from __future__ import annotations
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from orchestrate.errors import ConfigError
+from orchestrate.process import client
+from orchestrate.process.client import ensure_keeper
+from orchestrate.process.facts import Ended, Lost, NotStarted, Running, look
+from orchestrate.process.protocol import FOLDER, KEEPER_LOCK, is_locked
+from tests.process.conftest import MakeRequest, is_alive, wait_until
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+CLIENT = """
+import sys, time, os
+from pathlib import Path
+from orchestrate.process.client import ensure_keeper
+from orchestrate.process.facts import Request
+run_dir = Path(sys.argv[1])
+keeper = ensure_keeper(run_dir)
+keeper.start(Request("a", ("sh", "-c", sys.argv[2]), {"PATH": os.environ["PATH"]}, run_dir,
+    run_dir / "a.stdout", run_dir / "a.stderr", timeout_s=float(sys.argv[3])))
+print("started", flush=True)
+time.sleep(60)
+"""
+
+
+def killed_client(run_dir: Path, script: str, timeout_s: float = 60) -> None:
+    """A client of its own process group that starts attempt `a` and is killed."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", CLIENT, str(run_dir), script, str(timeout_s)],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"started\n"
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def pid_in(path: Path) -> int:
+    wait_until(lambda: path.exists() and path.read_text().endswith("\n"))
+    return int(path.read_text())
+
+
+def test_a_killed_clients_program_is_adopted(run_dir: Path, request_for: MakeRequest) -> None:
+    script = "echo $$ > pid; echo one; while [ ! -e go ]; do sleep 0.02; done; echo two; exit 9"
+    killed_client(run_dir, script)
+    pid = pid_in(run_dir / "pid")
+    assert look(run_dir, "a") == Running()
+    with ensure_keeper(run_dir) as keeper:
+        assert keeper.adopt("a") == Running()
+        assert keeper.start(request_for("a", "sh", "-c", "echo again > again")) == "known"
+        assert keeper.poll("a") is None
+        (run_dir / "go").touch()
+        end = keeper.wait("a", 10)
+        assert isinstance(end, Ended)
+        assert (end.exit.pid, end.exit.code, end.exit.stdout) == (pid, 9, b"one\ntwo\n")
+        assert (run_dir / "a.stdout").read_bytes() == b"one\ntwo\n"
+        assert not (run_dir / "again").exists()
+        assert keeper.adopt("a") == end
+        assert keeper.adopt("b") == NotStarted()
+
+
+def test_the_timeout_counts_while_nobody_watches(run_dir: Path) -> None:
+    killed_client(run_dir, "exec sleep 60", timeout_s=0.7)
+    time.sleep(1.0)
+    wait_until(lambda: look(run_dir, "a") != Running())
+    end = look(run_dir, "a")
+    assert isinstance(end, Ended)
+    assert end.exit.timed_out
+    assert 0.7 <= end.exit.duration_s < 5
+
+
+def test_it_ends_while_nobody_watches(run_dir: Path) -> None:
+    killed_client(run_dir, "sleep 0.2; echo out; exit 4")
+    wait_until(lambda: look(run_dir, "a") != Running())
+    with ensure_keeper(run_dir) as keeper:
+        end = keeper.adopt("a")
+        assert isinstance(end, Ended)
+        assert (end.exit.code, end.exit.stdout) == (4, b"out\n")
+
+
+# A child in another session, with an empty environment: only its ancestors give it away.
+NESTED = "echo $$ > pid; env -i setsid sh -c 'echo $$ > inner; exec sleep 60' & wait"
+
+
+def test_a_killed_keeper_takes_its_programs_along(run_dir: Path, request_for: MakeRequest) -> None:
+    with ensure_keeper(run_dir) as keeper:
+        keeper.start(request_for("a", "sh", "-c", NESTED))
+        pids = [pid_in(run_dir / "pid"), pid_in(run_dir / "inner")]
+        os.kill(keeper.pid, signal.SIGKILL)
+        assert isinstance(keeper.wait("a", 10), Lost)
+        assert not any(map(is_alive, pids))
+        assert isinstance(look(run_dir, "a"), Lost)
+    with ensure_keeper(run_dir) as second:
+        assert second.pid != keeper.pid
+        assert second.start(request_for("a", "touch", str(run_dir / "again"))) == "known"
+        assert isinstance(second.wait("a", 10), Lost)
+        assert not (run_dir / "again").exists()
+        assert second.start(request_for("a2", "true")) == "started"
+        assert isinstance(second.wait("a2", 10), Ended)
+        assert isinstance(look(run_dir, "a"), Lost)
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(c) for c in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_a_killed_warden_costs_one_attempt(run_dir: Path, request_for: MakeRequest) -> None:
+    with ensure_keeper(run_dir) as keeper:
+        keeper.start(request_for("a", "sh", "-c", NESTED))
+        [warden] = children_of(keeper.pid)
+        pids = [pid_in(run_dir / "pid"), pid_in(run_dir / "inner")]
+        keeper.start(request_for("b", "sh", "-c", "echo $$ > other; sleep 1; exit 5"))
+        other = pid_in(run_dir / "other")
+        os.kill(warden, signal.SIGKILL)
+        assert isinstance(keeper.wait("a", 10), Lost)
+        assert not any(map(is_alive, pids))
+        assert is_alive(other)
+        end = keeper.wait("b", 10)
+        assert isinstance(end, Ended)
+        assert end.exit.code == 5
+        keeper.start(request_for("c", "true"))
+        assert isinstance(keeper.wait("c", 10), Ended)
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_everybody_killed_at_once(run_dir: Path, request_for: MakeRequest, guarded: bool) -> None:
+    """A guarded program dies by the kernel; what is left is found by its mark before all else."""
+    script = "echo $$ > pid; setsid sh -c 'echo $$ > inner; exec sleep 60' & wait"
+    with ensure_keeper(run_dir) as keeper:
+        keeper.start(request_for("a", "sh", "-c", script, guarded=guarded))
+        pid, inner = pid_in(run_dir / "pid"), pid_in(run_dir / "inner")
+        everybody = (*children_of(keeper.pid), keeper.pid)
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for victim in everybody:
+                os.kill(victim, number)
+        wait_until(lambda: not any(map(is_alive, everybody)))
+        if guarded:
+            wait_until(lambda: not is_alive(pid))
+        assert isinstance(keeper.wait("a", 10), Lost)
+    with ensure_keeper(run_dir):
+        assert not is_alive(pid)
+        assert not is_alive(inner)
+        assert isinstance(look(run_dir, "a"), Lost)
+
+
+def test_a_claim_without_a_program_is_lost(run_dir: Path, request_for: MakeRequest) -> None:
+    """Power failed right after the claim."""
+    from orchestrate.process.protocol import JOURNAL, Journal
+
+    (run_dir / FOLDER).mkdir()
+    Journal(str(run_dir / FOLDER / JOURNAL)).append("claim", "a", {"at": 0.0})
+    assert look(run_dir, "b") == NotStarted()
+    assert isinstance(look(run_dir, "a"), Lost)
+    with ensure_keeper(run_dir) as keeper:
+        assert keeper.start(request_for("a", "touch", str(run_dir / "again"))) == "known"
+        assert isinstance(keeper.wait("a", 10), Lost)
+    assert not (run_dir / "again").exists()
+
+
+def test_two_keepers_cannot_have_one_run(run_dir: Path) -> None:
+    with ensure_keeper(run_dir) as first, ensure_keeper(run_dir) as second:
+        assert first.pid == second.pid
+        assert "another keeper" in client._launch(run_dir, 1.0)
+        assert is_alive(first.pid)
+        assert is_locked(str(run_dir / FOLDER / KEEPER_LOCK))
+
+
+def test_many_clients_at_once_find_one_keeper(run_dir: Path) -> None:
+    import threading
+
+    pids: list[int] = []
+
+    def ask() -> None:
+        with ensure_keeper(run_dir) as keeper:
+            pids.append(keeper.pid)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(pids) == 4
+    assert len(set(pids)) == 1
+
+
+def test_shutdown_waits_for_what_runs_or_stops_it(run_dir: Path, request_for: MakeRequest) -> None:
+    keeper = ensure_keeper(run_dir)
+    keeper.start(request_for("a", "sh", "-c", "sleep 0.3; exit 6"))
+    keeper.shutdown()
+    end = look(run_dir, "a")
+    assert isinstance(end, Ended)
+    assert end.exit.code == 6
+    assert not is_locked(str(run_dir / FOLDER / KEEPER_LOCK))
+    with pytest.raises(ConfigError, match="gone"):
+        keeper.start(request_for("late", "true"))
+    keeper = ensure_keeper(run_dir)
+    keeper.start(request_for("b", "sleep", "60"))
+    keeper.shutdown(stop=True, reason="cancelled")
+    end = look(run_dir, "b")
+    assert isinstance(end, Ended)
+    assert (end.exit.signal, end.exit.stopped) == (signal.SIGTERM, "cancelled")
+
+
+def test_a_terminated_keeper_ends_its_programs_and_says_so(
+    run_dir: Path, request_for: MakeRequest
+) -> None:
+    for number in range(4):
+        with ensure_keeper(run_dir) as keeper:
+            keeper.start(request_for(f"a{number}", "sleep", "60"))
+            os.kill(keeper.pid, signal.SIGTERM)
+            end = keeper.wait(f"a{number}", 10)
+            assert isinstance(end, Ended)
+            assert end.exit.stopped == "the keeper was terminated"
+            assert end.exit.signal == signal.SIGTERM
+            wait_until(lambda pid=keeper.pid: not is_alive(pid))  # type: ignore[misc]
+
+
+def test_an_idle_keeper_ends_by_itself(run_dir: Path, request_for: MakeRequest) -> None:
+    with ensure_keeper(run_dir, linger_s=0.2) as keeper:
+        time.sleep(0.5)
+        assert is_alive(keeper.pid), "somebody is connected"
+        keeper.start(request_for("a", "sleep", "0.8"))
+    time.sleep(0.4)
+    assert is_alive(keeper.pid), "something runs"
+    wait_until(lambda: not is_alive(keeper.pid))
+    assert isinstance(look(run_dir, "a"), Ended)
+
+
+def test_nonsense_costs_the_client_its_line_and_nobody_else(
+    run_dir: Path, request_for: MakeRequest
+) -> None:
+    with ensure_keeper(run_dir) as keeper, ensure_keeper(run_dir) as fool:
+        fool._send({"op": "stop"})
+        with pytest.raises(ConfigError, match="gone"):
+            fool.start(request_for("b", "true"))
+        keeper.start(request_for("a", "true"))
+        assert isinstance(keeper.wait("a", 10), Ended)
+
+
+def test_the_keeper_is_detached(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OF_THE_CLIENT", "secret")
+    with ensure_keeper(run_dir) as keeper:
+        assert os.getsid(keeper.pid) != os.getsid(0)
+        proc = Path(f"/proc/{keeper.pid}")
+        assert b"OF_THE_CLIENT" not in (proc / "environ").read_bytes()
+        assert os.readlink(proc / "fd" / "0") == os.readlink(proc / "fd" / "1") == "/dev/null"
+        assert keeper.ends_whole_trees
+        words = (proc / "cmdline").read_bytes().split(b"\0")
+        assert words[1:3] == [b"-I", b"-S"]
+        assert words[6].startswith(os.fsencode(run_dir))
+        assert not list((run_dir / FOLDER).glob("code-*"))
+
+
+def test_a_long_path_is_no_obstacle(run_dir: Path) -> None:
+    deep = run_dir / ("d" * 100) / ("e" * 100)
+    keeper = ensure_keeper(deep)
+    assert is_alive(keeper.pid)
+    keeper.shutdown()
+
+
+def test_the_frozen_half_needs_nothing_but_itself_and_the_standard_library() -> None:
+    folder = Path(client.__file__).parent
+    ours = {f"orchestrate.process.{name}" for name in client._FROZEN} | {"orchestrate.process"}
+    for name in client._FROZEN:
+        for node in ast.walk(ast.parse((folder / f"{name}.py").read_text("utf-8"))):
+            names = (
+                [alias.name for alias in node.names] if isinstance(node, ast.Import)
+                else [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            )  # fmt: skip
+            for imported in names:
+                top = imported.partition(".")[0]
+                assert imported in ours or top in sys.stdlib_module_names, (name, imported)

@@ -1,0 +1,108 @@
+"""When a step ends nothing of its tree is left, and nobody else is touched."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from orchestrate.process import tree
+from orchestrate.process.client import Keeper
+from orchestrate.process.facts import Ended
+from tests.process.conftest import MakeRequest, is_alive, wait_until
+
+# Each writes the pid of the process that tries to stay behind to `$1`, then goes on to `$2`.
+SLEEPER = "echo \\$\\$ > $1; exec sleep 60"
+SHAPES = {
+    "background": f'sh -c "{SLEEPER}" &',
+    "new session": f'setsid sh -c "{SLEEPER}" &',
+    "double fork": f'(setsid sh -c "(sh -c \\"{SLEEPER.replace(chr(92), chr(92) * 3)}\\" &)" &)',
+    "no environment": f'env -i setsid sh -c "{SLEEPER}" &',
+    "deaf": f"setsid sh -c \"trap '' TERM INT HUP; {SLEEPER}\" &",
+    "closed streams": f'setsid sh -c "{SLEEPER}" <&- >&- 2>&- &',
+    "holds the pipe": f'nohup sh -c "{SLEEPER}" &',
+    "stopped": 'setsid sh -c "echo \\$\\$ > $1.tmp; mv $1.tmp $1; kill -STOP \\$\\$" &',
+}
+WAIT = "while [ ! -s $1 ]; do sleep 0.01; done"
+
+
+def start_shape(
+    keeper: Keeper, request_for: MakeRequest, shape: str, attempt: str, **more: object
+) -> Path:
+    mark = keeper.run_dir / f"{attempt}.pid"
+    ending = str(more.pop("ending", "exit 3"))
+    script = f"{SHAPES[shape]}\n{WAIT}\n{ending}"
+    keeper.start(request_for(attempt, "bash", "-c", script, "bash", str(mark), **more))
+    return mark
+
+
+def test_no_survivor(keeper: Keeper, request_for: MakeRequest) -> None:
+    marks = {
+        shape: start_shape(keeper, request_for, shape, f"a{index}")
+        for index, shape in enumerate(SHAPES)
+    }
+    for index, (shape, mark) in enumerate(marks.items()):
+        end = keeper.wait(f"a{index}", 10)
+        assert isinstance(end, Ended), shape
+        assert (end.exit.code, end.exit.survivors) == (3, 0), shape
+        assert not is_alive(int(mark.read_text())), shape
+
+
+def test_no_survivor_of_a_timeout(keeper: Keeper, request_for: MakeRequest) -> None:
+    marks = [
+        start_shape(
+            keeper, request_for, shape, f"a{index}",
+            ending="trap '' TERM; while :; do sleep 0.05; done", timeout_s=1.5, grace_s=0.1,
+        )
+        for index, shape in enumerate(("double fork", "no environment", "deaf"))
+    ]  # fmt: skip
+    for index, mark in enumerate(marks):
+        end = keeper.wait(f"a{index}", 15)
+        assert isinstance(end, Ended)
+        assert end.exit.timed_out
+        assert end.exit.signal == signal.SIGKILL
+        assert not is_alive(int(mark.read_text()))
+
+
+def test_the_trees_of_others_stay(keeper: Keeper, request_for: MakeRequest) -> None:
+    """Two attempts at once, each with an orphan that nothing but its warden can tell apart."""
+    stranger = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    try:
+        long = start_shape(keeper, request_for, "no environment", "long", ending="exec sleep 60")
+        wait_until(lambda: long.exists() and long.read_text())
+        short = start_shape(keeper, request_for, "no environment", "short")
+        assert isinstance(keeper.wait("short", 10), Ended)
+        assert not is_alive(int(short.read_text()))
+        assert is_alive(int(long.read_text()))
+        keeper.stop("long", "enough", grace_s=0.1)
+        assert isinstance(keeper.wait("long", 10), Ended)
+        assert not is_alive(int(long.read_text()))
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_a_process_that_is_not_ours_is_never_signalled() -> None:
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        tree.signal_process(stranger.pid, signal.SIGKILL, lambda _: False)
+        assert stranger.poll() is None
+        assert tree.is_below(stranger.pid, os.getpid())
+        assert not tree.is_below(os.getpid(), stranger.pid)
+        assert stranger.pid in tree.descendants(os.getpid())
+        assert stranger.pid not in tree.descendants(os.getpid(), frozenset({stranger.pid}))
+    finally:
+        stranger.kill()
+        stranger.wait()
+    tree.signal_process(stranger.pid, signal.SIGKILL, lambda _: True)
+
+
+def test_wardens_are_used_again(keeper: Keeper, request_for: MakeRequest) -> None:
+    for number in range(5):
+        keeper.start(request_for(f"a{number}", "true"))
+        assert isinstance(keeper.wait(f"a{number}", 10), Ended)
+    children = Path(f"/proc/{keeper.pid}/task/{keeper.pid}/children").read_text().split()
+    assert len(children) == 1
