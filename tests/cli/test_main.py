@@ -143,14 +143,14 @@ def test_reader_that_goes_away_is_no_error_to_talk_about(project: Project) -> No
     many = "\n".join(f"  - {i}" for i in range(20000))
     project.write("big.yaml", f"id: big\nsteps:\n  a: 1\nnonsense:\n{many}\n")
     for arguments in ("schema machine", "plan words --json", "list --json"):
-        command = f"{sys.executable} -m orchestrate {arguments} | true; echo ${{PIPESTATUS[0]}}"
+        command = f"{PYTHON} -m orchestrate {arguments} | true; echo ${{PIPESTATUS[0]}}"
         result = project.start(["bash", "-c", command])
         assert result.err == ""
         assert int(result.out) in (0, 141)
 
 
 def test_closed_or_full_output(project: Project) -> None:
-    run = f"{sys.executable} -m orchestrate schema machine"
+    run = f"{PYTHON} -m orchestrate schema machine"
     assert project.start(["bash", "-c", f"{run} >&-"]).code == 0
     full = project.start(["bash", "-c", f"{run} > /dev/full"])
     assert full.code == 5
@@ -233,7 +233,7 @@ def test_colour_only_on_a_terminal(project: Project) -> None:
 
 def test_missing_current_folder_is_explained(project: Project) -> None:
     project.write("gone/tidy.yaml", MACHINE)
-    script = f"cd gone && rm -r ../gone && {sys.executable} -m orchestrate validate tidy.yaml"
+    script = f"cd gone && rm -r ../gone && {PYTHON} -m orchestrate validate tidy.yaml"
     result = project.start(["bash", "-c", script])
     assert result.code == 2
     assert "Traceback" not in result.err
