@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ import pytest
 from orchestrate import __version__
 from orchestrate.cli.group import COMMANDS
 from tests.cli.conftest import MACHINE, ROOT, Project
+
+PYTHON = shlex.quote(sys.executable)
 
 
 def test_help_lists_every_command(project: Project) -> None:
