@@ -82,6 +82,10 @@ class Lowering:
         """Where a value (or, with `on_key`, a mapping's key) was written."""
         return self.document.sources.span(self._mark(container, key, on_key))
 
+    def span_of_name(self, step: LocatedMap, key: str) -> Span:
+        """Where a step's name was written: asked for every step, so it has to be quick."""
+        return self.document.sources.span_of(step.value_mark(key), str(step.get(key, "?")))
+
     def _mark(self, container: Any, key: PathKey | None, on_key: bool) -> Mark:
         if not isinstance(container, LocatedMap | LocatedList):
             return self.data.mark if isinstance(self.data, LocatedMap) else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 from orchestrate.diagnostics import MOST_FINDINGS, closest
@@ -265,9 +266,9 @@ def _look_at_variable(
         return True
     if name in names.outputs:
         if not ref.optional:
-            span = work.span_inside(container, key, item.start, item.end)
+            where = partial(work.span_inside, container, key, item.start, item.end)
             hint = _hint_for_output(ref, names.outputs[name], place)
-            work.uses.append(Use(place.node, f"var:{name}", ref.text, span, hint))
+            work.uses.append(Use(place.node, f"var:{name}", ref.text, where, hint))
         return not ref.optional
     if not names.incomplete:
         _report_unset(work, names, place, container, key, item)

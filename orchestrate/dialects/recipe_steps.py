@@ -102,7 +102,7 @@ def lower_step(recipe: Recipe, written: Written, follow: Target) -> Node:
             *_skipped_route(guard, written.after, follow),
         ),
         follow=follow,
-        span=work.span(step, "id") if "id" in step else work.span(step),
+        span=work.span_of_name(step, "id") if "id" in step else work.span(step),
         guard=guard,
         after=written.after,
         retry=None if looping else _lower_retry(step),

@@ -205,7 +205,7 @@ class _Workflow:
             op=op,
             routes=tuple(routes),
             follow=follow,
-            span=self.work.span(step, "name"),
+            span=self.work.span_of_name(step, "name"),
             guard=rules.guard,
             needs=rules.needs,
             retry=rules.retry,

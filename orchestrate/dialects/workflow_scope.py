@@ -317,7 +317,7 @@ class Resolver:
         elif self.node is not None:
             key = "seen" if fields[0] in ("exit_code", "status") else "ran"
             hint = f"make sure that step '{name}' runs before this one on every path"
-            self.work.uses.append(Use(self.node, f"{key}:{node_id}", shown, place.span(), hint))
+            self.work.uses.append(Use(self.node, f"{key}:{node_id}", shown, place.span, hint))
 
     def _no_step(self, place: Place, shown: str, name: str) -> None:
         loops = loops_around(self.work.data.get("steps"), name)

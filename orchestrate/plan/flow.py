@@ -6,7 +6,7 @@ is no loop, and an abort is no end that anybody planned.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from heapq import heappop, heappush
 
 from orchestrate.diagnostics import Diagnostic, Span
@@ -38,12 +38,15 @@ from orchestrate.record import mutable_record, record
 
 @record
 class Use:
-    """A reference in a node; `key` is `var:name`, `ran:node` or `seen:node` (see `_defines`)."""
+    """A reference in a node; `key` is `var:name`, `ran:node` or `seen:node` (see `_defines`).
+
+    `where` finds its place in the file, which is a search, and few uses are ever reported.
+    """
 
     node: NodeId
     key: str
     shown: str
-    span: Span
+    where: Callable[[], Span]
     hint: str = ""
 
 
@@ -204,7 +207,7 @@ def _undefined(graph: _Graph, reachable: set[NodeId], uses: Sequence[Use]) -> It
         message = f"{use.shown} may be undefined here"
         if not possible.get(use.node, 0) & facts.bits[use.key] and not use.key.startswith("var:"):
             message = f"{use.shown} is undefined here: no path runs that step first"
-        yield Diagnostic("W102", message, use.span, hint=use.hint)
+        yield Diagnostic("W102", message, use.where(), hint=use.hint)
 
 
 def _defined_on_entry(graph: _Graph, facts: _Facts, *, on_all_paths: bool) -> dict[NodeId, int]:

@@ -244,6 +244,16 @@ class Sources:
         rest = text[column + source.token_length(line, column) :].lstrip()
         return rest if rest.startswith("#") else ""
 
+    def span_of(self, mark: Mark, value: str) -> Span:
+        """The span of a text whose value is known, which saves finding out where it ends."""
+        source, line, column = self.place(mark)
+        text = source.line(line)
+        if text.startswith(value, column):
+            return Span(source.display, line + 1, column + 1, len(value))
+        if text[column : column + 1] in ('"', "'") and text.startswith(value, column + 1):
+            return Span(source.display, line + 1, column + 1, len(value) + 2)
+        return self.span(mark)
+
     def span(self, mark: Mark) -> Span:
         # One value can hold thousands of mistakes.
         if self._last_span[0] != mark:
