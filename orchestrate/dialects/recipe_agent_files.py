@@ -39,7 +39,7 @@ def check_agent_file(work: Lowering, name: str, path: Path) -> None:
         if fault.code != "E005":
             _report_fault(work, source, fault)
         return
-    _check_fields(work, name, Document(path, data, work.document.sources, data), index)
+    _check_fields(work, name, Document(path, data, work.document.sources), index)
 
 
 def _register(work: Lowering, path: Path) -> int:

@@ -57,7 +57,6 @@ class Document:
     path: Path
     data: Any
     sources: Sources
-    raw: Any = None
 
 
 @record
@@ -98,7 +97,7 @@ class Loader:
             self._report_read_fault(path, fault)
             return None
         if not _may_include(self.sources.files[file.index].text):
-            return Document(file.path, file.root, self.sources, file.root)
+            return Document(file.path, file.root, self.sources)
         try:
             measured = self._compose_file(file, "", [(file.path, "")])
         except RecursionError:
@@ -106,7 +105,7 @@ class Loader:
             too_deep = IncludeFault("E011", f"includes nest deeper than {MAX_DEPTH} levels")
             self._report(too_deep, pack(file.index, 0, 0))
             return None
-        return Document(file.path, measured.value, self.sources, file.root)
+        return Document(file.path, measured.value, self.sources)
 
     def _report_read_fault(self, path: Path, fault: ReadFault) -> None:
         display = fault.source.display if fault.source else self._display(path)

@@ -13,6 +13,8 @@ import os
 import re
 import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -44,16 +46,9 @@ def write_durably(path: Path, data: bytes, *, keep_previous: bool = False) -> No
     be synced, the new file stands but may not outlive a power cut.
     """
     temporary = _write_temporary(path, data)
-    try:
+    with _in_place_of(path, temporary):
         if keep_previous:
             _keep_previous(path)
-        os.rename(temporary, path)
-    except BaseException as error:
-        _discard(temporary)
-        if isinstance(error, OSError):
-            _refuse("write", path, error)
-        raise
-    sync_folder(path.parent)
 
 
 def dump_json(value: object, *, indent: int | None = None) -> bytes:
@@ -98,8 +93,15 @@ def read_file(path: Path) -> bytes | None:
 def make_link_durably(path: Path, target: str) -> None:
     """Let `path` be a symbolic link to `target`, without a moment in which it is missing."""
     temporary = _temporary_name(path)
-    try:
+    with _in_place_of(path, temporary):
         os.symlink(target, temporary)
+
+
+@contextmanager
+def _in_place_of(path: Path, temporary: Path) -> Iterator[None]:
+    """Rename a temporary file over a path once the block is done; on any fault keep the old one."""
+    try:
+        yield
         os.rename(temporary, path)
     except BaseException as error:
         _discard(temporary)
