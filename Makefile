@@ -42,12 +42,8 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 	@echo "  ARGS='...' is handed on: make test ARGS='-k include -x'"
 
-demo: $(READY) ## validate a recipe of the catalogue and draw its plan
-	@echo "== Is the recipe valid?"
-	@$(VENV)/bin/orchestrate validate workflows/review-and-commit.yaml
-	@echo
-	@echo "== The plan it compiles to"
-	@$(VENV)/bin/orchestrate plan workflows/review-and-commit.yaml
+demo: $(READY) ## rehearse a recipe of the catalogue; then kill a run half-way and resume it
+	@$(PY) demo/demo.py
 
 test: $(READY) ## run the tests
 	@$(PY) -m pytest -n auto $(ARGS)

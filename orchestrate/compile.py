@@ -80,7 +80,10 @@ def _compile_in(session: _Session, path: Path) -> Compilation:
     findings = session.findings
     program = None
     if not findings.has_errors and main is not None:
-        program = Program(main, tuple(session.plans.values()))
+        plans = tuple(
+            _as_main(plan) if plan.id == main else plan for plan in session.plans.values()
+        )
+        program = Program(main, plans)
         check_program(program)
     return Compilation(
         path,
@@ -91,6 +94,15 @@ def _compile_in(session: _Session, path: Path) -> Compilation:
         session.loader.sources,
         session.documents,
     )
+
+
+def _as_main(plan: Plan) -> Plan:
+    """The plan that is run; what a called recipe inherits, the main one has by default."""
+    if plan.dialect != "recipe":
+        return plan
+    from orchestrate.dialects.recipe import with_default_limits
+
+    return replace(plan, limits=with_default_limits(plan.limits))
 
 
 def require_program(compilation: Compilation) -> Program:

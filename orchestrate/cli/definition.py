@@ -10,9 +10,11 @@ from orchestrate.cli.output import note, wants_colour
 from orchestrate.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from orchestrate.compile import Compilation
+    from orchestrate.diagnostics import Diagnostic
     from orchestrate.plan.nodes import Program
     from orchestrate.workspace import Workspace
 
@@ -87,17 +89,36 @@ def _elsewhere(path: Path, workspace: Workspace) -> str:
     return ""
 
 
-def compiled_program(name: str, workspace: Workspace) -> Program:
-    """The program, its warnings told; all its errors as one exception otherwise."""
+def compiled(name: str, workspace: Workspace) -> tuple[Compilation, Program]:
+    """The program; all its errors as one exception. Its warnings are for `tell_warnings`."""
     from orchestrate.compile import require_program
 
     compilation = compile_definition(name, workspace)
-    program = require_program(compilation)
-    if compilation.diagnostics:
+    return compilation, require_program(compilation)
+
+
+def tell_warnings(compilation: Compilation, given: Iterable[str] = ()) -> None:
+    """Warnings go to stderr; that a variable has no value is none if it was `given` one."""
+    told = [finding for finding in compilation.diagnostics if not _is_given(finding, given)]
+    if told:
         from orchestrate.cli.report import draw
 
-        findings = draw(
-            compilation.diagnostics, compilation.dropped, colour=wants_colour(sys.stderr)
-        )
-        note(findings)
+        note(draw(told, compilation.dropped, colour=wants_colour(sys.stderr)))
+
+
+def given_names(program: Program) -> list[str]:
+    """The context variables that a program has with all its flags applied."""
+    from orchestrate.plan.nodes import main_plan
+
+    return [name for name, _ in main_plan(program).context.items]
+
+
+def _is_given(finding: Diagnostic, given: Iterable[str]) -> bool:
+    return finding.code == "W103" and any(f"--context {name}=" in finding.hint for name in given)
+
+
+def compiled_program(name: str, workspace: Workspace) -> Program:
+    """The program, its warnings told."""
+    compilation, program = compiled(name, workspace)
+    tell_warnings(compilation)
     return program

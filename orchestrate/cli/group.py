@@ -17,21 +17,61 @@ from orchestrate.errors import UsageError
 
 # name -> module and attribute, summary
 COMMANDS: dict[str, tuple[str, str]] = {
+    "approvals": (
+        "orchestrate.cli.approvals:approvals",
+        "List the gates that wait for a decision.",
+    ),
+    "approve": (
+        "orchestrate.cli.approvals:approve",
+        "Approve a stage, so that its run may go on.",
+    ),
+    "cancel": (
+        "orchestrate.cli.cancel:cancel",
+        "End a run for good.",
+    ),
+    "clean": (
+        "orchestrate.cli.clean:clean",
+        "Remove old runs.",
+    ),
+    "deny": (
+        "orchestrate.cli.approvals:deny",
+        "Deny a stage, which ends its run.",
+    ),
     "list": (
         "orchestrate.cli.list:list_recipes",
         "List the recipes of the workspace and the catalogue.",
+    ),
+    "logs": (
+        "orchestrate.cli.logs:logs",
+        "Show the log of a run or of a step.",
     ),
     "plan": (
         "orchestrate.cli.plan:plan",
         "Show what a recipe compiles to.",
     ),
+    "resume": (
+        "orchestrate.cli.resume:resume",
+        "Go on with a run that was stopped, failed or parked.",
+    ),
     "run": (
         "orchestrate.cli.run:run",
-        "Run a recipe (so far: --dry-run only).",
+        "Run a recipe.",
+    ),
+    "run-step": (
+        "orchestrate.cli.run_step:run_step",
+        "Run a single step of a workflow.",
+    ),
+    "runs": (
+        "orchestrate.cli.runs:runs",
+        "List the runs of the workspace.",
     ),
     "schema": (
         "orchestrate.cli.schema:schema",
         "Print a JSON Schema, for editors and other tools.",
+    ),
+    "status": (
+        "orchestrate.cli.status:status",
+        "Show how a run stands.",
     ),
     "validate": (
         "orchestrate.cli.validate:validate",

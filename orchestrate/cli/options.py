@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from orchestrate.errors import UsageError
+
+if TYPE_CHECKING:
+    from orchestrate.cli.config import Config
+    from orchestrate.cli.running import Watching
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -32,6 +36,72 @@ def json_option(command: Command) -> Command:
         "--json", "as_json", is_flag=True, callback=remember,
         help="Answer with one JSON document.",
     )(command)  # fmt: skip
+
+
+def state_dir_option(command: Command) -> Command:
+    """`--state-dir DIR`: where runs are kept."""
+    return click.option(
+        "--state-dir", metavar="DIR", envvar="ORCHESTRATE_STATE_DIR",
+        help="Where runs are kept (default: .orchestrate/runs in the workspace).",
+    )(command)  # fmt: skip
+
+
+def queue_options(command: Command) -> Command:
+    """What becomes of a workflow's folder of processed tasks (C)."""
+    for option in (
+        click.option("--archive-processed", metavar="ZIP", is_flag=False, flag_value="",
+                     help="Zip processed_dir when the run succeeds; without a name: into the "
+                     "run's folder (workflow)."),
+        click.option("--clean-processed", is_flag=True,
+                     help="Empty processed_dir before the run (workflow)."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def agent_options(command: Command) -> Command:
+    """How agents are asked."""
+    for option in (
+        click.option("--recording", metavar="RUN",
+                     help="The earlier run that --backend replay answers from."),
+        click.option("--script", metavar="FILE",
+                     help="Outcomes for --backend rehearsal: step to list of outcomes."),
+        click.option("--session", metavar="ID",
+                     help="Go on in an existing session of the agent (machine)."),
+        click.option("--permissions", type=click.Choice(["bypass", "edit", "default", "read-only"]),
+                     help="What agents may do without asking (default: bypass)."),
+        click.option("--system-prompt", metavar="TEXT",
+                     help="Appended to the agent's own system prompt (machine)."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def watching_options(command: Command) -> Command:
+    """How a run is shown and logged."""
+    for option in (
+        click.option("--log-level", type=click.Choice(["debug", "info", "warn", "error"]),
+                     help="What logs/orchestrator.log has (default: info)."),
+        click.option("--backup-state", is_flag=True,
+                     help="Copy state.json before each step; the last three are kept."),
+        click.option("--trace", is_flag=True, help="Put the run id on every line of the log."),
+        click.option("--progress", is_flag=True, help="Show how long running steps take."),
+        click.option("--verbose", is_flag=True, help="Tell more."),
+        click.option("--quiet", is_flag=True, help="Tell only the run id and errors."),
+        click.option("--debug", is_flag=True, envvar="ORCHESTRATE_DEBUG",
+                     help="Write commands, environments and prompts into logs/, secrets masked."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def watching_of(flags: dict[str, Any], as_json: bool, config: Config) -> Watching:
+    """The flags of `watching_options` as one value."""
+    from orchestrate.cli.running import Watching
+
+    names = ("debug", "trace", "backup_state", "quiet", "verbose", "progress")
+    level = config.get("log_level", flags["log_level"]) or "info"
+    return Watching(as_json=as_json, log_level=level, **{name: flags[name] for name in names})
 
 
 def choose_format(chosen: str | None, as_json: bool) -> str:

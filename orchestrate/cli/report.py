@@ -79,7 +79,8 @@ def _window(line: str, column: int, length: int, room: int) -> tuple[str, int, i
     end = min(at + max(length, 1), len(cells))
     cut_left, cut_right = first > 0, last < len(line)
     widths = [width_of(cell) for cell in cells]
-    if sum(widths) + cut_left + cut_right > room:
+    # A caret behind the last character needs a column of its own.
+    if sum(widths) + cut_left + max(cut_right, at >= len(cells)) > room:
         left, right = _choose(widths, at, end, room)
         cut_left, cut_right = cut_left or left > 0, cut_right or right < len(cells)
         cells, widths = cells[left:right], widths[left:right]

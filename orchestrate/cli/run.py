@@ -1,15 +1,22 @@
-"""`orchestrate run`: applies the flags to the plan; so far it only shows what would run."""
+"""`orchestrate run`: applies the flags to the plan, and carries it out or shows what would run."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from orchestrate.cli.definition import compiled_program, workspace_of
-from orchestrate.cli.options import json_option, working_dir_option
+from orchestrate.cli.definition import compiled, given_names, tell_warnings, workspace_of
+from orchestrate.cli.options import (
+    agent_options,
+    json_option,
+    queue_options,
+    state_dir_option,
+    watching_options,
+    working_dir_option,
+)
 from orchestrate.cli.output import answer, answer_json
 from orchestrate.errors import DefinitionError, UsageError
 
@@ -26,10 +33,18 @@ _AT_LEAST_0 = click.IntRange(0, _MOST)
 _AT_LEAST_1 = click.IntRange(1, _MOST)
 
 
-def _override_options(command: Command) -> Command:
+# The flags that change the plan, as `apply_flags` takes them.
+OVERRIDES = (
+    "backend", "model", "max_steps", "max_visits", "max_restarts", "step_timeout", "max_parallel",
+    "context", "context_file", "on_error", "max_retries", "retry_delay",
+)  # fmt: skip
+
+
+def override_options(command: Command) -> Command:
     """The flags that change the plan; each has a function in `plan/override.py`."""
     options = [
-        click.option("--backend", metavar="NAME", help="The agent to ask (machine)."),
+        click.option("--backend", metavar="NAME",
+                     help="The agent to ask; rehearsal, human and replay stand in for all."),
         click.option("--model", metavar="MODEL",
                      help="Model tier or name for steps without one (machine)."),
         click.option("--max-steps", type=_AT_LEAST_1, metavar="N",
@@ -58,22 +73,42 @@ def _override_options(command: Command) -> Command:
     return command
 
 
-@click.command(short_help="Run a recipe (so far: --dry-run only).")
+@click.command(short_help="Run a recipe.")
 @click.argument("file", metavar="FILE|ID")
 @click.option("--dry-run", is_flag=True, help="Show what would run, and run nothing.")
-@_override_options
+@override_options
+@queue_options
+@agent_options
+@click.option(
+    "--allow-concurrent",
+    is_flag=True,
+    help="Allow a second live run of the same recipe in this workspace (recipe).",
+)
+@watching_options
+@state_dir_option
 @working_dir_option
 @json_option
 def run(file: str, dry_run: bool, working_dir: str | None, as_json: bool, **flags: Any) -> int:
     """Run a recipe, given as a file or by its id.
 
-    So far only --dry-run: it shows the steps with all flags applied, starts no process, uses no
-    network and writes nothing. A flag that has no meaning for the file's dialect is an error.
+    Every step is recorded under .orchestrate/runs/RUN_ID as it happens; `orchestrate resume`
+    goes on from there after anything. With --dry-run nothing is started or written. A flag that
+    has no meaning for the file's dialect is an error.
     """
-    if not dry_run:
-        raise UsageError("this build cannot execute runs yet; use --dry-run")
     workspace = workspace_of(working_dir)
-    program = apply_flags(compiled_program(file, workspace), flags, workspace)
+    compilation, program = compiled(file, workspace)
+    overrides = {name: flags[name] for name in OVERRIDES}
+    program = apply_flags(program, overrides, workspace)
+    refuse_inapplicable(program, flags)
+    if dry_run:
+        tell_warnings(compilation, given_names(program))
+        return _show(program, as_json)
+    from orchestrate.cli.execution import execute
+
+    return execute(compilation, program, workspace, as_json, flags)
+
+
+def _show(program: Program, as_json: bool) -> int:
     if as_json:
         from orchestrate.plan.nodes import main_plan
         from orchestrate.plan.render_json import program_json
@@ -118,6 +153,21 @@ def apply_flags(program: Program, flags: dict[str, Any], workspace: Workspace) -
             program = change(program, given[name])
     check_program(program)
     return program
+
+
+def plan_flags(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a run's settings, those that change the plan."""
+    return {name: settings.get(name) for name in OVERRIDES if not name.startswith("context")}
+
+
+def refuse_inapplicable(program: Program, flags: dict[str, Any]) -> None:
+    """Flags that do not change the plan, but have a meaning in some dialects only."""
+    from orchestrate.plan import override
+
+    for name in ("clean_processed", "archive_processed", "system_prompt", "session",
+                 "allow_concurrent"):  # fmt: skip
+        if flags.get(name) not in (None, False):
+            override.require_applicable(program, "--" + name.replace("_", "-"))
 
 
 def _context_pairs(program: Program, pairs: tuple[str, ...]) -> MapExpr:

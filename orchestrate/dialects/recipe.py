@@ -34,7 +34,7 @@ from orchestrate.plan.nodes import (
     Plan,
     Target,
 )
-from orchestrate.record import record
+from orchestrate.record import record, replace
 from orchestrate.source.located import LocatedList, LocatedMap
 
 STEP_TIMEOUT_S = 600.0
@@ -66,11 +66,12 @@ def lower_recipe(work: Lowering) -> Plan | None:
     if not nodes:
         return None
     recursion = data.get("recursion") or {}
+    # What is not written is inherited from the caller; the main recipe has the defaults (B).
     limits = Limits(
-        max_depth=int(recursion.get("max_depth", MAX_DEPTH)),
-        max_steps=int(recursion.get("max_total_steps", MAX_TOTAL_STEPS)),
+        max_depth=recursion.get("max_depth"),
+        max_steps=recursion.get("max_total_steps"),
     )
-    _check_limits(work, limits, nodes)
+    _check_limits(work, with_default_limits(limits), nodes)
     return Plan(
         id=work.plan_id,
         dialect="recipe",
@@ -82,6 +83,15 @@ def lower_recipe(work: Lowering) -> Plan | None:
         limits=limits,
         defaults=Defaults(timeout_s=STEP_TIMEOUT_S),
         context=constant_map(data.get("context")),
+    )
+
+
+def with_default_limits(limits: Limits) -> Limits:
+    """The limits of a main recipe."""
+    return replace(
+        limits,
+        max_depth=MAX_DEPTH if limits.max_depth is None else limits.max_depth,
+        max_steps=MAX_TOTAL_STEPS if limits.max_steps is None else limits.max_steps,
     )
 
 

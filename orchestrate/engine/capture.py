@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NoReturn
 
@@ -57,16 +58,30 @@ def capture_output(
     """Read what a program printed: the first `size` bytes of a file, but never more than needed."""
     with path.open("rb") as opened:
         size = min(size, os.fstat(opened.fileno()).st_size)
-        match mode:
-            case "text":
-                fields = _text_fields(opened, size)
-                return Captured(exit_code, fields, keep_log=fields["truncated"])
-            case "lines":
-                lines, is_cut = _read_lines(opened, size)
-                fields = {"output_capture": "lines", "lines": lines, "truncated": is_cut}
-                return Captured(exit_code, fields, keep_log=is_cut)
-            case "json":
-                return _capture_json(opened, size, exit_code, allow_parse_error=allow_parse_error)
+        return _capture(opened, size, mode, exit_code, allow_parse_error=allow_parse_error)
+
+
+def capture_bytes(
+    data: bytes, *, mode: Mode, exit_code: int, allow_parse_error: bool = False
+) -> Captured:
+    """The same for output that is in memory already."""
+    opened = BytesIO(data)
+    return _capture(opened, len(data), mode, exit_code, allow_parse_error=allow_parse_error)
+
+
+def _capture(
+    opened: BinaryIO, size: int, mode: Mode, exit_code: int, *, allow_parse_error: bool
+) -> Captured:
+    match mode:
+        case "text":
+            fields = _text_fields(opened, size)
+            return Captured(exit_code, fields, keep_log=fields["truncated"])
+        case "lines":
+            lines, is_cut = _read_lines(opened, size)
+            fields = {"output_capture": "lines", "lines": lines, "truncated": is_cut}
+            return Captured(exit_code, fields, keep_log=is_cut)
+        case "json":
+            return _capture_json(opened, size, exit_code, allow_parse_error=allow_parse_error)
 
 
 def read_tail(path: Path, size: int, most: int = 10) -> list[str]:
@@ -76,9 +91,13 @@ def read_tail(path: Path, size: int, most: int = 10) -> list[str]:
         start = max(0, size - _TAIL_SIZE)
         opened.seek(start)
         data = opened.read(size - start)
+    return tail_of(data, most, is_cut=start > 0)
+
+
+def tail_of(data: bytes, most: int = 10, *, is_cut: bool = False) -> list[str]:
+    """The last lines of bytes in memory; of cut ones the first line is not whole."""
     lines = _split(data)
-    if start and len(lines) > 1:
-        # Its beginning was cut off.
+    if is_cut and len(lines) > 1:
         del lines[0]
     return [decode(line)[0] for line in lines[-most:]]
 
@@ -130,7 +149,7 @@ def _parse_json(text: str) -> Any:
         raise _too_deep() from None
     except ValueError as error:
         raise _NoJson("invalid", f"stdout is not valid JSON: {sendable(str(error))}") from None
-    if _depth_exceeds(value, JSON_DEPTH_LIMIT):
+    if depth_exceeds(value, JSON_DEPTH_LIMIT):
         raise _too_deep()
     return value
 
@@ -152,7 +171,7 @@ def _finite(digits: str) -> float:
     return number
 
 
-def _depth_exceeds(value: Any, most: int) -> bool:
+def depth_exceeds(value: Any, most: int) -> bool:
     """Level by level, so that depth costs no stack."""
     level = [value]
     for _ in range(most + 1):

@@ -48,6 +48,10 @@ class Folder:
     ) -> None:
         os.close(self.descriptor)
 
+    def is_inside(self) -> bool:
+        """Does the folder still lie in the workspace, wherever links have led?"""
+        return is_below(real_path_of(self.descriptor), self.root)
+
     def locate(self, name: str) -> Found:
         """What and where an entry is, without opening it: a FIFO's writers would notice that."""
         if _PATH_ONLY:
@@ -100,24 +104,23 @@ def open_for_output(workspace: Workspace, relative: str) -> BinaryIO:
     Nothing is created or emptied before its place is known to be in the workspace.
     """
     *parents, name = split_path(relative)
-    folder = open_root(workspace)
-    try:
-        for parent in parents:
-            inner = _make_folder(folder, parent, relative)
-            os.close(folder.descriptor)
-            folder = inner
-        descriptor = _open_to_write(folder, name, relative)
-        opened = _checked(descriptor, folder, relative, "wb")
-    except OSError as error:
-        raise PathFault(f"cannot write '{relative}': {error.strerror}") from error
-    finally:
-        os.close(folder.descriptor)
+    with _make_all(workspace, parents, relative) as folder:
+        try:
+            descriptor = _open_to_write(folder, name, relative)
+            opened = _checked(descriptor, folder, relative, "wb")
+        except OSError as error:
+            raise PathFault(f"cannot write '{relative}': {error.strerror}") from error
     try:
         opened.truncate(0)
     except OSError as error:
         opened.close()
         raise PathFault(f"cannot write '{relative}': {error.strerror}") from error
     return opened
+
+
+def make_folders(workspace: Workspace, relative: str) -> Folder:
+    """Open a folder of the workspace; it and those above it are made where they are missing."""
+    return _make_all(workspace, split_path(relative), relative)
 
 
 def split_path(text: str) -> list[str]:
@@ -178,6 +181,19 @@ def _checked(descriptor: int, folder: Folder, relative: str, mode: Literal["rb",
         os.close(descriptor)
         raise
     return os.fdopen(descriptor, mode)
+
+
+def _make_all(workspace: Workspace, names: list[str], relative: str) -> Folder:
+    folder = open_root(workspace)
+    for name in names:
+        try:
+            inner = _make_folder(folder, name, relative)
+        except OSError as error:
+            raise PathFault(f"cannot write '{relative}': {error.strerror}") from error
+        finally:
+            os.close(folder.descriptor)
+        folder = inner
+    return folder
 
 
 def _make_folder(parent: Folder, name: str, relative: str) -> Folder:

@@ -36,7 +36,7 @@ _WORKFLOW: tuple[Dialect, ...] = ("workflow",)
 
 # Which dialects a flag has a meaning in.
 APPLIES: dict[str, tuple[Dialect, ...]] = {
-    "--backend": _MACHINE,
+    "--backend": ("machine", "recipe"),
     "--model": _MACHINE,
     "--max-steps": _MACHINE,
     "--max-visits": _MACHINE,
@@ -48,6 +48,11 @@ APPLIES: dict[str, tuple[Dialect, ...]] = {
     "--on-error": _WORKFLOW,
     "--max-retries": _WORKFLOW,
     "--retry-delay": _WORKFLOW,
+    "--clean-processed": _WORKFLOW,
+    "--archive-processed": _WORKFLOW,
+    "--system-prompt": _MACHINE,
+    "--session": _MACHINE,
+    "--allow-concurrent": _RECIPE,
 }
 
 # Names that A and C give the agents we know -> ours.
@@ -92,6 +97,17 @@ def with_model(program: Program, model: str) -> Program:
     return _each_plan(
         program, "machine", lambda plan: replace(plan, defaults=replace(plan.defaults, model=model))
     )
+
+
+def with_default_model(program: Program, model: str) -> Program:
+    """The model of plans that name none."""
+
+    def choose(plan: Plan) -> Plan:
+        if plan.defaults.model is not None:
+            return plan
+        return replace(plan, defaults=replace(plan.defaults, model=model))
+
+    return _each_plan(_each_plan(program, "machine", choose), "recipe", choose)
 
 
 def with_max_steps(program: Program, count: int) -> Program:

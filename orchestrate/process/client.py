@@ -1,27 +1,28 @@
 """The engine's side of the keeper: start an attempt, wait for its end, find it again after a kill.
 
 keeper = ensure_keeper(run_dir)       start the run's keeper, or find the one that lives
-keeper.start(request)                 durable claim, then the program; never twice for one id
-keeper.wait(attempt)                  Ended(exit) | Lost(reason)
+keeper.run(request)                   durable claim, then the program; never twice for one id;
+                                      Ended(exit) | Lost(reason)
+keeper.start(request), .wait(attempt) the same in two steps
+keeper.wake()                         make `run` and `wait` return None now, from anywhere
 look(run_dir, attempt)                the four facts, also when nobody lives
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
-import shutil
-import socket
-import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Literal
 
 from orchestrate.errors import ConfigError, InternalError
 from orchestrate.process.facts import (
+    ATTEMPT_ID,
     Ended,
     Look,
     Lost,
@@ -29,26 +30,29 @@ from orchestrate.process.facts import (
     Request,
     Running,
     are_wardens_left,
-    as_message,
     exit_of,
     look,
+    pack_environment,
+    pack_request,
+    reason_of,
 )
 from orchestrate.process.protocol import (
-    ATTEMPT_ID,
     FOLDER,
     KEEPER_LOCK,
     LOG,
     SOCKET,
     VERSION,
     Frames,
-    Message,
+    bytes_of,
     encode,
     is_locked,
     now,
 )
+from orchestrate.process.standard import socket
+from orchestrate.process.starter import start_keeper
 
-# The keeper's half: what is copied into the run directory.
-_FROZEN = ("__init__", "protocol", "masking", "tree", "launch", "warden", "keeper")
+_Words = list[str]
+_Messages = list[tuple[_Words, bytes]]
 
 
 def ensure_keeper(run_dir: Path, linger_s: float = 10.0) -> Keeper:
@@ -59,15 +63,18 @@ def ensure_keeper(run_dir: Path, linger_s: float = 10.0) -> Keeper:
     folder = run_dir / FOLDER
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     give_up = now() + 30.0
+    started: int | None = None
     while True:
         sock = _connect(folder)
         if sock is not None:
-            return Keeper(run_dir, sock)
-        answer = _launch(run_dir, linger_s)
+            return Keeper(run_dir, sock, started)
+        verdict, _, detail = start_keeper(run_dir, linger_s).partition(" ")
+        if verdict == "ready":
+            started = int(detail)
         # Another starter may have been faster, or an old keeper be just about to end.
-        if answer != "ready" and (now() > give_up or "another keeper" not in answer):
+        elif now() > give_up or "another keeper" not in detail:
             raise ConfigError(
-                f"the run's keeper did not start: {answer or 'it ended at once'}",
+                f"the run's keeper did not start: {detail or 'it ended at once'}",
                 f"see {folder / LOG}",
             )
 
@@ -88,53 +95,11 @@ def _connect(folder: Path) -> socket.socket | None:
     return sock
 
 
-def freeze_code(folder: Path) -> Path:
-    """Copy the keeper's half, with its compiled form, so that an upgrade cannot change it."""
-    source = Path(__file__).parent
-    code = folder / f"code-{os.getpid()}-{time.monotonic_ns()}"
-    package = code / "orchestrate" / "process"
-    package.mkdir(mode=0o700, parents=True)
-    (code / "orchestrate" / "__init__.py").write_bytes(b"")
-    (code / "__main__.py").write_bytes(b"from orchestrate.process.keeper import main\n\nmain()\n")
-    cache = package / "__pycache__"
-    cache.mkdir(mode=0o700)
-    for name in _FROZEN:
-        # With its time of change, because that is how Python knows that the compiled form fits.
-        shutil.copy2(source / f"{name}.py", package / f"{name}.py")
-        compiled = source / "__pycache__" / f"{name}.{sys.implementation.cache_tag}.pyc"
-        if compiled.exists():
-            shutil.copyfile(compiled, cache / compiled.name)
-    return code
-
-
-def _launch(run_dir: Path, linger_s: float) -> str:
-    """Start a keeper and wait until it serves or says why not."""
-    folder = run_dir / FOLDER
-    code = freeze_code(folder)
-    answer, answer_end = os.pipe()
-    log = os.open(folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    try:
-        python = sys.executable
-        words = [python, "-I", "-S", "-B", "-X", "utf8", str(code), str(run_dir), str(linger_s)]
-        files: list[Any] = [
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_DUP2, answer_end, 1),
-            (os.POSIX_SPAWN_DUP2, log, 2),
-        ]
-        # None of our environment: it holds secrets, and requests bring their own.
-        pid = os.posix_spawn(python, words, {}, file_actions=files)
-    finally:
-        os.close(answer_end)
-        os.close(log)
-    os.waitpid(pid, 0)
-    with open(answer, "rb") as file:
-        return file.read().decode("utf-8", "replace")
-
-
 class Keeper:
     """A connection to a run's keeper. Threads may share it: whoever waits reads for all."""
 
-    def __init__(self, run_dir: Path, sock: socket.socket) -> None:
+    def __init__(self, run_dir: Path, sock: socket.socket, pid: int | None = None) -> None:
+        """The keeper's number if we have just started it; else it has to introduce itself."""
         self.run_dir = run_dir
         self._sock = sock
         self._frames = Frames()
@@ -142,68 +107,107 @@ class Keeper:
         self._sending = threading.Lock()
         self._is_reading = False
         self._is_gone = False
-        self._answers: dict[str, Message] = {}
-        self._settled: dict[str, Ended | Lost] = {}
-        self._await(lambda: "hello" in self._answers or self._is_gone, 30.0)
-        hello = self._answers.pop("hello", {})
-        if hello.get("version") != VERSION:
+        self._answers: dict[str, tuple[_Words, bytes]] = {}
+        # An error is a run that was refused; "on record", one that had ended before.
+        self._settled: dict[str, Ended | Lost | ConfigError | Literal["on record"]] = {}
+        # Wake-ups that arrived, and how many of them somebody has returned for.
+        self._wakes = self._answered_wakes = 0
+        self._environment: tuple[dict[str, str], bytes] = ({}, b"")
+        self._wake, self._wake_end = os.pipe()
+        os.set_blocking(self._wake, False)
+        os.set_blocking(self._wake_end, False)
+        self._poll = select.poll()
+        for fd in (sock.fileno(), self._wake):
+            self._poll.register(fd, select.POLLIN)
+        self.pid = self._hear_hello() if pid is None else pid
+
+    def _hear_hello(self) -> int:
+        hello, _ = self._answer("hello")
+        if hello[:1] != [str(VERSION)]:
+            self.close()
             raise ConfigError(
                 "the run's keeper belongs to another version of orchestrate",
                 "let its programs end, or resume with the version that started the run",
             )
-        self.pid: int = hello["pid"]
-        # False where the platform can only end process groups (macOS); `doctor` says so.
-        self.ends_whole_trees: bool = hello["whole_trees"]
+        return int(hello[1])
+
+    @property
+    def ends_whole_trees(self) -> bool:
+        """False where the platform can only end process groups (macOS); `doctor` says so."""
+        self._send("about")
+        words, _ = self._answer("about -")
+        return words == ["1"]
+
+    def run(self, request: Request, timeout_s: float | None = None) -> Ended | Lost | None:
+        """Start a program, or adopt it if it is known, and wait; None if `wake` or the time comes.
+
+        Cheaper than `start` and `wait`: the caller is woken once. After None, `wait` goes on.
+        """
+        self._ask("run", request)
+        return self.wait(request.attempt, timeout_s)
 
     def start(self, request: Request) -> Literal["started", "known"]:
         """Start a program; `known` if this attempt was claimed before, whoever asked then."""
         attempt = request.attempt
-        if not ATTEMPT_ID.match(attempt):
-            raise InternalError(f"{attempt!r} cannot be the name of an attempt")
-        self._send({"op": "start", "attempt": attempt, "request": as_message(request)})
-        answer = self._answer(f"start {attempt}")
-        verdict = answer.get("is")
-        if verdict == "started":
-            return "started"
-        if verdict == "known":
-            if not answer["running"]:
-                self._settle_from_record(attempt)
-            return "known"
-        if verdict == "refused":
-            raise ConfigError(f"the program was not started: {answer['why']}")
-        # The keeper died: the record says whether it did claim the attempt.
-        if isinstance(look(self.run_dir, attempt), NotStarted):
-            raise ConfigError("the program was not started: the run's keeper is gone")
-        return "known"
+        self._ask("start", request)
+        words, why = self._answer(f"start {attempt}")
+        match words:
+            case ["started"]:
+                return "started"
+            case ["known", is_running]:
+                if is_running == "0":
+                    self._settle(attempt, "on record")
+                return "known"
+            case ["refused"]:
+                raise _refusal(why)
+            case _:  # the keeper died: the record says whether it did claim the attempt
+                if isinstance(look(self.run_dir, attempt), NotStarted):
+                    raise _refusal(b"the run's keeper is gone")
+                return "known"
 
     def adopt(self, attempt: str) -> Look:
         """Take over an attempt that another client started; `Running` ones can be waited for."""
-        self._send({"op": "watch", "attempt": attempt})
-        answer = self._answer(f"watch {attempt}")
-        if answer.get("running"):
+        self._send(f"watch {attempt}")
+        words, _ = self._answer(f"watch {attempt}")
+        if words == ["1"]:
             return Running()
         return look(self.run_dir, attempt)
 
     def wait(self, attempt: str, timeout_s: float | None = None) -> Ended | Lost | None:
-        """The end of an attempt that was started or adopted; None if it does not come in time."""
-        self._await(lambda: attempt in self._settled or self._is_gone, timeout_s)
-        if attempt not in self._settled and self._is_gone:
-            return self._wait_for_record(attempt, timeout_s)
+        """The end of an attempt that was started or adopted; None if it does not come in time.
+
+        None also if `wake` is called, or was called since somebody last waited.
+        """
+        give_up = None if timeout_s is None else now() + timeout_s
+        self._await(lambda: attempt in self._settled or self._is_gone, timeout_s, can_wake=True)
         with self._changed:
-            return self._settled.pop(attempt, None)
+            found = self._settled.pop(attempt, "on record" if self._is_gone else None)
+        if isinstance(found, ConfigError):
+            raise found
+        if found == "on record":
+            return self._wait_for_record(attempt, give_up)
+        return found
 
     def poll(self, attempt: str) -> Ended | Lost | None:
         """The end of an attempt if it is known already."""
         return self.wait(attempt, 0.0)
 
+    def wake(self) -> None:
+        """Make every `run` and `wait` return None: those that are blocked, or else the next one.
+
+        For other threads and for signal handlers: it takes no lock and never blocks.
+        """
+        # It fails if it is closed, or if so many are waiting that one more makes no difference.
+        with contextlib.suppress(OSError):
+            os.write(self._wake_end, b"!")
+
     def stop(self, attempt: str, reason: str, grace_s: float = 5.0) -> None:
         """End an attempt's tree: TERM, and KILL after the grace. Its exit comes through `wait`."""
-        order = {"op": "stop", "attempt": attempt, "reason": reason, "grace_s": grace_s}
-        self._send(order)
+        self._send(f"stop {attempt} {float(grace_s)!r}", bytes_of(reason))
 
     def shutdown(self, *, stop: bool = False, reason: str = "shut down") -> None:
         """Let the keeper end when nothing runs any more; `stop` ends what runs. Waits for it."""
-        self._send({"op": "shutdown", "stop": stop, "reason": reason})
+        self._send(f"shutdown {stop:d}", bytes_of(reason))
         self._await(lambda: self._is_gone, None)
         self.close()
         folder = self.run_dir / FOLDER
@@ -213,6 +217,10 @@ class Keeper:
     def close(self) -> None:
         """Let go of the keeper, which goes on with what it runs."""
         self._sock.close()
+        wake, self._wake, self._wake_end = (self._wake, self._wake_end), -1, -1
+        for fd in wake:
+            if fd >= 0:
+                os.close(fd)
 
     def __enter__(self) -> Keeper:
         return self
@@ -225,53 +233,68 @@ class Keeper:
     ) -> None:
         self.close()
 
-    def _send(self, message: Message) -> None:
+    def _ask(self, op: Literal["run", "start"], request: Request) -> None:
+        if not ATTEMPT_ID.match(request.attempt):
+            raise InternalError(f"{request.attempt!r} cannot be the name of an attempt")
+        env, packed_env = self._environment
+        if env != request.env:
+            # Mostly all steps of a run have the same; a copy, because a caller may change his.
+            env, packed_env = dict(request.env), pack_environment(request.env)
+            self._environment = (env, packed_env)
+        words = f"{op} {request.attempt} {not request.guarded:d}"
+        self._send(words, pack_request(request, packed_env))
+
+    def _send(self, words: str, body: bytes = b"") -> None:
         try:
             with self._sending:
-                self._sock.sendall(encode(message))
+                self._sock.sendall(encode(words, body))
         except OSError:
             with self._changed:
                 self._is_gone = True
 
-    def _answer(self, key: str) -> Message:
+    def _answer(self, key: str) -> tuple[_Words, bytes]:
         self._await(lambda: key in self._answers or self._is_gone, None)
         with self._changed:
-            return self._answers.pop(key, {})
+            return self._answers.pop(key, ([], b""))
 
-    def _settle_from_record(self, attempt: str) -> None:
-        found = look(self.run_dir, attempt)
-        if isinstance(found, Ended | Lost):
-            with self._changed:
-                self._settled.setdefault(attempt, found)
+    def _settle(self, attempt: str, end: Ended | Lost | ConfigError | Literal["on record"]) -> None:
+        with self._changed:
+            self._settled.setdefault(attempt, end)
 
-    def _wait_for_record(self, attempt: str, timeout_s: float | None) -> Ended | Lost | None:
+    def _wait_for_record(self, attempt: str, give_up: float | None) -> Ended | Lost | None:
         """Without a keeper only its wardens can be left, and they are ending their programs."""
-        give_up = None if timeout_s is None else now() + timeout_s
         while True:
             found = look(self.run_dir, attempt)
             if isinstance(found, NotStarted):
-                raise InternalError(f"attempt {attempt} was waited for but never started")
+                raise _refusal(b"the run's keeper is gone")
             if isinstance(found, Ended | Lost):
                 return found
             if give_up is not None and now() >= give_up:
                 return None
-            time.sleep(0.005)
+            if self._await(lambda: False, 0.005, can_wake=True):
+                return None
 
-    def _await(self, is_so: Callable[[], bool], timeout_s: float | None) -> None:
-        """Read messages, or let another thread read them, until something is so."""
+    def _await(
+        self, is_so: Callable[[], bool], timeout_s: float | None, *, can_wake: bool = False
+    ) -> bool:
+        """Read messages, or let another thread read them, until something is so; True if woken."""
         give_up = None if timeout_s is None else now() + timeout_s
+        answered_wakes = self._answered_wakes
         while True:
             left = None if give_up is None else max(give_up - now(), 0.0)
             with self._changed:
                 if is_so():
-                    return
+                    return False
+                if can_wake and self._wakes > answered_wakes:
+                    self._answered_wakes = self._wakes
+                    return True
                 if self._is_reading:
                     if left == 0.0:
-                        return
+                        return False
                     self._changed.wait(left)
                     continue
                 self._is_reading = True
-            heard: list[Message] | None = []
+            heard: _Messages | None = []
             try:
                 heard = self._receive(left)
             finally:
@@ -280,30 +303,51 @@ class Keeper:
                     self._note(heard)
                     self._changed.notify_all()
             if not heard and left == 0.0:
-                return
+                return False
 
-    def _receive(self, timeout_s: float | None) -> list[Message] | None:
+    def _receive(self, timeout_s: float | None) -> _Messages | None:
+        """What is said within the time; None when the keeper is gone."""
+        heard: _Messages = []
         try:
-            poll = select.poll()
-            poll.register(self._sock.fileno(), select.POLLIN)
-            if not poll.poll(None if timeout_s is None else timeout_s * 1000):
-                return []
-            data = self._sock.recv(1 << 16)
+            for fd, _ in self._poll.poll(None if timeout_s is None else timeout_s * 1000):
+                if fd == self._wake:
+                    os.read(fd, 4096)
+                    heard.append((["wake"], b""))
+                    continue
+                data = self._sock.recv(1 << 16)
+                if not data:
+                    raise ConnectionResetError
+                heard += self._frames.feed(data)
         except (OSError, ValueError):
+            # From here on only a wake-up can be heard.
+            self._poll = select.poll()
+            if self._wake >= 0:
+                self._poll.register(self._wake, select.POLLIN)
             return None
-        return list(self._frames.feed(data)) if data else None
+        return heard
 
-    def _note(self, heard: list[Message] | None) -> None:
+    def _note(self, heard: _Messages | None) -> None:
         if heard is None:
             self._is_gone = True
             return
-        for message in heard:
-            match message["on"]:
-                case "hello":
-                    self._answers["hello"] = message
-                case "exit":
-                    self._settled[message["attempt"]] = Ended(exit_of(message["exit"]))
-                case "lost":
-                    self._settled[message["attempt"]] = Lost(message["lost"]["reason"])
-                case kind:
-                    self._answers[f"{kind} {message['attempt']}"] = message
+        for words, body in heard:
+            match words:
+                case ["exit", attempt]:
+                    self._settled[attempt] = Ended(exit_of(body))
+                case ["lost", attempt]:
+                    self._settled[attempt] = Lost(reason_of(body))
+                case ["run", attempt, "known", is_running]:
+                    if is_running == "0":
+                        self._settled[attempt] = "on record"
+                case ["run", attempt, "refused"]:
+                    self._settled[attempt] = _refusal(body)
+                case ["wake"]:
+                    self._wakes += 1
+                case ["hello", *more]:
+                    self._answers["hello"] = (more, body)
+                case _:
+                    self._answers[" ".join(words[:2])] = (words[2:], body)
+
+
+def _refusal(why: bytes) -> ConfigError:
+    return ConfigError(f"the program was not started: {why.decode('utf-8', 'replace')}")

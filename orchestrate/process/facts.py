@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 from orchestrate.errors import InternalError
+from orchestrate.process.journal import read_facts
 from orchestrate.process.protocol import (
     FOLDER,
     JOURNAL,
     KEEPER_LOCK,
+    REQUEST_FIELDS,
     WARDEN_LOCK,
-    Message,
     bytes_of,
     is_locked,
-    read_lines,
-    text_of,
+    pack,
 )
-from orchestrate.record import field_names, record
+from orchestrate.record import record
+
+ATTEMPT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]{0,199}\Z")
 
 
 @record
@@ -27,7 +30,8 @@ class Request:
 
     `stdin` is a regular file, bytes (kept off every disk), or nothing. Output goes, masked, to
     `stdout_path` and `stderr_path`, which are made when there is output; stdout also to `tee_path`,
-    which is made or emptied in any case. `secrets` are values, not names. A `guarded` program is
+    which is made or emptied in any case; with `tee_root` it is there already and must really lie
+    below that folder. `secrets` are values, not names. A `guarded` program is
     killed by the kernel even if keeper and warden are killed in the same instant, which costs a
     few milliseconds; any other would then run until the run's next keeper finds it.
     """
@@ -40,6 +44,7 @@ class Request:
     stderr_path: Path
     stdin: Path | bytes | None = None
     tee_path: Path | None = None
+    tee_root: Path | None = None
     timeout_s: float | None = None
     grace_s: float = 5.0
     secrets: tuple[str, ...] = ()
@@ -106,40 +111,64 @@ def look(run_dir: Path, attempt: str) -> Look:
     folder = run_dir / FOLDER
     alive = is_locked(str(folder / KEEPER_LOCK))
     ending = are_wardens_left(folder)
-    name = attempt.encode("ascii")
-    claimed = False
-    for kind, whose, body in reversed(read_lines(str(folder / JOURNAL))[0]):
-        if whose == name and kind == b"exit":
-            return Ended(exit_of(json.loads(body)))
-        if whose == name and kind == b"lost":
-            return Lost(str(json.loads(body)["reason"]))
-        claimed = claimed or (whose == name and kind == b"claim")
-    if not claimed:
+    known = read_facts(str(folder / JOURNAL), attempt)
+    if "exit" in known:
+        return Ended(exit_of(known["exit"]))
+    if "lost" in known:
+        return Lost(reason_of(known["lost"]))
+    if "claim" not in known:
         return NotStarted()
     return Running() if alive or ending else Lost("its keeper ended without recording an exit")
+
+
+def is_keeper_alive(run_dir: Path) -> bool:
+    """May programs of this run still be running?"""
+    folder = run_dir / FOLDER
+    return is_locked(str(folder / KEEPER_LOCK)) or are_wardens_left(folder)
 
 
 def are_wardens_left(folder: Path) -> bool:
     return is_locked(str(folder / WARDEN_LOCK), also_shared=True)
 
 
-def exit_of(data: Message) -> Exit:
-    values = {name: data[name] for name in Exit.__match_args__}
+def exit_of(body: bytes) -> Exit:
+    values = json.loads(body)
     for name in ("stdout", "stderr"):
         values[name] = None if values[name] is None else bytes_of(values[name])
     return Exit(**values)
 
 
-def as_message(request: Request) -> Message:
-    """What travels: text that JSON can carry."""
-    message: Message = {name: getattr(request, name) for name in field_names(request)}
-    stdin = message.pop("stdin")
-    message["stdin"] = text_of(stdin) if isinstance(stdin, bytes) else None
-    message["stdin_path"] = stdin if isinstance(stdin, Path) else None
-    for name in ("cwd", "stdout_path", "stderr_path", "tee_path", "stdin_path"):
-        path = message[name]
-        if path is not None and not path.is_absolute():
-            raise InternalError(f"{name} must be absolute: {path}")
-        message[name] = None if path is None else text_of(os.fsencode(path))
-    message["env"] = dict(request.env)
-    return message
+def reason_of(body: bytes) -> str:
+    return str(json.loads(body)["reason"])
+
+
+def pack_environment(env: dict[str, str]) -> bytes:
+    return pack(bytes_of(text) for item in env.items() for text in item)
+
+
+def pack_request(request: Request, packed_env: bytes) -> bytes:
+    """What travels."""
+    stdin = request.stdin
+    fields = {
+        "cwd": _packed_path(request.cwd),
+        "stdout_path": _packed_path(request.stdout_path),
+        "stderr_path": _packed_path(request.stderr_path),
+        "tee_path": _packed_path(request.tee_path) if request.tee_path is not None else b"",
+        "tee_root": _packed_path(request.tee_root) if request.tee_root is not None else b"",
+        "stdin": b"=" + stdin if isinstance(stdin, bytes) else b"",
+        "timeout_s": b"" if request.timeout_s is None else repr(float(request.timeout_s)).encode(),
+        "grace_s": repr(float(request.grace_s)).encode(),
+        "guarded": b"1" if request.guarded else b"",
+        "secrets": pack(map(bytes_of, request.secrets)),
+        "env": packed_env,
+        "argv": pack(map(bytes_of, request.argv)),
+    }
+    if isinstance(stdin, Path):
+        fields["stdin"] = b"/" + _packed_path(stdin)
+    return pack(fields[name] for name in REQUEST_FIELDS)
+
+
+def _packed_path(path: Path) -> bytes:
+    if not path.is_absolute():
+        raise InternalError(f"the paths of a request must be absolute: {path}")
+    return os.fsencode(path)

@@ -9,17 +9,22 @@ are held back until it is clear.
 from __future__ import annotations
 
 import binascii
-import json
-import re
-from bisect import bisect_left
-from collections.abc import Iterable
+
+from orchestrate.process.journal import json_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 MASK = b"***"
 # Encoded forms and lines of very short values would match by accident all over the output.
 _SHORTEST_ENCODED = 4
 _SHORTEST_LINE = 6
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
-_FOR_SHELL = re.compile(rb"([^A-Za-z0-9_@%+=:,./-])")
+_BARE_IN_SHELL = frozenset(
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-"
+)
+_SPECIAL_IN_DOUBLE_QUOTES = frozenset(b'$`"\\')
 
 
 class Mask:
@@ -29,54 +34,71 @@ class Mask:
         values = [
             s.encode("utf-8", "surrogateescape") if isinstance(s, str) else s for s in secrets
         ]
+        # The longest first: of two that begin at one place it is the one to mask.
         forms = {form for value in values if value for form in forms_of(value)}
-        self.forms = sorted(forms)
-        self.longest = max(map(len, forms), default=0)
-        by_length = sorted(forms, key=lambda form: (-len(form), form))
-        self._pattern = re.compile(b"|".join(map(re.escape, by_length)))
-        starts = {re.escape(form[:3]) for form in forms}
-        self._starts = re.compile(b"(?=" + b"|".join(sorted(starts)) + b")")
+        self.forms = sorted(forms, key=lambda form: (-len(form), form))
+        self._longest = max(map(len, forms), default=0)
 
     def apply(self, data: bytes) -> bytes:
         """The data with all secrets masked."""
-        # Looking for each form is much faster than the pattern, and mostly there is none.
-        if not any(form in data for form in self.forms):
-            return data
-        return self._pattern.sub(MASK, data)
+        masked, _ = self._mask_up_to(data, len(data))
+        return masked
 
     def cut(self, data: bytes) -> tuple[bytes, bytes]:
         """What can be passed on now, masked, and what has to wait for the bytes after it."""
-        limit = self._first_open(data)
-        if not any(form in data for form in self.forms):
-            return data[:limit], data[limit:]
+        return self._mask_up_to(data, self._first_open(data))
+
+    def _mask_up_to(self, data: bytes, limit: int) -> tuple[bytes, bytes]:
+        """Mask the forms that begin before the limit; what is left begins there, or after them."""
         out: list[bytes] = []
         done = 0
-        for found in self._pattern.finditer(data):
-            if found.start() >= limit:
+        for start, end in self._found(data):
+            if start >= limit:
                 break
-            out += (data[done : found.start()], MASK)
-            done = found.end()
+            out += (data[done:start], MASK)
+            done = end
         if done < limit:
             out.append(data[done:limit])
             done = limit
         return b"".join(out), data[done:]
 
+    def _found(self, data: bytes) -> Iterator[tuple[int, int]]:
+        """Where forms stand, from left to right, not overlapping, the longest where several do."""
+        # Mostly there is none, and looking for each is as fast as memory.
+        places = {form: place for form in self.forms if (place := data.find(form)) >= 0}
+        while places:
+            # Of equal places the first in the order of `forms` wins.
+            form = min(places, key=places.__getitem__)
+            start, end = places[form], places[form] + len(form)
+            yield start, end
+            for other, place in list(places.items()):
+                if place < end:
+                    again = data.find(other, end)
+                    if again >= 0:
+                        places[other] = again
+                    else:
+                        del places[other]
+
     def _first_open(self, data: bytes) -> int:
         """The first place from which the data, to its end, is the beginning of a longer form."""
-        near_end = max(len(data) - self.longest + 1, 0)
-        for found in self._starts.finditer(data, near_end):
-            if self._begins_form(data[found.start() :]):
-                return found.start()
-        for place in range(max(len(data) - 2, near_end), len(data)):
-            if self._begins_form(data[place:]):
-                return place
-        return len(data)
+        first = len(data)
+        near_end = max(len(data) - self._longest + 1, 0)
+        tail = data[near_end:]
+        for form in self.forms:
+            # From its first possible place: before that the whole form would fit.
+            place = _next_start(tail, form, max(len(tail) - len(form) + 1, 0))
+            while 0 <= place < first - near_end:
+                if form.startswith(tail[place:]):
+                    first = near_end + place
+                    break
+                place = _next_start(tail, form, place + 1)
+        return first
 
-    def _begins_form(self, tail: bytes) -> bool:
-        place = bisect_left(self.forms, tail)
-        if place < len(self.forms) and self.forms[place] == tail:
-            place += 1
-        return place < len(self.forms) and self.forms[place].startswith(tail)
+
+def _next_start(tail: bytes, form: bytes, begin: int) -> int:
+    """The next place where the form may begin: three bytes of it, or fewer at the very end."""
+    place = tail.find(form[:3], begin)
+    return place if place >= 0 else tail.find(form[:1], max(begin, len(tail) - 2))
 
 
 class Stream:
@@ -120,18 +142,24 @@ def _in_json(value: bytes) -> set[bytes]:
     """As the inside of a JSON string, and of one inside another, as agents' event streams have."""
     forms: set[bytes] = set()
     text = value.decode("utf-8", "replace")
-    for ascii_only in (True, False):
-        once = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
-        twice = json.dumps(once, ensure_ascii=ascii_only)[1:-1]
-        for form in (once, once.replace("/", "\\/"), twice):
+    for escape in (json_text, _json_text_in_utf8):
+        once = escape(text)
+        for form in (once, once.replace("/", "\\/"), escape(once)):
             forms.add(form.encode("utf-8", "replace"))
     return forms
 
 
+def _json_text_in_utf8(text: str) -> str:
+    return "".join([c if c > "~" else json_text(c) for c in text])
+
+
 def _in_url(value: bytes) -> set[bytes]:
-    strict = b"".join(b"%c" % b if b in _UNRESERVED else b"%%%02X" % b for b in value)
-    forms = {strict, strict.replace(b"%2F", b"/"), strict.replace(b"%20", b"+")}
-    return forms | {re.sub(rb"%[0-9A-F]{2}", lambda m: m[0].lower(), form) for form in forms}
+    forms: set[bytes] = set()
+    for escape in (b"%%%02X", b"%%%02x"):
+        strict = b"".join(b"%c" % b if b in _UNRESERVED else escape % b for b in value)
+        path = strict.replace(escape % ord("/"), b"/")
+        forms |= {strict, path, strict.replace(b"%20", b"+")}
+    return forms
 
 
 def _in_base64(value: bytes) -> set[bytes]:
@@ -156,10 +184,12 @@ def _in_shell(value: bytes) -> set[bytes]:
     c_style = value.replace(b"\\", b"\\\\").replace(b"'", b"\\'")
     for raw, escape in ((b"\n", b"\\n"), (b"\t", b"\\t"), (b"\r", b"\\r")):
         c_style = c_style.replace(raw, escape)
+    quoted = b"".join(b"\\%c" % b if b in _SPECIAL_IN_DOUBLE_QUOTES else b"%c" % b for b in value)
+    bare = b"".join(b"%c" % b if b in _BARE_IN_SHELL else b"\\%c" % b for b in value)
     return {
         value.replace(b"'", b"'\"'\"'"),
         value.replace(b"'", b"'\\''"),
-        re.sub(rb'([$`"\\])', rb"\\\1", value),
-        _FOR_SHELL.sub(rb"\\\1", value),
+        quoted,
+        bare,
         c_style,
     }

@@ -6,42 +6,51 @@ proves that a tree is gone. Elsewhere only the process group can be ended.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import sys
 import time
-from collections.abc import Callable
+
+from orchestrate.process.standard import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _SET_PDEATHSIG = 1
 _SET_CHILD_SUBREAPER = 36
 
 
-def _find_prctl() -> Callable[[int, int], int] | None:
+def _no_prctl(option: int, value: int) -> int:  # noqa: ARG001 - the signature of the real one
+    return -1
+
+
+_prctl: Callable[[int, int], int] = _no_prctl
+
+
+def _find_prctl() -> Callable[[int, int], int]:
     if sys.platform != "linux":
-        return None
+        return _no_prctl
     try:
         import ctypes
 
         function = ctypes.CDLL(None).prctl
     except (ImportError, OSError, AttributeError):
-        return None
+        return _no_prctl
     return lambda option, value: int(function(option, value, 0, 0, 0))
-
-
-# Found once, before any fork: a child between fork and exec should do as little as it can.
-_prctl = _find_prctl()
 
 
 def become_subreaper() -> bool:
     """True if orphans below this process will come to it."""
-    return _prctl is not None and _prctl(_SET_CHILD_SUBREAPER, 1) == 0
+    # Looked for once, late, and by the keeper: the search is slow, and wardens are its copies.
+    global _prctl  # noqa: PLW0603 - a fact about the platform
+    if _prctl is _no_prctl:
+        _prctl = _find_prctl()
+    return _prctl(_SET_CHILD_SUBREAPER, 1) == 0
 
 
 def die_with_parent(parent: int) -> None:
     """Have the kernel kill this process when its parent ends."""
-    if _prctl is not None:
-        _prctl(_SET_PDEATHSIG, signal.SIGKILL)
+    _prctl(_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before we asked
         os._exit(1)
 
@@ -118,13 +127,19 @@ def is_below(pid: int, root: int) -> bool:
     return False
 
 
-def signal_tree(leader: int, number: int) -> None:
-    """Signal the group of an unreaped child of ours and every descendant that left the group."""
-    # macOS says EPERM for a group of zombies.
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+def signal_group(leader: int, number: int) -> None:
+    """Signal the group of an unreaped child of ours, whose number can be nobody else's."""
+    try:
         os.killpg(leader, number)
+    except (ProcessLookupError, PermissionError):
+        return  # macOS says EPERM for a group of zombies
+
+
+def signal_tree(leader: int, number: int, spare: frozenset[int] = frozenset()) -> None:
+    """Signal the group of an unreaped child of ours and every descendant that left the group."""
+    signal_group(leader, number)
     me = os.getpid()
-    for pid in descendants(me):
+    for pid in descendants(me, spare):
         try:
             if os.getpgid(pid) == leader:
                 continue
@@ -133,12 +148,13 @@ def signal_tree(leader: int, number: int) -> None:
         signal_process(pid, number, lambda found: is_below(found, me))
 
 
-def end_descendants(patience_s: float, spare: frozenset[int] = frozenset()) -> int:
-    """Kill and reap everything below this process but `spare`; how many would not die in time."""
+def end_descendants(patience_s: float, spared: Callable[[], frozenset[int]] = frozenset) -> int:
+    """Kill and reap everything below this process but who is spared; how many would not die."""
     me = os.getpid()
     give_up = time.monotonic() + patience_s
     while True:
-        if not _reap(spare):
+        spare = spared()
+        if not _is_any_left(spare):
             return 0
         alive = descendants(me, spare)
         for pid in alive:
@@ -148,36 +164,59 @@ def end_descendants(patience_s: float, spare: frozenset[int] = frozenset()) -> i
         time.sleep(0.001)
 
 
-def _reap(spare: frozenset[int]) -> bool:
+def _is_any_left(spare: frozenset[int]) -> bool:
     """Collect what has ended; is there any child left besides `spare`?"""
-    if spare:
-        # Only the keeper spares anybody; its wardens are collected where their end is noticed.
-        table = parents()
-        me = os.getpid()
-        return any(parent == me and pid not in spare for pid, parent in table.items())
     try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+        if not spare:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+            return True
+        alive = [pid for pid in children() - spare if not os.waitpid(pid, os.WNOHANG)[0]]
+        return bool(alive)
     except ChildProcessError:
         return False
-    return True
+
+
+def children() -> set[int]:
+    """The children of this process.
+
+    Every tree below us has a member among them at any moment, and none leaves before we collect
+    it: so a list without strangers proves that there are none.
+    """
+    me = os.getpid()
+    try:
+        with open(f"/proc/{me}/task/{me}/children", "rb", buffering=0) as file:
+            return set(map(int, file.read().split()))
+    except OSError:  # a kernel without it
+        return {pid for pid, parent in parents().items() if parent == me}
+
+
+def collect_orphans(leader: int, spare: frozenset[int]) -> bool:
+    """Collect children that have ended; True if the leader has, who is left to the caller."""
+    while True:
+        found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if found is None or found.si_pid in spare:
+            return False
+        if found.si_pid == leader:
+            return True
+        os.waitpid(found.si_pid, 0)
 
 
 def end_marked(mark: bytes, patience_s: float) -> int:
     """Kill every process whose environment has the mark; how many would not die in time."""
     give_up = time.monotonic() + patience_s
     while True:
-        alive = [pid for pid in parents() if pid != os.getpid() and _has_mark(pid, mark)]
+        alive = [pid for pid in parents() if pid != os.getpid() and has_mark(pid, mark)]
         if not alive:
             return 0
         for pid in alive:
-            signal_process(pid, signal.SIGKILL, lambda found: _has_mark(found, mark))
+            signal_process(pid, signal.SIGKILL, lambda found: has_mark(found, mark))
         if time.monotonic() > give_up:
             return len(alive)
         time.sleep(0.002)
 
 
-def _has_mark(pid: int, mark: bytes) -> bool:
+def has_mark(pid: int, mark: bytes) -> bool:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return (b"\0" + file.read()).find(b"\0" + mark) >= 0

@@ -51,6 +51,16 @@ def write_durably(path: Path, data: bytes, *, keep_previous: bool = False) -> No
             _keep_previous(path)
 
 
+def write_visibly(path: Path, data: bytes) -> None:
+    """Replace a file for its readers; after a power cut it is the old one or the new one, whole.
+
+    For what can be made again from a durable file: it saves the wait for the folder.
+    """
+    temporary = _write_temporary(path, data)
+    with _in_place_of(path, temporary, sync=False):
+        pass
+
+
 def dump_json(value: object, *, indent: int | None = None) -> bytes:
     """The value as JSON in plain ASCII, with a newline at the end.
 
@@ -98,7 +108,7 @@ def make_link_durably(path: Path, target: str) -> None:
 
 
 @contextmanager
-def _in_place_of(path: Path, temporary: Path) -> Iterator[None]:
+def _in_place_of(path: Path, temporary: Path, *, sync: bool = True) -> Iterator[None]:
     """Rename a temporary file over a path once the block is done; on any fault keep the old one."""
     try:
         yield
@@ -108,7 +118,8 @@ def _in_place_of(path: Path, temporary: Path) -> Iterator[None]:
         if isinstance(error, OSError):
             _refuse("write", path, error)
         raise
-    sync_folder(path.parent)
+    if sync:
+        sync_folder(path.parent)
 
 
 def remove_leftovers(folder: Path) -> None:

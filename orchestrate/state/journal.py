@@ -1,12 +1,13 @@
 """The journal of a run: `events.jsonl`, one checksummed line per event, only ever appended.
 
 A line is `{"seq":7,"batch":5,"sum":"0a1b2c3d","event":{...}}`. `seq` counts from 1; `batch` is the
-`seq` of the first event that was written in the same call; `sum` is a CRC of all that.
+`seq` of the first event that was not yet synced when it was written; `sum` is a CRC of all that.
 
 Why `batch`: a kill or a power cut can damage only what had not been synced, and that is the last
-call's lines: cut short, or (blocks reach the disk in any order) with a hole in front of good ones.
+batch's lines: cut short, or (blocks reach the disk in any order) with a hole in front of good ones.
 Such a tail is dropped, for nobody was told of it. Damage anywhere else is damage to events that
-the run has acted on, and is refused.
+the run has acted on, and is refused. Events that nobody acts on (a step is about to start) need no
+sync of their own: they stay in the batch that the next sync ends.
 """
 
 from __future__ import annotations
@@ -63,13 +64,16 @@ class _Line:
 class Journal:
     """The journal, open for its one writer (who holds the run's lock)."""
 
-    __slots__ = ("_broken", "_descriptor", "_end", "_last_seq", "_path", "dropped")
+    __slots__ = (
+        "_broken", "_descriptor", "_end", "_last_seq", "_path", "_synced_seq", "dropped",
+    )  # fmt: skip
 
     def __init__(self, path: Path, descriptor: int, end: int, last_seq: int, dropped: int) -> None:
         self._path = path
         self._descriptor = descriptor
         self._end = end
         self._last_seq = last_seq
+        self._synced_seq = last_seq
         self._broken = False
         self.dropped = dropped
         """How many bytes of a torn tail were cut off when the journal was opened."""
@@ -104,11 +108,12 @@ class Journal:
         """The `seq` of the newest event, 0 if there is none."""
         return self._last_seq
 
-    def append(self, events: Sequence[Mapping[str, Any]]) -> int:
+    def append(self, events: Sequence[Mapping[str, Any]], *, sync: bool = True) -> int:
         """Record events, all in one write and one sync; the new `last_seq`.
 
         On an error none of them is recorded and the journal is as it was. After a failed sync it
-        takes nothing more, because nobody knows what the disk holds: open it again.
+        takes nothing more, because nobody knows what the disk holds: open it again. Without
+        `sync`, readers see the events at once, but a power cut may take them.
         """
         if self._descriptor < 0 or self._broken:
             raise StateError(
@@ -118,13 +123,15 @@ class Journal:
         if not events:
             return self._last_seq
         self._check_end()
-        batch = self._last_seq + 1
-        data = b"".join([_line_of(batch + i, batch, event) for i, event in enumerate(events)])
+        batch = self._synced_seq + 1
+        first = self._last_seq + 1
+        data = b"".join([_line_of(first + i, batch, event) for i, event in enumerate(events)])
         is_written = False
         try:
             write_out(self._descriptor, data)
-            is_written = True
-            sync_data(self._descriptor)
+            if sync:
+                is_written = True
+                sync_data(self._descriptor)
         except BaseException as error:
             self._broken = is_written and isinstance(error, OSError)
             self._cut_back()
@@ -133,6 +140,8 @@ class Journal:
             raise
         self._end += len(data)
         self._last_seq += len(events)
+        if sync:
+            self._synced_seq = self._last_seq
         return self._last_seq
 
     def close(self) -> None:
@@ -191,6 +200,28 @@ def read_tail(path: Path, after_seq: int = 0) -> Iterator[Entry]:
         raise explain("read", path, error) from error
     finally:
         os.close(descriptor)
+
+
+def salvage(path: Path) -> tuple[list[bytes], int]:
+    """The lines before the first damage, whatever stands behind it, and the last `seq` of them."""
+    lines: list[bytes] = []
+    try:
+        descriptor = os.open(path, os.O_RDONLY | _FLAGS)
+    except FileNotFoundError:
+        return lines, 0
+    except OSError as error:
+        raise explain("read", path, error) from error
+    try:
+        for offset, text in _read_lines(descriptor, 0, _size_of(descriptor, path)):
+            line = _parse(text, offset)
+            if line is None or line.seq != len(lines) + 1:
+                break
+            lines.append(text)
+    except OSError as error:
+        raise explain("read", path, error) from error
+    finally:
+        os.close(descriptor)
+    return lines, len(lines)
 
 
 def _size_of(descriptor: int, path: Path) -> int:

@@ -122,6 +122,7 @@ def create_run(
     try:
         runs.folder.parent.mkdir(parents=True, exist_ok=True)
         runs.folder.mkdir(mode=0o700, exist_ok=True)
+        _hide_from_git(runs.folder)
     except OSError as error:
         raise explain("make", runs.folder, error) from error
     for _ in range(100):
@@ -224,6 +225,12 @@ def file_name_for(step: str) -> str:
     readable = re.sub(r"[^A-Za-z0-9_-]+", "-", step)[:60].strip("-")
     digest = sha256(step.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{readable}~{digest}"
+
+
+def _hide_from_git(folder: Path) -> None:
+    """Runs are no part of the project: agents that commit must not see them as changes."""
+    with suppress(FileExistsError), open(folder / ".gitignore", "x", encoding="ascii") as file:
+        file.write("*\n")
 
 
 def _furnish(runs: Runs, run: Run, command: Sequence[str], contents: Mapping[str, bytes]) -> Lock:

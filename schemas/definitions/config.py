@@ -79,13 +79,15 @@ ROOT = record(
             hint="write haiku, sonnet or opus; other names go to agents.NAME.models",
         ),
         "permissions": choice(
-            "What agents may do unasked: `bypass` everything, `accept-edits` change files but "
-            "nothing riskier, `ask` only what the agent's own settings allow. Default: bypass.",
+            "What agents may do unasked: `bypass` everything, `edit` change files but nothing "
+            "riskier, `default` only what the agent's own settings allow, `read-only` look but "
+            "not touch. Default: bypass.",
             "bypass",
-            "accept-edits",
-            "ask",
+            "edit",
+            "default",
+            "read-only",
             default="bypass",
-            hint="write bypass, accept-edits or ask",
+            hint="write bypass, edit, default or read-only",
         ),
         "max_parallel": count(
             "How many iterations of a parallel loop run at once. Default: 8.",

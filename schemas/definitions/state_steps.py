@@ -120,8 +120,13 @@ LIFECYCLE = record(
     {
         "result": choice("How the item ended.", "success", "failure"),
         "action": choice("What was done with its file.", "move"),
-        "from": filled("Where the file was.", "inbox/engineer/task_001.task"),
-        "to": filled("Where it went.", "processed/20250115T143022Z/task_001.task"),
+        "from": text("Where the file was.", "inbox/engineer/task_001.task"),
+        "to": field(
+            "Where it went; null if that could not be told.",
+            "processed/20250115T143022Z/task_001.task",
+            None,
+            type=["string", "null"],
+        ),
         "action_applied": flag("Whether it was moved; it is never moved twice."),
         "error": field(
             "Why it could not be moved, or null.", None, "file is gone", type=["string", "null"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.acceptance.items import ITEMS
 FOLDER = Path(__file__).parent
 
 
+@functools.cache
 def owner_names() -> list[str]:
     names = []
     for path in FOLDER.glob("test_*.py"):

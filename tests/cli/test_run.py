@@ -136,7 +136,6 @@ def test_recipe_flags_reach_the_plan(project: Project) -> None:
     ("name", "flags"),
     [
         ("words", ["--backend", "claude"]),
-        ("look", ["--backend", "claude"]),
         ("words", ["--model", "opus"]),
         ("look", ["--max-steps", "3"]),
         ("words", ["--max-visits", "3"]),
@@ -198,10 +197,17 @@ def test_unknown_backend_is_a_configuration_error(project: Project) -> None:
     assert as_json.json()["error"]["exit_code"] == 5
 
 
-def test_without_dry_run_nothing_happens(project: Project) -> None:
-    result = project.run("run", "tidy")
-    assert (result.code, result.out) == (2, "")
-    assert result.err == "orchestrate: this build cannot execute runs yet; use --dry-run\n"
+def test_without_dry_run_it_runs(project: Project) -> None:
+    result = project.run("run", "tidy", "--backend", "rehearsal")
+    assert result.code == 0
+    assert result.out.endswith("Exit: all-good\n")
+    assert result.err.startswith("run 2")
+
+
+def test_an_agent_that_is_not_installed_is_refused(project: Project) -> None:
+    result = project.run("run", "tidy", PATH="/nowhere", HOME="/nowhere")
+    assert (result.code, result.out) == (5, "")
+    assert "Claude Code is not installed" in result.err
 
 
 def test_invalid_definition_is_not_shown(project: Project) -> None:

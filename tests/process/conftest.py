@@ -30,6 +30,19 @@ def is_alive(pid: int) -> bool:
     return pid in parents()
 
 
+def children_of(pid: int) -> list[int]:
+    return [int(c) for c in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def parent_of(pid: int) -> int:
+    return parents()[pid]
+
+
+def pid_in(path: Path) -> int:
+    wait_until(lambda: path.exists() and path.read_text().endswith("\n"))
+    return int(path.read_text())
+
+
 def processes_in(folder: Path) -> list[int]:
     """Processes whose command line mentions the folder."""
     found = []
@@ -61,11 +74,32 @@ def keeper(run_dir: Path) -> Iterator[Keeper]:
         yield keeper
 
 
+@pytest.fixture(params=[True, False], ids=["guarded", "plain"])
+def is_guarded(request: pytest.FixtureRequest) -> bool:
+    """A guarded program is watched by a warden, a plain one that is alone by the keeper itself."""
+    return bool(request.param)
+
+
 @pytest.fixture
-def request_for(run_dir: Path) -> MakeRequest:
+def request_for(run_dir: Path, is_guarded: bool) -> MakeRequest:
+    return requests_of(run_dir, guarded=is_guarded)
+
+
+@pytest.fixture
+def guarded_request(run_dir: Path) -> MakeRequest:
+    return requests_of(run_dir, guarded=True)
+
+
+@pytest.fixture
+def plain_request(run_dir: Path) -> MakeRequest:
+    return requests_of(run_dir, guarded=False)
+
+
+def requests_of(run_dir: Path, *, guarded: bool) -> MakeRequest:
     def make(attempt: str, *argv: str, **more: Any) -> Request:
         more.setdefault("env", {"PATH": os.environ["PATH"]})
         more.setdefault("cwd", run_dir)
+        more.setdefault("guarded", guarded)
         return Request(
             attempt=attempt,
             argv=argv,

@@ -7,18 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.process.protocol import (
-    LONGEST_RECORD,
-    Frames,
-    Journal,
-    Message,
-    bytes_of,
-    encode,
-    is_locked,
-    read_lines,
-    take_lock,
-    text_of,
-)
+from orchestrate.process.journal import LONGEST_RECORD, Journal, read_lines
+from orchestrate.process.protocol import Frames, bytes_of, encode, is_locked, take_lock, text_of
 
 
 def whole(path: Path) -> list[tuple[bytes, bytes]]:
@@ -73,7 +63,7 @@ def test_nothing_is_recorded_after_a_failure(
     def fail(fd: int) -> None:
         raise OSError(5, "I/O error")
 
-    monkeypatch.setattr("orchestrate.process.protocol.sync", fail)
+    monkeypatch.setattr("orchestrate.process.journal.sync", fail)
     with pytest.raises(OSError, match="I/O error"):
         journal.append("claim", "a", {})
     monkeypatch.undo()
@@ -82,8 +72,8 @@ def test_nothing_is_recorded_after_a_failure(
 
 
 def test_frames_in_any_pieces() -> None:
-    sent: list[Message] = [{"a": "\udcff"}, {}, {"b": [1, None, "x" * 300]}]
-    stream = b"".join(map(encode, sent))
+    sent = [(["a"], b"\n\0\xff"), ([""], b""), (["b", "c", "1"], b"x" * 300)]
+    stream = b"".join(encode(" ".join(words), body) for words, body in sent)
     for size in (1, 3, 4, 5, 1000):
         frames = Frames()
         got = [m for i in range(0, len(stream), size) for m in frames.feed(stream[i : i + size])]

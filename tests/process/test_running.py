@@ -243,14 +243,16 @@ def peak_kb(pid: int) -> int:
 
 
 def test_much_output_in_little_memory(
-    keeper: Keeper, request_for: MakeRequest, run_dir: Path
+    keeper: Keeper, guarded_request: MakeRequest, run_dir: Path
 ) -> None:
     """200 MB as they are, and 20 MB without a newline through the mask and into two files."""
     size, masked_size = 200_000_000, 20_000_000
     masked = f"yes 'a line of output' | tr -d '\\n' | head -c {masked_size}"
     tee = run_dir / "tee"
-    keeper.start(request_for("plain", "head", "-c", str(size), "/dev/zero"))
-    keeper.start(request_for("m", "bash", "-c", masked, tee_path=tee, secrets=("s3cr3t-value",)))
+    keeper.start(guarded_request("plain", "head", "-c", str(size), "/dev/zero"))
+    keeper.start(
+        guarded_request("m", "bash", "-c", masked, tee_path=tee, secrets=("s3cr3t-value",))
+    )
     for attempt, expected in (("plain", size), ("m", masked_size)):
         end = keeper.wait(attempt, 60)
         assert isinstance(end, Ended)

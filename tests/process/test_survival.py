@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from orchestrate.errors import ConfigError
-from orchestrate.process import client
+from orchestrate.process import starter
 from orchestrate.process.client import ensure_keeper
 from orchestrate.process.facts import Ended, Lost, NotStarted, Running, look
 from orchestrate.process.protocol import FOLDER, KEEPER_LOCK, is_locked
-from tests.process.conftest import MakeRequest, is_alive, wait_until
+from tests.process.conftest import MakeRequest, children_of, is_alive, parent_of, pid_in, wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -29,16 +30,17 @@ from orchestrate.process.facts import Request
 run_dir = Path(sys.argv[1])
 keeper = ensure_keeper(run_dir)
 keeper.start(Request("a", ("sh", "-c", sys.argv[2]), {"PATH": os.environ["PATH"]}, run_dir,
-    run_dir / "a.stdout", run_dir / "a.stderr", timeout_s=float(sys.argv[3])))
+    run_dir / "a.stdout", run_dir / "a.stderr", timeout_s=float(sys.argv[3]),
+    guarded=sys.argv[4] == "True"))
 print("started", flush=True)
 time.sleep(60)
 """
 
 
-def killed_client(run_dir: Path, script: str, timeout_s: float = 60) -> None:
+def killed_client(run_dir: Path, script: str, *, guarded: bool, timeout_s: float = 60) -> None:
     """A client of its own process group that starts attempt `a` and is killed."""
     process = subprocess.Popen(
-        [sys.executable, "-c", CLIENT, str(run_dir), script, str(timeout_s)],
+        [sys.executable, "-c", CLIENT, str(run_dir), script, str(timeout_s), str(guarded)],
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         stdout=subprocess.PIPE,
         start_new_session=True,
@@ -49,14 +51,11 @@ def killed_client(run_dir: Path, script: str, timeout_s: float = 60) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def pid_in(path: Path) -> int:
-    wait_until(lambda: path.exists() and path.read_text().endswith("\n"))
-    return int(path.read_text())
-
-
-def test_a_killed_clients_program_is_adopted(run_dir: Path, request_for: MakeRequest) -> None:
+def test_a_killed_clients_program_is_adopted(
+    run_dir: Path, request_for: MakeRequest, is_guarded: bool
+) -> None:
     script = "echo $$ > pid; echo one; while [ ! -e go ]; do sleep 0.02; done; echo two; exit 9"
-    killed_client(run_dir, script)
+    killed_client(run_dir, script, guarded=is_guarded)
     pid = pid_in(run_dir / "pid")
     assert look(run_dir, "a") == Running()
     with ensure_keeper(run_dir) as keeper:
@@ -73,8 +72,8 @@ def test_a_killed_clients_program_is_adopted(run_dir: Path, request_for: MakeReq
         assert keeper.adopt("b") == NotStarted()
 
 
-def test_the_timeout_counts_while_nobody_watches(run_dir: Path) -> None:
-    killed_client(run_dir, "exec sleep 60", timeout_s=0.7)
+def test_the_timeout_counts_while_nobody_watches(run_dir: Path, is_guarded: bool) -> None:
+    killed_client(run_dir, "exec sleep 60", guarded=is_guarded, timeout_s=0.7)
     time.sleep(1.0)
     wait_until(lambda: look(run_dir, "a") != Running())
     end = look(run_dir, "a")
@@ -83,8 +82,8 @@ def test_the_timeout_counts_while_nobody_watches(run_dir: Path) -> None:
     assert 0.7 <= end.exit.duration_s < 5
 
 
-def test_it_ends_while_nobody_watches(run_dir: Path) -> None:
-    killed_client(run_dir, "sleep 0.2; echo out; exit 4")
+def test_it_ends_while_nobody_watches(run_dir: Path, is_guarded: bool) -> None:
+    killed_client(run_dir, "sleep 0.2; echo out; exit 4", guarded=is_guarded)
     wait_until(lambda: look(run_dir, "a") != Running())
     with ensure_keeper(run_dir) as keeper:
         end = keeper.adopt("a")
@@ -114,11 +113,8 @@ def test_a_killed_keeper_takes_its_programs_along(run_dir: Path, request_for: Ma
         assert isinstance(look(run_dir, "a"), Lost)
 
 
-def children_of(pid: int) -> list[int]:
-    return [int(c) for c in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def test_a_killed_warden_costs_one_attempt(run_dir: Path, request_for: MakeRequest) -> None:
+def test_a_killed_warden_costs_one_attempt(run_dir: Path, guarded_request: MakeRequest) -> None:
+    request_for = guarded_request
     with ensure_keeper(run_dir) as keeper:
         keeper.start(request_for("a", "sh", "-c", NESTED))
         [warden] = children_of(keeper.pid)
@@ -136,19 +132,22 @@ def test_a_killed_warden_costs_one_attempt(run_dir: Path, request_for: MakeReque
         assert isinstance(keeper.wait("c", 10), Ended)
 
 
-@pytest.mark.parametrize("guarded", [True, False])
-def test_everybody_killed_at_once(run_dir: Path, request_for: MakeRequest, guarded: bool) -> None:
+def test_everybody_killed_at_once(
+    run_dir: Path, request_for: MakeRequest, is_guarded: bool
+) -> None:
     """A guarded program dies by the kernel; what is left is found by its mark before all else."""
     script = "echo $$ > pid; setsid sh -c 'echo $$ > inner; exec sleep 60' & wait"
     with ensure_keeper(run_dir) as keeper:
-        keeper.start(request_for("a", "sh", "-c", script, guarded=guarded))
+        keeper.start(request_for("a", "sh", "-c", script))
         pid, inner = pid_in(run_dir / "pid"), pid_in(run_dir / "inner")
-        everybody = (*children_of(keeper.pid), keeper.pid)
+        guardian = parent_of(keeper.pid)
+        watchers = [child for child in children_of(keeper.pid) if child != pid]
+        everybody = (*watchers, keeper.pid, guardian)
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for victim in everybody:
                 os.kill(victim, number)
         wait_until(lambda: not any(map(is_alive, everybody)))
-        if guarded:
+        if is_guarded:
             wait_until(lambda: not is_alive(pid))
         assert isinstance(keeper.wait("a", 10), Lost)
     with ensure_keeper(run_dir):
@@ -159,7 +158,8 @@ def test_everybody_killed_at_once(run_dir: Path, request_for: MakeRequest, guard
 
 def test_a_claim_without_a_program_is_lost(run_dir: Path, request_for: MakeRequest) -> None:
     """Power failed right after the claim."""
-    from orchestrate.process.protocol import JOURNAL, Journal
+    from orchestrate.process.journal import Journal
+    from orchestrate.process.protocol import JOURNAL
 
     (run_dir / FOLDER).mkdir()
     Journal(str(run_dir / FOLDER / JOURNAL)).append("claim", "a", {"at": 0.0})
@@ -174,7 +174,7 @@ def test_a_claim_without_a_program_is_lost(run_dir: Path, request_for: MakeReque
 def test_two_keepers_cannot_have_one_run(run_dir: Path) -> None:
     with ensure_keeper(run_dir) as first, ensure_keeper(run_dir) as second:
         assert first.pid == second.pid
-        assert "another keeper" in client._launch(run_dir, 1.0)
+        assert "another keeper" in starter.start_keeper(run_dir, 1.0)
         assert is_alive(first.pid)
         assert is_locked(str(run_dir / FOLDER / KEEPER_LOCK))
 
@@ -240,15 +240,29 @@ def test_an_idle_keeper_ends_by_itself(run_dir: Path, request_for: MakeRequest) 
     assert isinstance(look(run_dir, "a"), Ended)
 
 
+@pytest.mark.parametrize("nonsense", ["stop", "stop a soon", "start b", "start b 1", "what?", ""])
 def test_nonsense_costs_the_client_its_line_and_nobody_else(
-    run_dir: Path, request_for: MakeRequest
+    run_dir: Path, plain_request: MakeRequest, nonsense: str
 ) -> None:
     with ensure_keeper(run_dir) as keeper, ensure_keeper(run_dir) as fool:
-        fool._send({"op": "stop"})
+        fool._send(nonsense)
         with pytest.raises(ConfigError, match="gone"):
-            fool.start(request_for("b", "true"))
+            fool.start(plain_request("b", "true"))
+        keeper.start(plain_request("a", "true"))
+        assert isinstance(keeper.wait("a", 10), Ended)
+
+
+def test_a_client_that_does_not_listen_is_no_danger(
+    run_dir: Path, request_for: MakeRequest
+) -> None:
+    """Writing to it fails, and must not raise a signal that ends the keeper."""
+    with ensure_keeper(run_dir) as keeper, ensure_keeper(run_dir) as deaf:
+        deaf._sock.shutdown(socket.SHUT_RD)
+        deaf._send("watch a")
+        deaf._send("about")
         keeper.start(request_for("a", "true"))
         assert isinstance(keeper.wait("a", 10), Ended)
+        assert is_alive(keeper.pid)
 
 
 def test_the_keeper_is_detached(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,9 +287,9 @@ def test_a_long_path_is_no_obstacle(run_dir: Path) -> None:
 
 
 def test_the_frozen_half_needs_nothing_but_itself_and_the_standard_library() -> None:
-    folder = Path(client.__file__).parent
-    ours = {f"orchestrate.process.{name}" for name in client._FROZEN} | {"orchestrate.process"}
-    for name in client._FROZEN:
+    folder = Path(starter.__file__).parent
+    ours = {f"orchestrate.process.{name}" for name in starter.FROZEN} | {"orchestrate.process"}
+    for name in starter.FROZEN:
         for node in ast.walk(ast.parse((folder / f"{name}.py").read_text("utf-8"))):
             names = (
                 [alias.name for alias in node.names] if isinstance(node, ast.Import)

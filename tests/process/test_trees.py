@@ -100,9 +100,9 @@ def test_a_process_that_is_not_ours_is_never_signalled() -> None:
     tree.signal_process(stranger.pid, signal.SIGKILL, lambda _: True)
 
 
-def test_wardens_are_used_again(keeper: Keeper, request_for: MakeRequest) -> None:
+def test_wardens_are_used_again(keeper: Keeper, guarded_request: MakeRequest) -> None:
     for number in range(5):
-        keeper.start(request_for(f"a{number}", "true"))
+        keeper.start(guarded_request(f"a{number}", "true"))
         assert isinstance(keeper.wait(f"a{number}", 10), Ended)
     children = Path(f"/proc/{keeper.pid}/task/{keeper.pid}/children").read_text().split()
     assert len(children) == 1

@@ -42,7 +42,15 @@ SEES: dict[str, set[str]] = {
     },
     "orchestrate.state": FOUNDATION | {"orchestrate.diagnostics", "orchestrate.plan"},
     "orchestrate.engine": FOUNDATION
-    | {"orchestrate.diagnostics", "orchestrate.workspace", "orchestrate.plan"},
+    | {
+        "orchestrate.diagnostics",
+        "orchestrate.workspace",
+        "orchestrate.plan",
+        "orchestrate.state",
+        "orchestrate.process",
+        "orchestrate.agents",
+    },
+    "orchestrate.agents": FOUNDATION | {"orchestrate.diagnostics", "orchestrate.workspace"},
     "orchestrate.process": FOUNDATION,
     "orchestrate.testing": FOUNDATION,
     "orchestrate.__main__": {"orchestrate.cli"},

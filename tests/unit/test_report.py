@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from orchestrate.cli.formats import artifact_uri, github_commands, sarif_document
@@ -140,6 +140,7 @@ def harmless(text: str) -> bool:
 @given(
     st.text(max_size=300), st.integers(1, 400), st.integers(0, 400), st.text(max_size=40)
 )  # fmt: skip
+@example("0" * 92, 93, 1, "a caret behind the last character")
 def test_whatever_a_file_holds_is_drawn_tamely(
     excerpt: str, column: int, length: int, name: str
 ) -> None:

@@ -1,0 +1,1 @@
+"""Whoever answers a prompt: real agent programs, declared commands, and agents without a bill."""

@@ -1,0 +1,150 @@
+"""The seam between the engine and whoever answers a prompt: a `Question` in, a `Reply` out.
+
+An agent that is a program says how it is called (`Invocation`) and what its output means; it never
+starts anything itself. The engine does, through the keeper, so that a program which outlived the
+orchestrator is adopted and its output read as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from orchestrate.record import field, record
+
+Permissions = Literal["bypass", "edit", "default", "read-only"]
+
+# Why an agent did not answer. `is_transient` says which of them another try may mend.
+FailureKind = Literal[
+    "rate-limit",  # told to come back later; `retry_at` says when, where the program knows
+    "overloaded",  # the service has trouble
+    "network",  # the service was not reached
+    "timeout",  # our own limit ended it
+    "auth",  # no key, a wrong one, no permission
+    "invalid-request",  # the service or the program refused what it was sent
+    "refused",  # the model or a permission rule refused to do it
+    "limit",  # a limit of turns, budget or context
+    "session",  # the session does not exist, is in use, or belongs elsewhere
+    "not-installed",  # the program is not there or cannot be started
+    "crash",  # anything else
+    "stopped",  # we ended it
+]
+TRANSIENT: frozenset[FailureKind] = frozenset({"rate-limit", "overloaded", "network", "timeout"})
+
+
+@record
+class Question:
+    """One turn. `session` is the id to use: chosen by us for a new one, or the one to resume."""
+
+    prompt: str
+    workspace: Path
+    environment: Mapping[str, str]
+    session: str | None = None
+    is_new_session: bool = True
+    model: str | None = None
+    system_prompt: str | None = None
+    permissions: Permissions = "bypass"
+    # What a step says about its agent beyond all this: tools, and the parameters of a provider.
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    # What the program printed when it was asked for its version; '' if nobody asked.
+    version: str = ""
+    # For agents without a bill, which answer from these instead of thinking.
+    step: str = ""
+    visit: int = 1
+    # Which prompt of this visit it is: 1, then 2 for the reminder.
+    turn: int = 1
+    # The step's address in the run, where the same step can stand in several (loops, restarts).
+    place: str = ""
+    outcomes: tuple[str, ...] = ()
+
+
+@record
+class Invocation:
+    """A program to start: the whole environment, and the prompt on standard input."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    stdin: bytes = b""
+    # Printed for people instead of `argv` where that would show the prompt.
+    shown: tuple[str, ...] = ()
+
+
+@record
+class Finished:
+    """How a program ended, and where its (masked) output is. Exactly one of `code`, `signal`."""
+
+    code: int | None
+    signal: int | None
+    stdout: Path
+    stderr: Path
+    timed_out: bool = False
+    stopped: str = ""
+    start_error: str = ""
+
+
+@record
+class Failure:
+    """Why there is no answer. `retry_at` is seconds since 1970."""
+
+    kind: FailureKind
+    message: str
+    http_status: int | None = None
+    retry_at: float | None = None
+
+    @property
+    def is_transient(self) -> bool:
+        return self.kind in TRANSIENT
+
+
+@record
+class Reply:
+    """An answer, or a failure; never both. What a program does not report is None, never zero.
+
+    With `counts_up`, tokens and cost are the session's running totals, not this turn's.
+    """
+
+    text: str = ""
+    failure: Failure | None = None
+    session: str | None = None
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    tokens_count_up: bool = False
+    cost_counts_up: bool = False
+
+    @property
+    def is_answer(self) -> bool:
+        return self.failure is None
+
+
+# Starts a program, or adopts the one that an earlier orchestrator started for the same turn.
+RunProgram = Callable[[Invocation], Finished]
+
+
+class Agent(Protocol):
+    """Whoever answers. Agents hold no state between calls: the engine keeps what matters."""
+
+    @property
+    def name(self) -> str:
+        """Our name for it, as in `--backend`."""
+
+    @property
+    def chooses_session(self) -> bool:
+        """Does the agent make up session ids itself, so that a new one is learned from its answer?
+
+        Otherwise the engine chooses a UUID and gives it as `Question.session`.
+        """
+
+    def ask(self, question: Question, run: RunProgram) -> Reply:
+        """Answer one question. Agents that are no programs never call `run`."""
+
+    def session_in(self, output: bytes) -> str | None:
+        """The session id, as soon as a part of the program's output shows it."""
+
+    def last_words(self, output: bytes) -> str:
+        """What the tail of a running program's output says, for people; '' if nothing yet."""
+
+    def takeover(self, session: str, workspace: Path) -> tuple[str, ...] | None:
+        """The command with which a person goes on in the session by hand, if there is one."""

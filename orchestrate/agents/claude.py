@@ -1,0 +1,250 @@
+"""Claude Code (`claude -p`), as measured with 2.1.197 and 2.1.325 (agent-clis.md §3.1)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from orchestrate.agents.base import Failure, FailureKind
+from orchestrate.agents.costs import Usage
+from orchestrate.agents.events import (
+    Event,
+    list_at,
+    map_at,
+    number_at,
+    text_at,
+    tool_words,
+    total,
+    whole_at,
+)
+from orchestrate.agents.failures import failure_of
+from orchestrate.agents.finding import Program
+from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard
+from orchestrate.agents.settings import Setting
+
+_EDITING_TOOLS = ("Edit", "Write", "NotebookEdit")
+_PERMISSIONS = {
+    "bypass": ("--dangerously-skip-permissions",),
+    "edit": ("--permission-mode", "acceptEdits"),
+    "default": (),
+    # Whatever would need a question is denied; commands that only read are allowed.
+    "read-only": ("--permission-mode", "dontAsk"),
+}
+_ENVIRONMENT: dict[str, str | None] = {
+    # Left over when we run inside Claude Code ourselves (A §4.2).
+    "CLAUDECODE": None,
+    "CLAUDE_CODE_ENTRYPOINT": None,
+    # A background shell would keep the program alive after its answer.
+    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+    # See `as_text`.
+    "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1",
+    # A run's program must not change under it.
+    "DISABLE_AUTOUPDATER": "1",
+}
+# It tries ten times over minutes by itself; the engine can do that better, and shows it.
+_MOST_RETRIES = "4"
+_LIMITS = ("error_max_turns", "error_max_budget_usd")
+# What the model read: new text, and text that was cached.
+_USAGE_READ = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+_MODEL_READ = ("inputTokens", "cacheCreationInputTokens", "cacheReadInputTokens")
+# What Claude Code takes for the start of a file's name. Its white space includes U+FEFF.
+_MENTION = re.compile("(?<![^\\s\ufeff])@(?=\\S)")
+_MENTIONS_CAN_BE_TURNED_OFF = (2, 1, 299)
+
+
+def make_call(asked: Asked) -> Call:
+    question = asked.question
+    arguments = ["-p", "--output-format", "stream-json", "--verbose"]
+    arguments += _PERMISSIONS[asked.permissions]
+    # The default depends on the version, and a resumed session keeps the last step's model.
+    model = asked.model or question.environment.get("ANTHROPIC_MODEL") or "sonnet"
+    arguments += ["--model", model]
+    arguments += ["--session-id" if question.is_new_session else "--resume", asked.session]
+    arguments += _tools(asked)
+    for setting, flag in (
+        ("max_turns", "--max-turns"),
+        ("budget_usd", "--max-budget-usd"),
+        ("effort", "--effort"),
+    ):
+        if value := asked.text(setting):
+            arguments += [flag, value]
+    hidden = {}
+    if question.system_prompt:
+        # On every call: after a conversation was compacted, the flag counts again.
+        arguments.append(f"--append-system-prompt={question.system_prompt}")
+        hidden[arguments[-1]] = "--append-system-prompt=…"
+    environment = _ENVIRONMENT | {
+        "CLAUDE_CODE_MAX_RETRIES": question.environment.get("CLAUDE_CODE_MAX_RETRIES")
+        or _MOST_RETRIES
+    }
+    if asked.permissions == "bypass" and os.geteuid() == 0:
+        # As root it refuses to bypass permissions, unless told that this is a sandbox.
+        environment["IS_SANDBOX"] = "1"
+    prompt = as_text(asked.prompt, question.version)
+    return Call(tuple(arguments), prompt, environment, hidden)
+
+
+def _tools(asked: Asked) -> list[str]:
+    denied = (_EDITING_TOOLS if asked.permissions == "read-only" else ()) + (
+        asked.names("disallowed_tools") or ()
+    )
+    # With `=`, because these flags take every argument that follows them.
+    return [
+        f"{flag}={','.join(names)}"
+        for flag, names in (
+            ("--tools", asked.names("tools")),
+            ("--allowedTools", asked.names("allowed_tools")),
+            ("--disallowedTools", denied or None),
+        )
+        if names is not None
+    ]
+
+
+def as_text(prompt: str, version: str = "") -> str:
+    """The prompt so that nothing in it is a command to Claude Code itself.
+
+    A leading `/` runs a command, and `@path` reads a file into the conversation: text that comes
+    from a file or another step must do neither. A line break before the slash is enough. Mentions
+    are turned off by a variable; before it existed, only a backslash helps, which the model sees.
+    """
+    if not _knows_the_variable(version):
+        prompt = _MENTION.sub(r"\\@", prompt)
+    return "\n" + prompt if prompt.startswith("/") else prompt
+
+
+def _knows_the_variable(version: str) -> bool:
+    numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:3])
+    return numbers >= _MENTIONS_CAN_BE_TURNED_OFF
+
+
+def hear(events: Iterable[Event], now: float) -> Heard:
+    session = model = None
+    note = ""
+    reset_at = None
+    results: list[Event] = []
+    for event in events:
+        session = session_of(event) or session
+        match text_at(event, "type"), text_at(event, "subtype"):
+            case "system", "init":
+                model = text_at(event, "model") or None
+            case "result", _:
+                results.append(event)
+            case "rate_limit_event", _:
+                reset_at = number_at(event, "rate_limit_info", "resetsAt")
+            case _:
+                pass
+        note = words_of(event) or note
+    if not results:
+        return Heard(session=session, model=model, note=note)
+    last = results[-1]
+    failure = _failure_in(last, now, reset_at)
+    usage, counts_up = _usage(results)
+    return Heard(
+        text=text_at(last, "result"),
+        is_done=failure is None,
+        failure=failure,
+        note=note,
+        session=session,
+        model=model,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cost_usd=usage.cost_usd,
+        cost_counts_up=counts_up,
+    )
+
+
+def _failure_in(result: Event, now: float, reset_at: float | None) -> Failure | None:
+    """`subtype` says success for API errors too; only `is_error` tells."""
+    if text_at(result, "stop_reason") == "refusal":
+        return failure_of(text_at(result, "result") or "the model refused", now, kind="refused")
+    if not result.get("is_error"):
+        return None
+    errors = "; ".join(str(error) for error in list_at(result, "errors"))
+    message = text_at(result, "result") or errors or "it ended with an error"
+    kind: FailureKind = "limit" if text_at(result, "subtype") in _LIMITS else "crash"
+    status = whole_at(result, "api_error_status")
+    return failure_of(message, now, status=status, kind=kind, retry_at=reset_at)
+
+
+def _usage(results: list[Event]) -> tuple[Usage, bool]:
+    """What was used, and whether the dollars are the session's running total."""
+    own = [
+        model
+        for result in results
+        for model in map_at(result, "model_usage_since_last_result").values()
+    ]
+    if own:
+        return _sum_up(own), False
+    last = results[-1]
+    read = total(*(whole_at(last, "usage", key) for key in _USAGE_READ))
+    usage = Usage(read, whole_at(last, "usage", "output_tokens"), number_at(last, "total_cost_usd"))
+    # Versions differ in whether the dollars count up, but `modelUsage` always counts as they do and
+    # `usage` never counts up. Where the two agree, this is the call's own (or the first) bill.
+    in_session = _sum_up(list(map_at(last, "modelUsage").values())).input_tokens or 0
+    return usage, "modelUsage" not in last or in_session > (read or 0)
+
+
+def _sum_up(models: list[Any]) -> Usage:
+    costs = [cost for model in models if (cost := number_at(model, "costUSD")) is not None]
+    return Usage(
+        total(*(whole_at(model, key) for model in models for key in _MODEL_READ)),
+        total(*(whole_at(model, "outputTokens") for model in models)),
+        sum(costs) if costs else None,
+    )
+
+
+def session_of(event: Event) -> str | None:
+    return text_at(event, "session_id") or None
+
+
+def words_of(event: Event) -> str:
+    """What an event tells a person who watches: words, a tool, or what it waits for."""
+    match text_at(event, "type"), text_at(event, "subtype"):
+        case "system", "api_retry":
+            tries = f"{event.get('attempt')} of {event.get('max_retries')}"
+            status = whole_at(event, "error_status") or "no answer"
+            return f"waits to try again ({tries}): {text_at(event, 'error')} ({status})"
+        case "assistant", _:
+            return _last_part(list_at(event, "message", "content"))
+        case _:
+            return ""
+
+
+def _last_part(parts: list[Any]) -> str:
+    for part in reversed(parts):
+        if text := text_at(part, "text"):
+            return text
+        if text_at(part, "type") == "tool_use":
+            return tool_words(text_at(part, "name"), map_at(part, "input"))
+    return ""
+
+
+CLAUDE_CODE = Adapter(
+    name="claude-code",
+    program=Program(
+        title="Claude Code",
+        executables=("claude",),
+        variable="CLAUDE_CLI_PATH",
+        places=("~/.claude/local/claude", "~/.local/bin/claude"),
+        install="npm install -g @anthropic-ai/claude-code",
+    ),
+    chooses_session=False,
+    make_call=make_call,
+    hear=hear,
+    session_of=session_of,
+    words_of=words_of,
+    take_over=lambda session: ("claude", "--resume", session),
+    permissions=("bypass", "edit", "default", "read-only"),
+    tiers={"haiku": "haiku", "sonnet": "sonnet", "opus": "opus"},
+    settings={
+        "tools": Setting("names", "the only tools that it has"),
+        "allowed_tools": Setting("names", "tools that it may use without permission"),
+        "disallowed_tools": Setting("names", "tools that it must not use"),
+        "max_turns": Setting("count", "how many turns it may take in one step"),
+        "budget_usd": Setting("amount", "how many dollars one step may cost"),
+        "effort": Setting("word", "how hard it thinks: low, medium, high, ..."),
+    },
+    longest_prompt=10_000_000,
+)

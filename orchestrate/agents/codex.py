@@ -1,0 +1,121 @@
+"""Codex (`codex exec`), as measured with 0.166.0 (agent-clis.md §3.2)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from orchestrate.agents.events import Event, map_at, text_at, whole_at
+from orchestrate.agents.failures import failure_of
+from orchestrate.agents.finding import Program
+from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard
+from orchestrate.agents.settings import Setting
+
+_PERMISSIONS = {
+    "bypass": ("--dangerously-bypass-approvals-and-sandbox",),
+    "edit": ("-s", "workspace-write"),
+    "default": (),
+    "read-only": ("-s", "read-only"),
+}
+# Which models an account has differs; how hard the model thinks is what a tier can choose.
+_EFFORT_OF_TIER = {"haiku": "low", "sonnet": "medium", "opus": "high"}
+
+
+def make_call(asked: Asked) -> Call:
+    question = asked.question
+    # As `-c` and not `--disable`: a version that does not know the feature only ignores it. Without
+    # it, a service that cannot be reached is tried for ever.
+    arguments = ["exec", "--json", "--skip-git-repo-check"]
+    arguments += ["-c", "features.unbounded_connection_retries=false"]
+    arguments += _PERMISSIONS[asked.permissions]
+    if asked.model is not None:
+        arguments += ["-m", asked.model]
+    effort = asked.text("effort") or _EFFORT_OF_TIER.get(asked.tier or "", "")
+    if effort:
+        arguments += ["-c", f"model_reasoning_effort={_as_toml(effort)}"]
+    hidden = {}
+    if question.system_prompt:
+        arguments += ["-c", f"developer_instructions={_as_toml(question.system_prompt)}"]
+        hidden[arguments[-1]] = "developer_instructions=…"
+    if not question.is_new_session:
+        # Flags come before `resume`, which refuses some of them.
+        arguments += ["resume", asked.session]
+    return Call((*arguments, "-"), asked.prompt, hidden=hidden)
+
+
+def _as_toml(text: str) -> str:
+    """A TOML string: JSON's escapes are TOML's too, but TOML also wants DEL escaped."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def hear(events: Iterable[Event], now: float) -> Heard:
+    """`error` events and items are only remarks; a failure is `turn.failed`."""
+    text = note = ""
+    session = None
+    failure = None
+    is_done = False
+    usage: Event = {}
+    for event in events:
+        session = session_of(event) or session
+        note = words_of(event) or note
+        match text_at(event, "type"):
+            case "item.completed" if text_at(event, "item", "type") == "agent_message":
+                text = text_at(event, "item", "text")
+            case "turn.completed":
+                is_done, failure = True, None
+                usage = map_at(event, "usage")
+            case "turn.failed":
+                # A status is shown for some errors only; of the others, the service refused.
+                message = text_at(event, "error", "message")
+                failure = failure_of(message, now, kind="invalid-request")
+            case _:
+                pass
+    return Heard(
+        text=text,
+        is_done=is_done,
+        failure=failure,
+        note=note,
+        session=session,
+        input_tokens=whole_at(usage, "input_tokens"),
+        output_tokens=whole_at(usage, "output_tokens"),
+        tokens_count_up=True,
+    )
+
+
+def session_of(event: Event) -> str | None:
+    return text_at(event, "thread_id") or None
+
+
+def words_of(event: Event) -> str:
+    match text_at(event, "type"), text_at(event, "item", "type"):
+        case "error", _:
+            return text_at(event, "message")
+        case "item.started" | "item.completed", "agent_message":
+            return text_at(event, "item", "text")
+        case "item.started" | "item.completed", "command_execution":
+            return f"runs: {text_at(event, 'item', 'command')}"
+        case "item.started" | "item.completed", "mcp_tool_call":
+            return f"uses the tool {text_at(event, 'item', 'tool')}"
+        case _:
+            return ""
+
+
+CODEX = Adapter(
+    name="codex",
+    program=Program(
+        title="Codex",
+        executables=("codex",),
+        variable="CODEX_CLI_PATH",
+        places=("~/.local/bin/codex",),
+        install="npm install -g @openai/codex",
+    ),
+    chooses_session=True,
+    make_call=make_call,
+    hear=hear,
+    session_of=session_of,
+    words_of=words_of,
+    take_over=lambda session: ("codex", "resume", session),
+    permissions=("bypass", "edit", "default", "read-only"),
+    settings={"effort": Setting("word", "how hard it thinks: low, medium, high, ...")},
+    longest_prompt=1 << 20,
+)

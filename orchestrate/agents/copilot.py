@@ -1,0 +1,121 @@
+"""GitHub Copilot (`copilot`), as measured with 1.0.102 (agent-clis.md §3.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from orchestrate.agents.base import FailureKind
+from orchestrate.agents.events import Event, map_at, text_at, tool_words, whole_at
+from orchestrate.agents.failures import failure_of
+from orchestrate.agents.finding import Program
+from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard
+from orchestrate.agents.settings import Setting
+
+_PERMISSIONS = {
+    "bypass": ("--allow-all",),
+    "edit": ("--allow-tool=write",),
+    # What would need a question is denied; commands that only read are allowed.
+    "default": (),
+    "read-only": ("--deny-tool=write",),
+}
+_KINDS: dict[str, FailureKind] = {"authentication": "auth", "rate_limit": "rate-limit"}
+
+
+def make_call(asked: Asked) -> Call:
+    question = asked.question
+    arguments = ["--output-format", "json", "--no-auto-update", "--no-ask-user", "--no-color"]
+    # A resumed session would otherwise work where it began, even if that folder was moved.
+    arguments += ["-C", str(question.workspace)]
+    arguments += _PERMISSIONS[asked.permissions]
+    if asked.model is not None and not _brings_own_model(asked):
+        arguments += ["--model", asked.model]
+    arguments.append(f"{'--session-id' if question.is_new_session else '--resume'}={asked.session}")
+    if (tools := asked.names("tools")) is not None:
+        arguments.append(f"--available-tools={','.join(tools)}")
+    arguments += [f"--allow-tool={name}" for name in asked.names("allowed_tools") or ()]
+    arguments += [f"--deny-tool={name}" for name in asked.names("disallowed_tools") or ()]
+    return Call(tuple(arguments), asked.instructed_prompt)
+
+
+def _brings_own_model(asked: Asked) -> bool:
+    """With a provider of the user's own, our tiers name models that it does not have."""
+    own = "COPILOT_PROVIDER_BASE_URL" in asked.question.environment
+    return own and asked.tier is not None and "models" not in asked.question.settings
+
+
+def hear(events: Iterable[Event], now: float) -> Heard:
+    text = note = ""
+    session = model = None
+    failure = None
+    is_done = False
+    for event in events:
+        session = session_of(event) or session
+        note = words_of(event) or note
+        match text_at(event, "type"):
+            case "assistant.message" if not text_at(event, "data", "parentToolCallId"):
+                text = text_at(event, "data", "content")
+                model = text_at(event, "data", "model") or model
+            case "session.error":
+                failure = failure_of(
+                    text_at(event, "data", "message"),
+                    now,
+                    status=whole_at(event, "data", "statusCode"),
+                    kind=_KINDS.get(text_at(event, "data", "errorType")),
+                )
+            case "result":
+                is_done = whole_at(event, "exitCode") == 0
+            case _:
+                pass
+    # What it got over by itself was no failure.
+    return Heard(
+        text=text,
+        is_done=is_done,
+        failure=None if is_done else failure,
+        note=note,
+        session=session,
+        model=model,
+    )
+
+
+def session_of(event: Event) -> str | None:
+    return text_at(event, "sessionId") or None
+
+
+def words_of(event: Event) -> str:
+    match text_at(event, "type"):
+        case "assistant.message":
+            return text_at(event, "data", "content")
+        case "session.info" | "session.error":
+            return text_at(event, "data", "message")
+        case "tool.execution_start":
+            return tool_words(
+                text_at(event, "data", "toolName"), map_at(event, "data", "arguments")
+            )
+        case _:
+            return ""
+
+
+COPILOT = Adapter(
+    name="github-copilot",
+    program=Program(
+        title="GitHub Copilot",
+        executables=("copilot",),
+        variable="COPILOT_CLI_PATH",
+        places=("~/.local/bin/copilot",),
+        install="npm install -g @github/copilot",
+    ),
+    chooses_session=False,
+    make_call=make_call,
+    hear=hear,
+    session_of=session_of,
+    words_of=words_of,
+    take_over=lambda session: ("copilot", f"--resume={session}"),
+    permissions=("bypass", "edit", "default", "read-only"),
+    # From `copilot help config` of 1.0.102.
+    tiers={"haiku": "claude-haiku-5.5", "sonnet": "claude-sonnet-5.5", "opus": "claude-opus-5.5"},
+    settings={
+        "tools": Setting("names", "the only tools that it has"),
+        "allowed_tools": Setting("names", "tools that it may use without permission"),
+        "disallowed_tools": Setting("names", "tools that it must not use"),
+    },
+)

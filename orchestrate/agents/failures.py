@@ -1,0 +1,217 @@
+"""What went wrong, from what a program says about it: the kind of failure, and when to come back.
+
+Exit codes do not tell (agent programs use 0, 1 and 144 for the same thing), so the kind is read off
+the HTTP status where there is one, and else off the words of the message.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import zoneinfo
+from pathlib import Path
+
+from orchestrate.agents.base import Failure, FailureKind
+from orchestrate.agents.events import events_in, one_line, plain_text, text_at, value_at
+
+_LONGEST_MESSAGE = 600
+_LONGEST_READ = 20_000
+_STDERR_TAIL = 16 << 10
+_FURTHEST_AHEAD_S = 31 * 86400
+
+# The first that fits decides. These hold whatever the HTTP status says.
+_WORDS_OVER_STATUS: dict[FailureKind, tuple[str, ...]] = {
+    "limit": (
+        r"context (?:window|length)|(?:prompt|input|request) is too (?:long|large)",
+        r"too many tokens|credit balance|insufficient_quota|billing",
+        r"maximum (?:number of turns|budget)",
+    ),
+    "refused": (r"content (?:policy|filter|management)|usage policy|safety (?:filter|setting)",),
+}
+_WORDS: dict[FailureKind, tuple[str, ...]] = {
+    "session": (
+        r"no conversation found|no rollout found|thread/resume|resuming session|invalid session",
+        r"session (?:id )?\S* ?(?:is )?(?:already|not found|in use)|no session",
+    ),
+    "rate-limit": (
+        r"rate.?limit|usage limit|too many requests|quota|resource.?exhausted",
+        r"hit your limit|limit reached",
+    ),
+    "auth": (
+        r"api.?key|unauthori[sz]ed|unauthenticated|authenticat|oauth|credential|forbidden",
+        r"log.?in\b|logged in|permission_error",
+    ),
+    "overloaded": (
+        r"overloaded|high demand|server.?(?:side )?(?:error|issue)|unavailable|capacity",
+        r"try again in a moment|transient|bad gateway|internal error",
+    ),
+    "network": (
+        r"econn|enotfound|eai_again|etimedout|ehostunreach|enetunreach|epipe|getaddrinfo|dns",
+        r"connection|unable to connect|network|fetch failed|socket|sending request",
+        r"stream (?:disconnected|closed)|timed? ?out",
+    ),
+    "refused": (r"rejected permission|permission denied|not trusted|untrusted",),
+    "invalid-request": (
+        r"no (?:prompt|input) provided|input must be provided|must provide a message",
+        r"invalid.?request|invalid.?argument|unexpected argument|unknown (?:option|argument|model)",
+        r"model.{0,60}not.{0,5}(?:found|exist|supported)",
+    ),
+}
+_STATUS = re.compile(
+    r"(?:status|code|http|api error|error)[\"']?\s*[:=(]?\s*([45]\d\d)\b", re.IGNORECASE
+)
+_LOOKS_LIKE_A_REASON = re.compile(
+    r"error|fail|cannot|can't|could not|invalid|denied|not found|unknown|must|no prompt",
+    re.IGNORECASE,
+)
+
+
+def failure_of(
+    message: str,
+    now: float,
+    *,
+    status: int | None = None,
+    kind: FailureKind | None = None,
+    retry_at: float | None = None,
+) -> Failure:
+    """The failure that a message tells about; `kind` is what to take when nothing else tells."""
+    message = message[:_LONGEST_READ]
+    if status is None and (shown := _STATUS.search(message)):
+        status = int(shown[1])
+    found = _kind_of(message, status) or kind or "crash"
+    if found == "rate-limit" and retry_at is None:
+        retry_at = retry_time(message, now)
+    said = one_line(_unwrap(message), _LONGEST_MESSAGE) or f"it did not say why ({found})"
+    return Failure(found, said, http_status=status, retry_at=retry_at)
+
+
+def _kind_of(message: str, status: int | None) -> FailureKind | None:
+    if kind := _by_words(message, _WORDS_OVER_STATUS):
+        return kind
+    return _by_status(status) if status is not None else _by_words(message, _WORDS)
+
+
+def _by_words(message: str, table: dict[FailureKind, tuple[str, ...]]) -> FailureKind | None:
+    for kind, words in table.items():
+        if any(re.search(pattern, message, re.IGNORECASE) for pattern in words):
+            return kind
+    return None
+
+
+def _by_status(status: int) -> FailureKind:
+    if status in (401, 403, 407):
+        return "auth"
+    if status == 402:
+        return "limit"
+    if status == 408:
+        return "network"
+    if status == 429:
+        return "rate-limit"
+    return "overloaded" if status >= 500 else "invalid-request"
+
+
+def _unwrap(message: str) -> str:
+    """The words inside: some programs hand on the service's whole JSON answer as their message."""
+    start = message.find("{")
+    if start >= 0:
+        for answer in events_in(message[start : message.rfind("}") + 1].encode("utf-8", "replace")):
+            inner = text_at(answer, "error", "message") or text_at(answer, "message")
+            if inner:
+                return inner
+    return message
+
+
+def stderr_tail(path: Path) -> str:
+    """The end of what a program complained about, as plain text."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - _STDERR_TAIL))
+            return plain_text(file.read().decode("utf-8", "replace"))
+    except FileNotFoundError:
+        return ""
+
+
+def reason_in(complaint: str) -> str:
+    """The line of a complaint that says why: the first that reads like a reason, else the last."""
+    lines = [line.strip() for line in complaint.splitlines() if line.strip()]
+    lines = [line for line in lines if not line.lower().startswith(("warning", "at "))] or lines
+    reasons = [line for line in lines if _LOOKS_LIKE_A_REASON.search(line)]
+    return (reasons or lines[-1:] or [""])[0]
+
+
+# When to come back.
+
+_EPOCH = re.compile(r"\|(\d{10})\b")
+_AFTER = re.compile(
+    r"(?:retry.?after|retry.?delay|(?:try|retry) again in|resets? (?:after|in)|available in)"
+    r"[\"'\s:=]*((?:\d+(?:\.\d+)?\s*(?:[a-z]+)?[\s,]*(?:and\s+)?)+)",
+    re.IGNORECASE,
+)
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
+_CLOCK = re.compile(
+    r"(?:resets?|try again)(?: at)? (\d{1,2})(?::(\d\d))?\s*(am|pm)?(?:\s*\(([\w+-]+/[\w/+-]+)\))?",
+    re.IGNORECASE,
+)
+_MOMENT = re.compile(r"\b(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d))")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def retry_time(message: str, now: float) -> float | None:
+    """When a message says that the limit is over, in seconds since 1970."""
+    for read in (_from_epoch, _from_duration, _from_moment, _from_clock):
+        at = read(message, now)
+        if at is not None and now - 60 <= at <= now + _FURTHEST_AHEAD_S:
+            return at
+    return None
+
+
+def _from_epoch(message: str, _now: float) -> float | None:
+    found = _EPOCH.search(message)
+    return float(found[1]) if found else None
+
+
+def _from_duration(message: str, now: float) -> float | None:
+    found = _AFTER.search(message)
+    if found is None:
+        return None
+    seconds = 0.0
+    for amount, unit in _AMOUNT.findall(found[1]):
+        name = unit.lower()
+        short = "ms" if name.startswith(("ms", "milli")) else name[:1] or "s"
+        if short not in _UNITS:
+            break
+        seconds += float(amount) * _UNITS[short]
+    return now + seconds
+
+
+def _from_moment(message: str, _now: float) -> float | None:
+    found = _MOMENT.search(message)
+    return dt.datetime.fromisoformat(found[1]).timestamp() if found else None
+
+
+def _from_clock(message: str, now: float) -> float | None:
+    """`resets 3pm (Europe/Berlin)`: the next time that the clock there shows it."""
+    found = _CLOCK.search(message)
+    if found is None:
+        return None
+    hour, minute = int(found[1]), int(found[2] or 0)
+    if found[3]:
+        hour = hour % 12 + (12 if found[3].lower() == "pm" else 0)
+    if hour > 23 or minute > 59:
+        return None
+    try:
+        zone = zoneinfo.ZoneInfo(found[4]) if found[4] else None
+    except (ValueError, zoneinfo.ZoneInfoNotFoundError):
+        zone = None
+    here = dt.datetime.fromtimestamp(now, dt.UTC).astimezone(zone)
+    then = here.replace(hour=hour, minute=minute, second=0, microsecond=0)
+    if then < here:
+        then += dt.timedelta(days=1)
+    return then.timestamp()
+
+
+def header_time(headers: object, now: float) -> float | None:
+    """When a `retry-after` among HTTP headers says to come back."""
+    after = value_at(headers, "retry-after")
+    return retry_time(f"retry-after: {after}", now) if isinstance(after, str | int) else None

@@ -1,0 +1,133 @@
+"""Gemini CLI (`gemini -o stream-json`), as measured with 0.61.0 (agent-clis.md §3.3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from orchestrate.agents.base import Failure, FailureKind
+from orchestrate.agents.events import Event, map_at, text_at, tool_words, total, whole_at
+from orchestrate.agents.failures import failure_of
+from orchestrate.agents.finding import Program
+from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard
+
+_APPROVAL = {"bypass": "yolo", "edit": "auto_edit", "default": "default", "read-only": "plan"}
+# `@path` anywhere reads a file, and names that are none are searched for in the whole folder.
+_MENTION = re.compile(r"(?<!\\)@(?=[^ \t\n\r,;!?()\[\]{}])")
+
+
+def make_call(asked: Asked) -> Call:
+    question = asked.question
+    # An untrusted folder is refused; this trusts it without loading settings from it.
+    arguments = ["-o", "stream-json", "--skip-trust"]
+    arguments += ["--approval-mode", _APPROVAL[asked.permissions]]
+    if asked.model is not None:
+        arguments += ["-m", asked.model]
+    arguments += ["--session-id" if question.is_new_session else "--resume", asked.session]
+    # Without this the program that we start is only the parent of the one that works.
+    environment = {"GEMINI_CLI_NO_RELAUNCH": "true"}
+    return Call(tuple(arguments), as_text(asked.instructed_prompt), environment)
+
+
+def as_text(prompt: str) -> str:
+    """The prompt so that nothing in it is a command: `/name` at the start, `@path` anywhere.
+
+    A line break before the slash is enough. The only thing that stops `@` is a backslash, which the
+    model sees too.
+    """
+    escaped = _MENTION.sub(r"\\@", prompt)
+    return "\n" + escaped if escaped.startswith("/") else escaped
+
+
+def hear(events: Iterable[Event], now: float) -> Heard:
+    text = note = ""
+    session = model = None
+    failure = None
+    is_done = False
+    stats: Event = {}
+    for event in events:
+        session = session_of(event) or session
+        note = words_of(event) or note
+        match text_at(event, "type"):
+            case "init":
+                model = text_at(event, "model") or None
+            case "message" if text_at(event, "role") == "assistant":
+                text += text_at(event, "content")
+                note = text
+            case "tool_use" | "tool_result":
+                # What was said before a tool was used is no part of the answer.
+                text = ""
+            case "result":
+                stats = map_at(event, "stats")
+                is_done = text_at(event, "status") == "success"
+                failure = None if is_done else _failure_in(event, note, now)
+            case "" if "response" in event or "error" in event:
+                # `-o json` gives one object.
+                text, stats = text_at(event, "response"), map_at(event, "stats")
+                is_done = "error" not in event
+                failure = None if is_done else _failure_in(event, note, now)
+            case _:
+                pass
+    models = map_at(stats, "models")
+    return Heard(
+        text=text,
+        is_done=is_done,
+        failure=failure,
+        note=note,
+        session=session,
+        model=next(iter(models)) if len(models) == 1 else model,
+        input_tokens=_tokens(stats, "input_tokens", "prompt"),
+        output_tokens=_tokens(stats, "output_tokens", "candidates"),
+    )
+
+
+def _failure_in(event: Event, note: str, now: float) -> Failure:
+    message = text_at(event, "error", "message") or note
+    # For some errors the status is left out; those that may pass were tried again before.
+    kind: FailureKind = "invalid-request" if "API Error" in message else "crash"
+    return failure_of(message, now, status=whole_at(event, "error", "code"), kind=kind)
+
+
+def _tokens(stats: Event, streamed: str, in_object: str) -> int | None:
+    """The stream sums up for us; the one object counts per model."""
+    count = whole_at(stats, streamed)
+    models = map_at(stats, "models").values()
+    return total(*(whole_at(m, "tokens", in_object) for m in models)) if count is None else count
+
+
+def session_of(event: Event) -> str | None:
+    return text_at(event, "session_id") or None
+
+
+def words_of(event: Event) -> str:
+    match text_at(event, "type"), text_at(event, "role"):
+        case "message", "assistant":
+            return text_at(event, "content")
+        case "error", _:
+            return text_at(event, "message")
+        case "tool_use", _:
+            return tool_words(text_at(event, "tool_name"), map_at(event, "parameters"))
+        case _:
+            return ""
+
+
+GEMINI = Adapter(
+    name="gemini",
+    program=Program(
+        title="Gemini CLI",
+        executables=("gemini",),
+        variable="GEMINI_CLI_PATH",
+        places=("~/.local/bin/gemini",),
+        install="npm install -g @google/gemini-cli",
+    ),
+    chooses_session=False,
+    make_call=make_call,
+    hear=hear,
+    session_of=session_of,
+    words_of=words_of,
+    take_over=lambda session: ("gemini", "--resume", session),
+    permissions=("bypass", "edit", "default", "read-only"),
+    tiers={"haiku": "flash-lite", "sonnet": "flash", "opus": "pro"},
+    speaks_in_pieces=True,
+    exit_kinds={41: "auth", 42: "session", 52: "invalid-request", 53: "limit", 55: "refused"},
+)

@@ -1,0 +1,173 @@
+"""OpenCode (`opencode run`), as measured with 1.18.33 (agent-clis.md §3.5)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from orchestrate.agents.base import Failure, FailureKind
+from orchestrate.agents.events import (
+    Event,
+    map_at,
+    number_at,
+    one_line,
+    text_at,
+    tool_words,
+    total,
+    whole_at,
+)
+from orchestrate.agents.failures import failure_of, header_time
+from orchestrate.agents.finding import Program
+from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard
+from orchestrate.agents.settings import Setting
+
+# By itself it may edit and run commands in its folder, so less than that is denied tool by tool.
+# `deny` takes a tool away; `ask` would end the run, because nobody is there to answer.
+_DENIED: dict[str, dict[str, str]] = {
+    "bypass": {},
+    "edit": {"bash": "deny"},
+    "default": {},
+    "read-only": {"edit": "deny", "bash": "deny"},
+}
+_BAD_ENDS: dict[str, FailureKind] = {"length": "limit", "content-filter": "refused"}
+
+
+def make_call(asked: Asked) -> Call:
+    question = asked.question
+    arguments = ["run", "--format", "json"]
+    if asked.permissions == "bypass":
+        arguments.append("--auto")
+    if asked.model is not None:
+        arguments += ["-m", asked.model]
+    if effort := asked.text("effort"):
+        arguments += ["--variant", effort]
+    if not question.is_new_session:
+        arguments += ["--session", asked.session]
+    environment = {"OPENCODE_DISABLE_AUTOUPDATE": "1"}
+    if rules := _permission_rules(asked):
+        environment["OPENCODE_PERMISSION"] = json.dumps(rules)
+    return Call(tuple(arguments), asked.instructed_prompt, environment)
+
+
+def _permission_rules(asked: Asked) -> dict[str, str]:
+    """Later rules win over earlier ones."""
+    rules: dict[str, str] = {}
+    if (tools := asked.names("tools")) is not None:
+        rules = {"*": "deny"} | dict.fromkeys(tools, "allow")
+    rules |= _DENIED[asked.permissions]
+    return rules | dict.fromkeys(asked.names("disallowed_tools") or (), "deny")
+
+
+def hear(events: Iterable[Event], now: float) -> Heard:
+    texts: dict[str, str] = {}
+    note = reason = message = ""
+    session = None
+    failure = None
+    finishes: list[Event] = []
+    for event in events:
+        session = session_of(event) or session
+        note = words_of(event) or note
+        match text_at(event, "type"):
+            case "text":
+                message = text_at(event, "part", "messageID")
+                texts[message] = texts.get(message, "") + text_at(event, "part", "text")
+            case "step_finish":
+                message = text_at(event, "part", "messageID")
+                reason = text_at(event, "part", "reason")
+                finishes.append(map_at(event, "part"))
+            case "error":
+                failure = _failure_in(event, now)
+            case _:
+                pass
+    if failure is None and reason != "stop":
+        failure = _bad_end(reason, note, now)
+    return Heard(
+        text=texts.get(message, ""),
+        is_done=reason == "stop",
+        failure=failure,
+        note=note,
+        session=session,
+        input_tokens=total(*(_tokens_read(part) for part in finishes)),
+        output_tokens=total(*(whole_at(part, "tokens", "output") for part in finishes)),
+        cost_usd=_cost(finishes),
+    )
+
+
+def _failure_in(event: Event, now: float) -> Failure:
+    data = map_at(event, "error", "data")
+    message = text_at(data, "message") or text_at(event, "error", "name")
+    if text_at(event, "error", "name") == "UnknownError":
+        # Its "server error" is about a server of its own, not about the model's service.
+        return Failure("crash", one_line(message))
+    return failure_of(
+        message,
+        now,
+        status=whole_at(data, "statusCode"),
+        retry_at=header_time(data.get("responseHeaders"), now),
+    )
+
+
+def _bad_end(reason: str, note: str, now: float) -> Failure | None:
+    """A rejected permission ends the program with 0, after a tool call and without an answer."""
+    if reason in _BAD_ENDS:
+        return failure_of(f"the answer ended early: {reason}", now, kind=_BAD_ENDS[reason])
+    if reason == "tool-calls" and "rejected" in note:
+        return Failure("refused", note)
+    return None
+
+
+def _tokens_read(part: Event) -> int | None:
+    return total(
+        whole_at(part, "tokens", "input"),
+        whole_at(part, "tokens", "cache", "read"),
+        whole_at(part, "tokens", "cache", "write"),
+    )
+
+
+def _cost(finishes: list[Event]) -> float | None:
+    """Zero is what it says of a model whose price it does not know, so that is unknown."""
+    cost = sum(number_at(part, "cost") or 0.0 for part in finishes)
+    return cost if cost > 0 else None
+
+
+def session_of(event: Event) -> str | None:
+    return text_at(event, "sessionID") or None
+
+
+def words_of(event: Event) -> str:
+    match text_at(event, "type"):
+        case "text":
+            return text_at(event, "part", "text")
+        case "tool_use":
+            state = map_at(event, "part", "state")
+            if error := text_at(state, "error"):
+                return f"{text_at(event, 'part', 'tool')}: {one_line(error)}"
+            return tool_words(text_at(event, "part", "tool"), map_at(state, "input"))
+        case "error":
+            return text_at(event, "error", "data", "message")
+        case _:
+            return ""
+
+
+OPENCODE = Adapter(
+    name="opencode",
+    program=Program(
+        title="OpenCode",
+        executables=("opencode",),
+        variable="OPENCODE_CLI_PATH",
+        places=("~/.opencode/bin/opencode", "~/.local/bin/opencode"),
+        install="npm install -g opencode-ai",
+    ),
+    chooses_session=True,
+    make_call=make_call,
+    hear=hear,
+    session_of=session_of,
+    words_of=words_of,
+    take_over=lambda session: ("opencode", "--session", session),
+    permissions=("bypass", "edit", "default", "read-only"),
+    settings={
+        "tools": Setting("names", "the only tools that it has"),
+        "disallowed_tools": Setting("names", "tools that it must not use"),
+        "effort": Setting("word", "the model's variant: high, max, minimal, ..."),
+    },
+)

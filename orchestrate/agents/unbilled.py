@@ -1,0 +1,20 @@
+"""What agents that start no program have in common: there is nothing to watch and to take over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class Unbilled:
+    """The part of the seam that is about programs, for agents that are none."""
+
+    chooses_session = False
+
+    def session_in(self, output: bytes) -> str | None:  # noqa: ARG002
+        return None
+
+    def last_words(self, output: bytes) -> str:  # noqa: ARG002
+        return ""
+
+    def takeover(self, session: str, workspace: Path) -> tuple[str, ...] | None:  # noqa: ARG002
+        return None

@@ -1,0 +1,198 @@
+"""`orchestrate clean`: removes old runs, never one that somebody uses."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from orchestrate.cli.looking import STATUSES, Place, glance_at, is_kept, runs_of
+from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
+from orchestrate.cli.output import answer, answer_json, note
+from orchestrate.errors import ConfigError, OrchestrateError, UsageError
+from orchestrate.record import field, mutable_record
+
+if TYPE_CHECKING:
+    from orchestrate.state.runs import Run, Runs
+
+_AGE = re.compile(r"\A(\d{1,9}(?:\.\d{1,6})?)\s*([smhdw])\Z")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_VARIABLE = "ORCHESTRATE_KEEP_RUNS"
+_MOST_NAMES = 20
+
+
+@mutable_record
+class Tidied:
+    """What `clean` did, or would do."""
+
+    removed: list[str] = field(default_factory=list)
+    in_use: list[str] = field(default_factory=list)
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    freed: int = 0
+
+
+@click.command(short_help="Remove old runs.")
+@click.option("--older-than", metavar="AGE",
+              help="Remove runs in which nothing has happened for so long: a number and s, m, h, "
+              f"d or w (default: {_VARIABLE}, in days).")  # fmt: skip
+@click.option("--keep", type=click.IntRange(0), default=0, metavar="N",
+              help="Keep the newest N runs, however old they are.")  # fmt: skip
+@click.option("--status", "statuses", type=click.Choice(STATUSES), multiple=True,
+              help="Only runs that stand so; repeatable.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
+@state_dir_option
+@working_dir_option
+@json_option
+def clean(
+    older_than: str | None,
+    keep: int,
+    statuses: tuple[str, ...],
+    dry_run: bool,
+    state_dir: str | None,
+    working_dir: str | None,
+    as_json: bool,
+) -> int:
+    """Remove runs in which nothing has happened for a while, e.g. `--older-than 7d`.
+
+    A run that is at work, or whose programs still run, always stays.
+    """
+    from orchestrate.state.runs import list_runs
+
+    before = time.time() - _age_of(older_than, working_dir)
+    folder = runs_of(Place(working_dir, state_dir))
+    newest = {run.id for run in list_runs(folder)[:keep]}
+
+    def stays(run: Run) -> bool:
+        return run.id in newest or bool(statuses and glance_at(run).status not in statuses)
+
+    tidied = _rehearse(folder, before, stays) if dry_run else _clean(folder, before, stays)
+    for run_id, reason in tidied.failed:
+        note(f"orchestrate: run {run_id} cannot be removed: {reason}\n")
+    if as_json:
+        answer_json(_as_json(tidied, dry_run))
+    else:
+        answer(_text(tidied, dry_run))
+    return ConfigError.exit_code if tidied.failed else 0
+
+
+def _age_of(older_than: str | None, working_dir: str | None) -> float:
+    """Seconds, from the flag, or from the days that the environment or the configuration say."""
+    if older_than is not None:
+        return _seconds(older_than)
+    from orchestrate.cli.config import load_config
+    from orchestrate.cli.definition import workspace_of
+
+    days = load_config(workspace_of(working_dir)).get("keep_runs")
+    if days is None:
+        raise UsageError(
+            "how old must a run be to be removed?",
+            f"say e.g. --older-than 7d, or set {_VARIABLE} to a number of days",
+        )
+    if days < 0:
+        raise ConfigError(f"{_VARIABLE} is {days}: a run cannot be younger than new")
+    return float(days * _UNITS["d"])
+
+
+def _seconds(text: str) -> float:
+    match = _AGE.match(text.strip())
+    if match is None:
+        raise UsageError(
+            f"--older-than '{text}' is not an age",
+            "write a number and one of s m h d w, e.g. 36h",
+        )
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def _clean(folder: Runs, before: float, stays: Any) -> Tidied:
+    from orchestrate.state.runs import clean_runs
+
+    sizes: dict[str, int] = {}
+    kept: set[str] = set()
+
+    def is_used(run: Run) -> bool:
+        """Asked about each run right before it would be removed."""
+        if stays(run):
+            kept.add(run.id)
+            return True
+        sizes[run.id] = _size_of(run)
+        return False
+
+    done = clean_runs(folder, before, is_used)
+    return Tidied(
+        removed=done.removed,
+        in_use=[run_id for run_id in done.in_use if run_id not in kept],
+        failed=done.failed,
+        freed=sum(sizes[run_id] for run_id in done.removed),
+    )
+
+
+def _rehearse(folder: Runs, before: float, stays: Any) -> Tidied:
+    """What would be done, found without touching anything."""
+    from orchestrate.state.locks import is_held
+    from orchestrate.state.runs import list_runs
+
+    tidied = Tidied()
+    for run in reversed(list_runs(folder)):
+        try:
+            if _last_change(run) >= before or stays(run):
+                continue
+            if is_held(run.lock_file) or is_kept(run):
+                tidied.in_use.append(run.id)
+                continue
+            tidied.removed.append(run.id)
+            tidied.freed += _size_of(run)
+        except (OSError, OrchestrateError) as error:
+            tidied.failed.append((run.id, str(error)))
+    return tidied
+
+
+def _last_change(run: Run) -> float:
+    """When anything was last recorded; as `clean_runs` sees it."""
+    times = []
+    for path in (run.root, run.state, run.events):
+        try:
+            times.append(os.lstat(path).st_mtime)
+        except FileNotFoundError:
+            continue
+    return max(times, default=float("inf"))
+
+
+def _size_of(run: Run) -> int:
+    """What a run's folder takes on the disk; links are not followed."""
+    total = 0
+    for folder, _, names in os.walk(run.root):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(folder, name)).st_blocks * 512
+            except OSError:
+                continue
+    return total
+
+
+def _as_json(tidied: Tidied, dry_run: bool) -> dict[str, Any]:
+    return {
+        "dry_run": dry_run,
+        "removed": tidied.removed,
+        "in_use": tidied.in_use,
+        "failed": [{"run_id": run_id, "reason": reason} for run_id, reason in tidied.failed],
+        "freed_bytes": tidied.freed,
+    }
+
+
+def _text(tidied: Tidied, dry_run: bool) -> str:
+    from orchestrate.engine.texts import show_size
+    from orchestrate.plan.visible import plural
+
+    names = tidied.removed if dry_run else []
+    lines = [f"{run_id}\n" for run_id in names]
+    did, freed = ("would remove", "would free") if dry_run else ("removed", "freed")
+    size = f", {freed} {show_size(tidied.freed)}" if tidied.removed else ""
+    lines.append(f"{did} {plural(len(tidied.removed), 'run')}{size}\n")
+    if tidied.in_use:
+        shown = ", ".join(tidied.in_use[:_MOST_NAMES])
+        more = ", …" if len(tidied.in_use) > _MOST_NAMES else ""
+        lines.append(f"in use and kept: {shown}{more}\n")
+    return "".join(lines)

@@ -1,0 +1,64 @@
+"""Where a run stands: the steps at the cursors of its frames, read from a state document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from orchestrate.record import record
+
+
+@record
+class Cursor:
+    """A step that is being worked on, waits, or has stopped the run.
+
+    `path` is how people name it, `Loop[3]/Step`; `phase` is one of `state.model.Phase`; `result`
+    is what is recorded of it so far.
+    """
+
+    frame: str
+    name: str
+    visit: int
+    phase: str
+    attempt: int
+    since: float
+    rest_until: float
+    result: dict[str, Any]
+
+    @property
+    def path(self) -> str:
+        return f"{self.frame}/{self.name}" if self.frame else self.name
+
+
+def cursors_in(document: dict[str, Any]) -> list[Cursor]:
+    """The innermost steps at the cursors, in the order of the frames; none in a run that ended."""
+    return list(_cursors(document["engine"]["root"], document["steps"]))
+
+
+def _cursors(frame: dict[str, Any], results: dict[str, Any]) -> Iterator[Cursor]:
+    if "here" not in frame:
+        return
+    node, visit, phase, attempt, _, since, rest_until, _ = frame["here"]
+    name = name_of(node, frame["block"])
+    result = results.get(name)
+    if phase == "open":
+        if "call" in frame:
+            inner = result.get("steps", {}) if isinstance(result, dict) else {}
+            yield from _cursors(frame["call"], inner)
+            return
+        loop = frame.get("loops", {}).get(node, {"open": {}, "name": ""})
+        items = results.get(loop["name"], [])
+        for position, inner_frame in loop["open"].items():
+            yield from _cursors(inner_frame, items[int(position)])
+        return
+    recorded = result if isinstance(result, dict) else {}
+    yield Cursor(frame["key"], name, visit, phase, attempt, since, rest_until, recorded)
+
+
+def name_of(node: str, block: str) -> str:
+    """The author's name of a step, from the ids of its node and block."""
+    if block.endswith("/") and node.startswith(block):
+        return node[len(block) :]
+    if block.endswith("/body") and node == block.removesuffix("/body") + "[]":
+        return node.removesuffix("[]")
+    return node

@@ -1,0 +1,252 @@
+"""Looks at runs without their locks: what they have recorded, and whether anybody works on them."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from orchestrate.errors import DefinitionError, OrchestrateError, StateError
+from orchestrate.record import record
+
+if TYPE_CHECKING:
+    from orchestrate.cli.stored import Header
+    from orchestrate.plan.nodes import Program
+    from orchestrate.state.runs import Run, Runs
+    from orchestrate.workspace import Workspace
+
+# What a state file says, and two things that only we can say.
+STATUSES = ("running", "interrupted", "paused", "completed", "failed", "cancelled", "damaged")
+# Nobody goes on with these.
+FINAL = ("completed", "cancelled")
+
+_HEADER = ("dialect", "workflow_file", "started_at", "updated_at", "completed_at", "status",
+           "reason")  # fmt: skip
+_LINE = re.compile(rb'  "([a-z_]+)": (.*?),?\Z')
+# Values have no line breaks, so a line that begins like this is the field itself.
+_STATUS = re.compile(rb'\n  "status": "([a-z]+)",\n  "reason": .*\n')
+# The status stands at the top; only a run of very many files, or with much to say, needs more.
+_SIZES = (2048, 64 * 1024, 4 * 1024 * 1024)
+
+
+@record
+class Place:
+    """Where the user said that the runs are; repeated in each command that we advise."""
+
+    working_dir: str | None
+    state_dir: str | None
+
+    def command(self, verb: str, *words: str) -> str:
+        """A command line that can be copied as it is."""
+        import shlex
+
+        parts = ["orchestrate", verb, *words]
+        if self.working_dir is not None:
+            parts += ["--working-dir", self.working_dir]
+        if self.state_dir not in (None, os.environ.get("ORCHESTRATE_STATE_DIR")):
+            parts += ["--state-dir", str(self.state_dir)]
+        return shlex.join(parts)
+
+
+@record
+class Glance:
+    """A run as a list shows it; `start` is the beginning of its state file."""
+
+    run: Run
+    status: str
+    start: bytes
+
+    def fields(self) -> dict[str, Any]:
+        """The first fields of the state file; few of many runs are shown, so they are read late."""
+        import json
+
+        lines = (_LINE.match(line) for line in self.start.split(b"\n"))
+        named = {match[1].decode(): match[2] for match in lines if match is not None}
+        try:
+            return {name: json.loads(named[name]) for name in _HEADER if name in named}
+        except ValueError:  # somebody has written into the file
+            return {}
+
+
+@record
+class Sight:
+    """All that a run has recorded, in the shape of its state file.
+
+    `status` is the truth about it: a run that says `running` while nobody holds its lock is
+    `interrupted`. `note` says what could not be seen, and why.
+    """
+
+    run: Run
+    status: str
+    is_live: bool
+    document: dict[str, Any]
+    note: str
+
+
+def glance_at(run: Run) -> Glance:
+    """The run in short, from the first lines of its state file: there may be thousands."""
+    from orchestrate.state.locks import is_held
+
+    try:
+        status, start = _read_start(run)
+        if status in FINAL:
+            return Glance(run, status, start)
+        if is_held(run.lock_file):
+            return Glance(run, "running", start)
+        if status == "running":
+            # It may have ended between our two looks.
+            status, start = _read_start(run)
+            status = "interrupted" if status == "running" else status
+        return Glance(run, status, start)
+    except (ValueError, OSError, OrchestrateError):
+        return Glance(run, "damaged", b"")
+
+
+def _read_start(run: Run) -> tuple[str, bytes]:
+    """The status that a state file says, and the file up to there."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    descriptor = os.open(run.state, flags)
+    try:
+        for size in _SIZES:
+            start = os.pread(descriptor, size, 0)
+            match = _STATUS.search(start)
+            if match is not None:
+                return match[1].decode(), start[: match.end()]
+            if len(start) < size:
+                break
+    finally:
+        os.close(descriptor)
+    raise ValueError("it has no status")
+
+
+def look_at(run: Run, workspace: Workspace) -> Sight:
+    """Everything about a run: its state file and what the journal has beyond it."""
+    from orchestrate.state.locks import is_held
+
+    while True:
+        was_held = is_held(run.lock_file)
+        document, note = _read(run, workspace)
+        held = is_held(run.lock_file)
+        status = document["status"]
+        # A run that ended while we read has written more since.
+        if status != "running" or held or not was_held:
+            break
+    if status == "running" and not held:
+        status = "interrupted"
+    return Sight(run, status, held, document, note)
+
+
+def _read(run: Run, workspace: Workspace) -> tuple[dict[str, Any], str]:
+    from orchestrate.state.codec import check_seal
+    from orchestrate.state.durable import read_file
+    from orchestrate.state.journal import read_tail
+
+    document: dict[str, Any] | None = None
+    broken = "it is missing"
+    content = read_file(run.state)
+    if content is not None:
+        try:
+            document = check_seal(content)
+        except ValueError as error:
+            broken = str(error)
+    try:
+        # Mostly the file is current, and the definition need not be compiled.
+        if document is not None and next(read_tail(run.events, document["seq"]), None) is None:
+            return document, ""
+        return _fold(run, workspace), ""
+    except OrchestrateError as error:
+        why = _because(error)
+        if document is None:
+            raise StateError(
+                f"run {run.id} cannot be read: state.json: {broken}; events.jsonl: {why}",
+                error.hint or f"look into {run.root}",
+            ) from None
+        return document, f"shown from state.json alone, which may lag: {why}"
+
+
+def _because(error: OrchestrateError) -> str:
+    if isinstance(error, DefinitionError):
+        first = next((d for d in error.diagnostics if d.severity == "error"), None)
+        if first is not None:
+            span = first.span
+            return f"{error.message}: {span.file}:{span.line}: {first.message}"
+    return error.message
+
+
+def _fold(run: Run, workspace: Workspace) -> dict[str, Any]:
+    """The state file as it would be if it were written now."""
+    from orchestrate.cli.running import LatePlans
+    from orchestrate.cli.stored import header_of
+    from orchestrate.state.codec import Encoder
+    from orchestrate.state.durable import parse_json
+    from orchestrate.state.model import Index
+    from orchestrate.state.store import load
+
+    header = header_of(run)
+    late = LatePlans(workspace, header.settings)
+    index = Index(program_of(header, workspace), late.find)
+    document: dict[str, Any] = parse_json(Encoder(index).encode(load(run, index)))
+    return document
+
+
+def program_of(header: Header, workspace: Workspace) -> Program:
+    """The program that a run was started with; refused if a file of it has changed."""
+    from orchestrate.cli.config import with_defaults
+    from orchestrate.cli.resume import recompile
+    from orchestrate.cli.run import apply_flags, plan_flags
+    from orchestrate.cli.single import as_started
+
+    program = as_started(recompile(header, workspace), header.settings)
+    program = apply_flags(program, plan_flags(header.settings), workspace)
+    return with_defaults(program, header.settings.get("defaults", {}))
+
+
+def runs_of(place: Place) -> Runs:
+    """The folder of the runs: where the user said, or the configuration, or the workspace's."""
+    from orchestrate.cli.config import load_config
+    from orchestrate.cli.definition import workspace_of
+    from orchestrate.state.runs import open_runs
+
+    workspace = workspace_of(place.working_dir)
+    return open_runs(workspace.root, load_config(workspace).get("state_dir", place.state_dir))
+
+
+def are_programs_left(sight: Sight) -> bool:
+    """Does a program of the run still run although nobody waits for it? `resume` adopts it."""
+    from orchestrate.cli.cursors import cursors_in
+    from orchestrate.engine.step import attempt_id
+    from orchestrate.process.facts import Running, look
+
+    if sight.is_live or not is_kept(sight.run):
+        return False
+    return any(
+        isinstance(
+            look(sight.run.root, attempt_id(at.frame, at.name, at.visit, at.attempt)), Running
+        )
+        for at in cursors_in(sight.document)
+        if at.phase == "running"
+    )
+
+
+def is_kept(run: Run) -> bool:
+    """Does the run's keeper live, or a warden that is ending a program?"""
+    from orchestrate.process.facts import are_wardens_left
+    from orchestrate.process.protocol import FOLDER, KEEPER_LOCK, is_locked
+
+    folder = run.root / FOLDER
+    return is_locked(str(folder / KEEPER_LOCK)) or are_wardens_left(folder)
+
+
+def is_denied(document: dict[str, Any]) -> bool:
+    """Was a gate of the run denied? That is final (rulings §8)."""
+    return any(gate["status"] == "denied" for gate in gates_of(document))
+
+
+def gates_of(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The records of the gates that were reached, oldest first."""
+    gates: list[dict[str, Any]] = document.get("approvals") or document["engine"]["approvals"]
+    return gates
+
+
+def pending_gates(document: dict[str, Any]) -> list[dict[str, Any]]:
+    return [gate for gate in gates_of(document) if gate["status"] == "pending"]

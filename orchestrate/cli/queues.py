@@ -1,0 +1,95 @@
+"""`--clean-processed` and `--archive-processed`: the folder of finished tasks (C)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrate.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    from orchestrate.plan.nodes import Program
+    from orchestrate.state.runs import Run
+    from orchestrate.workspace import Workspace
+
+
+def _processed(program: Program, workspace: Workspace) -> Path:
+    """The folder, which must really lie inside the workspace, and not be all of it."""
+    from orchestrate.plan.nodes import Folders, main_plan
+
+    name = (main_plan(program).folders or Folders()).processed
+    folder = Path(os.path.realpath(workspace.root / name))
+    if folder == workspace.root or not folder.is_relative_to(workspace.root):
+        raise UsageError(
+            f"processed_dir '{name}' is not a folder inside the workspace",
+            "set processed_dir to one that is",
+        )
+    return folder
+
+
+def clean_processed(program: Program, workspace: Workspace) -> None:
+    """Empty the folder; links in it are removed, not followed."""
+    from orchestrate.state.delete import delete_tree
+
+    folder = _processed(program, workspace)
+    try:
+        with os.scandir(folder) as entries:
+            found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        for name, is_folder in found:
+            if is_folder:
+                delete_tree(folder, name)
+            else:
+                os.unlink(folder / name)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ConfigError(f"cannot empty {folder}: {error.strerror}") from error
+
+
+def check_archive(program: Program, workspace: Workspace, destination: str | None) -> None:
+    """Refuse a destination inside the folder before anything has run."""
+    if destination is None:
+        return
+    folder = _processed(program, workspace)
+    if destination:
+        path = Path(os.path.realpath(workspace.root / destination))
+        if path.is_relative_to(folder):
+            raise UsageError(
+                f"--archive-processed: '{destination}' lies in the folder that is archived",
+                "name a place outside processed_dir",
+            )
+        if path.is_dir():
+            raise UsageError(f"--archive-processed: '{destination}' is a folder")
+
+
+def archive_processed(
+    program: Program, workspace: Workspace, run: Run, destination: str | None
+) -> None:
+    """Zip the folder; written beside its place first, so that no half archive is ever seen."""
+    if destination is None:
+        return
+    import zipfile
+
+    folder = _processed(program, workspace)
+    target = workspace.root / destination if destination else run.root / "processed.zip"
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as file:
+            for path in _files_below(folder):
+                file.write(path, path.relative_to(folder).as_posix())
+        os.replace(temporary, target)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise ConfigError(f"cannot write the archive {target}: {error.strerror}") from error
+
+
+def _files_below(folder: Path) -> list[Path]:
+    """Regular files in a steady order; links are left out, for they may lead anywhere."""
+    found: list[Path] = []
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        paths = [Path(place) / name for name in sorted(names)]
+        found += [path for path in paths if path.is_file() and not path.is_symlink()]
+    return found

@@ -1,0 +1,237 @@
+"""A program reduced to one step of it, so that the step can be a run of its own (`run-step`).
+
+What the step needs of other steps is given to it: each of those stays as a node in front of it,
+which is recorded as finished when the run starts and is never performed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from orchestrate.diagnostics import closest
+from orchestrate.errors import UsageError
+from orchestrate.plan.expr import Compare, Const, Ref, Text
+from orchestrate.plan.nodes import (
+    FAILED,
+    LOST,
+    OK,
+    SKIPPED,
+    Abort,
+    Block,
+    Call,
+    Each,
+    Finish,
+    Gate,
+    Goto,
+    Label,
+    Leave,
+    Node,
+    Plan,
+    PlanId,
+    Program,
+    Restart,
+    Run,
+    Target,
+    labels_of,
+    main_plan,
+    plan_of,
+)
+from orchestrate.record import field_names, is_record, record, replace
+
+# The key of a run's settings that says which step it is reduced to, and what it was given.
+SETTING = "run_step"
+_MOST_NAMES = 12
+
+
+@record
+class Needs:
+    """What a step refers to besides itself: results of other steps, variables of the plan."""
+
+    steps: tuple[str, ...]
+    variables: tuple[str, ...]
+
+
+def as_started(program: Program, settings: Mapping[str, Any]) -> Program:
+    """The program of a run from its definition: reduced if the run is one of a single step."""
+    single = settings.get(SETTING)
+    if single is None or "#" in program.main:
+        return program
+    return reduce_to(program, single["step"], single["given"])
+
+
+def find_step(program: Program, name: str) -> Node:
+    """The step of the main block that is called so."""
+    plan = main_plan(program)
+    steps = {node.name: node for node in plan.blocks[0].nodes if not isinstance(node.op, Gate)}
+    if name in steps:
+        return steps[name]
+    for block in plan.blocks[1:]:
+        if any(name in (node.name, node.id) for node in block.nodes):
+            loop = _outermost(plan, block)
+            raise UsageError(
+                f"step '{name}' is inside the loop '{loop}': without it there is no item",
+                f"run the whole loop: orchestrate run-step {loop} --workflow FILE",
+            )
+    near = closest(name, steps)
+    also = f" (did you mean '{near}'?)" if near else ""
+    shown = ", ".join(list(steps)[:_MOST_NAMES]) + (", …" if len(steps) > _MOST_NAMES else "")
+    raise UsageError(f"'{plan.id}' has no step '{name}'{also}", f"its steps: {shown}")
+
+
+def _outermost(plan: Plan, block: Block) -> str:
+    """The name of the loop of the main block that a block lies in."""
+    main = {node.id: node.name for node in plan.blocks[0].nodes}
+    while block.owner not in main:
+        block = next(b for b in plan.blocks if any(n.id == block.owner for n in b.nodes))
+    return main[block.owner]
+
+
+def reduce_to(program: Program, name: str, given: Sequence[str]) -> Program:
+    """The program of this one step: whatever it reports, the run ends with it.
+
+    The plan gets an id of its own, so that the whole plan can never be taken for it.
+    """
+    from orchestrate.state.runs import file_name_for
+
+    plan = main_plan(program)
+    step = find_step(program, name)
+    blocks = _blocks_below(plan, step)
+    kept = {node.id for block in blocks for node in block.nodes} | {step.id}
+    nodes = [_alone(step)]
+    for other in reversed([find_step(program, other) for other in given]):
+        nodes.insert(0, _given(other, nodes[0].id))
+    bodies = tuple(
+        replace(block, nodes=tuple(_within(node, kept) for node in block.nodes)) for block in blocks
+    )
+    reduced = replace(
+        plan,
+        id=f"{plan.id}#{file_name_for(name)}",
+        blocks=(Block(plan.blocks[0].id, nodes[0].id, tuple(nodes)), *bodies),
+    )
+    others = _reachable(program, reduced)
+    return replace(program, main=reduced.id, plans=(reduced, *others))
+
+
+def _blocks_below(plan: Plan, node: Node) -> list[Block]:
+    """The bodies of the loop that a node is, outer ones first."""
+    if not isinstance(node.op, Each):
+        return []
+    body_id = node.op.body
+    body = next(block for block in plan.blocks if block.id == body_id)
+    return [body, *(inner for each in body.nodes for inner in _blocks_below(plan, each))]
+
+
+def _alone(step: Node) -> Node:
+    """The step without its neighbours: good ends finish, a failure fails the run."""
+    end = Finish("completed")
+    step = replace(step, follow=end, after=(), on_failure="stop")
+    routes: list[tuple[Label, Target]] = []
+    before = dict(step.routes)
+    for label in labels_of(step):
+        target: Target = before[label]
+        if label in (OK, SKIPPED):
+            target = end
+        elif label == FAILED and not isinstance(target, Abort):
+            target = Abort("failed", f"step '{step.name}' failed")
+        elif label != LOST and not isinstance(target, Abort | Finish):
+            # An outcome of a machine that leads on: its name says how it ended.
+            target = Finish(label)
+        routes.append((label, target))
+    return replace(step, routes=tuple(routes))
+
+
+def _given(other: Node, following: str) -> Node:
+    """A step whose result is known. Its condition never holds: it cannot be performed again."""
+    node = replace(
+        other,
+        op=Run((Text(("false",)),)),
+        guard=Compare(Const("given"), "==", Const("performed")),
+        after=(),
+        needs=None,
+        follow=Goto(following),
+        on_failure="handled",
+        output=None,
+    )
+    return replace(node, routes=tuple((label, Goto(following)) for label in labels_of(node)))
+
+
+def _within(node: Node, kept: set[str]) -> Node:
+    """A step of the loop; a way out of the loop to a step that is not here ends the run."""
+
+    def lead(target: Target) -> Target:
+        match target:
+            case Goto(name) if name not in kept:
+                return Finish(f"went on to '{name}'")
+            case Goto() | Leave() | Finish() | Abort() | Restart():
+                return target
+
+    routes = tuple((label, lead(target)) for label, target in node.routes)
+    return replace(node, routes=routes, follow=lead(node.follow))
+
+
+def _reachable(program: Program, start: Plan) -> list[Plan]:
+    """The plans that a plan can call, itself excluded."""
+    found: dict[PlanId, Plan] = {}
+    waiting = [start]
+    while waiting:
+        for block in waiting.pop().blocks:
+            for node in block.nodes:
+                named = [target.plan for _, target in node.routes if isinstance(target, Restart)]
+                if isinstance(node.op, Call) and isinstance(node.op.plan, str):
+                    named.append(node.op.plan)
+                for plan_id in named:
+                    if plan_id not in found:
+                        found[plan_id] = plan_of(program, plan_id)
+                        waiting.append(found[plan_id])
+    return list(found.values())
+
+
+def needs_of(program: Program, name: str) -> Needs:
+    """What a step cannot do without and does not have: not what is optional, or in the context."""
+    plan = main_plan(program)
+    step = find_step(program, name)
+    blocks = _blocks_below(plan, step)
+    inner = [node for block in blocks for node in block.nodes]
+    inner_steps = {node.name for node in inner}
+    variables = {key for key, _ in plan.context.items} | {node.output for node in inner}
+    variables |= {node.op.variable for node in (step, *inner) if isinstance(node.op, Each)}
+    steps: dict[str, None] = {}
+    unset: dict[str, None] = {}
+    for node in (step, *inner):
+        for ref in (r for part in (node.op, node.guard, node.needs) for r in _references(part)):
+            match ref.path:
+                case ("steps", other, *_) if node is step or other not in inner_steps:
+                    steps[other] = None
+                case ("var", variable, *_) if variable not in variables and not ref.optional:
+                    unset[variable] = None
+                case _:
+                    pass
+    if name in steps:
+        raise UsageError(
+            f"step '{name}' refers to its own earlier result", "run the workflow as a whole"
+        )
+    return Needs(tuple(steps), tuple(unset))
+
+
+def context_uses(program: Program, name: str) -> tuple[str, ...]:
+    """The variables of a workflow's context that a step refers to and that nobody has set."""
+    plan = main_plan(program)
+    step = find_step(program, name)
+    inner = [node for block in _blocks_below(plan, step) for node in block.nodes]
+    known = {key for key, _ in plan.context.items}
+    refs = (r for n in (step, *inner) for p in (n.op, n.guard, n.needs) for r in _references(p))
+    used = [ref.path[1] for ref in refs if ref.path[0] == "context" and len(ref.path) > 1]
+    return tuple(dict.fromkeys(key for key in used if key not in known))
+
+
+def _references(value: Any) -> Iterator[Ref]:
+    """Every reference anywhere in a part of a node."""
+    if isinstance(value, Ref):
+        yield value
+    elif is_record(value):
+        for name in field_names(value):
+            yield from _references(getattr(value, name))
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _references(item)

@@ -1,0 +1,197 @@
+"""`orchestrate status`: how a run stands, what it is doing or waiting for, and how to go on."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
+from orchestrate.cli.output import answer, answer_json
+
+if TYPE_CHECKING:
+    from orchestrate.cli.cursors import Cursor
+    from orchestrate.cli.looking import Place, Sight
+
+_STEP_FIELDS = ("status", "exit_code", "duration_ms", "attempts", "outcome", "reason", "agent",
+                "model", "recipe", "from_run")  # fmt: skip
+
+
+@click.command(short_help="Show how a run stands.")
+@click.argument("run", metavar="RUN")
+@state_dir_option
+@working_dir_option
+@json_option
+def status(run: str, state_dir: str | None, working_dir: str | None, as_json: bool) -> int:
+    """Show how a run stands: RUN is its id, the beginning of one, or `latest`.
+
+    It can be asked at any time, also while the run works. An approval whose time is up is decided
+    by its default.
+    """
+    from orchestrate.cli.deciding import settled_sight
+    from orchestrate.cli.looking import Place
+    from orchestrate.cli.stored import find_stored
+
+    _, found, workspace = find_stored(run, working_dir, state_dir)
+    sight = settled_sight(found, workspace)
+    document = view(sight, Place(working_dir, state_dir), time.time())
+    if as_json:
+        answer_json(document)
+    else:
+        from orchestrate.cli.status_text import draw_status
+
+        answer(draw_status(document))
+    return 0
+
+
+def view(sight: Sight, place: Place, now: float) -> dict[str, Any]:
+    """What `status --json` answers; the text is drawn from it."""
+    from orchestrate.cli.looking import are_programs_left, pending_gates
+
+    document = sight.document
+    is_waiting = sight.status in ("running", "interrupted", "paused")
+    gates = pending_gates(document) if is_waiting else []
+    programs_left = are_programs_left(sight)
+    shown = {
+        "run_id": document["run_id"],
+        "run_root": str(sight.run.root),
+        "dialect": document["dialect"],
+        "workflow_file": document["workflow_file"],
+        "status": sight.status,
+        "reason": document["reason"] if sight.status not in ("running", "interrupted") else None,
+        "started_at": document["started_at"],
+        "updated_at": document["updated_at"],
+        "completed_at": document.get("completed_at"),
+        "elapsed_ms": _elapsed_ms(sight, now),
+        "steps": _steps(document),
+        "current": [_current(at, sight, gates, now) for at in _cursors(sight)],
+        "approvals": [_gate(gate) for gate in gates],
+        "programs_left": programs_left,
+        "note": sight.note,
+        "look": _look(sight, place),
+        "next": _next(sight, gates, place),
+    }
+    for name in ("stages", "machine", "costs"):
+        if name in document:
+            shown[name] = document[name]
+    return shown
+
+
+def _elapsed_ms(sight: Sight, now: float) -> int:
+    """From the start to the end; for a run that was left, to the last thing that happened."""
+    from orchestrate.state.times import seconds_of
+
+    document = sight.document
+    end = now
+    if not sight.is_live or document["status"] != "running":
+        end = seconds_of(document.get("completed_at") or document["updated_at"])
+    return max(0, round((end - seconds_of(document["started_at"])) * 1000))
+
+
+def _steps(document: dict[str, Any]) -> dict[str, Any]:
+    """The steps of the main block in the order they were first reached."""
+    root = document["engine"]["root"]
+    reached = {node: number for number, node in enumerate(root.get("visits", {}))}
+    loops = {loop["name"]: (node, loop) for node, loop in root.get("loops", {}).items()}
+    names = sorted(document["steps"], key=lambda name: reached.get(name, -1))
+    shown: dict[str, Any] = {}
+    for name in names:
+        result = document["steps"][name]
+        if isinstance(result, list):
+            node, loop = loops[name]
+            shown[name] = _loop(node, loop, root, document["for_each"][name])
+        else:
+            shown[name] = _step(result)
+    return shown
+
+
+def _step(result: dict[str, Any]) -> dict[str, Any]:
+    shown = {name: result[name] for name in _STEP_FIELDS if name in result}
+    if "error" in result:
+        shown["error"] = result["error"].get("message", "")
+    return shown
+
+
+def _loop(
+    node: str, loop: dict[str, Any], root: dict[str, Any], progress: dict[str, Any]
+) -> dict[str, Any]:
+    here = root.get("here")
+    status = "running"
+    if loop["closed"]:
+        status = "failed" if loop["failed"] else "completed"
+    elif here is not None and here[0] == node and here[2] == "failed":
+        status = "failed"
+    return {
+        "status": status,
+        "total": progress["total"],
+        "completed": len(progress["completed_indices"]),
+        "failed": progress["failed_indices"],
+    }
+
+
+def _cursors(sight: Sight) -> list[Cursor]:
+    """The steps that the run stands at; those of a run that is over say nothing any more."""
+    from orchestrate.cli.cursors import cursors_in
+    from orchestrate.cli.looking import FINAL
+
+    return [] if sight.status in FINAL else cursors_in(sight.document)
+
+
+def _current(at: Cursor, sight: Sight, gates: list[dict[str, Any]], now: float) -> dict[str, Any]:
+    from orchestrate.state.times import timestamp
+
+    shown: dict[str, Any] = {"step": at.path, "phase": at.phase, "attempt": at.attempt}
+    if at.visit > 1:
+        shown["visit"] = at.visit
+    if at.since:
+        shown["since"] = timestamp(at.since)
+        shown["for_ms"] = max(0, round((now - at.since) * 1000))
+    if at.phase in ("running", "arriving") and sight.status == "running":
+        from orchestrate.cli.waiting import awaited
+
+        shown |= awaited(sight.run, at)
+    if at.phase == "resting":
+        shown["rests_until"] = timestamp(at.rest_until)
+    if at.phase == "asking":
+        stages = [gate["stage"] for gate in gates if gate["frame"] == at.frame]
+        shown["stage"] = stages[-1] if stages else at.name
+    if "error" in at.result:
+        shown["error"] = at.result["error"].get("message", "")
+    for name in ("agent", "model", "session_id"):
+        if name in at.result:
+            shown[name] = at.result[name]
+    return shown
+
+
+def _gate(gate: dict[str, Any]) -> dict[str, Any]:
+    fields = ("stage", "prompt", "requested_at", "expires_at", "default")
+    return {name: gate[name] for name in fields}
+
+
+def _look(sight: Sight, place: Place) -> str | None:
+    """The command that shows what the step printed that has stopped the run."""
+    failed = [at.path for at in _cursors(sight) if at.phase == "failed"]
+    if sight.status != "failed" or not failed:
+        return None
+    return place.command("logs", sight.run.id, failed[0])
+
+
+def _next(sight: Sight, gates: list[dict[str, Any]], place: Place) -> list[str]:
+    """The commands with which a person can go on."""
+    from orchestrate.cli.looking import FINAL, is_denied
+
+    run_id = sight.run.id
+    if sight.status in FINAL or sight.is_live:
+        return []
+    if gates:
+        # One that waits needs no name.
+        names = [gate["stage"] for gate in gates] if len(gates) > 1 else [None]
+        return [
+            place.command(verb, run_id, *filter(None, [name]))
+            for name in dict.fromkeys(names)
+            for verb in ("approve", "deny")
+        ]
+    if sight.status == "failed" and is_denied(sight.document):
+        return []
+    return [place.command("resume", run_id)]

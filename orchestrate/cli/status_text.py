@@ -1,0 +1,155 @@
+"""Draws what `status --json` answers for people: one fact a line, and what to do now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from orchestrate.cli.telling import duration
+from orchestrate.plan.visible import clip, plural, visible, width_of
+
+_LONGEST = 200
+_MOST_FAILED = 10
+
+
+def draw_status(view: dict[str, Any]) -> str:
+    """The whole text, each line ending in a newline."""
+    return "".join(f"{line}\n" for line in _lines(view))
+
+
+def _lines(view: dict[str, Any]) -> Iterator[str]:
+    yield f"run {view['run_id']} {_standing(view['status'], view['reason'] or '')}"
+    if view["status"] == "interrupted":
+        left = "its programs still run and will be adopted" if view["programs_left"] else ""
+        yield "  its process is gone" + (f"; {left}" if left else "")
+    if view["note"]:
+        yield f"  note: {_short(view['note'])}"
+    yield f"  definition  {visible(view['workflow_file'])} ({view['dialect']})"
+    yield f"  started     {view['started_at']}"
+    last = "completed_at" if view["completed_at"] else "updated_at"
+    yield f"  {'ended' if view['completed_at'] else 'updated':10}  {view[last]}"
+    yield f"  elapsed     {duration(view['elapsed_ms'])}"
+    yield from _machine(view.get("machine"))
+    yield from _costs(view.get("costs"))
+    yield from _steps(view)
+    word = "now" if view["status"] == "running" else "at"
+    for current in view["current"]:
+        # A step outside loops that failed stands in the list above.
+        if current["phase"] != "failed" or current["step"] not in view["steps"]:
+            yield f"  {word:10}  {_current(current, view['status'])}"
+    for gate in view["approvals"]:
+        yield from _gate(gate)
+    if view["look"]:
+        yield f"  look:       {visible(view['look'])}"
+    for command in view["next"]:
+        yield f"  go on:      {visible(command)}"
+
+
+def _standing(status: str, reason: str) -> str:
+    verb = "has" if status == "failed" else "is"
+    if reason.startswith(status):  # "cancelled by …", or only "completed"
+        return f"{verb} {_short(reason)}"
+    return f"{verb} {status}" + (f": {_short(reason)}" if reason else "")
+
+
+def _machine(machine: dict[str, Any] | None) -> Iterator[str]:
+    if machine is None:
+        return
+    restarts = f", {plural(machine['restarts'], 'restart')}" if machine["restarts"] else ""
+    steps = plural(machine["stepCount"], "step")
+    yield f"  machine     {visible(machine['recipeId'])}: {steps}{restarts}"
+    if machine["sessionId"]:
+        yield f"  session     {visible(machine['sessionId'])}"
+
+
+def _costs(costs: dict[str, Any] | None) -> Iterator[str]:
+    if costs is None:
+        return
+    calls = plural(costs["turns"], "agent call")
+    if costs["unreported"] == costs["turns"]:
+        yield f"  cost        unknown: none of {calls} reported it"
+        return
+    more = f"; {costs['unreported']} did not report theirs" if costs["unreported"] else ""
+    yield f"  cost        ${costs['cost_usd']:.4f} in {calls}{more}"
+
+
+def _steps(view: dict[str, Any]) -> Iterator[str]:
+    steps = view["steps"]
+    if not steps:
+        return
+    yield "  steps"
+    names = {name: clip(visible(name), 40) for name in steps}
+    width = max(width_of(name) for name in names.values())
+    for name, step in steps.items():
+        pad = " " * (width - width_of(names[name]))
+        is_left = step["status"] == "running" and view["status"] != "running"
+        status = "unfinished" if is_left else step["status"]
+        facts = _loop_facts(step) if "total" in step else _step_facts(step)
+        yield f"    {names[name]}{pad}  {status:10}  {'  '.join(facts)}".rstrip()
+        for message in (step.get("error"), step.get("reason")):
+            if message and step["status"] in ("failed", "skipped"):
+                yield f"    {' ' * width}  {_short(message)}"
+
+
+def _step_facts(step: dict[str, Any]) -> list[str]:
+    facts = []
+    if step.get("exit_code") is not None and step["status"] != "skipped":
+        facts.append(f"exit {step['exit_code']}")
+    if "duration_ms" in step and step["status"] in ("completed", "failed"):
+        facts.append(duration(step["duration_ms"]))
+    if step.get("attempts", 1) > 1:
+        facts.append(plural(step["attempts"], "attempt"))
+    if "outcome" in step:
+        facts.append(f"outcome {visible(step['outcome'])}")
+    if "from_run" in step:
+        facts.append(f"from run {step['from_run']}")
+    return facts
+
+
+def _loop_facts(loop: dict[str, Any]) -> list[str]:
+    facts = [f"{loop['completed']}/{loop['total']}"]
+    failed = loop["failed"]
+    if failed:
+        shown = ", ".join(map(str, failed[:_MOST_FAILED]))
+        more = ", …" if len(failed) > _MOST_FAILED else ""
+        facts.append(f"{len(failed)} failed: {shown}{more}")
+    return facts
+
+
+def _current(current: dict[str, Any], status: str) -> str:
+    step = visible(current["step"])
+    since = f" for {duration(current['for_ms'])}" if "for_ms" in current else ""
+    attempt = f" (attempt {current['attempt']})" if current["attempt"] > 1 else ""
+    because = f": {_short(current['error'])}" if current.get("error") else ""
+    match current["phase"]:
+        case "asking":
+            return f"the gate of stage '{visible(current['stage'])}'"
+        case "resting":
+            number = current["attempt"] + 1
+            return f"{step} waits until {current['rests_until']} for attempt {number}{because}"
+        case "failed":
+            return f"{step} failed{attempt}{because}"
+        case "leaving":
+            return f"{step}: the file of its item is moved"
+        case "running" if "waits_for" in current:
+            limit = f" of at most {current['at_most_s']:g}s" if "at_most_s" in current else ""
+            return f"{step} waits for files {visible(current['waits_for'])}{since}{limit}"
+        case "running" if status == "running":
+            return f"{step} runs{since}{attempt}"
+        case "running":
+            return f"{step} was running{attempt}"
+        case _:
+            return f"{step} is next"
+
+
+def _gate(gate: dict[str, Any]) -> Iterator[str]:
+    until = ""
+    if gate["expires_at"] is not None:
+        until = f", until {gate['expires_at']} (then: {gate['default']})"
+    yield f"  asks        stage '{visible(gate['stage'])}', since {gate['requested_at']}{until}"
+    for line in gate["prompt"].splitlines():
+        yield f"              | {visible(line)}"
+
+
+def _short(text: str) -> str:
+    return clip(visible(text), _LONGEST)

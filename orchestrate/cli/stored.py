@@ -1,0 +1,115 @@
+"""Runs as they lie on the disk: found by what the user calls them, read without changing them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrate.cli.config import load_config
+from orchestrate.cli.definition import workspace_of
+from orchestrate.cli.output import note
+from orchestrate.errors import StateError
+from orchestrate.plan.visible import visible
+from orchestrate.record import record
+
+if TYPE_CHECKING:
+    from orchestrate.plan.nodes import Program
+    from orchestrate.state.locks import Lock
+    from orchestrate.state.runs import Run, Runs
+    from orchestrate.state.store import Store
+    from orchestrate.workspace import Workspace
+
+
+@record
+class Header:
+    """What a run was started with; enough to compile its definition again."""
+
+    run_id: str
+    workspace: str
+    definition: str
+    sources: dict[str, str]
+    settings: dict[str, Any]
+    context: dict[str, Any]
+
+
+def find_stored(
+    text: str, working_dir: str | None, state_dir: str | None
+) -> tuple[Runs, Run, Workspace]:
+    """The run that the user means, and the workspace that it works in.
+
+    A run inside the current workspace belongs to it, also after the folder was moved or copied;
+    one that lies elsewhere (`--state-dir`) belongs to the workspace it was started in.
+    """
+    from orchestrate.state.runs import find_run, open_runs
+    from orchestrate.workspace import open_workspace
+
+    workspace = workspace_of(working_dir)
+    runs = open_runs(workspace.root, load_config(workspace).get("state_dir", state_dir))
+    run = find_run(runs, text)
+    if working_dir is None and not run.root.is_relative_to(workspace.root):
+        recorded = Path(header_of(run).workspace)
+        if recorded.is_dir():
+            workspace = open_workspace(recorded)
+    return runs, run, workspace
+
+
+def header_of(run: Run) -> Header:
+    """From the journal's first event; the settings of a later resume from the state."""
+    from orchestrate.state.codec import check_seal
+    from orchestrate.state.durable import read_file
+    from orchestrate.state.journal import read_tail
+
+    document: dict[str, Any] = {}
+    try:
+        content = read_file(run.state)
+        document = check_seal(content) if content is not None else {}
+    except ValueError:
+        document = {}
+    try:
+        first = next(read_tail(run.events), None)
+        started = first.event if first is not None else {}
+        return Header(
+            run_id=run.id,
+            workspace=started["workspace"],
+            definition=started["definition"],
+            sources=started["sources"],
+            settings=document.get("settings", started.get("settings", {})),
+            context=started["context"],
+        )
+    except (KeyError, StateError, ValueError):
+        pass
+    try:
+        return Header(
+            run_id=run.id,
+            workspace=document["engine"]["workspace"],
+            definition=document["workflow_file"],
+            sources=document["sources"],
+            settings=document["settings"],
+            context=document["context"],
+        )
+    except KeyError:
+        raise StateError(
+            f"run {run.id} is damaged: neither its journal nor its state says what was run",
+            f"look into {run.root}; start the definition anew with: orchestrate run",
+        ) from None
+
+
+def open_stored(
+    run: Run, lock: Lock, program: Program, workspace: Workspace, *, repair: bool
+) -> Store:
+    """The run, open for its one writer."""
+    from orchestrate.cli.running import LatePlans
+    from orchestrate.state.model import Index
+    from orchestrate.state.store import Store, load
+    from orchestrate.state.store import repair as repair_run
+
+    index = Index(program, LatePlans(workspace, header_of(run).settings).find)
+    if repair:
+        try:
+            state = load(run, index)
+        except StateError:
+            state, what = repair_run(run, index)
+            note(f"orchestrate: {visible(what)}\n")
+    else:
+        state = load(run, index, lambda text: note(f"orchestrate: {visible(text)}\n"))
+    return Store(run, lock, index, state)

@@ -1,0 +1,273 @@
+"""The words for events: C's lines for workflows and recipes, A's for machines and their log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from orchestrate.engine.logbook import Level
+from orchestrate.plan.nodes import Abort, Finish, Goto, Leave, Restart, target_of
+from orchestrate.plan.visible import visible
+from orchestrate.state.events import (
+    AttemptEnded,
+    CallOpened,
+    Event,
+    GateDecided,
+    GateOpened,
+    ItemMoved,
+    LoopOpened,
+    Restarted,
+    RunEnded,
+    SessionChosen,
+    SessionSeen,
+    StepFinished,
+    StepStarted,
+)
+from orchestrate.state.model import Index, RunState
+
+if TYPE_CHECKING:
+    from orchestrate.cli.progress import Progress
+    from orchestrate.cli.running import Watching
+
+
+def plain_lines(event: Event, state: RunState, progress: Progress) -> list[str]:  # noqa: ARG001
+    match event:
+        case StepStarted():
+            again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
+            return [f"{progress.label(event.frame, event.node)}: Running{again}..."]
+        case StepFinished():
+            return _finished(event, progress)
+        case AttemptEnded():
+            return [_attempt_ended(event, progress)]
+        case LoopOpened():
+            return [f"{progress.label(event.frame, event.node)}: {_items(len(event.items))}"]
+        case CallOpened():
+            return [f"{progress.label(event.frame, event.node)}: calls {visible(event.plan)}"]
+        case GateOpened():
+            return [f"stage '{visible(event.stage)}' waits for an approval"]
+        case GateDecided():
+            return [f"the gate was {event.decision} by {visible(event.by)}"]
+        case ItemMoved():
+            return [_moved(event.lifecycle)]
+        case _:
+            return []
+
+
+def _items(number: int) -> str:
+    return f"{number} item" if number == 1 else f"{number} items"
+
+
+def _finished(event: StepFinished, progress: Progress) -> list[str]:
+    label = progress.label(event.frame, event.node)
+    result = event.result
+    status = result["status"]
+    took = f" ({duration(result.get('duration_ms', 0))})" if status != "skipped" else ""
+    if status == "skipped":
+        return [f"{label}: skipped ({visible(str(result.get('reason', '')))})"]
+    if status == "completed":
+        return [f"{label}: completed{took}"]
+    lines = [f"{label}: failed with exit code {result.get('exit_code')}{took}"]
+    error = result.get("error", {})
+    lines.append(f"    {visible(str(error.get('message', '')))}")
+    lines += [f"    | {visible(line)}" for line in error.get("stderr_tail", [])[-3:]]
+    return lines
+
+
+def _attempt_ended(event: AttemptEnded, progress: Progress) -> str:
+    label = progress.label(event.frame, event.node)
+    message = visible(str(event.result.get("error", {}).get("message", "")))
+    match event.why:
+        case "failed":
+            after = f" in {event.rest_s:g} s" if event.rest_s else ""
+            return f"{label}: attempt {event.attempt} failed ({message}); next one{after}"
+        case "lost":
+            return f"{label}: {message}; starting attempt {event.attempt + 1}"
+        case "stopped":
+            return f"{label}: {message}"
+        case "reminded":
+            return f"{label}: no readable outcome ({message}); asking again"
+
+
+def _moved(lifecycle: dict[str, Any]) -> str:
+    if lifecycle["error"]:
+        return f"    {visible(str(lifecycle['from']))} not moved: {visible(lifecycle['error'])}"
+    return f"    {visible(str(lifecycle['from']))} → {visible(str(lifecycle['to']))}"
+
+
+def duration(milliseconds: float) -> str:
+    seconds = milliseconds / 1000
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m{rest:02d}s" if hours else f"{minutes}m{rest:02d}s"
+
+
+# Machines: what `--verbose` tells (A §9).
+
+
+def machine_lines(event: Event, state: RunState, index: Index, watching: Watching) -> list[str]:
+    """The verbose lines; without --verbose only what a person must know."""
+    lines = _machine_troubles(event)
+    if watching.verbose and not lines:
+        lines = _machine_course(event, state, index)
+    return [f"[orchestration] {line}" for line in lines]
+
+
+def _machine_troubles(event: Event) -> list[str]:
+    match event:
+        case StepFinished() if event.result["status"] == "failed":
+            return [f"Step {visible(event.node)} failed: {_message(event.result)}"]
+        case AttemptEnded() if event.why != "reminded":
+            return [
+                f"Step {visible(event.node)}, attempt {event.attempt}: {_message(event.result)}"
+            ]
+        case _:
+            return []
+
+
+def _machine_course(event: Event, state: RunState, index: Index) -> list[str]:
+    match event:
+        case StepStarted():
+            return _machine_start(event, state, index)
+        case AttemptEnded():
+            return [f"Outcome not readable, sending a reminder: {_message(event.result)}"]
+        case StepFinished():
+            return [f"Outcome extracted: {_outcome(event)}", *_transition(event, state, index)]
+        case Restarted():
+            return [f"Restart {state.restarts}: a new session"]
+        case RunEnded():
+            return [f"Exit: {visible(event.reason)}"]
+        case _:
+            return []
+
+
+def _machine_start(event: StepStarted, state: RunState, index: Index) -> list[str]:
+    about = event.about
+    lines = []
+    if event.attempt == 1:
+        if state.steps_run == 1:
+            lines.append(f"Starting recipe: {visible(index.plan(state.root.plan).name)}")
+        lines.append(f"Step: {visible(event.node)} {_visit(event, state, index)}")
+    model = f" [{visible(about['model'])}]" if "model" in about else ""
+    length = about.get("prompt_length", 0)
+    return [*lines, f"Sending prompt ({length} chars) to {visible(about['agent'])}{model}"]
+
+
+def _visit(event: StepStarted, state: RunState, index: Index) -> str:
+    limits = index.plan(state.root.plan).limits
+    return f"(visit {event.visit}/{limits.max_visits}, total {state.steps_run}/{limits.max_steps})"
+
+
+def _outcome(event: StepFinished) -> str:
+    why = event.result.get("outcome_description")
+    return visible(event.label if why is None else f"{event.label} ({why})")
+
+
+def _transition(event: StepFinished, state: RunState, index: Index) -> list[str]:
+    """`Transition: a → b`; an exit has a line of its own."""
+    where = _next(event, state, index)
+    return [f"Transition: {visible(event.node)} → {where}"] if where else []
+
+
+def _next(event: StepFinished, state: RunState, index: Index) -> str:
+    target = target_of(index.place(state.root.plan, event.node).node, event.label)
+    match target:
+        case Goto(node):
+            return visible(node)
+        case Restart(plan):
+            return f"{visible(index.plan(plan).name)} (new session)"
+        case Finish() | Leave() | Abort():
+            return ""
+
+
+def _message(result: dict[str, Any]) -> str:
+    return visible(str(result.get("error", {}).get("message", "")))
+
+
+# Machines: the structured log, with the events of A §16.3 and the fields of A §19.1.
+
+LogLine = tuple[Level, str, dict[str, Any]]
+_LOGGED = {
+    "model": "model",
+    "outcome": "outcome",
+    "prompt_length": "promptLength",
+    "response_length": "responseLength",
+    "duration_ms": "durationMs",
+    "cost_usd": "costUsd",
+}
+
+
+def machine_log(event: Event, state: RunState, index: Index) -> list[LogLine]:
+    """What an event adds to `logs/orchestrator.log`."""
+    run = {"sessionId": state.session.id or "-", "recipeId": index.plan(state.root.plan).name}
+    match event:
+        case StepStarted():
+            return _started_log(event, state, index, run)
+        case StepFinished() | AttemptEnded():
+            return _ended_log(event, state, index, run)
+        case SessionChosen():
+            return [("info", "[session:chosen]", run)]
+        case SessionSeen():
+            return [("info", "[session:seen]", run)]
+        case Restarted():
+            return [("info", "[recipe:restarted]", run | {"restarts": state.restarts})]
+        case RunEnded():
+            level: Level = "info" if event.status == "completed" else "warn"
+            end = {"stepCount": state.steps_run, "status": event.status, "code": event.code}
+            return [(level, f"[recipe:exited] {event.reason}", run | end | _bill(state))]
+        case _:
+            return []
+
+
+def _started_log(
+    event: StepStarted, state: RunState, index: Index, run: dict[str, Any]
+) -> list[LogLine]:
+    lines: list[LogLine] = []
+    if event.attempt == 1 and state.steps_run == 1:
+        words = f"[recipe:started] {run['recipeId']} (session: {run['sessionId']})"
+        lines.append(("info", words, run))
+    model = f" [model: {event.about['model']}]" if "model" in event.about else ""
+    again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
+    words = f"[step:started] {event.node} {_visit(event, state, index)}{model}{again}"
+    return [*lines, ("info", words, run | _step_fields(event, state, event.about))]
+
+
+def _ended_log(
+    event: StepFinished | AttemptEnded, state: RunState, index: Index, run: dict[str, Any]
+) -> list[LogLine]:
+    fields = run | _step_fields(event, state, event.result)
+    message = event.result.get("error", {}).get("message")
+    if message is not None:
+        fields["error"] = message
+    if isinstance(event, AttemptEnded):
+        return [("warn", f"[step:{event.why}]", fields)]
+    if event.result["status"] == "failed":
+        return [("error", "[step:failed]", fields)]
+    lines: list[LogLine] = [("info", f"[step:outcome] {_outcome(event)}", fields)]
+    where = _next(event, state, index)
+    if where:
+        lines.append(("info", f"[step:transition] {event.node} → {where}", run))
+    return lines
+
+
+def _step_fields(
+    event: StepStarted | StepFinished | AttemptEnded, state: RunState, known: dict[str, Any]
+) -> dict[str, Any]:
+    """A §19.1; the session is the one of this turn, which a failure may have left since."""
+    fields: dict[str, Any] = {
+        "step": event.node,
+        "stepCount": state.steps_run,
+        "visitCount": event.visit,
+    }
+    if "session_id" in known:
+        fields["sessionId"] = known["session_id"]
+    return fields | {ours: known[name] for name, ours in _LOGGED.items() if name in known}
+
+
+def _bill(state: RunState) -> dict[str, Any]:
+    """What the run has cost so far, and how many calls did not say (A §19.2)."""
+    costs = state.costs
+    if costs.turns == costs.unreported:
+        return {"calls": costs.turns, "unreported": costs.unreported}
+    total = round(costs.cost_usd, 6)
+    return {"costUsd": total, "calls": costs.turns, "unreported": costs.unreported}

@@ -1,0 +1,101 @@
+"""An answer becomes a value: JSON where it is JSON, else text (rulings §8)."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from orchestrate.engine.capture import JSON_DEPTH_LIMIT, depth_exceeds
+from orchestrate.record import record
+
+_FENCE = "```"
+_OPENING = re.compile(r"\s*(`{3,})\s*([^`]*)\Z")
+
+
+def structured(text: str) -> Any:
+    """Without one enclosing fence it is JSON; else its last fenced `json` block is; else text."""
+    lines = text.split("\n") if _FENCE in text else []
+    blocks = list(_blocks(lines))
+    value = _parse(blocks[0].content if _encloses(blocks, lines) else text)
+    if value is not _NO_JSON:
+        return value
+    fenced = [block for block in blocks if block.language == "json"]
+    if fenced:
+        value = _parse(fenced[-1].content)
+        if value is not _NO_JSON:
+            return value
+    return text
+
+
+@record
+class _Block:
+    """What stands between two fences, and the lines of these."""
+
+    language: str
+    content: str
+    first: int
+    last: int
+
+
+def _encloses(blocks: list[_Block], lines: list[str]) -> bool:
+    """Is the whole text one block?"""
+    if len(blocks) != 1:
+        return False
+    outside = lines[: blocks[0].first] + lines[blocks[0].last + 1 :]
+    return not any(line.strip() for line in outside)
+
+
+def _blocks(lines: list[str]) -> Iterator[_Block]:
+    """The fenced blocks. Fences are lines of their own: JSON has no line break inside a string, so
+    what looks like a fence in one is none."""
+    number = 0
+    while number < len(lines):
+        opening = _OPENING.match(lines[number])
+        start, number = number, number + 1
+        if opening is None:
+            continue
+        fence, words = opening[1], opening[2].split()
+        language = words[0].lower() if words else ""
+        while number < len(lines) and not _closes(lines[number], fence, language):
+            number += 1
+        if number == len(lines):
+            return
+        # An agent may write the closing fence right behind the last bracket.
+        inside = [*lines[start + 1 : number], lines[number].rstrip().rstrip("`")]
+        yield _Block(language, "\n".join(inside), start, number)
+        number += 1
+
+
+def _closes(line: str, fence: str, language: str) -> bool:
+    bare = line.strip()
+    if not bare.endswith(fence):
+        return False
+    return not bare.strip("`") or language in ("", "json")
+
+
+_NO_JSON: Any = object()
+
+
+def _parse(text: str) -> Any:
+    try:
+        value = json.loads(
+            text.strip().removeprefix("\ufeff"), parse_constant=_refuse, parse_float=_finite
+        )
+    except (ValueError, RecursionError):
+        return _NO_JSON
+    return _NO_JSON if depth_exceeds(value, JSON_DEPTH_LIMIT) else value
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _finite(number: str) -> float:
+    """JSON has numbers that no float holds; as infinity they could not be written down again."""
+    value = float(number)
+    if math.isinf(value):
+        raise ValueError(number)
+    return value

@@ -1,0 +1,186 @@
+"""Steps with frames of their own: loops over items, calls of other plans, and an item's file."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Any
+
+from orchestrate.engine.confine import (
+    Folder,
+    PathFault,
+    make_folders,
+    open_folder,
+    open_root,
+    split_path,
+)
+from orchestrate.engine.evaluate import evaluate, evaluate_items, render, render_value
+from orchestrate.engine.faults import StepFault
+from orchestrate.engine.limits import LimitFault, check_depth
+from orchestrate.engine.runtime import Runtime
+from orchestrate.engine.scope import StepScope
+from orchestrate.engine.step import Step
+from orchestrate.plan.nodes import FAILED, Call, Each
+from orchestrate.state.events import CallOpened, Event, ItemMoved, ItemMoving, LoopOpened
+from orchestrate.state.model import Frame
+
+
+def open_loop(step: Step, op: Each) -> Event:
+    """Find out what a loop runs over."""
+    items = evaluate_items(op.items, step.scope)
+    if op.limit is not None and len(items) > op.limit:
+        raise LimitFault(
+            f"the loop has {len(items)} items, more than max_iterations allows ({op.limit})",
+            {"items": len(items), "max_iterations": op.limit},
+            exit_code=3,
+        )
+    stored = [step.rt.store_value(item) for item in items]
+    return LoopOpened(step.frame.key, step.node.id, step.here.visit, step.rt.now(), stored)
+
+
+def open_call(step: Step, op: Call) -> Event:
+    """Begin a called plan: its own context, overlaid by what is passed, and nothing else."""
+    rt = step.rt
+    late: dict[str, str] = {}
+    if isinstance(op.plan, str):
+        called = rt.store.index.plan(op.plan)
+    else:
+        called, late = rt.library.find_plan(render(op.plan, step.scope), step.frame.plan)
+    if called.dialect != "recipe":
+        raise StepFault(f"'{called.id}' is a {called.dialect}, not a recipe: recipes call recipes")
+    check_depth(rt.store.index, step.frame, op, called)
+    context = evaluate(called.context, step.scope) | evaluate(op.arguments, step.scope)
+    stored = {key: rt.store_value(rt.secrets.data(value)) for key, value in context.items()}
+    return CallOpened(
+        step.frame.key, step.node.id, step.here.visit, rt.now(), called.id, stored, late
+    )
+
+
+# An item's file (C 1.2). The intention is written down with the file's own identity, so that after
+# a kill between the move and its record nobody moves anything twice, or takes another file for it.
+
+
+def move_item(rt: Runtime, frame: Frame) -> Event:
+    """Move the file of an item whose iteration is over; a fault is recorded, never raised."""
+    item = rt.restore_value(frame.item)
+    outcome = "failure" if frame.label == FAILED else "success"
+    lifecycle: dict[str, Any] = {
+        "result": outcome,
+        "action": "move",
+        "from": rt.secrets.text(render_value(item)),
+        "to": None,
+        "action_applied": False,
+        "error": None,
+    }
+    try:
+        if frame.moving is not None:
+            source, target, file = frame.moving
+            lifecycle |= {"from": source, "to": target}
+            _finish_move(rt, source, target, file)
+        else:
+            source, target = _plan_move(rt, frame, item, outcome, lifecycle)
+            _move(rt, frame, source, target)
+        lifecycle["action_applied"] = True
+    except StepFault as fault:
+        lifecycle["error"] = rt.secrets.text(fault.message)
+    except OSError as error:
+        lifecycle["error"] = error.strerror or str(error)
+    return ItemMoved(frame.key, rt.now(), lifecycle)
+
+
+def _plan_move(
+    rt: Runtime, frame: Frame, item: Any, outcome: str, lifecycle: dict[str, Any]
+) -> tuple[str, str]:
+    assert frame.parent is not None
+    each = rt.store.index.here(frame.parent).node.op
+    assert isinstance(each, Each)
+    assert each.moves is not None
+    text = each.moves.failure if outcome == "failure" else each.moves.success
+    assert text is not None
+    if not isinstance(item, str):
+        raise StepFault("the item is not the path of a file")
+    source = "/".join(split_path(item))
+    scope = StepScope(rt.store.index, rt.store.state, frame, rt.facts, rt.restore_value)
+    folder = "/".join(split_path(render(text, scope)))
+    target = f"{folder}/{source.rpartition('/')[2]}"
+    lifecycle |= {"from": source, "to": target}
+    return source, target
+
+
+def _move(rt: Runtime, frame: Frame, source: str, target: str) -> None:
+    """Rename within the workspace, through folders that were opened and checked."""
+    with open_root(rt.workspace) as root, _folder_of(root, source) as here:
+        name = source.rpartition("/")[2]
+        try:
+            found = os.stat(name, dir_fd=here.descriptor, follow_symlinks=False)
+        except FileNotFoundError:
+            raise StepFault(f"the file is gone: {source}") from None
+        with make_folders(rt.workspace, target.rpartition("/")[0]) as there:
+            new = _free_name(there, target.rpartition("/")[2])
+            target = f"{target.rpartition('/')[0]}/{new}"
+            rt.store.record(
+                ItemMoving(frame.key, rt.now(), source, target, [found.st_dev, found.st_ino])
+            )
+            os.rename(name, new, src_dir_fd=here.descriptor, dst_dir_fd=there.descriptor)
+
+
+def _finish_move(rt: Runtime, source: str, target: str, file: list[int]) -> None:
+    """Go on with a move that was announced: done already, still to do, or overtaken."""
+    with open_root(rt.workspace) as root:
+        if _identity(root, target) == file:
+            return
+        if _identity(root, source) != file:
+            raise StepFault(f"the file is gone: {source}")
+        with (
+            _folder_of(root, source) as here,
+            make_folders(rt.workspace, target.rpartition("/")[0]) as there,
+        ):
+            new = _free_name(there, target.rpartition("/")[2])
+            os.rename(
+                source.rpartition("/")[2],
+                new,
+                src_dir_fd=here.descriptor,
+                dst_dir_fd=there.descriptor,
+            )
+
+
+def _identity(root: Folder, path: str) -> list[int] | None:
+    try:
+        with _folder_of(root, path) as folder:
+            found = os.stat(
+                path.rpartition("/")[2], dir_fd=folder.descriptor, follow_symlinks=False
+            )
+    except (OSError, PathFault):
+        return None
+    return [found.st_dev, found.st_ino]
+
+
+def _folder_of(root: Folder, path: str) -> Folder:
+    """The folder that a path's last name stands in, still inside the workspace."""
+    folder = Folder(os.dup(root.descriptor), root.root)
+    for name in path.split("/")[:-1]:
+        try:
+            inner = open_folder(folder, name)
+        except FileNotFoundError:
+            raise StepFault(f"the file is gone: {path}") from None
+        finally:
+            os.close(folder.descriptor)
+        folder = inner
+    if not folder.is_inside():
+        os.close(folder.descriptor)
+        raise PathFault(f"'{path}' leads out of the workspace through a link")
+    return folder
+
+
+def _free_name(folder: Folder, name: str) -> str:
+    """The name, or the next free one like it: what is there already is never overwritten."""
+    stem, dot, suffix = name.rpartition(".")
+    for number in range(1, 10_000):
+        candidate = (
+            name if number == 1 else f"{stem or suffix}.{number}{dot}{suffix if stem else ''}"
+        )
+        try:
+            os.stat(candidate, dir_fd=folder.descriptor, follow_symlinks=False)
+        except FileNotFoundError:
+            return candidate
+    raise StepFault(os.strerror(errno.EEXIST))

@@ -1,0 +1,235 @@
+"""What the engine needs from the world: the run's store, the keeper, the clock, the environment."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from orchestrate.agents.base import Agent, Permissions, Question, Reply
+from orchestrate.engine.logbook import Logbook
+from orchestrate.engine.scope import RunFacts, slug
+from orchestrate.engine.secrets import Secrets
+from orchestrate.engine.stop import Stop
+from orchestrate.engine.values import restore_value, store_value
+from orchestrate.errors import ConfigError
+from orchestrate.plan.nodes import Plan, PlanId
+from orchestrate.process.client import Keeper, ensure_keeper
+from orchestrate.process.facts import is_keeper_alive
+from orchestrate.record import record
+from orchestrate.state.durable import read_file, write_durably
+from orchestrate.state.locks import Lock, lock_session
+from orchestrate.state.runs import Run
+from orchestrate.state.store import Store
+from orchestrate.workspace import Workspace
+
+# Tenths of a second.
+_KEEPER_LEAVES_IN = 30
+
+Answer = Literal["retry", "continue", "stop"]
+
+
+@record
+class Options:
+    """How a run is to be watched; what it does is in the plan."""
+
+    debug: bool = False
+    trace: bool = False
+    backup_state: bool = False
+
+
+@record
+class AgentDefinition:
+    """An agent as a file under `.orchestrate/agents` describes it, or one of those we know."""
+
+    name: str
+    backend: str
+    model: str | None = None
+    system_prompt: str | None = None
+    settings: tuple[tuple[str, Any], ...] = ()
+
+
+class People:
+    """Whoever sits at the terminal. Without one nobody is asked and nothing blocks."""
+
+    def choose_after_failure(self, step: str, message: str) -> Answer:  # noqa: ARG002
+        """What to do about a failed step (`--on-error interactive`)."""
+        return "stop"
+
+    def decide_gate(
+        self,
+        stage: str,  # noqa: ARG002
+        prompt: str,  # noqa: ARG002
+        seconds_left: float | None,  # noqa: ARG002
+    ) -> tuple[Literal["approved", "denied"], str] | None:
+        """The decision about a gate and a message; None if nobody is there to decide."""
+        return None
+
+
+@record
+class AgentRules:
+    """How agents are asked in this run (flags and configuration)."""
+
+    backend: str = "claude-code"
+    system_prompt: str | None = None
+    permissions: Permissions = "bypass"
+
+
+@record
+class Library:
+    """What the engine asks for by name: agents, their definitions, plans that come late."""
+
+    agent_of: Callable[[str], Agent]
+    definition_of: Callable[[str, dict[str, Any]], AgentDefinition]
+    # The plan at a path that was worked out in another plan (B: a templated `recipe:`), and the
+    # checksums of its files.
+    find_plan: Callable[[str, PlanId], tuple[Plan, dict[str, str]]]
+    # Records a turn for `replay`.
+    keep_turn: Callable[[Question, Reply], None]
+
+
+class Runtime:
+    """One run's connection to the world."""
+
+    def __init__(  # noqa: PLR0913 - it is the sum of what a run needs
+        self,
+        *,
+        workspace: Workspace,
+        store: Store,
+        secrets: Secrets,
+        environment: Mapping[str, str],
+        stop: Stop,
+        logbook: Logbook,
+        options: Options | None = None,
+        people: People | None = None,
+        rules: AgentRules | None = None,
+        library: Library,
+    ) -> None:
+        self.workspace = workspace
+        self.store = store
+        self.secrets = secrets
+        self.environment = environment
+        self.stop = stop
+        self.logbook = logbook
+        self.options = options or Options()
+        self.people = people or People()
+        self.rules = rules or AgentRules()
+        self.library = library
+        # Attempts that an earlier orchestrator may have started: asked about before anything else.
+        self.may_be_known: set[str] = set()
+        # What each agent's program said about its version, '' where it said nothing.
+        self.versions: dict[str, str] = {}
+        self.asking_versions = threading.Lock()
+        state = store.state
+        self.facts = RunFacts(
+            id=state.run_id,
+            root=_relative(store.run.root, workspace.root),
+            started_at=state.started_at,
+            project=slug(str(workspace.root)),
+        )
+        self.user = environment.get("USER") or environment.get("LOGNAME") or "somebody"
+        self._keeper: Keeper | None = None
+        self._session: tuple[tuple[str, str], Lock] | None = None
+        self._starting = threading.Lock()
+
+    @property
+    def run(self) -> Run:
+        return self.store.run
+
+    def keeper(self) -> Keeper:
+        """The run's keeper; a run that starts no program has none."""
+        with self._starting:
+            if self._keeper is None:
+                self._keeper = ensure_keeper(self.run.root)
+                self.stop.on_request.append(self._keeper.wake)
+            return self._keeper
+
+    def hold_session(self, agent: str, session: str) -> None:
+        """Be the only one who uses a session, until the run ends or starts another (A §3.3)."""
+        if self._session is not None and self._session[0] == (agent, session):
+            return
+        self.release_session()
+        command = ("orchestrate", "run", self.facts.id)
+        lock = lock_session(agent, session, command, self.environment)
+        try:
+            self._refuse_orphan(lock, session)
+            write_durably(_user_of(lock), os.fsencode(self.run.root))
+        except BaseException:
+            lock.release()
+            raise
+        self._session = ((agent, session), lock)
+
+    def _refuse_orphan(self, lock: Lock, session: str) -> None:
+        """An agent can outlive its orchestrator, whose lock is free then: look for its keeper."""
+        content = read_file(_user_of(lock))
+        root = Path(os.fsdecode(content)) if content else self.run.root
+        if root == self.run.root:
+            return
+        # The keeper of a run that has just ended is about to go.
+        for _ in range(_KEEPER_LEAVES_IN):
+            if not is_keeper_alive(root):
+                return
+            self.stop.rest(0.1)
+        if is_keeper_alive(root):
+            raise ConfigError(
+                f"session {session} is in use by an agent of run {root.name}, "
+                "whose orchestrator is gone",
+                f"go on with it: orchestrate resume {root.name}",
+            )
+
+    def release_session(self) -> None:
+        if self._session is not None:
+            lock = self._session[1]
+            _user_of(lock).unlink(missing_ok=True)
+            lock.release()
+            self._session = None
+
+    def now(self) -> float:
+        return time.time()
+
+    def rest(self, seconds: float) -> bool:
+        """Sleep until it is time or somebody wants to stop; True for the latter."""
+        if seconds > 1.0:
+            self.store.checkpoint()
+        return self.stop.rest(seconds)
+
+    def new_session(self) -> str:
+        return str(uuid.uuid4())
+
+    def jitter(self) -> float:
+        return random.random()
+
+    def store_value(self, value: Any) -> Any:
+        return store_value(self.run.root, value)
+
+    def restore_value(self, value: Any) -> Any:
+        return restore_value(self.run.root, value)
+
+    def close(self, *, is_over: bool = False) -> None:
+        """Let go of the session and the keeper, which ends by itself when nothing runs any more.
+
+        When the run is over nothing runs, and the keeper is seen out.
+        """
+        self.release_session()
+        if self._keeper is not None:
+            self.stop.on_request.remove(self._keeper.wake)
+            if is_over:
+                self._keeper.shutdown()
+            else:
+                self._keeper.close()
+            self._keeper = None
+
+
+def _user_of(lock: Lock) -> Path:
+    """Beside a session's lock: the run that used the session last."""
+    return lock.path.with_suffix(".run")
+
+
+def _relative(path: Path, root: Path) -> str:
+    """`${run.root}`: relative to the workspace where it lies in it."""
+    return os.path.relpath(path, root) if path.is_relative_to(root) else str(path)

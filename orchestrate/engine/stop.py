@@ -1,0 +1,91 @@
+"""The wish to stop: a signal sets it, everything that waits notices it at once."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+# What is sent to end a run, by name, with how impatient the second one is.
+SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
+# How long programs may clean up after themselves (agent-clis.md: claude needs up to 1.6 s).
+GRACE_S = 5.0
+
+
+class Stop:
+    """Set by the first signal; a second interrupt makes it urgent."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self.is_urgent = False
+        self.on_request: list[Callable[[], None]] = []
+        self._read, self._write = os.pipe()
+        for descriptor in (self._read, self._write):
+            os.set_blocking(descriptor, False)
+
+    @property
+    def is_requested(self) -> bool:
+        return self.signal is not None
+
+    @property
+    def grace_s(self) -> float:
+        return 0.0 if self.is_urgent else GRACE_S
+
+    @property
+    def reason(self) -> str:
+        return "terminated" if self.signal == signal.SIGTERM else "interrupted"
+
+    def request(self, number: int) -> None:
+        """Called from a signal handler: no locks, nothing that waits."""
+        self.is_urgent = self.signal is not None
+        self.signal = self.signal or number
+        with suppress(OSError):
+            os.write(self._write, b"!")
+        for tell in self.on_request:
+            tell()
+
+    def rest(self, seconds: float) -> bool:
+        """Sleep; True if somebody wants to stop meanwhile."""
+        if seconds > 0 and not self.is_requested:
+            poll = select.poll()
+            poll.register(self._read, select.POLLIN)
+            # The byte stays in the pipe: whoever rests next is to notice it too.
+            poll.poll(seconds * 1000)
+        return self.is_requested
+
+    def wait_for(self, descriptor: int, seconds: float | None) -> bool:
+        """Wait until something can be read; False if the time is up or somebody wants to stop."""
+        if self.is_requested:
+            return False
+        poll = select.poll()
+        poll.register(self._read, select.POLLIN)
+        poll.register(descriptor, select.POLLIN)
+        found = [
+            ready for ready, _ in poll.poll(None if seconds is None else max(seconds, 0) * 1000)
+        ]
+        return self._read not in found and descriptor in found
+
+    def close(self) -> None:
+        os.close(self._read)
+        os.close(self._write)
+
+
+@contextmanager
+def listening(stop: Stop) -> Iterator[None]:
+    """Let signals request a stop as long as the block runs."""
+
+    def hear(number: int, _: FrameType | None) -> None:
+        stop.request(number)
+
+    numbers = [getattr(signal, name) for name in SIGNALS]
+    # A signal that our starter ignores (nohup) stays ignored.
+    heard = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, hear) for number in heard}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,55 @@
+"""The version of an agent's program, asked once per run: two machines rarely have the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from orchestrate.agents import registry
+from orchestrate.agents.finding import Missing, version_in
+from orchestrate.engine.programs import run_program
+from orchestrate.engine.runtime import Runtime
+from orchestrate.engine.texts import decode
+from orchestrate.process.facts import Exit, Request
+
+# A program that does not say its version in this time is asked no more.
+_PATIENCE_S = 20.0
+
+
+def program_version(rt: Runtime, backend: str) -> dict[str, Any]:
+    """`{"agent_version": …}`, or nothing where there is no program or it does not say."""
+    if not registry.is_program(backend):
+        return {}
+    with rt.asking_versions:
+        if backend not in rt.versions:
+            rt.versions[backend] = _ask(rt, backend)
+    version = rt.versions[backend]
+    return {"agent_version": version} if version else {}
+
+
+def _ask(rt: Runtime, backend: str) -> str:
+    path = registry.find_program(backend, rt.environment)
+    if isinstance(path, Missing):
+        return ""
+    attempt = f"version/{registry.own_name(backend)}"
+    out = rt.run.logs / f"{registry.own_name(backend)}.version"
+
+    def request() -> Request:
+        return Request(
+            attempt=attempt,
+            argv=registry.program_version(backend, path),
+            env=dict(rt.environment),
+            cwd=rt.workspace.root,
+            stdout_path=out,
+            stderr_path=out.with_suffix(".version.stderr"),
+            timeout_s=_PATIENCE_S,
+            secrets=rt.secrets.values,
+        )
+
+    # The keeper may know it from before: asked again, it gives the same answer.
+    rt.may_be_known.add(attempt)
+    ended = run_program(rt, attempt, request)
+    for left in (out, out.with_suffix(".version.stderr")):
+        left.unlink(missing_ok=True)
+    if not isinstance(ended, Exit) or ended.code != 0 or ended.stdout is None:
+        return ""
+    return version_in(decode(ended.stdout)[0])[:100]

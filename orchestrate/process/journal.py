@@ -1,0 +1,198 @@
+"""The keeper's journal, which is the truth: what was started, and how it ended.
+
+One line per fact (`RUN/keeper/journal`), `CRC KIND ATTEMPT JSON`, each made durable before anybody
+hears of it; a line's checksum covers the file up to its own end:
+
+    open   - {"token": …}      the first line; the token marks the environment of our programs
+    claim  A {"at": …}         point of no return: without it A never started, with it never again
+    exit   A {"code": …, …}    how A ended (the fields of `facts.Exit`)
+    lost   A {"reason": …}     A was claimed, its keeper is gone, and nothing of A is alive
+
+Space is reserved ahead, so the file ends in zero bytes; a torn last line is dropped on reading.
+"""
+
+from __future__ import annotations
+
+import binascii
+import errno
+import os
+
+from orchestrate.process.protocol import INLINE_LIMIT, sync, sync_folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    Scalar = str | int | float | None
+    Record = tuple[bytes, bytes, bytes]
+
+# No exit record is longer: two inlined streams, each byte at worst `\udcXX`, and the rest.
+LONGEST_RECORD = 2 * 6 * INLINE_LIMIT + 8192
+_RESERVE_STEP = 1 << 18
+
+
+class _Escapes(dict[int, str]):
+    """How JSON in ASCII writes each character that it does not write as it is; made on demand."""
+
+    def __missing__(self, code: int) -> str:
+        if 0x20 <= code < 0x7F:
+            spelling = chr(code)
+        elif code > 0xFFFF:
+            high, low = divmod(code - 0x10000, 0x400)
+            spelling = f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+        else:
+            spelling = f"\\u{code:04x}"
+        self[code] = spelling
+        return spelling
+
+
+_SHORT = {'"': '\\"', "\\": r"\\", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t"}
+_ESCAPES = _Escapes({ord(character): spelling for character, spelling in _SHORT.items()})
+
+
+def json_text(text: str) -> str:
+    """The inside of a JSON string, in ASCII; lone surrogates stay what they are."""
+    return text.translate(_ESCAPES)
+
+
+def json_of(fields: Mapping[str, Scalar]) -> bytes:
+    """A flat JSON object. The json module would double the time that a keeper takes to start."""
+    parts = []
+    for name, value in fields.items():
+        if isinstance(value, str):
+            parts.append(f'"{name}":"{json_text(value)}"')
+        elif value is None:
+            parts.append(f'"{name}":null')
+        elif isinstance(value, bool):
+            parts.append(f'"{name}":{"true" if value else "false"}')
+        else:
+            parts.append(f'"{name}":{value!r}')
+    return b"{%b}" % ",".join(parts).encode("ascii")
+
+
+def line_of(kind: str, attempt: str, body: bytes, before: int) -> bytes:
+    """A record; its checksum goes on from that of the whole file before it."""
+    rest = b"%b %b %b" % (kind.encode("ascii"), attempt.encode("ascii"), body)
+    return b"%08x %b\n" % (binascii.crc32(rest, before), rest)
+
+
+def read_lines(path: str) -> tuple[list[Record], int]:
+    """All whole records as (kind, attempt, JSON), and the offset where they end."""
+    content = read_whole(path)
+    records: list[Record] = []
+    for line in content.splitlines():
+        kind, attempt, body = line[9:].split(b" ", 2)
+        records.append((kind, attempt, body))
+    return records, len(content)
+
+
+def read_facts(path: str, attempt: str) -> dict[str, bytes]:
+    """What is recorded of an attempt: its kinds of records, and the JSON of each."""
+    content = read_whole(path)
+    found = {}
+    for kind in ("claim", "exit", "lost"):
+        start = f" {kind} {attempt} ".encode("ascii")
+        place = content.find(start)
+        # Some program may have printed the same, but a line begins only after a newline.
+        while place >= 0 and content[place - 9 : place - 8] != b"\n":
+            place = content.find(start, place + 1)
+        if place >= 0:
+            found[kind] = content[place + len(start) : content.index(b"\n", place)]
+    return found
+
+
+def read_whole(path: str) -> bytes:
+    """The journal as far as it is whole: without reserved space, without what a crash tore."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except FileNotFoundError:
+        return b""
+    end = content.rfind(b"\n") + 1
+    start = content.rfind(b"\n", 0, max(end - 1, 0)) + 1
+    # If the last checksum is right, so is all that it stands for.
+    if end and _is_right(content[start:end], binascii.crc32(memoryview(content)[:start])):
+        return content[:end]
+    place = checksum = 0
+    for line in content[:end].splitlines(keepends=True):
+        if not _is_right(line, checksum):
+            break
+        place += len(line)
+        checksum = binascii.crc32(line, checksum)
+    return content[:place]
+
+
+def _is_right(line: bytes, before: int) -> bool:
+    return line[:8] == b"%08x" % binascii.crc32(line[9:-1], before)
+
+
+class Journal:
+    """The writing side of the journal: one writer, the holder of the keeper's lock."""
+
+    def __init__(self, path: str) -> None:
+        self._folder = os.path.dirname(os.path.abspath(path))
+        content = read_whole(path)
+        self._end = self._reserved = len(content)
+        self._checksum = binascii.crc32(content)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        os.ftruncate(self._fd, self._end)
+        self._failed = False
+        # An earlier keeper may have been killed before it came to that, too.
+        self._has_durable_name = False
+        self._noted: list[bytes] = []
+        records = [line.split(" ", 3) for line in content.decode("ascii").splitlines()]
+        self.claimed = {attempt for _, kind, attempt, _ in records if kind == "claim"}
+        settled = {attempt for _, kind, attempt, _ in records if kind in ("exit", "lost")}
+        self.unsettled = self.claimed - settled
+        if records:
+            self.token = records[0][3].split('"')[3]
+        else:
+            self.token = os.urandom(16).hex()
+            self.reserve(1)
+            self.note("open", "-", json_of({"token": self.token}))
+            self._write()
+
+    def reserve(self, records: int) -> None:
+        """Make sure that so many records of any size will fit, or raise while nothing is lost."""
+        needed = self._end + sum(map(len, self._noted)) + records * LONGEST_RECORD
+        if needed > self._reserved:
+            ahead = needed + _RESERVE_STEP - self._reserved
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(self._fd, self._reserved, ahead)
+            self._reserved += ahead
+
+    def note(self, kind: str, attempt: str, body: bytes) -> None:
+        """Remember a fact for the next `commit`; a claim holds from here on."""
+        line = line_of(kind, attempt, body, self._checksum)
+        self._checksum = binascii.crc32(line, self._checksum)
+        self._noted.append(line)
+        if kind == "claim":
+            self.claimed.add(attempt)
+
+    def commit(self) -> None:
+        """Make all that was noted durable. After a failure nothing more is: disks lie then."""
+        if self._failed:
+            raise OSError(errno.EIO, "the journal could not be written earlier")
+        try:
+            self._write()
+            sync(self._fd)
+            if not self._has_durable_name:
+                for folder in (self._folder, os.path.dirname(self._folder)):
+                    sync_folder(folder)
+        except OSError:
+            self._failed = True
+            raise
+        self._has_durable_name = True
+
+    def _write(self) -> None:
+        data = b"".join(self._noted)
+        self._noted = []
+        written = 0
+        while written < len(data):
+            written += os.pwrite(self._fd, data[written:], self._end + written)
+        self._end += len(data)
+
+    def append(self, kind: str, attempt: str, data: Mapping[str, Scalar]) -> None:
+        """Record one fact durably."""
+        self.note(kind, attempt, json_of(data))
+        self.commit()

@@ -1,0 +1,72 @@
+"""The rules around a call of another plan: how long it may take, and whether it is tried again."""
+
+from __future__ import annotations
+
+from orchestrate.plan.retries import retry_delay
+from orchestrate.record import record
+from orchestrate.state.model import Frame, Index, RunState, frames_below, plan_frame
+
+# Kinds of failure that another try may mend, as agents report them in `error.context.kind`.
+_TRANSIENT = ("rate-limit", "overloaded", "network", "timeout")
+TIMED_OUT = 124
+
+
+@record
+class Expired:
+    """A call that has taken longer than its step allows."""
+
+    caller: Frame
+    timeout_s: float
+
+
+def call_deadline(index: Index, frame: Frame) -> float | None:
+    """When the innermost-ending call around a frame runs out of time; None if none does."""
+    deadlines = [limit for _, limit, _ in _limits(index, frame)]
+    return min(deadlines, default=None)
+
+
+def expired_call(index: Index, frame: Frame, now: float) -> Expired | None:
+    """The outermost call around a frame whose time is up."""
+    over = [(caller, timeout) for caller, limit, timeout in _limits(index, frame) if now >= limit]
+    return Expired(*over[-1]) if over else None
+
+
+def expired_calls(index: Index, state: RunState, now: float) -> Expired | None:
+    """Any call of the run whose time is up."""
+    found = (expired_call(index, frame, now) for frame in frames_below(state.root))
+    return next((expired for expired in found if expired is not None), None)
+
+
+def _limits(index: Index, frame: Frame) -> list[tuple[Frame, float, float]]:
+    """The calls around a frame that have a limit, innermost first: caller, deadline, limit."""
+    limits = []
+    called = plan_frame(frame)
+    while called.parent is not None:
+        timeout = index.here(called.parent).node.timeout_s
+        if timeout is not None:
+            limits.append((called.parent, called.began + timeout, timeout))
+        called = plan_frame(called.parent)
+    return limits
+
+
+def call_retry(index: Index, called: Frame, *, is_transient: bool = False) -> float | None:
+    """After how many seconds a call that failed is tried again; None if it is not."""
+    caller = called.parent
+    if caller is None or caller.here is None:
+        return None
+    retry = index.here(caller).node.retry
+    if retry is None:
+        return None
+    transient = is_transient or failed_transiently(called)
+    return retry_delay(retry, caller.here.tries, 1, transient, 0.0)
+
+
+def failed_transiently(called: Frame) -> bool:
+    """Was what ended a plan something that another try may mend?"""
+    for frame in frames_below(called):
+        for result in frame.steps.values():
+            if isinstance(result, dict) and result.get("status") == "failed":
+                kind = result.get("error", {}).get("context", {}).get("kind")
+                if kind in _TRANSIENT:
+                    return True
+    return False

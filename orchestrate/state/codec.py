@@ -1,0 +1,411 @@
+"""`state.json`: the state of a run as people and `jq` read it, and back again.
+
+What people look for stands in C's places. What only the engine needs (cursors, open loops) stands
+under `engine`; the results of open frames are not repeated there, for the tree of frames is the
+tree under `steps`. Each step and each item of a loop has its own line, and is encoded once.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from typing import Any
+
+from orchestrate.plan.nodes import Finish, Gate, Goto, Target
+from orchestrate.record import field_names
+from orchestrate.state.durable import parse_json
+from orchestrate.state.model import (
+    Costs,
+    Ending,
+    Frame,
+    Here,
+    Index,
+    Loop,
+    RunState,
+    Session,
+    frames_below,
+    open_loop,
+)
+from orchestrate.state.results import encode, loop_pieces, step_piece
+from orchestrate.state.times import timestamp
+
+_SEAL = re.compile(rb',\n  "checksum": "sha256:([0-9a-f]{64})"\n\}\n\Z')
+
+
+class Encoder:
+    """Writes the states of one run; remembers the bytes of results that do not change."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._known: dict[str, tuple[Any, bytes]] = {}
+
+    def encode(self, state: RunState) -> bytes:
+        """The whole file, sealed with a checksum over everything before it."""
+        fields = [
+            b'  "%b": %b' % (name.encode(), body) for name, body in self._fields(state) if body
+        ]
+        content = b"{\n" + b",\n".join(fields)
+        return content + b',\n  "checksum": "sha256:%b"\n}\n' % (
+            sha256(content).hexdigest().encode()
+        )
+
+    def _fields(self, state: RunState) -> list[tuple[str, bytes]]:
+        plain: dict[str, Any] = {
+            "schema_version": state.schema_version,
+            "run_id": state.run_id,
+            "dialect": state.dialect,
+            "workflow_file": state.definition,
+            "workflow_checksum": state.checksum,
+            "sources": state.sources,
+            "started_at": timestamp(state.started_at),
+            "updated_at": timestamp(state.updated_at),
+        }
+        if state.completed_at is not None:
+            plain["completed_at"] = timestamp(state.completed_at)
+        plain |= {"status": state.status, "reason": state.reason}
+        plain["context"] = state.root.variables
+        fields = [(name, encode(value)) for name, value in plain.items()]
+        fields.append(("steps", self._steps(state.root)))
+        fields.append(("for_each", _loops(state)))
+        fields += [(name, encode(value)) for name, value in self._by_dialect(state).items()]
+        if state.costs.turns:
+            fields.append(("costs", encode(_costs(state.costs))))
+        fields.append(("settings", encode(state.settings)))
+        fields.append(("orchestrate_version", encode(state.version)))
+        fields.append(("seq", encode(state.seq)))
+        fields.append(("engine", encode(_engine(state))))
+        return fields
+
+    def _steps(self, root: Frame) -> bytes:
+        known = self._known
+        lines = []
+        for name, result in root.steps.items():
+            remembered = known.get(name)
+            if remembered is None or remembered[0] is not result or root.call is not None:
+                piece = step_piece(root, name)
+                remembered = (result, b"    " + encode(name) + b": " + piece)
+                known[name] = remembered
+            lines.append(remembered[1])
+        for loop in root.loops.values():
+            items = b",\n      ".join(loop_pieces(loop))
+            body = b"[\n      " + items + b"\n    ]" if items else b"[]"
+            lines.append(b"    " + encode(loop.name) + b": " + body)
+        return b"{\n" + b",\n".join(lines) + b"\n  }" if lines else b"{}"
+
+    def _by_dialect(self, state: RunState) -> dict[str, Any]:
+        match state.dialect:
+            case "machine":
+                return {"machine": self._machine(state)}
+            case "recipe":
+                return {
+                    "stages": self._stages(state),
+                    "approvals": state.approvals,
+                    "skipped_steps": state.skipped,
+                }
+            case _:
+                return {}
+
+    def _machine(self, state: RunState) -> dict[str, Any]:
+        """A §2.5."""
+        root = state.root
+        last = root.here.node if root.here is not None else _last_step(root)
+        return {
+            "recipeId": self._index.plan(root.plan).name,
+            "currentStep": last,
+            "stepCount": state.steps_run,
+            "stepVisitCounts": root.visits,
+            "stepRetryCounts": {
+                here.node: 1 for here in (root.here,) if here is not None and here.turn
+            },
+            "startTime": round(state.machine_started * 1000),
+            "sessionCreated": state.session.is_created,
+            "sessionId": state.session.id,
+            "restarts": state.restarts,
+        }
+
+    def _stages(self, state: RunState) -> list[dict[str, Any]]:
+        """How far each stage is; a flat recipe has none."""
+        plan = self._index.plan(state.root.plan)
+        stages: dict[str, list[dict[str, Any]]] = {}
+        for node in plan.blocks[0].nodes:
+            if node.stage is not None:
+                steps = stages.setdefault(node.stage, [])
+                if not isinstance(node.op, Gate):
+                    steps.append(_step_summary(state.root, node.id, node.name))
+        asking = state.root.here is not None and state.root.here.phase == "asking"
+        pending = state.approvals[-1]["stage"] if asking and state.approvals else None
+        return [_stage(name, steps, name == pending) for name, steps in stages.items()]
+
+
+def _last_step(root: Frame) -> str:
+    return next(reversed(root.visits), "") if root.visits else ""
+
+
+def _step_summary(root: Frame, node_id: str, name: str) -> dict[str, Any]:
+    loop = root.loops.get(node_id)
+    if loop is not None:
+        stopped = root.here is not None and root.here.node == node_id and root.here.phase
+        status = "failed" if stopped == "failed" else "completed" if loop.is_closed else "running"
+        return {"status": status}
+    return root.steps.get(name) or {"status": "pending"}
+
+
+def _stage(name: str, steps: list[dict[str, Any]], is_pending: bool) -> dict[str, Any]:
+    statuses = {step["status"] for step in steps}
+    status = "running"
+    if is_pending:
+        status = "paused"
+    elif "failed" in statuses and not statuses & {"pending", "running"}:
+        status = "failed"
+    elif statuses == {"pending"}:
+        status = "pending"
+    elif statuses == {"skipped"}:
+        status = "skipped"
+    elif statuses <= {"completed", "skipped", "failed"}:
+        status = "completed"
+    stage: dict[str, Any] = {"name": name, "status": status}
+    began = [step["started_at"] for step in steps if "started_at" in step]
+    ended = [step["completed_at"] for step in steps if "completed_at" in step]
+    if began:
+        stage["started_at"] = min(began)
+    if ended and status in ("completed", "failed", "paused"):
+        stage["completed_at"] = max(ended)
+    return stage
+
+
+def _costs(costs: Costs) -> dict[str, Any]:
+    return {name: getattr(costs, name) for name in field_names(costs)}
+
+
+def _loops(state: RunState) -> bytes:
+    """How far each loop is: those of the main block by name, open ones inside others by address."""
+    found: dict[str, Loop] = {loop.name: loop for loop in state.root.loops.values()}
+    for frame in frames_below(state.root):
+        loop = open_loop(frame)
+        if loop is not None and frame is not state.root:
+            found[f"{frame.key}/{loop.name}"] = loop
+    lines = []
+    for name, loop in found.items():
+        progress = {
+            "items": loop.items,
+            "completed_indices": sorted(loop.done),
+            "current_index": next(iter(loop.open)) if len(loop.open) == 1 else None,
+            "failed_indices": loop.failed,
+            "total": len(loop.items),
+        }
+        lines.append(b"    " + encode(name) + b": " + encode(progress))
+    return b"{\n" + b",\n".join(lines) + b"\n  }" if lines else b"{}"
+
+
+# What only the engine needs.
+
+
+def _engine(state: RunState) -> dict[str, Any]:
+    return {
+        "workspace": state.workspace,
+        "root": _frame(state.root),
+        "steps_run": state.steps_run,
+        "restarts": state.restarts,
+        "restart": state.restart,
+        "has_failures": state.has_failures,
+        "session": {name: getattr(state.session, name) for name in field_names(state.session)},
+        "ending": None
+        if state.ending is None
+        else [state.ending.status, state.ending.reason, state.ending.code],
+        "machine_started": state.machine_started,
+        "late": state.late,
+        "approvals": state.approvals if state.dialect != "recipe" else [],
+        "skipped": state.skipped if state.dialect != "recipe" else [],
+        "times": [state.started_at, state.updated_at, state.completed_at],
+    }
+
+
+def _frame(frame: Frame) -> dict[str, Any]:
+    written: dict[str, Any] = {"key": frame.key, "plan": frame.plan, "block": frame.block}
+    here = frame.here
+    if here is not None:
+        written["here"] = [getattr(here, name) for name in field_names(here)]
+    if frame.visits:
+        written["visits"] = frame.visits
+    if frame.parent is not None and frame.index is None:
+        written["variables"] = frame.variables
+    if frame.call is not None:
+        written["call"] = _frame(frame.call)
+    if frame.loops:
+        written["loops"] = {node: _loop(frame, loop) for node, loop in frame.loops.items()}
+    if frame.approval is not None:
+        written["approval"] = frame.approval
+    for name in ("label", "moving", "owner", "began", "count"):
+        if getattr(frame, name):
+            written[name] = getattr(frame, name)
+    if frame.then is not None:
+        written["then"] = _target(frame.then)
+    return written
+
+
+def _loop(frame: Frame, loop: Loop) -> dict[str, Any]:
+    written: dict[str, Any] = {
+        "name": loop.name,
+        "next": loop.next_index,
+        "failed": loop.failed,
+        "stopping": loop.is_stopping,
+        "closed": loop.is_closed,
+        "open": {str(position): _frame(inner) for position, inner in loop.open.items()},
+    }
+    if not loop.is_closed:
+        written["values"] = {str(position): value for position, value in loop.values.items()}
+    if frame.parent is not None:
+        written["items"] = loop.items
+    return written
+
+
+def _target(target: Target) -> dict[str, str]:
+    match target:
+        case Goto(node):
+            return {"goto": node}
+        case Finish(reason):
+            return {"finish": reason}
+        case _:
+            raise AssertionError(f"a frame cannot be left for {target}")
+
+
+# Reading it again.
+
+
+def check_seal(content: bytes) -> dict[str, Any]:
+    """The document, if it is whole and as we wrote it; a `ValueError` says what is not."""
+    found = _SEAL.search(content)
+    if found is None:
+        raise ValueError("it is not a complete state file")
+    if sha256(content[: found.start()]).hexdigest().encode() != found[1]:
+        raise ValueError("its checksum does not hold: it was changed or damaged")
+    document = parse_json(content)
+    if not isinstance(document, dict):
+        raise ValueError("it is not a state file")
+    return document
+
+
+def decode(index: Index, content: bytes) -> RunState:
+    """The state again; `ValueError` if it is not one of ours, or of another program."""
+    document = check_seal(content)
+    try:
+        return _decode(index, document)
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise ValueError(f"it does not fit the definition: {error!r}") from None
+
+
+def _decode(index: Index, document: dict[str, Any]) -> RunState:
+    engine = document["engine"]
+    started, updated, completed = engine["times"]
+    state = RunState(
+        run_id=document["run_id"],
+        workspace=engine["workspace"],
+        definition=document["workflow_file"],
+        dialect=document["dialect"],
+        schema_version=document["schema_version"],
+        checksum=document["workflow_checksum"],
+        sources=document["sources"],
+        settings=document["settings"],
+        version=document["orchestrate_version"],
+        started_at=started,
+        updated_at=updated,
+        completed_at=completed,
+        root=Frame(key="", plan="", block=""),
+        status=document["status"],
+        reason=document["reason"],
+        restart=engine["restart"],
+        seq=document["seq"],
+        steps_run=engine["steps_run"],
+        restarts=engine["restarts"],
+        has_failures=engine["has_failures"],
+        session=Session(**engine["session"]),
+        costs=Costs(**document.get("costs", {})),
+        approvals=document.get("approvals", engine["approvals"]),
+        skipped=document.get("skipped_steps", engine["skipped"]),
+        machine_started=engine["machine_started"],
+        late=engine["late"],
+    )
+    if engine["ending"] is not None:
+        state.ending = Ending(*engine["ending"])
+    reader = _Reader(index, document["for_each"], state.frames)
+    state.root = reader.frame(engine["root"], document["steps"], None)
+    state.root.variables = document["context"]
+    return state
+
+
+class _Reader:
+    """Builds the frames again from the engine's part and the results under `steps`."""
+
+    def __init__(self, index: Index, progress: dict[str, Any], frames: dict[str, Frame]) -> None:
+        self._index = index
+        self._progress = progress
+        self._frames = frames
+
+    def frame(
+        self, written: dict[str, Any], results: dict[str, Any], parent: Frame | None
+    ) -> Frame:
+        frame = Frame(
+            key=written["key"],
+            plan=written["plan"],
+            block=written["block"],
+            parent=parent,
+            variables=written.get("variables", {}),
+            visits=written.get("visits", {}),
+            label=written.get("label", ""),
+            moving=written.get("moving"),
+            approval=written.get("approval"),
+            owner=written.get("owner", ""),
+            began=written.get("began", 0.0),
+            count=written.get("count", 0),
+        )
+        self._index.block(frame.plan, frame.block)
+        if "here" in written:
+            frame.here = Here(*written["here"])
+        if "then" in written:
+            then = written["then"]
+            frame.then = Goto(then["goto"]) if "goto" in then else Finish(then["finish"])
+        self._frames[frame.key] = frame
+        loops = written.get("loops", {})
+        names = {loop["name"] for loop in loops.values()}
+        frame.steps = {
+            name: result
+            for name, result in results.items()
+            if name not in names and not (name == "lifecycle" and parent is not None)
+        }
+        for node, loop in loops.items():
+            frame.loops[node] = self._loop(frame, node, loop, results.get(loop["name"], []))
+        if "call" in written:
+            frame.call = self._call(frame, written["call"])
+        return frame
+
+    def _loop(self, frame: Frame, node: str, written: dict[str, Any], results: list[Any]) -> Loop:
+        each: Any = self._index.place(frame.plan, node).node.op
+        items = written["items"] if "items" in written else self._progress[written["name"]]["items"]
+        loop = Loop(
+            node,
+            written["name"],
+            items,
+            next_index=written["next"],
+            values={int(position): value for position, value in written.get("values", {}).items()},
+            failed=written["failed"],
+            is_stopping=written["stopping"],
+            is_closed=written["closed"],
+        )
+        opened = written["open"]
+        for position, result in enumerate(results):
+            if str(position) not in opened and position < loop.next_index:
+                loop.done[position] = encode(result)
+        for text, inner in opened.items():
+            position = int(text)
+            child = self.frame(inner, results[position], frame)
+            child.index = position
+            child.item = items[position]
+            child.total = len(items)
+            child.variable = each.variable
+            loop.open[position] = child
+        return loop
+
+    def _call(self, frame: Frame, written: dict[str, Any]) -> Frame:
+        place = self._index.here(frame)
+        result = frame.steps[place.node.name]
+        return self.frame(written, result.pop("steps", {}), frame)

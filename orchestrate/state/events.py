@@ -1,0 +1,293 @@
+"""What can happen in a run. Events are the only thing that changes a `RunState` (`state/apply.py`).
+
+`frame` is the address of the frame an event belongs to (`state/model.py`), `at` the wall clock in
+seconds since 1970. On the disk an event is one JSON object: its name under `on`, then its fields
+without those that have their default value.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from orchestrate.record import field, record
+
+Json = Any
+
+
+@record
+class RunStarted:
+    """The first event of a run; with it alone the state can be built from nothing."""
+
+    at: float
+    run_id: str
+    workspace: str
+    definition: str
+    plan: str
+    dialect: str
+    schema_version: str
+    checksum: str
+    sources: dict[str, str]
+    context: dict[str, Json]
+    settings: dict[str, Json]
+    version: str
+    # The agent session that a machine starts in.
+    session: str | None = None
+    has_session: bool = False
+
+
+@record
+class RunResumed:
+    """Somebody goes on with a run; a failed step stands at its beginning again."""
+
+    at: float
+    settings: dict[str, Json] = field(default_factory=dict)
+
+
+@record
+class StepStarted:
+    """An attempt is about to begin; recorded before its program can run."""
+
+    frame: str
+    node: str
+    visit: int
+    attempt: int
+    at: float
+    # What is known beforehand: the agent, the model, how long the prompt is.
+    about: dict[str, Json] = field(default_factory=dict)
+
+
+@record
+class AttemptEnded:
+    """An attempt that is not the last word: it is tried again after `rest_s`, or was stopped.
+
+    `why` is failed (a retry follows), lost, stopped (by a signal: the try does not count), or
+    reminded (the answer had no readable outcome, the same session is asked again).
+    """
+
+    frame: str
+    node: str
+    visit: int
+    attempt: int
+    at: float
+    why: Literal["failed", "lost", "stopped", "reminded"]
+    result: dict[str, Json]
+    rest_s: float = 0.0
+
+
+@record
+class StepFinished:
+    """A step's result, and the label that decides where its frame goes on.
+
+    `value` is what the step's `output` variable becomes; it counts only with `has_value`.
+    `choice` is a person's decision about a failure (`--on-error interactive`).
+    """
+
+    frame: str
+    node: str
+    visit: int
+    at: float
+    label: str
+    result: dict[str, Json]
+    value: Json = None
+    has_value: bool = False
+    choice: Literal["", "continue", "stop"] = ""
+
+
+@record
+class LoopOpened:
+    """A loop knows its items."""
+
+    frame: str
+    node: str
+    visit: int
+    at: float
+    items: list[Json]
+
+
+@record
+class ItemMoving:
+    """The file of an item is about to be moved; `file` tells it from any other of that name."""
+
+    frame: str
+    at: float
+    source: str
+    target: str
+    file: list[int]
+
+
+@record
+class ItemMoved:
+    """What became of an item's file (C 1.2); the iteration ends with it."""
+
+    frame: str
+    at: float
+    lifecycle: dict[str, Json]
+
+
+@record
+class ItemStopped:
+    """An item of a parallel loop was ended because another one failed."""
+
+    frame: str
+    at: float
+
+
+@record
+class CallOpened:
+    """A sub-recipe begins, with a context of its own."""
+
+    frame: str
+    node: str
+    visit: int
+    at: float
+    plan: str
+    context: dict[str, Json]
+    # The files of a plan that was found by a path the run worked out, with their checksums.
+    late: dict[str, str] = field(default_factory=dict)
+
+
+@record
+class CallExpired:
+    """A call has taken longer than its step allows; what it did is given up."""
+
+    frame: str
+    node: str
+    visit: int
+    at: float
+    timeout_s: float
+
+
+@record
+class GateOpened:
+    """A gate was reached and asks; `expires_at` None waits for ever."""
+
+    frame: str
+    node: str
+    visit: int
+    at: float
+    stage: str
+    prompt: str
+    default: str
+    expires_at: float | None = None
+
+
+@record
+class GateDecided:
+    """A person, or the clock, has decided about one visit of a gate."""
+
+    frame: str
+    node: str
+    visit: int
+    at: float
+    decision: Literal["approved", "denied"]
+    by: str
+    message: str = ""
+
+
+@record
+class SessionSeen:
+    """The agent's session has this id now; the next turn resumes it."""
+
+    at: float
+    session: str
+    agent: str = ""
+
+
+@record
+class SessionChosen:
+    """The next turn starts a new session, under this id if we choose ids; the old one is left."""
+
+    at: float
+    session: str | None
+    agent: str = ""
+
+
+@record
+class Restarted:
+    """A plan starts afresh in a new session (A §3.2)."""
+
+    at: float
+    plan: str
+    session: str | None
+
+
+@record
+class RunEnded:
+    """The run has come to its end, or cannot go on without a person."""
+
+    at: float
+    status: Literal["completed", "failed", "cancelled", "paused"]
+    reason: str
+    code: int
+
+
+@record
+class Gap:
+    """Stands for an event that was lost to damage; `resume --repair` went on without it."""
+
+
+Event = (
+    RunStarted | RunResumed | StepStarted | AttemptEnded | StepFinished | LoopOpened
+    | ItemMoving | ItemMoved | ItemStopped | CallOpened | CallExpired | GateOpened | GateDecided
+    | SessionSeen | SessionChosen | Restarted | RunEnded | Gap
+)  # fmt: skip
+
+_KINDS: dict[str, type[Any]] = {
+    "run-started": RunStarted,
+    "run-resumed": RunResumed,
+    "step-started": StepStarted,
+    "attempt-ended": AttemptEnded,
+    "step-finished": StepFinished,
+    "loop-opened": LoopOpened,
+    "item-moving": ItemMoving,
+    "item-moved": ItemMoved,
+    "item-stopped": ItemStopped,
+    "call-opened": CallOpened,
+    "call-expired": CallExpired,
+    "gate-opened": GateOpened,
+    "gate-decided": GateDecided,
+    "session-seen": SessionSeen,
+    "session-chosen": SessionChosen,
+    "restarted": Restarted,
+    "run-ended": RunEnded,
+    "gap": Gap,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+# What a field is not written for: its default, where it has one.
+_DEFAULTS: dict[type[Any], dict[str, Any]] = {
+    kind: {
+        name: {} if name in ("about", "settings", "late") else default
+        for name, default in kind.__record_defaults__.items()
+    }
+    for kind in _KINDS.values()
+}
+_DEFAULTS[RunStarted].pop("settings")
+
+
+def event_name(event: Event) -> str:
+    return _NAMES[type(event)]
+
+
+def event_to_json(event: Event) -> dict[str, Json]:
+    """The event as it is written down."""
+    kind: Any = type(event)
+    written: dict[str, Json] = {"on": _NAMES[kind]}
+    defaults = _DEFAULTS[kind]
+    for name in kind.__match_args__:
+        value = getattr(event, name)
+        if name not in defaults or value != defaults[name]:
+            written[name] = value
+    return written
+
+
+def event_from_json(written: dict[str, Json]) -> Event:
+    """The event again; `ValueError` for what no version of ours can have written."""
+    kind = _KINDS.get(written.get("on", ""))
+    if kind is None:
+        raise ValueError(f"unknown event {written.get('on')!r}")
+    fields = {name: value for name, value in written.items() if name != "on"}
+    try:
+        made: Event = kind(**fields)
+    except TypeError as error:
+        raise ValueError(f"event {written['on']!r} does not fit: {error}") from None
+    return made

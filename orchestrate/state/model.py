@@ -1,0 +1,277 @@
+"""The state of a run: a tree of frames, each with a cursor, that *is* `steps.<Loop>[i].<Step>`.
+
+A frame is one execution of a block: the main block of a plan, one iteration of a loop, or the main
+block of a called plan. It has the results of its steps and, at its cursor, the step at work. A loop
+at the cursor holds the frames of its open iterations, a call the frame of the called plan.
+
+Only `state/apply.py` changes any of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+from orchestrate.plan.nodes import Block as PlanBlock
+from orchestrate.plan.nodes import Label, NodeId, Plan, PlanId, Program, Target
+from orchestrate.plan.nodes import Node as PlanNode
+from orchestrate.record import field, mutable_record, record
+
+Json = Any
+Result = dict[str, Json]
+
+# Where the step at a frame's cursor stands:
+#   arriving  nothing has happened yet         running  an attempt was announced
+#   resting   a retry waits for its time       open     a loop or a call has frames of its own
+#   asking    a gate waits for a decision      failed   it ended the run, which may be resumed
+#   leaving   the iteration is over but for its item's file
+Phase = Literal["arriving", "running", "resting", "open", "asking", "failed", "leaving"]
+
+
+@mutable_record
+class Here:
+    """The step at a frame's cursor.
+
+    `attempt` counts what was started in this visit, `tries` what counts against the retries.
+    `turn` is what an agent's earlier turn in this visit left to go on from.
+    """
+
+    node: NodeId
+    visit: int
+    phase: Phase = "arriving"
+    attempt: int = 0
+    tries: int = 0
+    since: float = 0.0
+    rest_until: float = 0.0
+    turn: dict[str, Json] = field(default_factory=dict)
+
+
+@mutable_record
+class Loop:
+    """An opened loop. `open` has the frames of iterations at work, `done` the results of the others
+    as JSON: nobody reads them again but people, and as bytes they are small and written at once."""
+
+    node: NodeId
+    name: str
+    items: list[Json]
+    next_index: int = 0
+    open: dict[int, Frame] = field(default_factory=dict)
+    done: dict[int, bytes] = field(default_factory=dict)
+    values: dict[int, Json] = field(default_factory=dict)
+    failed: list[int] = field(default_factory=list)
+    # Set when a failed item ends the loop: nothing new starts.
+    is_stopping: bool = False
+    is_closed: bool = False
+
+    @property
+    def is_spent(self) -> bool:
+        return self.next_index >= len(self.items)
+
+
+@mutable_record
+class Frame:
+    """One execution of a block. `key` is unique in the run, also over repeated visits."""
+
+    key: str
+    plan: PlanId
+    block: str
+    parent: Frame | None = None
+    # In a called plan: the name of the step that calls it, and when it began.
+    owner: str = ""
+    began: float = 0.0
+    # In an iteration: the position and item. In a called plan: None.
+    index: int | None = None
+    item: Json = None
+    total: int = 0
+    variable: str = ""
+    # Context and outputs of a plan; the frames of its iterations share those of the plan's frame.
+    variables: dict[str, Json] = field(default_factory=dict)
+    steps: dict[str, Json] = field(default_factory=dict)
+    visits: dict[NodeId, int] = field(default_factory=dict)
+    # The loops that were opened, by node; one that is closed stays for its results.
+    loops: dict[NodeId, Loop] = field(default_factory=dict)
+    here: Here | None = None
+    call: Frame | None = None
+    # How an iteration that is leaving ends, and where the frame that it jumped out to goes on.
+    label: Label = ""
+    then: Target | None = None
+    lifecycle: dict[str, Json] | None = None
+    moving: list[Json] | None = None
+    # What was said with the last approval in this plan.
+    approval: str | None = None
+    # How many steps of a plan have begun, those of plans that it calls included.
+    count: int = 0
+
+    @property
+    def is_iteration(self) -> bool:
+        return self.index is not None
+
+
+@mutable_record
+class Session:
+    """The agent session of a machine run. `is_created`: the next turn resumes it."""
+
+    id: str | None = None
+    is_created: bool = False
+    # Whose session it is: no other agent can go on in it. '' if it was given from outside.
+    agent: str = ""
+    # The last running totals that the agent reported for it.
+    totals: dict[str, Any] = field(default_factory=dict)
+
+
+@mutable_record
+class Costs:
+    """What the agents reported; turns that reported nothing are counted, not taken as free."""
+
+    cost_usd: float = 0.0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    turns: int = 0
+    unreported: int = 0
+
+
+@record
+class Ending:
+    """Why a run has stopped. `code` is the exit code of the command line."""
+
+    status: Literal["completed", "failed", "cancelled", "paused"]
+    reason: str
+    code: int
+
+
+@mutable_record
+class RunState:
+    """Everything that is known about a run."""
+
+    run_id: str
+    workspace: str
+    definition: str
+    dialect: str
+    schema_version: str
+    checksum: str
+    sources: dict[str, str]
+    settings: dict[str, Json]
+    version: str
+    started_at: float
+    updated_at: float
+    root: Frame
+    # Every live frame by its key.
+    frames: dict[str, Frame] = field(default_factory=dict)
+    status: Literal["running", "paused", "completed", "failed", "cancelled"] = "running"
+    reason: str | None = None
+    completed_at: float | None = None
+    # What the plan has led to; the run ends with it once nothing runs any more.
+    ending: Ending | None = None
+    # A plan to start in a new session.
+    restart: PlanId | None = None
+    seq: int = 0
+    steps_run: int = 0
+    restarts: int = 0
+    has_failures: bool = False
+    session: Session = field(default_factory=Session)
+    costs: Costs = field(default_factory=Costs)
+    approvals: list[Result] = field(default_factory=list)
+    skipped: list[Result] = field(default_factory=list)
+    machine_started: float = 0.0
+    # Plans that were compiled on the way: the checksums of their files.
+    late: dict[PlanId, dict[str, str]] = field(default_factory=dict)
+
+
+@record
+class Place:
+    """A node with what stands around it."""
+
+    plan: Plan
+    block: PlanBlock
+    node: PlanNode
+
+
+class Index:
+    """Finds nodes and blocks of a program by id.
+
+    `find` compiles plans that are not in the program: those whose path is a template (B).
+    """
+
+    def __init__(self, program: Program, find: Callable[[PlanId], Plan] | None = None) -> None:
+        self.program = program
+        self._find = find
+        self._plans: dict[PlanId, Plan] = {plan.id: plan for plan in program.plans}
+        self._places: dict[PlanId, dict[NodeId, Place]] = {}
+        self._blocks: dict[PlanId, dict[str, PlanBlock]] = {}
+
+    def plan(self, plan_id: PlanId) -> Plan:
+        plan = self._plans.get(plan_id)
+        if plan is None:
+            if self._find is None:
+                raise KeyError(plan_id)
+            plan = self._plans[plan_id] = self._find(plan_id)
+        return plan
+
+    def place(self, plan_id: PlanId, node_id: NodeId) -> Place:
+        places = self._places.get(plan_id)
+        if places is None:
+            plan = self.plan(plan_id)
+            places = {
+                node.id: Place(plan, block, node) for block in plan.blocks for node in block.nodes
+            }
+            self._places[plan_id] = places
+        return places[node_id]
+
+    def block(self, plan_id: PlanId, block_id: str) -> PlanBlock:
+        blocks = self._blocks.get(plan_id)
+        if blocks is None:
+            blocks = {block.id: block for block in self.plan(plan_id).blocks}
+            self._blocks[plan_id] = blocks
+        return blocks[block_id]
+
+    def here(self, frame: Frame) -> Place:
+        """The place of the step at a frame's cursor."""
+        assert frame.here is not None
+        return self.place(frame.plan, frame.here.node)
+
+
+def plan_frame(frame: Frame) -> Frame:
+    """The frame of the plan that a frame belongs to: itself, or that around its loops."""
+    while frame.is_iteration:
+        assert frame.parent is not None
+        frame = frame.parent
+    return frame
+
+
+def open_loop(frame: Frame) -> Loop | None:
+    """The loop at the cursor, if it is open."""
+    if frame.here is None or frame.here.phase != "open":
+        return None
+    loop = frame.loops.get(frame.here.node)
+    return loop if loop is not None and not loop.is_closed else None
+
+
+def frames_below(frame: Frame) -> Iterator[Frame]:
+    """The frame and every live frame under it, outer ones first."""
+    yield frame
+    if frame.call is not None:
+        yield from frames_below(frame.call)
+    loop = open_loop(frame)
+    if loop is not None:
+        for inner in list(loop.open.values()):
+            yield from frames_below(inner)
+
+
+def depth_of(frame: Frame) -> int:
+    """How many plans deep a frame is; the main one is 1 (rulings §8)."""
+    depth = 1
+    outer = plan_frame(frame)
+    while outer.parent is not None:
+        depth += 1
+        outer = plan_frame(outer.parent)
+    return depth
+
+
+def plan_stack(frame: Frame) -> list[PlanId]:
+    """The plans that are being run, outermost first, for messages."""
+    outer = plan_frame(frame)
+    stack = [outer.plan]
+    while outer.parent is not None:
+        outer = plan_frame(outer.parent)
+        stack.append(outer.plan)
+    return stack[::-1]

@@ -1,0 +1,194 @@
+"""A run that is being worked on: events go to the journal first, then into the state and its file.
+
+The journal is the truth. `state.json` is brought up to date when it must be (rulings §6): before a
+step outside a loop, when the run stops, and inside a loop at least once a second.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from orchestrate.errors import StateError
+from orchestrate.state.apply import apply, start
+from orchestrate.state.backups import back_up_state, newest_valid
+from orchestrate.state.codec import Encoder, check_seal, decode
+from orchestrate.state.durable import read_file, write_durably, write_visibly
+from orchestrate.state.events import (
+    Event,
+    Gap,
+    RunStarted,
+    event_from_json,
+    event_to_json,
+)
+from orchestrate.state.journal import Journal, JournalCorruptError, read_tail, salvage
+from orchestrate.state.locks import Lock
+from orchestrate.state.model import Index, RunState
+from orchestrate.state.runs import Run
+
+# Inside a loop `state.json` may lag this much behind the journal.
+LAG_S = 1.0
+
+Listener = Callable[[Event, RunState], None]
+
+
+class Store:
+    """The one writer of a run. Threads may record; each event is folded in before the next."""
+
+    def __init__(self, run: Run, lock: Lock, index: Index, state: RunState) -> None:
+        self.run = run
+        self.index = index
+        self.state = state
+        self.listeners: list[Listener] = []
+        self._lock = lock
+        self._encoder = Encoder(index)
+        self._journal = Journal.open(run.events)
+        self._recording = threading.RLock()
+        self._written_seq = -1
+        self._written_at = float("-inf")
+
+    def record(self, *events: Event, sync: bool = True) -> None:
+        """Write events down, durably unless nobody acts on them, then fold them in and tell."""
+        with self._recording:
+            self._journal.append([event_to_json(event) for event in events], sync=sync)
+            for event in events:
+                apply(self.index, self.state, event)
+                self.state.seq += 1
+                for listener in self.listeners:
+                    listener(event, self.state)
+
+    def checkpoint(self, *, durable: bool = False, is_due: bool = True) -> None:
+        """Bring `state.json` up to date; one that is not due is left for later in its second."""
+        with self._recording:
+            if self._written_seq == self.state.seq and not durable:
+                return
+            now = time.monotonic()
+            if not is_due and now - self._written_at < LAG_S:
+                return
+            content = self._encoder.encode(self.state)
+            if durable:
+                write_durably(self.run.state, content, keep_previous=True)
+            else:
+                write_visibly(self.run.state, content)
+            self._written_seq = self.state.seq
+            self._written_at = time.monotonic()
+
+    def is_behind(self) -> bool:
+        """Does `state.json` lack something that the journal has?"""
+        content = read_file(self.run.state)
+        try:
+            return content is None or check_seal(content).get("seq") != self.state.seq
+        except ValueError:
+            return True
+
+    def back_up(self, step: str) -> None:
+        """Keep a copy of the state as it is before a step (`--backup-state`)."""
+        self.checkpoint()
+        back_up_state(self.run, step)
+
+    def close(self) -> None:
+        self._journal.close()
+        self._lock.release()
+
+
+def first_files(index: Index, event: RunStarted) -> dict[str, bytes]:
+    """What a new run's folder begins with."""
+    state = start(index, event)
+    return {"state.json": Encoder(index).encode(state)}
+
+
+def begin(run: Run, lock: Lock, index: Index, event: RunStarted) -> Store:
+    """A new run whose folder was made with `first_files`."""
+    store = Store(run, lock, index, start(index, event))
+    store.record(event)
+    store.checkpoint()
+    return store
+
+
+def load(run: Run, index: Index, told: Callable[[str], None] = lambda _: None) -> RunState:
+    """The state of a run: `state.json` and the journal's tail, or all of the journal.
+
+    A state file that does not hold is built again from the journal, which has everything.
+    """
+    content = read_file(run.state)
+    state = None
+    if content is not None:
+        try:
+            state = decode(index, content)
+        except ValueError as error:
+            told(f"state.json is not used: {error}; it is built again from events.jsonl")
+    return _fold(run, index, state)
+
+
+def _fold(run: Run, index: Index, state: RunState | None) -> RunState:
+    for seq, event in _events(run.events, 0 if state is None else state.seq):
+        if state is None:
+            if not isinstance(event, RunStarted):
+                raise StateError(
+                    f"the journal of run {run.id} does not begin with its start",
+                    "start over with: orchestrate resume --force-restart",
+                )
+            state = start(index, event)
+        else:
+            apply(index, state, event)
+        state.seq = seq
+    if state is None:
+        raise StateError(
+            f"run {run.id} has neither a state nor a journal that can be read",
+            "start over with: orchestrate resume --force-restart",
+        )
+    return state
+
+
+def _events(path: Path, after: int) -> Iterator[tuple[int, Event]]:
+    for entry in read_tail(path, after):
+        try:
+            yield entry.seq, event_from_json(entry.event)
+        except ValueError as error:
+            raise JournalCorruptError(
+                f"the journal {path} is damaged: event {entry.seq}: {error}",
+                "resume with --repair goes back to the newest valid state",
+            ) from None
+
+
+def repair(run: Run, index: Index) -> tuple[RunState, str]:
+    """The newest state that holds, and a journal that fits it; what was damaged is kept beside.
+
+    Says what was done. The longest good part of the journal is always kept; a state that is newer
+    than that part counts more than the lost events.
+    """
+    lines, last = salvage(run.events)
+    candidates: list[tuple[int, RunState, str]] = []
+    try:
+        path, document = newest_valid(run, check_seal)
+        content = read_file(path)
+        if content is not None and document["seq"] > last:
+            found = decode(index, content)
+            candidates.append((found.seq, found, f"{path.name} at event {found.seq}"))
+    except (StateError, ValueError):
+        pass
+    aside = _put_aside(run, lines)
+    if candidates:
+        seq, state, how = candidates[0]
+        with Journal.open(run.events) as journal:
+            gap = event_to_json(Gap())
+            journal.append([gap] * (seq - last))
+        return state, f"went back to {how}; the damaged journal is kept as {aside}"
+    state = _fold(run, index, None)
+    return state, f"kept the first {last} events of the journal; the old one is {aside}"
+
+
+def _put_aside(run: Run, good: Sequence[bytes]) -> str:
+    """Replace the journal by its good lines; the old one stays for whoever wants to look."""
+    number = 1
+    while os.path.lexists(run.root / f"events.jsonl.damaged-{number}"):
+        number += 1
+    name = f"events.jsonl.damaged-{number}"
+    content = read_file(run.events)
+    if content is not None:
+        write_durably(run.root / name, content)
+    write_durably(run.events, b"".join(good))
+    return name

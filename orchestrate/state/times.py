@@ -1,0 +1,25 @@
+"""Moments as the state shows them: ISO 8601 in UTC."""
+
+from __future__ import annotations
+
+import time
+
+
+def timestamp(seconds: float) -> str:
+    """A moment with milliseconds; the clock may stand anywhere, also before 1970."""
+    whole = int(seconds // 1)
+    thousandths = min(int((seconds - whole) * 1000), 999)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{thousandths:03d}Z"
+
+
+def seconds_of(text: str) -> float:
+    """The moment that `timestamp` wrote."""
+    import calendar
+
+    stem, _, rest = text.removesuffix("Z").partition(".")
+    return calendar.timegm(time.strptime(stem, "%Y-%m-%dT%H:%M:%S")) + float(f"0.{rest or 0}")
+
+
+def run_timestamp(seconds: float) -> str:
+    """`${run.timestamp_utc}`."""
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))

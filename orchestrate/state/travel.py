@@ -1,0 +1,415 @@
+"""Where a label leads: cursors move along the plan's routes, frames open, close and return.
+
+A frame that ends takes its parent further, so one result may close an iteration, its loop and the
+run. When a failure would end the run, the frames on its way stay open with their cursors where they
+are: `resume` goes on from the failed step itself, not from the loop around it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from orchestrate.errors import StateError
+from orchestrate.plan.nodes import (
+    FAILED,
+    LOST,
+    OK,
+    Abort,
+    Each,
+    Finish,
+    Goto,
+    ItemMoves,
+    Label,
+    Leave,
+    Node,
+    Restart,
+    Target,
+    target_of,
+)
+from orchestrate.state.calls import TIMED_OUT, call_retry
+from orchestrate.state.durable import parse_json
+from orchestrate.state.events import CallExpired, CallOpened, LoopOpened
+from orchestrate.state.model import (
+    Ending,
+    Frame,
+    Here,
+    Index,
+    Loop,
+    RunState,
+    frames_below,
+    open_loop,
+    plan_frame,
+    plan_stack,
+)
+from orchestrate.state.results import encode_results
+from orchestrate.state.times import timestamp
+
+
+class Fold:
+    """What every rule below needs: the plans, the state, and when it happens."""
+
+    __slots__ = ("at", "index", "state")
+
+    def __init__(self, index: Index, state: RunState, at: float) -> None:
+        self.index = index
+        self.state = state
+        self.at = at
+
+
+def frame_of(state: RunState, key: str) -> Frame:
+    frame = state.frames.get(key)
+    if frame is None:
+        raise StateError(
+            f"the journal does not fit the state: there is no frame '{key}'",
+            "resume with --repair goes back to the newest valid state",
+        )
+    return frame
+
+
+def here_of(frame: Frame, node: str, visit: int) -> Here:
+    here = frame.here
+    if here is None or here.node != node or here.visit != visit:
+        at = "nowhere" if here is None else f"visit {here.visit} of '{here.node}'"
+        raise StateError(
+            f"the journal does not fit the state: visit {visit} of '{node}', but it is at {at}",
+            "resume with --repair goes back to the newest valid state",
+        )
+    return here
+
+
+def arrive(frame: Frame, node_id: str) -> None:
+    frame.here = Here(node_id, frame.visits.get(node_id, 0) + 1)
+
+
+def begin_visit(state: RunState, frame: Frame, here: Here, at: float) -> None:
+    """A visit has really begun: it counts from now on."""
+    if not here.since:
+        here.since = at
+        frame.visits[here.node] = here.visit
+        _count_step(state, frame, 1)
+
+
+def _count_step(state: RunState, frame: Frame, number: int) -> None:
+    state.steps_run += number
+    plan: Frame | None = plan_frame(frame)
+    while plan is not None:
+        plan.count += number
+        plan = plan_frame(plan.parent) if plan.parent is not None else None
+
+
+def keep_value(frame: Frame, node: Node, value: Any) -> None:
+    """A result becomes a variable of the plan; in an iteration also the item's value."""
+    if frame.is_iteration and frame.parent is not None:
+        loop = open_loop(frame.parent)
+        if loop is not None and frame.index is not None:
+            loop.values[frame.index] = value
+    if node.output is not None:
+        plan_frame(frame).variables[node.output] = value
+
+
+def go_on(fold: Fold, frame: Frame, node: Node, label: Label, target: Target) -> None:
+    if label == LOST and target == Goto(node.id):
+        # The same visit, a new attempt: what was lost was no fault of the step.
+        assert frame.here is not None
+        frame.here.phase = "arriving"
+        frame.here.tries = max(frame.here.tries - 1, 0)
+        return
+    ending = _ending_of(fold.index, frame, target)
+    if ending is not None:
+        assert frame.here is not None
+        frame.here.phase = "failed"
+        fold.state.ending = fold.state.ending or ending
+        _mark_callers(frame, ending.reason)
+        return
+    if label == FAILED and node.on_failure == "count" and not isinstance(target, Leave):
+        fold.state.has_failures = True
+    _follow(fold, frame, target)
+
+
+def _ending_of(index: Index, frame: Frame, target: Target) -> Ending | None:
+    """How the run ends if a frame follows this target; None if it goes on, or ends well.
+
+    An item whose file has to be moved first is asked again when that is done.
+    """
+    match target:
+        case Abort(kind, reason):
+            plan = plan_frame(frame)
+            caller = plan.parent
+            if caller is None or kind in ("denied", "lost"):
+                return _ending_for(index.plan(plan.plan).dialect, kind, reason)
+            if call_retry(index, plan) is not None:
+                return None
+            ending = _ending_of(index, caller, target_of(index.here(caller).node, FAILED))
+            if ending is None:
+                return None
+            return Ending(ending.status, with_stack(reason, plan), ending.code)
+        case Leave(label) if label == FAILED and frame.parent is not None:
+            loop_node = index.here(frame.parent).node
+            each = loop_node.op
+            assert isinstance(each, Each)
+            if not each.stop_on_failure or _move_of(each.moves, FAILED) is not None:
+                return None
+            return _ending_of(index, frame.parent, target_of(loop_node, FAILED))
+        case _:
+            return None
+
+
+def with_stack(reason: str, frame: Frame) -> str:
+    """A reason with the plans that led to it, outermost first (B)."""
+    stack = plan_stack(frame)
+    if len(stack) == 1:
+        return reason
+    return f"{reason} (in {' → '.join(stack)})"
+
+
+def _mark_callers(frame: Frame, reason: str) -> None:
+    """The steps that called the plan which failed have failed with it; their cursors stay."""
+    called = plan_frame(frame)
+    while called.parent is not None:
+        caller = called.parent
+        error = {"message": reason, "exit_code": 1, "context": {"stack": plan_stack(called)}}
+        caller.steps[called.owner] = {
+            **caller.steps[called.owner], "status": "failed", "exit_code": 1, "error": error,
+        }  # fmt: skip
+        called = plan_frame(caller)
+
+
+def _ending_for(dialect: str, kind: str, reason: str) -> Ending:
+    """Rulings §4."""
+    if kind == "orchestration-error":
+        return Ending("failed", reason, 2)
+    code = 4 if dialect == "machine" else 1
+    return Ending("paused" if kind == "lost" else "failed", reason, code)
+
+
+def _follow(fold: Fold, frame: Frame, target: Target) -> None:
+    match target:
+        case Goto(node_id):
+            block = fold.index.block(frame.plan, frame.block)
+            if any(node.id == node_id for node in block.nodes):
+                arrive(frame, node_id)
+            else:
+                _leave(fold, frame, FAILED, target)
+        case Leave(label):
+            _leave(fold, frame, label, None)
+        case Finish(reason):
+            if frame.is_iteration:
+                _leave(fold, frame, FAILED, target)
+            else:
+                _finish_plan(fold, frame, reason)
+        case Abort(_, reason):
+            _return(fold, plan_frame(frame), FAILED, reason)
+        case Restart(plan):
+            frame.here = None
+            fold.state.restart = plan
+
+
+# Loops.
+
+
+def enter_loop(fold: Fold, event: LoopOpened) -> None:
+    frame = frame_of(fold.state, event.frame)
+    here = here_of(frame, event.node, event.visit)
+    begin_visit(fold.state, frame, here, event.at)
+    # A loop is no step of its own: its items are.
+    _count_step(fold.state, frame, -1)
+    here.phase = "open"
+    loop = Loop(event.node, fold.index.place(frame.plan, event.node).node.name, event.items)
+    frame.loops[event.node] = loop
+    open_items(fold.index, fold.state, frame)
+    if loop.is_spent and not loop.open:
+        finish_loop(fold, frame, loop, OK)
+
+
+def open_items(index: Index, state: RunState, frame: Frame) -> None:
+    """Make the frames of the items that may run now: one, or as many as run at once."""
+    loop = open_loop(frame)
+    if loop is None or loop.is_stopping or state.ending is not None:
+        return
+    place = index.here(frame)
+    each = place.node.op
+    assert isinstance(each, Each)
+    most = place.plan.limits.max_parallel if each.parallel else 1
+    while len(loop.open) < most and not loop.is_spent:
+        _open_item(index, state, frame, loop, each)
+
+
+def _open_item(index: Index, state: RunState, frame: Frame, loop: Loop, each: Each) -> None:
+    assert frame.here is not None
+    position = loop.next_index
+    loop.next_index += 1
+    again = f":{frame.here.visit}" if frame.here.visit > 1 else ""
+    key = inner_key(frame, f"{loop.name}{again}[{position}]")
+    inner = Frame(
+        key=key,
+        plan=frame.plan,
+        block=each.body,
+        parent=frame,
+        index=position,
+        item=loop.items[position],
+        total=len(loop.items),
+        variable=each.variable,
+    )
+    loop.open[position] = inner
+    state.frames[key] = inner
+    arrive(inner, index.block(frame.plan, each.body).entry)
+
+
+def inner_key(frame: Frame, name: str) -> str:
+    return f"{frame.key}/{name}" if frame.key else name
+
+
+def _move_of(moves: ItemMoves | None, label: Label) -> Any:
+    if moves is None:
+        return None
+    return moves.failure if label == FAILED else moves.success
+
+
+def _leave(fold: Fold, frame: Frame, label: Label, then: Target | None) -> None:
+    """An iteration is over; its item's file may have to be moved before anything else."""
+    assert frame.parent is not None
+    assert frame.here is not None
+    frame.label = label
+    frame.then = then
+    each = fold.index.here(frame.parent).node.op
+    assert isinstance(each, Each)
+    if _move_of(each.moves, label) is not None and frame.lifecycle is None:
+        frame.here.phase = "leaving"
+    else:
+        close_iteration(fold, frame)
+
+
+def close_iteration(fold: Fold, frame: Frame) -> None:
+    outer = frame.parent
+    assert outer is not None
+    assert frame.index is not None
+    place = fold.index.here(outer)
+    loop = outer.loops[place.node.id]
+    _forget(fold.state, frame)
+    del loop.open[frame.index]
+    loop.done[frame.index] = encode_results(frame)
+    if frame.label == FAILED:
+        loop.failed.append(frame.index)
+    each = place.node.op
+    assert isinstance(each, Each)
+    if frame.then is not None:
+        loop.is_closed = True
+        _follow(fold, outer, frame.then)
+        return
+    if frame.label == FAILED and each.stop_on_failure:
+        loop.is_stopping = True
+    if loop.open:
+        open_items(fold.index, fold.state, outer)
+    elif loop.is_stopping:
+        finish_loop(fold, outer, loop, FAILED)
+    elif loop.is_spent:
+        finish_loop(fold, outer, loop, FAILED if loop.failed else OK)
+    else:
+        open_items(fold.index, fold.state, outer)
+
+
+def finish_loop(fold: Fold, frame: Frame, loop: Loop, label: Label) -> None:
+    node = fold.index.place(frame.plan, loop.node).node
+    each = node.op
+    assert isinstance(each, Each)
+    target = target_of(node, label)
+    if label == FAILED and _ending_of(fold.index, frame, target) is not None:
+        go_on(fold, frame, node, label, target)
+        return
+    loop.is_closed = True
+    plan = plan_frame(frame)
+    if label == OK:
+        if each.collect is not None:
+            plan.variables[each.collect] = [loop.values.get(i) for i in range(len(loop.items))]
+        if node.output is not None and loop.items:
+            plan.variables[node.output] = loop.values.get(len(loop.items) - 1)
+    go_on(fold, frame, node, label, target)
+
+
+def _forget(state: RunState, frame: Frame) -> None:
+    for inner in frames_below(frame):
+        state.frames.pop(inner.key, None)
+
+
+# Calls, plans, gates.
+
+
+def enter_call(index: Index, state: RunState, event: CallOpened) -> None:
+    frame = frame_of(state, event.frame)
+    if event.late:
+        state.late[event.plan] = event.late
+    here = here_of(frame, event.node, event.visit)
+    begin_visit(state, frame, here, event.at)
+    here.phase = "open"
+    name = index.place(frame.plan, event.node).node.name
+    here.tries += 1
+    again = f":{event.visit}" if event.visit > 1 else ""
+    again += f"@{here.tries}" if here.tries > 1 else ""
+    key = inner_key(frame, f"{name}{again}()")
+    block = index.plan(event.plan).blocks[0]
+    called = Frame(key=key, plan=event.plan, block=block.id, parent=frame, owner=name)
+    called.began = event.at
+    called.variables = dict(event.context)
+    frame.call = called
+    state.frames[key] = called
+    frame.steps[name] = {
+        "status": "running",
+        "exit_code": None,
+        "started_at": timestamp(event.at),
+        "recipe": event.plan,
+    }
+    arrive(called, block.entry)
+
+
+def _finish_plan(fold: Fold, frame: Frame, reason: str) -> None:
+    frame.here = None
+    if frame.parent is not None:
+        _return(fold, frame, OK, reason)
+    elif fold.state.has_failures:
+        fold.state.ending = Ending("failed", "some steps failed", 1)
+    else:
+        fold.state.ending = Ending("completed", reason, 0)
+
+
+def expire_call(fold: Fold, event: CallExpired) -> None:
+    frame = frame_of(fold.state, event.frame)
+    here_of(frame, event.node, event.visit)
+    called = frame.call
+    assert called is not None
+    _return(fold, called, FAILED, f"timed out after {event.timeout_s:g} s", code=TIMED_OUT)
+
+
+def _return(fold: Fold, called: Frame, label: Label, reason: str, code: int = 1) -> None:
+    """A called plan is over and its caller goes on; its result is its final context."""
+    caller = called.parent
+    assert caller is not None
+    assert caller.here is not None
+    node = fold.index.here(caller).node
+    result = {
+        "status": "completed" if label == OK else "failed",
+        "exit_code": 0 if label == OK else code,
+        "started_at": timestamp(caller.here.since),
+        "completed_at": timestamp(fold.at),
+        "duration_ms": max(0, round((fold.at - caller.here.since) * 1000)),
+        "recipe": called.plan,
+        "steps": parse_json(encode_results(called)),
+    }
+    rest = None
+    if label == FAILED:
+        result["error"] = {
+            "message": with_stack(reason, called),
+            "exit_code": code,
+            "context": {"stack": plan_stack(called)},
+        }
+        rest = call_retry(fold.index, called, is_transient=code == TIMED_OUT)
+    caller.steps[node.name] = result
+    caller.call = None
+    _forget(fold.state, called)
+    if rest is not None:
+        result["status"] = "running"
+        caller.here.phase = "resting"
+        caller.here.rest_until = fold.at + rest
+        return
+    if label == OK:
+        keep_value(caller, node, dict(called.variables))
+    go_on(fold, caller, node, label, target_of(node, label))

@@ -1,0 +1,174 @@
+"""`run` is `start` and `wait` in one, and anybody can make a waiting caller return."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestrate.errors import ConfigError, InternalError
+from orchestrate.process.client import Keeper, ensure_keeper
+from orchestrate.process.facts import Ended, Lost
+from tests.process.conftest import MakeRequest
+
+UNTIL_GO = "while [ ! -e go ]; do sleep 0.02; done; exit 7"
+
+
+@pytest.fixture
+def sleeper(keeper: Keeper, request_for: MakeRequest) -> Iterator[str]:
+    keeper.start(request_for("sleeper", "sleep", "60"))
+    yield "sleeper"
+    keeper.stop("sleeper", "enough", grace_s=0.1)
+    while keeper.wait("sleeper", 10) is None:
+        pass
+
+
+def test_run(keeper: Keeper, request_for: MakeRequest, run_dir: Path) -> None:
+    count = f"echo x >> {run_dir}/count; exit 5"
+    end = keeper.run(request_for("a", "sh", "-c", count))
+    assert isinstance(end, Ended)
+    assert end.exit.code == 5
+    assert keeper.run(request_for("a", "sh", "-c", count)) == end
+    assert (run_dir / "count").read_text() == "x\n"
+    with pytest.raises(InternalError):
+        keeper.run(request_for("a b", "true"))
+
+
+def test_run_adopts_what_runs(run_dir: Path, request_for: MakeRequest) -> None:
+    with ensure_keeper(run_dir) as first, ensure_keeper(run_dir) as second:
+        first.start(request_for("a", "sh", "-c", UNTIL_GO))
+        timer = threading.Timer(0.2, (run_dir / "go").touch)
+        timer.start()
+        end = second.run(request_for("a", "sh", "-c", "exit 1"))
+        assert isinstance(end, Ended)
+        assert end.exit.code == 7
+        assert first.wait("a", 10) == end
+        timer.join()
+
+
+def test_run_is_refused_by_a_keeper_that_ends(run_dir: Path, request_for: MakeRequest) -> None:
+    with ensure_keeper(run_dir) as keeper:
+        keeper.start(request_for("a", "sh", "-c", UNTIL_GO))
+        keeper._send("shutdown 0")
+        with pytest.raises(ConfigError, match="shutting down"):
+            keeper.run(request_for("b", "true"))
+        (run_dir / "go").touch()
+        assert isinstance(keeper.wait("a", 10), Ended)
+        keeper._await(lambda: keeper._is_gone, 10)
+        with pytest.raises(ConfigError, match="gone"):
+            keeper.run(request_for("c", "true"))
+
+
+def test_run_when_the_keeper_is_killed(run_dir: Path, request_for: MakeRequest) -> None:
+    with ensure_keeper(run_dir) as keeper:
+        timer = threading.Timer(0.3, os.kill, (keeper.pid, signal.SIGKILL))
+        timer.start()
+        assert isinstance(keeper.run(request_for("a", "sleep", "60")), Lost)
+        timer.join()
+
+
+def test_a_thread_wakes_run(keeper: Keeper, request_for: MakeRequest, run_dir: Path) -> None:
+    timer = threading.Timer(0.2, keeper.wake)
+    timer.start()
+    assert keeper.run(request_for("a", "sh", "-c", UNTIL_GO)) is None
+    timer.join()
+    assert keeper.wait("a", 0.05) is None
+    (run_dir / "go").touch()
+    end = keeper.wait("a", 10)
+    assert isinstance(end, Ended)
+    assert end.exit.code == 7
+
+
+def test_a_signal_handler_wakes_wait(keeper: Keeper, sleeper: str) -> None:
+    seen: list[int] = []
+
+    def handle(number: int, _: object) -> None:
+        seen.append(number)
+        keeper.wake()
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1))
+        timer.start()
+        assert keeper.wait(sleeper) is None
+        assert seen == [signal.SIGUSR1]
+        timer.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_wake_up_is_not_missed(keeper: Keeper, sleeper: str, request_for: MakeRequest) -> None:
+    """One that comes before the wait, even if something else reads it, ends exactly one wait."""
+    keeper.wake()
+    assert keeper.wait(sleeper) is None
+    keeper.wake()
+    assert keeper.start(request_for("b", "true")) == "started"
+    assert keeper.ends_whole_trees
+    began = time.monotonic()
+    assert keeper.wait(sleeper, 20) is None
+    assert time.monotonic() - began < 10
+    began = time.monotonic()
+    assert keeper.wait(sleeper, 0.3) is None
+    assert time.monotonic() - began >= 0.3
+    assert isinstance(keeper.wait("b", 10), Ended)
+
+
+def test_an_end_that_is_known_comes_before_a_wake_up(
+    keeper: Keeper, sleeper: str, request_for: MakeRequest
+) -> None:
+    end = keeper.run(request_for("b", "true"))
+    keeper.start(request_for("b", "true"))
+    keeper.wake()
+    assert keeper.wait("b", 10) == end
+    assert keeper.wait(sleeper) is None
+
+
+def test_all_threads_wake_up(keeper: Keeper, sleeper: str) -> None:
+    results: list[object] = []
+    threads = [
+        threading.Thread(target=lambda: results.append(keeper.wait(sleeper))) for _ in range(5)
+    ]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.3)
+    assert results == []
+    keeper.wake()
+    for thread in threads:
+        thread.join(10)
+    assert results == [None] * 5
+
+
+def test_waking_never_blocks_or_fails(run_dir: Path) -> None:
+    keeper = ensure_keeper(run_dir)
+    for _ in range(100_000):
+        keeper.wake()
+    keeper.close()
+    keeper.wake()
+    keeper.close()
+
+
+def test_many_runs_from_many_threads(keeper: Keeper, request_for: MakeRequest) -> None:
+    """With wake-ups raining down, every end arrives once."""
+    codes: dict[str, int | None] = {}
+
+    def work(worker: int) -> None:
+        for number in range(10):
+            attempt = f"w{worker}-{number}"
+            end = keeper.run(request_for(attempt, "sh", "-c", f"exit {worker * 10 + number}"))
+            while end is None:
+                end = keeper.wait(attempt)
+            assert isinstance(end, Ended)
+            codes[attempt] = end.exit.code
+
+    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        keeper.wake()
+        time.sleep(0.005)
+    assert codes == {f"w{w}-{n}": w * 10 + n for w in range(4) for n in range(10)}
