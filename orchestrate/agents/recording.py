@@ -62,7 +62,8 @@ def find_turn(folder: Path, question: Question) -> Recorded | PromptChanged | Ne
     """What the recording has for a question."""
     place = _place(question)
     exact = folder / f"{place}.{_digest(question.prompt)}.json"
-    if exact.is_file():
+    # An empty file is what a power cut may leave of one that was just written.
+    if exact.is_file() and exact.stat().st_size:
         return _read(exact)
     others = [_read(path).at for path in folder.glob(f"{place}.*.json")]
     return PromptChanged(max(others)) if others else NeverRecorded()

@@ -180,7 +180,7 @@ class Configured:
             model=models.get(question.model or "", question.model),
         )
         return self._agent.ask(
-            asked, lambda call: run(replace(call, argv=(*call.argv, *more))) if more else run(call)
+            asked, lambda call: run(replace(call, argv=with_arguments(call.argv, more)))
         )
 
     def session_in(self, output: bytes) -> str | None:
@@ -191,6 +191,12 @@ class Configured:
 
     def takeover(self, session: str, workspace: Path) -> tuple[str, ...] | None:
         return self._agent.takeover(session, workspace)
+
+
+def with_arguments(argv: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+    """The user's own arguments come first: behind the program and its subcommand (`codex exec`)."""
+    place = 2 if len(argv) > 1 and not argv[1].startswith("-") else 1
+    return (*argv[:place], *more, *argv[place:])
 
 
 def configured_environment(

@@ -30,6 +30,7 @@ from orchestrate.state.runs import file_name_for
 
 if TYPE_CHECKING:
     from orchestrate.cli.running import Watching
+    from orchestrate.cli.ticking import Ticking
     from orchestrate.state.store import Store
 
 _FIELDS = (
@@ -51,12 +52,24 @@ class Progress:
         self._total = len(steps)
         self._is_machine = plan.dialect == "machine"
         self._is_read = True
+        self._ticking: Ticking | None = None
+        if watching.progress and not watching.quiet and not watching.as_json:
+            from orchestrate.cli.ticking import Ticking
+
+            self._ticking = Ticking(store, self.label)
+
+    def close(self) -> None:
+        if self._ticking is not None:
+            self._ticking.close()
 
     def hear(self, event: Event, state: RunState) -> None:
         if self._is_machine and not self._watching.as_json:
             self._machine_answer(event)
         if not self._watching.quiet and not self._watching.as_json:
-            for line in self._lines(event, state):
+            lines = self._lines(event, state)
+            if lines and self._ticking is not None:
+                self._ticking.clear()
+            for line in lines:
                 note(line + "\n")
         self._log(event, state)
 

@@ -227,6 +227,7 @@ def carry_out(
         is_over = True
         return ending
     finally:
+        progress.close()
         rt.close(is_over=is_over)
         logbook.close()
         stop.close()

@@ -148,6 +148,7 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
     agent = step.rt.library.agent_of(backend)
     turn = recall_turn(step, op, agent) if asked else begin_turn(step, op, agent)
     prompt = _prompt_again(step, op) if asked else _prompt_for(step, op)
+    version = {} if asked else program_version(step.rt, who.backend)
     question = Question(
         prompt=prompt,
         workspace=step.rt.workspace.root,
@@ -164,9 +165,9 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
         turn=2 if step.here.turn else 1,
         place=inner_key(step.frame, step.node.name),
         outcomes=op.outcomes,
+        version=str(version.get("agent_version", "")),
     )
     if not asked:
-        version = program_version(step.rt, who.backend)
         step.announce(_about(who, turn, prompt) | version)
     try:
         reply = agent.ask(question, _runner(step, agent, turn))

@@ -151,8 +151,8 @@ def conclude(step: Step, capture: Capture, ended: Exit | Lost, more: dict[str, A
     earlier = step.frame.steps.get(step.node.name, {})
     if isinstance(earlier, dict) and "debug" in earlier:
         more = {"debug": earlier["debug"]} | more
-    with suppress(OSError):
-        os.unlink(step.log("stdin"))
+    if isinstance(step.node.op, Run) and step.node.op.stdin is not None:
+        step.log("stdin").unlink(missing_ok=True)
     if isinstance(ended, Lost):
         return lost(step, ended, more)
     step.ended_at = ended.ended_at

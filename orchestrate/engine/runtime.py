@@ -133,6 +133,8 @@ class Runtime:
             project=slug(str(workspace.root)),
         )
         self.user = environment.get("USER") or environment.get("LOGNAME") or "somebody"
+        # Asked for several times a step, and cheaper as a text.
+        self.logs = str(store.run.logs)
         self._keeper: Keeper | None = None
         self._session: tuple[tuple[str, str], Lock] | None = None
         self._starting = threading.Lock()

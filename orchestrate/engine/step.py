@@ -72,7 +72,12 @@ class Step:
         return ".".join(reversed(parts))
 
     def log(self, kind: str) -> Path:
-        return self.rt.run.logs / f"{self.log_name}.{kind}"
+        """A file of this step under `logs/`."""
+        return Path(f"{self._log_base}.{kind}")
+
+    @cached_property
+    def _log_base(self) -> str:
+        return f"{self.rt.logs}/{self.log_name}"
 
     @property
     def about(self) -> dict[str, Any]:

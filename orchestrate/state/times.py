@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import time
+from functools import lru_cache
 
 
 def timestamp(seconds: float) -> str:
     """A moment with milliseconds; the clock may stand anywhere, also before 1970."""
     whole = int(seconds // 1)
     thousandths = min(int((seconds - whole) * 1000), 999)
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{thousandths:03d}Z"
+    return f"{_second(whole)}.{thousandths:03d}Z"
+
+
+@lru_cache(maxsize=8)
+def _second(whole: int) -> str:
+    """Several moments of a step are in the same second."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
 
 
 def seconds_of(text: str) -> float:

@@ -1,0 +1,118 @@
+"""A rehearsal answers from its script, takes the shortest way out, and says that it did nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrate.agents.base import Finished, Invocation, Question, Reply
+from orchestrate.agents.rehearsal import Rehearsal, parse_script, script_faults
+from orchestrate.errors import ConfigError
+
+OUTCOMES = ("issues-found", "no-issues", "other")
+
+
+def never(_: Invocation) -> Finished:
+    raise AssertionError("a rehearsal starts nothing")
+
+
+def ask(script: object = None, visit: int = 1, **more: Any) -> Reply:
+    values: dict[str, Any] = {"step": "code-review", "outcomes": OUTCOMES, **more}
+    question = Question("Review it.", Path("/w"), {}, session="s", visit=visit, **values)
+    agent = Rehearsal() if script is None else Rehearsal(parse_script(script))
+    return agent.ask(question, never)
+
+
+def outcome(reply: Reply) -> Any:
+    assert reply.failure is None
+    return json.loads(reply.text.splitlines()[-1])
+
+
+def test_the_script_gives_an_outcome_per_visit_and_the_last_repeats() -> None:
+    script = {"code-review": ["issues-found", "no-issues"]}
+    given = [outcome(ask(script, visit))["outcome"] for visit in (1, 2, 3, 9)]
+    assert given == ["issues-found", "no-issues", "no-issues", "no-issues"]
+
+
+def test_it_says_loudly_that_nothing_was_done() -> None:
+    text = ask().text
+    assert text.startswith("REHEARSAL: NOTHING WAS DONE.")
+    assert "code-review" in text
+
+
+def test_the_shortest_way_out_is_taken_without_a_script() -> None:
+    assert outcome(ask(settings={"shortest": ["no-issues", "other"]})) == {"outcome": "no-issues"}
+    assert (
+        outcome(ask(settings={"shortest": ["gone", "issues-found"]}))["outcome"] == "issues-found"
+    )
+    assert outcome(ask()) == {"outcome": "issues-found"}
+    assert outcome(ask(outcomes=("other",)))["otherDescription"].strip()
+
+
+def test_an_entry_may_have_a_text_and_a_description() -> None:
+    entry = {"outcome": "other", "otherDescription": "out of coffee", "text": "I tried."}
+    reply = ask({"code-review": [entry]})
+    assert outcome(reply) == {"outcome": "other", "otherDescription": "out of coffee"}
+    assert "I tried." in reply.text
+
+
+def test_a_text_alone_rehearses_an_answer_without_an_outcome() -> None:
+    reply = ask({"code-review": [{"text": "I forgot."}]})
+    assert reply.text.endswith("I forgot.")
+
+
+def test_a_step_without_outcomes_gets_a_short_text_with_its_name() -> None:
+    reply = ask(outcomes=(), step="Summarise")
+    assert "Summarise" in reply.text
+    assert "{" not in reply.text
+    assert ask({"Summarise": [{"text": "All is well."}]}, outcomes=(), step="Summarise").is_answer
+
+
+def test_an_outcome_that_the_step_does_not_have_is_a_failure() -> None:
+    reply = ask({"code-review": ["fine"]})
+    assert reply.failure is not None
+    assert reply.failure.kind == "invalid-request"
+    assert "'fine', but it has issues-found, no-issues, other" in reply.failure.message
+
+
+def test_the_answer_is_the_same_every_time() -> None:
+    assert ask() == ask()
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ([], "a mapping of step names"),
+        ("no", "a mapping of step names"),
+        ({"a": "done"}, r"step 'a' needs a list .*: \[done\]"),
+        ({"a": []}, "step 'a' needs a list"),
+        ({"a": [7]}, "step 'a', visit 1 is an outcome or a mapping"),
+        ({"a": ["x", {}]}, "step 'a', visit 2 has neither an outcome nor a text"),
+        ({"a": [{"outcom": "x", "text": "y"}]}, "did you mean 'outcome'"),
+        ({"a": [{"outcome": 3}]}, "'outcome' must be a text"),
+        ({"a": ["other"]}, "'other' and 'otherDescription' belong together"),
+        ({"a": [{"outcome": "x", "otherDescription": "y"}]}, "belong together"),
+    ],
+)
+def test_a_wrong_script_is_explained(script: object, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_script(script)
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse_script({"a": "x", "b": [{"text": ""}]})
+    assert "step 'a'" in raised.value.message
+    assert "step 'b'" in raised.value.message
+
+
+def test_a_script_that_does_not_fit_the_recipe_is_found_before() -> None:
+    script = parse_script({"code-revue": ["x"], "fix": ["complete", "broken"]})
+    faults = script_faults(script, {"code-review": OUTCOMES, "fix": ("complete",)})
+    assert len(faults) == 2
+    assert "did you mean 'code-review'?" in faults[0]
+    assert "step 'fix' has no outcome 'broken'; it has complete" in faults[1]
+    assert script_faults(parse_script({"fix": ["complete"]}), {"fix": ("complete",)}) == ()

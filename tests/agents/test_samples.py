@@ -1,0 +1,287 @@
+"""What real programs printed is understood: every sample has one meaning, written down here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrate.agents.base import FailureKind
+from orchestrate.agents.events import Event, read_events
+from orchestrate.agents.program_agent import Heard, ProgramAgent
+from orchestrate.agents.registry import PROGRAMS, own_name
+from orchestrate.record import replace
+
+SAMPLES = Path(__file__).parent / "samples"
+NOW = 1_794_800_000.0
+HELLO = "Hello from the fake model."
+DONE = 'Done.\n{"outcome": "done"}'
+
+
+def hear(sample: str) -> Heard:
+    adapter = PROGRAMS[own_name(sample.partition("/")[0])]()
+    return adapter.hear(read_events(SAMPLES / f"{sample}.stdout"), NOW)
+
+
+# Sample -> the answer, and what else the program reports.
+ANSWERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "claude/b-json": (HELLO, {"input_tokens": 11817, "output_tokens": 6, "cost_usd": 0.047388}),
+    "claude/b-json-verbose": (HELLO, {"model": "claude-opus-5-5"}),
+    "claude/b-json-settings-verbose-true": ("ok", {"model": "claude-opus-5-5"}),
+    "claude/b-stream-json": (
+        HELLO,
+        {"input_tokens": 11817, "cost_usd": 0.047388, "cost_counts_up": False},
+    ),
+    "claude/c1-new-session": ("Noted, codeword=BANANA77.", {"cost_counts_up": False}),
+    "claude/c2-resume": ("The codeword was BANANA77.", {"cost_counts_up": True}),
+    "claude/cost-0": ("ok", {"cost_usd": 0.006, "cost_counts_up": False, "input_tokens": 1000}),
+    "claude/cost-1": ("ok", {"cost_usd": 0.012, "cost_counts_up": True, "input_tokens": 1000}),
+    "claude/cost-2": ("ok", {"cost_usd": 0.018, "cost_counts_up": True, "output_tokens": 100}),
+    "claude/cost-stream-resume": ("ok", {"cost_usd": 0.006, "cost_counts_up": False}),
+    "claude/old-stream-new": ("ok", {"cost_usd": 0.0045, "cost_counts_up": False}),
+    "claude/old-stream-resume": ("ok", {"cost_usd": 0.0045, "cost_counts_up": False}),
+    "claude/schema-ok": ('{"outcome":"a"}', {}),
+    "claude/stream-tool": (DONE, {"input_tokens": 22886, "cost_usd": 0.045862}),
+    "claude/stream-denied": (DONE, {}),
+    "codex/b-json-stdin": (HELLO, {"input_tokens": 10051, "output_tokens": 6}),
+    "codex/c1-new-session": (
+        "Noted, codeword=BANANA77.",
+        {"session": "01a1e209-5a33-7750-a553-399cbdbcce23", "input_tokens": 10052},
+    ),
+    "codex/c2-resume": (
+        "The codeword was BANANA77.",
+        {
+            "session": "01a1e209-5a33-7750-a553-399cbdbcce23",
+            "input_tokens": 20191,
+            "tokens_count_up": True,
+            "cost_usd": None,
+        },
+    ),
+    "codex/schema-ok": ('{"outcome":"a"}', {}),
+    "codex/tool": (DONE, {"output_tokens": 9}),
+    "copilot/b-json-stdin": ("ok", {"model": "fake-model", "input_tokens": None}),
+    "copilot/c1-new-session": ("Noted, codeword=BANANA77.", {}),
+    "copilot/c2-resume": (
+        "The codeword was BANANA77.",
+        {"session": "6f3ed2df-f2fe-42fc-bf1b-76b3c1d836cd"},
+    ),
+    "copilot/tool": (DONE, {"cost_usd": None}),
+    "cursor/documented": (
+        "I'll read the file\nIt says Project.",
+        {"session": "c6b62c6f-7ead-4fd6-9922-e952131177ff", "model": "Some Model"},
+    ),
+    "gemini/b-json": (HELLO, {"input_tokens": 873 + 9774, "output_tokens": 13 + 6}),
+    "gemini/b-stream-json": (HELLO, {"input_tokens": 10647, "output_tokens": 19, "model": "auto"}),
+    "gemini/c1-new-session": ("Noted, codeword=BANANA77.", {"model": "fake-model"}),
+    "gemini/c2-resume": ("The codeword was BANANA77.", {"input_tokens": 9702}),
+    "gemini/tool-default-mode": ("done", {}),
+    "gemini/stream-tool": (DONE, {"input_tokens": 24507, "output_tokens": 9}),
+    "opencode/b-json-stdin": (
+        HELLO,
+        {"input_tokens": 7775, "output_tokens": 6, "cost_usd": 0.007787},
+    ),
+    "opencode/c1-new-session": (
+        "Noted, codeword=BANANA77.",
+        {"session": "ses_e1dd15a82ffeAO2kefzXDSBD2p"},
+    ),
+    "opencode/c2-resume": ("The codeword was BANANA77.", {"tokens_count_up": False}),
+    "opencode/tool-default": (
+        "done",
+        {"input_tokens": 7771 + 7844, "output_tokens": 2, "cost_usd": 0.007773 + 0.007846},
+    ),
+}
+
+# Sample -> the kind of failure, its HTTP status, and words of its message.
+FAILURES: dict[str, tuple[FailureKind, int | None, str]] = {
+    "claude/d-err400": ("invalid-request", 400, "fake 400"),
+    "claude/d-err403": ("auth", 403, "fake 403"),
+    "claude/d-err404": ("invalid-request", 404, "selected model"),
+    "claude/d-err429-retries2": ("rate-limit", 429, "fake 429"),
+    "claude/d-err429-retry-after": ("rate-limit", 429, "fake 429"),
+    "claude/d-err500-retries2": ("overloaded", 500, "fake 500"),
+    "claude/d-err529-retries2": ("overloaded", 529, "fake 529"),
+    "claude/e-sigint-waiting": ("crash", None, "ede_diagnostic"),
+    "claude/max-turns-1": ("limit", None, "Reached maximum number of turns (1)"),
+    "claude/budget-exceeded": ("limit", None, "Reached maximum budget ($0.0001)"),
+    "claude/stream-429": ("rate-limit", 429, "slow down"),
+    "claude/stream-budget": ("limit", None, "Reached maximum budget"),
+    "claude/stream-connection-refused": ("network", None, "ECONNREFUSED"),
+    "claude/stream-max-turns": ("limit", None, "Reached maximum number of turns"),
+    "claude/stream-no-session": ("session", None, "No conversation found"),
+    "claude/stream-refusal": ("refused", None, "safeguards flagged this message"),
+    "codex/context-window": ("limit", None, "Your input exceeds the context window"),
+    "codex/d-err400": ("invalid-request", None, "fake 400"),
+    "codex/d-err401": ("auth", 401, "Unauthorized"),
+    "codex/d-err403": ("auth", 403, "Forbidden"),
+    "codex/d-err404": ("invalid-request", None, "fake 404"),
+    "codex/d-err429": ("rate-limit", 429, "exceeded retry limit"),
+    "codex/d-err500": ("overloaded", None, "high demand"),
+    "codex/d-err500-noretry": ("overloaded", None, "high demand"),
+    "codex/d-err529": ("overloaded", 529, "fake 529"),
+    "codex/usage-limit": ("rate-limit", None, "hit your usage limit"),
+    "copilot/d-err400": ("invalid-request", 400, "fake 400"),
+    "copilot/d-err401": ("auth", 401, "Authentication failed"),
+    "copilot/d-err403": ("auth", 403, "Authentication failed"),
+    "copilot/d-err404": ("invalid-request", 404, "not found on provider"),
+    "copilot/d-err429": ("rate-limit", 429, "retried 5 times"),
+    "copilot/d-err500": ("overloaded", 500, "fake 500"),
+    "copilot/d-err529": ("overloaded", 529, "fake 529"),
+    "gemini/d-err400-stream": ("invalid-request", 400, "fake 400"),
+    "gemini/stream-401": ("auth", 401, "bad key"),
+    "gemini/stream-404": ("invalid-request", None, "not found"),
+    "gemini/stream-empty": ("overloaded", None, "empty response"),
+    "opencode/429": ("rate-limit", 429, "slow down"),
+    "opencode/d-err400": ("invalid-request", 400, "fake 400"),
+    "opencode/d-err401": ("auth", 401, "fake 401"),
+    "opencode/d-err403": ("auth", 403, "fake 403"),
+    "opencode/d-err404": ("invalid-request", 404, "fake 404"),
+    "opencode/rejected": ("refused", None, "rejected permission"),
+    "opencode/unknown-model": ("crash", None, "Unexpected server error"),
+}
+
+# Programs that were ended before they had come to a result: sample -> the last thing they said.
+CUT_OFF = {
+    "claude/d-err401-stream": "waits to try again (8 of 10): authentication_failed (401)",
+    "codex/e-sigint-waiting": "",
+    "copilot/e-sigint-waiting": "",
+}
+
+
+@pytest.mark.parametrize("sample", ANSWERS)
+def test_an_answer_is_heard(sample: str) -> None:
+    text, more = ANSWERS[sample]
+    heard = hear(sample)
+    assert (heard.text, heard.is_done, heard.failure) == (text, True, None)
+    for name, value in more.items():
+        expected = pytest.approx(value) if isinstance(value, float) else value
+        assert getattr(heard, name) == expected, name
+
+
+@pytest.mark.parametrize("sample", FAILURES)
+def test_a_failure_is_heard(sample: str) -> None:
+    kind, status, words = FAILURES[sample]
+    heard = hear(sample)
+    assert heard.failure is not None
+    assert (heard.failure.kind, heard.failure.http_status) == (kind, status)
+    assert words in heard.failure.message
+    assert not heard.is_done
+
+
+@pytest.mark.parametrize("sample", CUT_OFF)
+def test_an_output_without_an_end_is_no_answer(sample: str) -> None:
+    heard = hear(sample)
+    assert not heard.is_done
+    assert heard.failure is None
+    assert heard.note == CUT_OFF[sample]
+
+
+def test_every_sample_has_a_meaning() -> None:
+    found = {path.relative_to(SAMPLES).with_suffix("").as_posix() for path in SAMPLES.glob("*/*")}
+    assert found == {*ANSWERS, *FAILURES, *CUT_OFF}
+
+
+@pytest.mark.parametrize("sample", [*ANSWERS, *FAILURES, *CUT_OFF])
+def test_cutting_the_output_anywhere_never_makes_an_answer_of_a_failure(
+    sample: str, tmp_path: Path
+) -> None:
+    """A full disk or a kill may leave any part of it; the parser neither fails nor invents."""
+    adapter = PROGRAMS[own_name(sample.partition("/")[0])]()
+    whole = (SAMPLES / f"{sample}.stdout").read_bytes()
+    last_line = whole.rstrip().rfind(b"\n") + 1
+    for cut in (0, 1, len(whole) // 3, len(whole) // 2, max(last_line - 1, 0), len(whole) - 3):
+        path = tmp_path / "cut"
+        path.write_bytes(whole[:cut])
+        heard = adapter.hear(read_events(path), NOW)
+        assert not heard.is_done or heard.text == hear(sample).text
+
+
+@pytest.mark.parametrize("sample", [*ANSWERS, *FAILURES])
+def test_the_session_is_seen_in_the_output(sample: str) -> None:
+    agent = ProgramAgent(PROGRAMS[own_name(sample.partition("/")[0])]())
+    output = (SAMPLES / f"{sample}.stdout").read_bytes()
+    seen = agent.session_in(output)
+    assert seen == hear(sample).session
+    assert seen
+
+
+@pytest.mark.parametrize("name", ["claude/b-stream-json", "codex/tool", "gemini/stream-tool"])
+def test_the_session_is_seen_before_the_end(name: str) -> None:
+    agent = ProgramAgent(PROGRAMS[own_name(name.partition("/")[0])]())
+    output = (SAMPLES / f"{name}.stdout").read_bytes()
+    first_line = output[: output.index(b"\n") + 1]
+    assert agent.session_in(first_line) == hear(name).session
+    assert agent.session_in(first_line[:-20]) is None
+
+
+LAST_WORDS = {
+    "claude/stream-tool": [DONE.replace("\n", " "), "Bash: git status", "I look first."],
+    "claude/d-err401-stream": ["waits to try again (8 of 10): authentication_failed (401)"],
+    "codex/tool": [DONE.replace("\n", " "), "runs: "],
+    "copilot/tool": [DONE.replace("\n", " "), "bash: echo hi"],
+    "gemini/stream-tool": [DONE.replace("\n", " "), "run_shell_command: echo hi"],
+    "opencode/tool-default": ["done", "bash: touch made; echo rc=$?", "running"],
+    "cursor/documented": ["uses read", "I'll read the file"],
+}
+
+
+@pytest.mark.parametrize("sample", LAST_WORDS)
+def test_last_words_are_those_of_the_newest_event(sample: str) -> None:
+    agent = ProgramAgent(PROGRAMS[own_name(sample.partition("/")[0])]())
+    lines = (SAMPLES / f"{sample}.stdout").read_bytes().splitlines(keepends=True)
+    said: list[str] = []
+    for end in range(len(lines), 0, -1):
+        # A tail begins anywhere; what is left of a line is no event.
+        words = agent.last_words(b"".join(lines[:end])[5:])
+        if words and words not in said:
+            said.append(words)
+    for expected in LAST_WORDS[sample]:
+        assert any(words.startswith(expected) for words in said), said
+    assert said[0].startswith(LAST_WORDS[sample][0])
+
+
+def test_two_results_in_one_stream_are_summed_up() -> None:
+    """A background task of Claude Code gives a second result, with its own part of the bill."""
+    events = list(read_events(SAMPLES / "claude" / "cost-stream-resume.stdout"))
+    adapter = PROGRAMS["claude-code"]()
+    heard = adapter.hear([*events, events[-1]], NOW)
+    assert heard.cost_usd == pytest.approx(0.012)
+    assert heard.input_tokens == 2000
+    assert replace(heard, cost_usd=0.006, input_tokens=1000, output_tokens=100) == adapter.hear(
+        events, NOW
+    )
+
+
+def test_the_order_of_keys_does_not_matter() -> None:
+    for sample in ANSWERS:
+        adapter = PROGRAMS[own_name(sample.partition("/")[0])]()
+        events = list(read_events(SAMPLES / f"{sample}.stdout"))
+        turned = [dict(reversed(event.items())) for event in events]
+        assert adapter.hear(turned, NOW) == adapter.hear(events, NOW)
+
+
+def test_the_shape_of_the_specification_is_understood(tmp_path: Path) -> None:
+    """A §17.2: an array with nothing but a result in it."""
+    path = tmp_path / "stdout"
+    path.write_text(
+        '[{"type": "result", "session_id": "550e8400-e29b-41d4-a716-446655440000",'
+        ' "is_error": false, "result": "I reviewed it.\\n\\n{\\"outcome\\": \\"no-issues\\"}",'
+        ' "usage": {"input_tokens": 5200, "output_tokens": 1800}, "total_cost_usd": 0.042}]'
+    )
+    heard = PROGRAMS["claude-code"]().hear(read_events(path), NOW)
+    assert heard.is_done
+    assert heard.text.endswith('{"outcome": "no-issues"}')
+    assert (heard.input_tokens, heard.output_tokens, heard.cost_usd) == (5200, 1800, 0.042)
+    assert heard.cost_counts_up
+    assert heard.session == "550e8400-e29b-41d4-a716-446655440000"
+
+
+def test_when_the_limit_is_over_is_taken_from_the_stream() -> None:
+    reset = NOW + 5400
+    events: list[Event] = [
+        {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": reset}},
+        {"type": "result", "is_error": True, "result": "You've hit your limit"},
+    ]
+    failure = PROGRAMS["claude-code"]().hear(events, NOW).failure
+    assert failure is not None
+    assert (failure.kind, failure.retry_at) == ("rate-limit", reset)
