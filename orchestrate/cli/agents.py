@@ -282,7 +282,9 @@ def step_config(config: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(provider, Mapping):
             own |= provider.get("config") or {}
     tools = config.get("tools")
-    if tools is not None:
+    if isinstance(tools, str):
+        own["tools"] = tools
+    elif tools is not None:
         own["tools"] = [
             tool.get("module", "") if isinstance(tool, Mapping) else tool for tool in tools
         ]

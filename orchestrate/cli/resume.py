@@ -91,6 +91,7 @@ def _go_on(
 ) -> int:
     import sys
 
+    from orchestrate.cli.agents import refuse_unusable
     from orchestrate.cli.execution import only_run_of
     from orchestrate.cli.looking import program_of
     from orchestrate.cli.running import LatePlans, carry_out, show_end
@@ -111,6 +112,7 @@ def _go_on(
             _catch_up(store, program, workspace, settings)
             return _tell_over(over, store, watching)
         _refuse_changed_late(store.state, LatePlans(workspace, settings))
+        refuse_unusable(program, workspace, settings)
         with only_run_of(Runs(found.root.parent), program, settings.get("allow_concurrent", False)):
             note_first(store)
             store.record(_resumed(given))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -75,7 +76,28 @@ def view(sight: Sight, place: Place, now: float) -> dict[str, Any]:
     for name in ("stages", "machine", "costs"):
         if name in document:
             shown[name] = document[name]
+    takeover = _takeover(sight)
+    if takeover:
+        shown["takeover"] = takeover
     return shown
+
+
+def _takeover(sight: Sight) -> str:
+    """The command with which a person goes on in the run's session by hand; '' if there is none.
+
+    Not while the run works: two in one session would lose a turn.
+    """
+    import shlex
+
+    from orchestrate.agents.registry import is_program, make_agent
+
+    session = sight.document["engine"]["session"]
+    agent = session.get("agent") or sight.document["settings"].get("backend", "claude-code")
+    if sight.is_live or not session["id"] or not session["is_created"] or not is_program(agent):
+        return ""
+    workspace = Path(sight.document["engine"]["workspace"])
+    command = make_agent(agent).takeover(session["id"], workspace)
+    return "" if command is None else shlex.join(command)
 
 
 def _elapsed_ms(sight: Sight, now: float) -> int:

@@ -30,6 +30,8 @@ def _lines(view: dict[str, Any]) -> Iterator[str]:
     yield f"  {'ended' if view['completed_at'] else 'updated':10}  {view[last]}"
     yield f"  elapsed     {duration(view['elapsed_ms'])}"
     yield from _machine(view.get("machine"))
+    if "takeover" in view:
+        yield f"  take over   {visible(view['takeover'])}"
     yield from _costs(view.get("costs"))
     yield from _steps(view)
     word = "now" if view["status"] == "running" else "at"

@@ -68,12 +68,17 @@ def header_of(run: Run) -> Header:
     try:
         first = next(read_tail(run.events), None)
         started = first.event if first is not None else {}
+        settings = dict(document.get("settings", started.get("settings", {})))
+        for entry in read_tail(run.events, document.get("seq", 0)):
+            # Of a resume that was killed before it brought the state up to date.
+            if entry.event.get("on") == "run-resumed":
+                settings |= entry.event.get("settings", {})
         return Header(
             run_id=run.id,
             workspace=started["workspace"],
             definition=started["definition"],
             sources=started["sources"],
-            settings=document.get("settings", started.get("settings", {})),
+            settings=settings,
             context=started["context"],
         )
     except (KeyError, StateError, ValueError):

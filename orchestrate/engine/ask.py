@@ -161,7 +161,7 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
         permissions=step.rt.rules.permissions,
         settings=dict(who.settings) | _rehearsal(step, op, agent),
         step=step.node.name,
-        visit=step.here.visit,
+        visit=_visit_for(step, agent),
         turn=2 if step.here.turn else 1,
         place=inner_key(step.frame, step.node.name),
         outcomes=op.outcomes,
@@ -218,6 +218,12 @@ def _prompt_again(step: Step, op: Ask) -> str:
 
 def _digest(prompt: str) -> str:
     return sha256(encode(prompt)).hexdigest()
+
+
+def _visit_for(step: Step, agent: Agent) -> int:
+    """A script of a rehearsal goes on over restarts; for all others each session begins anew."""
+    before = step.rt.store.state.earlier_visits.get(step.node.id, 0)
+    return step.here.visit + (before if agent.name == "rehearsal" else 0)
 
 
 def _rehearsal(step: Step, op: Ask, agent: Agent) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class _Conductor:
     def run(self) -> Ending:
         state = self._store.state
         while True:
-            tasks = [task for task in ready(state) if task.frame.key not in self._working]
+            tasks = [task for task in ready(state) if not self._is_at_work(task)]
             if not self._working:
                 ended = self._end_if_over(tasks)
                 if ended is not None:
@@ -85,6 +85,13 @@ class _Conductor:
             if self._rt.stop.is_requested or state.ending is not None:
                 tasks = []
             self._advance(tasks)
+
+    def _is_at_work(self, task: Task) -> bool:
+        """An item is dropped only when nothing inside it is being performed any more."""
+        key = task.frame.key
+        if key in self._working:
+            return True
+        return task.kind == "drop" and any(k.startswith(f"{key}/") for k in self._working)
 
     def _end_if_over(self, tasks: list[Task]) -> Ending | None:
         """Is there nothing more to do? Then say so, durably."""

@@ -146,6 +146,11 @@ class Runtime:
     def keeper(self) -> Keeper:
         """The run's keeper; a run that starts no program has none."""
         with self._starting:
+            if self._keeper is not None and self._keeper.is_gone:
+                # It was killed: what it ran is lost, and the next attempt needs another one.
+                self.stop.on_request.remove(self._keeper.wake)
+                self._keeper.close()
+                self._keeper = None
             if self._keeper is None:
                 self._keeper = ensure_keeper(self.run.root)
                 self.stop.on_request.append(self._keeper.wake)

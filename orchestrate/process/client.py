@@ -63,11 +63,14 @@ def ensure_keeper(run_dir: Path, linger_s: float = 10.0) -> Keeper:
     folder = run_dir / FOLDER
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     give_up = now() + 30.0
-    started: int | None = None
+    started = 0
     while True:
         sock = _connect(folder)
         if sock is not None:
-            return Keeper(run_dir, sock, started)
+            keeper = Keeper(run_dir, sock, started)
+            if started or keeper.is_introduced():
+                return keeper
+            keeper.close()  # it ended while we knocked
         verdict, _, detail = start_keeper(run_dir, linger_s).partition(" ")
         if verdict == "ready":
             started = int(detail)
@@ -98,8 +101,8 @@ def _connect(folder: Path) -> socket.socket | None:
 class Keeper:
     """A connection to a run's keeper. Threads may share it: whoever waits reads for all."""
 
-    def __init__(self, run_dir: Path, sock: socket.socket, pid: int | None = None) -> None:
-        """The keeper's number if we have just started it; else it has to introduce itself."""
+    def __init__(self, run_dir: Path, sock: socket.socket, pid: int = 0) -> None:
+        """The number is known of a keeper that was just started; others introduce themselves."""
         self.run_dir = run_dir
         self._sock = sock
         self._frames = Frames()
@@ -119,17 +122,26 @@ class Keeper:
         self._poll = select.poll()
         for fd in (sock.fileno(), self._wake):
             self._poll.register(fd, select.POLLIN)
-        self.pid = self._hear_hello() if pid is None else pid
+        self.pid = pid
 
-    def _hear_hello(self) -> int:
+    def is_introduced(self) -> bool:
+        """Wait for its first words; False if it ends before it says them."""
         hello, _ = self._answer("hello")
+        if not hello and self._is_gone:
+            return False
         if hello[:1] != [str(VERSION)]:
             self.close()
             raise ConfigError(
                 "the run's keeper belongs to another version of orchestrate",
                 "let its programs end, or resume with the version that started the run",
             )
-        return int(hello[1])
+        self.pid = int(hello[1])
+        return True
+
+    @property
+    def is_gone(self) -> bool:
+        """Was the keeper seen to end? It may have ended unseen, too."""
+        return self._is_gone
 
     @property
     def ends_whole_trees(self) -> bool:

@@ -31,9 +31,10 @@ class Request:
     `stdin` is a regular file, bytes (kept off every disk), or nothing. Output goes, masked, to
     `stdout_path` and `stderr_path`, which are made when there is output; stdout also to `tee_path`,
     which is made or emptied in any case; with `tee_root` it is there already and must really lie
-    below that folder. `secrets` are values, not names. A `guarded` program is
-    killed by the kernel even if keeper and warden are killed in the same instant, which costs a
-    few milliseconds; any other would then run until the run's next keeper finds it.
+    below that folder. `secrets` are values, not names. A `guarded` program is killed by the kernel
+    even if its warden, the keeper and the keeper's guardian are all killed in the same instant; any
+    other would then run until the run's next keeper finds it. The guard costs as much as two or
+    three quick programs, because only a real fork can set it up.
     """
 
     attempt: str

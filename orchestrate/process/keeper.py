@@ -57,7 +57,7 @@ class Keeper:
         self._running: dict[str, Place] = {}
         # What this round's sync makes true: who may start (and who asked), who hears of what.
         self._claims: list[tuple[Place, Line, str]] = []
-        self._ends: list[tuple[set[int], bytes]] = []
+        self._ends: dict[str, tuple[Place, bytes]] = {}
         self._ends_whole_trees: bool | None = None
         self._ending = False
         self._idle_since = now()
@@ -109,7 +109,7 @@ class Keeper:
         if not self._claims and not self._ends:
             return
         claims, self._claims = self._claims, []
-        ends, self._ends = self._ends, []
+        ends, self._ends = self._ends, {}
         try:
             self._journal.commit()
         except OSError as error:
@@ -125,9 +125,10 @@ class Keeper:
             place.go()
             if op == "start":
                 self._tell(asker, encode(f"start {place.attempt} started"))
-        for watchers, message in ends:
-            for fd in watchers & self._clients.keys():
+        for place, message in ends.values():
+            for fd in place.watchers & self._clients.keys():
                 self._tell(self._clients[fd], message)
+            self._release(place)
 
     def _hear_signals(self) -> None:
         if signal.SIGTERM in self._post.read_signals():
@@ -236,9 +237,9 @@ class Keeper:
     # Attempts.
 
     def _settle(self, place: Place, kind: str, record: bytes) -> None:
+        """Who asks before this is durable still finds it running, and hears of it with the rest."""
         self._journal.note(kind, place.attempt, record)
-        self._ends.append((place.watchers, encode(f"{kind} {place.attempt}", record)))
-        self._release(place)
+        self._ends[place.attempt] = (place, encode(f"{kind} {place.attempt}", record))
 
     def _release(self, place: Place) -> None:
         del self._running[place.attempt]
@@ -296,11 +297,11 @@ class Keeper:
         line.close()
         os.waitpid(line.pid, 0)
         tree.end_descendants(_END_PATIENCE_S, self._not_orphans)
-        if line.attempt:
+        if line in self._free:
+            self._free.remove(line)
+        elif line.attempt not in self._ends:
             reason = "the process that watched it was killed"
             self._settle(line, "lost", json_of({"reason": reason, "at": time.time()}))
-        else:
-            self._free.remove(line)
 
     def _not_orphans(self) -> frozenset[int]:
         """Children who are not a dead warden's.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _LONGEST_SLEEP_S = 30.0
 _KILL_PATIENCE_S = 10.0
 # How long output may wait in the pipe to see whether the program ends at once.
-_QUICK_S = 0.003
+_QUICK_S = 0.002
 
 
 class Watch:

@@ -282,6 +282,8 @@ def _decide_gate(fold: Fold, event: GateDecided) -> None:
 def _restart(index: Index, state: RunState, event: Restarted) -> None:
     """A fresh plan in a fresh session; only what was spent and done stays on record (A §3.2)."""
     block = index.plan(event.plan).blocks[0]
+    for node, visits in state.root.visits.items():
+        state.earlier_visits[node] = state.earlier_visits.get(node, 0) + visits
     root = Frame(key=f"restart-{state.restarts + 1}", plan=event.plan, block=block.id)
     root.steps = state.root.steps
     state.frames = {root.key: root}

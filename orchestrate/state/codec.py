@@ -214,6 +214,7 @@ def _engine(state: RunState) -> dict[str, Any]:
         else [state.ending.status, state.ending.reason, state.ending.code],
         "machine_started": state.machine_started,
         "late": state.late,
+        "earlier_visits": state.earlier_visits,
         "approvals": state.approvals if state.dialect != "recipe" else [],
         "skipped": state.skipped if state.dialect != "recipe" else [],
         "times": [state.started_at, state.updated_at, state.completed_at],
@@ -324,6 +325,7 @@ def _decode(index: Index, document: dict[str, Any]) -> RunState:
         skipped=document.get("skipped_steps", engine["skipped"]),
         machine_started=engine["machine_started"],
         late=engine["late"],
+        earlier_visits=engine["earlier_visits"],
     )
     if engine["ending"] is not None:
         state.ending = Ending(*engine["ending"])

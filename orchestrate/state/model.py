@@ -173,6 +173,8 @@ class RunState:
     approvals: list[Result] = field(default_factory=list)
     skipped: list[Result] = field(default_factory=list)
     machine_started: float = 0.0
+    # How often each step was visited before the last restart.
+    earlier_visits: dict[NodeId, int] = field(default_factory=dict)
     # Plans that were compiled on the way: the checksums of their files.
     late: dict[PlanId, dict[str, str]] = field(default_factory=dict)
 

@@ -1,0 +1,267 @@
+"""A fake agent program: speaks as Claude Code or Codex does, and answers from a test's script.
+
+It is started as `acting.py PROGRAM FOLDER ARGUMENTS...` and uses the standard library only. FOLDER,
+which lies outside the run and the workspace, has the script (`script.json`), the ledger of all
+calls (`ledger.jsonl`), and a file for each session with its history, as the real programs keep it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+Turn = dict[str, Any]
+
+
+def fail(words: str) -> None:
+    """End as the real programs do on a bad call: words on stderr, nothing on stdout, exit 1."""
+    print(words, file=sys.stderr)
+    raise SystemExit(1)
+
+
+class Sessions:
+    """Conversations in files. A conversation exists from its first call on, also a failed one."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(exist_ok=True)
+
+    def path(self, session: str) -> Path:
+        return self._folder / f"{session}.jsonl"
+
+    def begin(self, session: str) -> None:
+        if self.path(session).exists():
+            fail(f"Error: Session ID {session} is already in use.")
+        self.path(session).touch()
+
+    def history(self, session: str) -> list[Turn]:
+        if not self.path(session).exists():
+            fail(f"No conversation found with session ID: {session}")
+        return [json.loads(line) for line in self.path(session).read_text("utf-8").splitlines()]
+
+    def fork(self, session: str, name: str) -> str:
+        """Go on under another id, as some versions do on a resume; the old one stays as it is."""
+        self.path(name).write_bytes(self.path(session).read_bytes())
+        self.leave(session)
+        return name
+
+    def add(self, session: str, turn: Turn) -> None:
+        with self.path(session).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(turn) + "\n")
+
+    def enter(self, session: str) -> bool:
+        """Come in; False if somebody is in there already, and still lives."""
+        busy = self.path(session).with_suffix(".busy")
+        is_alone = not (busy.exists() and Path(f"/proc/{busy.read_text()}").exists())
+        busy.write_text(str(os.getpid()))
+        return is_alone
+
+    def leave(self, session: str) -> None:
+        self.path(session).with_suffix(".busy").unlink(missing_ok=True)
+
+
+def record_call(folder: Path, entry: Turn) -> int:
+    """Write a call down before anything is done for it; its number counts from 0."""
+    with (folder / "ledger.jsonl").open("a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        number = len(file.readlines())
+        file.write(json.dumps(entry) + "\n")
+    return number
+
+
+def line_of(folder: Path, number: int, prompt: str) -> Turn:
+    """What the script says for a call: by its number, or by the first line of its prompt.
+
+    A call that the script does not foresee fails, and the test with it.
+    """
+    script: list[Turn] | dict[str, Turn] = json.loads((folder / "script.json").read_text("utf-8"))
+    opening = prompt.partition("\n")[0]
+    if isinstance(script, dict):
+        return script[opening]
+    if number >= len(script):
+        fail(f"the script has {len(script)} answers, and this is call {number + 1}: {opening}")
+    return script[number]
+
+
+def act(line: Turn, folder: Path) -> str:
+    """Do what the script says, and give the answer."""
+    if "wait_for" in line:
+        end = time.monotonic() + 30
+        while not (folder / line["wait_for"]).exists():
+            if time.monotonic() > end:
+                fail("nobody let me go on")
+            time.sleep(0.01)
+    for command in line.get("run", ()):
+        done = subprocess.run(
+            command,
+            shell=True,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            fail(f"{command}: {done.stderr}")
+    if "exit" in line:
+        print(line.get("stderr", "it broke"), file=sys.stderr)
+        raise SystemExit(line["exit"])
+    return str(line.get("text", "")) * int(line.get("times", 1)) + str(line.get("end", ""))
+
+
+def after(arguments: list[str], flag: str) -> str | None:
+    return arguments[arguments.index(flag) + 1] if flag in arguments else None
+
+
+def called(program: str, arguments: list[str], prompt: str, **more: Any) -> Turn:
+    return {
+        "program": program,
+        "argv": arguments,
+        "prompt": prompt,
+        "prompt_sha256": hashlib.sha256(prompt.encode("utf-8")).hexdigest(),
+        "env": dict(os.environ),
+        "cwd": os.getcwd(),
+        "pid": os.getpid(),
+        **more,
+    }
+
+
+# Claude Code.
+
+
+def read_message(text: str) -> str:
+    """The prompt in `--input-format stream-json`: one message with its parts."""
+    content = json.loads(text)["message"]["content"]
+    return "".join(part["text"] for part in content)
+
+
+def be_claude(folder: Path, arguments: list[str], text: str) -> int:
+    sessions = Sessions(folder / "sessions")
+    is_message = after(arguments, "--input-format") == "stream-json"
+    prompt = read_message(text) if is_message else text
+    new, resumed = after(arguments, "--session-id"), after(arguments, "--resume")
+    session = str(uuid.UUID(new or resumed))
+    if new:
+        sessions.begin(session)
+    history = sessions.history(session)
+    is_alone = sessions.enter(session)
+    model = after(arguments, "--model") or "claude-opus-5-5"
+    number = record_call(
+        folder,
+        called(
+            "claude", arguments, prompt, session=session, is_new=bool(new), model=model,
+            earlier=len(history), is_alone=is_alone,
+        ),
+    )  # fmt: skip
+    line = line_of(folder, number, prompt)
+    if "fork" in line:
+        session = sessions.fork(session, line["fork"])
+    start: Turn = {"type": "system", "subtype": "init", "session_id": session, "model": model}
+    start |= {"cwd": os.getcwd(), "tools": ["Bash", "Edit"], "permissionMode": "default"}
+    is_stream = after(arguments, "--output-format") == "stream-json" and "shape" not in line
+    if is_stream:
+        print(json.dumps(start), flush=True)
+    try:
+        answer = act(line, folder)
+        result = claude_result(line, session, answer, history, model)
+        sessions.add(session, {"prompt": prompt, "answer": answer, "bill": line.get("cost")})
+    finally:
+        sessions.leave(session)
+    content = [{"type": "text", "text": answer}]
+    said = {"type": "assistant", "message": {"role": "assistant", "content": content}}
+    if is_stream:
+        print(json.dumps(said | {"session_id": session}), json.dumps(result), sep="\n")
+    else:
+        print(json.dumps([start, said, result] if line["shape"] == "array" else result))
+    return int(line.get("then_exit", result["is_error"]))
+
+
+def claude_result(
+    line: Turn, session: str, answer: str, history: list[Turn], model: str
+) -> dict[str, Any]:
+    """The event that ends a call. Dollars and `modelUsage` count up over a session's calls."""
+    result: dict[str, Any] = {
+        "duration_ms": 12,
+        "stop_reason": "end_turn",
+        "session_id": session,
+        "permission_denials": [],
+        "terminal_reason": "api_error" if "error" in line else "completed",
+        "is_error": "error" in line,
+        "num_turns": 1,
+        # Also for errors of the service, as measured.
+        "subtype": "success",
+        "api_error_status": line.get("status"),
+        "result": line.get("error", answer),
+        "type": "result",
+    }
+    cost = line.get("cost")
+    if cost is not None:
+        bills = [turn["bill"] for turn in history if turn["bill"] is not None]
+        total = round(sum(bills) + cost, 10)
+        calls = len(bills) + 1
+        result["total_cost_usd"] = total
+        result["usage"] = {"input_tokens": 100, "output_tokens": 10}
+        counted = {"inputTokens": 100 * calls, "outputTokens": 10 * calls, "costUSD": total}
+        if not line.get("is_terse"):
+            result["modelUsage"] = {model: counted}
+    return result
+
+
+# Codex: the prompt is `-` on stdin, and it makes its sessions' ids up itself.
+
+
+def be_codex(folder: Path, arguments: list[str], prompt: str) -> int:
+    sessions = Sessions(folder / "sessions")
+    resumed = after(arguments, "resume")
+    session = resumed or str(uuid.uuid4())
+    if resumed is None:
+        sessions.begin(session)
+    history = sessions.history(session)
+    is_alone = sessions.enter(session)
+    number = record_call(
+        folder,
+        called(
+            "codex", arguments, prompt, session=session, is_new=resumed is None,
+            model=after(arguments, "-m"), earlier=len(history), is_alone=is_alone,
+        ),
+    )  # fmt: skip
+    print(json.dumps({"type": "thread.started", "thread_id": session}), flush=True)
+    print(json.dumps({"type": "turn.started"}), flush=True)
+    line = line_of(folder, number, prompt)
+    try:
+        answer = act(line, folder)
+        sessions.add(session, {"prompt": prompt, "answer": answer})
+    finally:
+        sessions.leave(session)
+    if "error" in line:
+        print(json.dumps({"type": "turn.failed", "error": {"message": line["error"]}}))
+        return 1
+    item = {"id": "item_0", "type": "agent_message", "text": answer}
+    print(json.dumps({"type": "item.completed", "item": item}))
+    calls = len(history) + 1
+    usage = {"input_tokens": 1000 * calls, "cached_input_tokens": 0, "output_tokens": 50 * calls}
+    print(json.dumps({"type": "turn.completed", "usage": usage}))
+    return 0
+
+
+def main() -> int:
+    program, folder, arguments = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
+    if arguments == ["--version"]:
+        print({"claude": "2.1.325 (Claude Code)", "codex": "codex-cli 0.166.0"}[program])
+        return 0
+    text = sys.stdin.buffer.read().decode("utf-8")
+    if not text.strip():
+        fail("Error: Input must be provided either through stdin or as a prompt argument")
+    return (be_claude if program == "claude" else be_codex)(folder, arguments, text)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

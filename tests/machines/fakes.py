@@ -1,0 +1,194 @@
+"""A stage for machines: fake agents with sessions and a ledger, and what a run leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.acceptance.fakes import Stage, wait_until
+from tests.machines.terminal import Terminal
+
+_ACTING = Path(__file__).with_name("acting.py")
+
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a fake agent, as it wrote it down itself."""
+
+    program: str
+    argv: list[str]
+    prompt: str
+    prompt_sha256: str
+    env: dict[str, str]
+    cwd: str
+    pid: int
+    session: str
+    is_new: bool
+    model: str | None
+    # How many turns the session had before, and whether nobody else was in it.
+    earlier: int
+    is_alone: bool
+
+
+def said(outcome: str, words: str = "I have looked at it.", **more: Any) -> Line:
+    """A well-formed answer with an outcome on its last line."""
+    return {"text": f"{words}\n\n{json.dumps({'outcome': outcome})}", **more}
+
+
+def other(why: str, **more: Any) -> Line:
+    return {"text": json.dumps({"outcome": "other", "otherDescription": why}), **more}
+
+
+def machine(steps: Mapping[str, Mapping[str, str]], head: str = "", name: str = "trial") -> str:
+    """A recipe in few words: step to its outcomes, each with the next step or `!reason` to exit.
+
+    `other` exits by itself; the key `model` is the step's model; `head` are more lines at the top.
+    """
+    lines = [f"id: {name}", f"label: {name}", "description: a trial", *head.splitlines()]
+    lines += [f"initialStep: {next(iter(steps))}", "steps:"]
+    for step, given in steps.items():
+        targets = {key: value for key, value in given.items() if key not in ("model", "prompt")}
+        targets = {**targets, "other": targets.get("other", "!user-provided-other")}
+        lines += [f"  {step}:", f"    prompt: {json.dumps(given.get('prompt', f'Do {step}.'))}"]
+        if "model" in given:
+            lines.append(f"    model: {given['model']}")
+        lines += [f"    outcomes: [{', '.join(targets)}]", "    onOutcome:"]
+        lines += [f"      {outcome}: {_transition(target)}" for outcome, target in targets.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _transition(target: str) -> str:
+    if target.startswith("!"):
+        return f"{{action: exit, reason: {target[1:]}}}"
+    if target.startswith("@"):
+        return f"{{action: restart-new-session, recipeId: {target[1:]}}}"
+    return f"{{nextStep: {target}}}"
+
+
+# Two steps in a row, which most tests can do with.
+PAIR = machine({"first": {"done": "second"}, "second": {"done": "!all-done"}})
+# A review that may send back to a fix.
+ROUND = machine(
+    {
+        "review": {"fine": "!reviewed", "broken": "fix"},
+        "fix": {"complete": "review"},
+    }
+)
+
+
+class Scene(Stage):
+    """A workspace in which the agents `claude` and `codex` are played by `acting.py`."""
+
+    def __init__(self, top: Path, *lines: Line, program: str = "claude") -> None:
+        super().__init__(top)
+        for name in ("claude", "codex"):
+            (top / f"{name}-home").mkdir()
+            self.install(name)
+        self.script(*lines, program=program)
+
+    def install(self, program: str) -> None:
+        folder = self.top / f"{program}-home"
+        words = (sys.executable, "-I", "-S", str(_ACTING), program, str(folder))
+        starter = self.top / "programs" / program
+        starter.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', "utf-8")
+        starter.chmod(0o755)
+
+    @property
+    def surroundings(self) -> dict[str, str]:
+        programs = self.top / "programs"
+        return {
+            **super().surroundings,
+            "CLAUDE_CLI_PATH": str(programs / "claude"),
+            "CODEX_CLI_PATH": str(programs / "codex"),
+        }
+
+    def script(self, *lines: Line, program: str = "claude") -> None:
+        """What the agent answers from its first call on, also if it has been called before."""
+        self._put_script(program, lines)
+
+    def script_by_prompt(self, lines: Mapping[str, Line], program: str = "claude") -> None:
+        """What the agent answers to prompts that begin with these lines."""
+        self._put_script(program, lines)
+
+    def _put_script(self, program: str, script: object) -> None:
+        (self.top / f"{program}-home" / "script.json").write_text(json.dumps(script), "utf-8")
+
+    def ledger(self, program: str = "claude") -> list[Call]:
+        path = self.top / f"{program}-home" / "ledger.jsonl"
+        lines = path.read_text("utf-8").splitlines() if path.exists() else []
+        return [Call(**json.loads(line)) for line in lines]
+
+    def await_call(self, number: int, program: str = "claude") -> Call:
+        """The call of that number, counted from 1, as soon as it was made."""
+        wait_until(lambda: len(self.ledger(program)) >= number, f"no call {number} was made")
+        return self.ledger(program)[number - 1]
+
+    def let_go(self, name: str = "go", program: str = "claude") -> None:
+        """Let an agent go on that waits for this."""
+        (self.top / f"{program}-home" / name).touch()
+
+    def history(self, session: str, program: str = "claude") -> list[dict[str, Any]]:
+        """The session as the agent keeps it."""
+        path = self.top / f"{program}-home" / "sessions" / f"{session}.jsonl"
+        return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+    @contextmanager
+    def command(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+        """Any command in the background; whatever is left of it at the end is killed."""
+        with subprocess.Popen(
+            [sys.executable, "-m", "orchestrate", *arguments],
+            cwd=self.folder,
+            env={**os.environ, **self.surroundings, "NO_COLOR": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        ) as process:
+            try:
+                yield process
+            finally:
+                if process.poll() is None:
+                    process.kill()
+
+    def at_terminal(self, *arguments: str) -> Terminal:
+        """A command with a terminal of its own."""
+        argv = [sys.executable, "-m", "orchestrate", *arguments]
+        return Terminal(argv, self.folder, {**os.environ, **self.surroundings, "TERM": "xterm"})
+
+    @property
+    def run_id(self) -> str:
+        """The newest run."""
+        return os.readlink(self.runs_folder / "latest")
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The journal of the newest run."""
+        lines = (self.runs_folder / "latest" / "events.jsonl").read_text("utf-8").splitlines()
+        return [json.loads(line)["event"] for line in lines]
+
+    def happened(self, kind: str) -> list[dict[str, Any]]:
+        return [event for event in self.events if event["on"] == kind]
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Git with a name of its own and nobody's settings."""
+    who = ("-c", "user.name=Tester", "-c", "user.email=tester@localhost")
+    done = subprocess.run(
+        ["git", *who, *arguments],
+        cwd=folder,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
