@@ -121,7 +121,7 @@ def start_run(
             has_session=settings.get("session") is not None,
         )
         started[:] = [event]
-        frozen = dump_json(compilation.documents, indent=2)
+        frozen = dump_json(secrets.data(compilation.documents), indent=2)
         return {**first_files(index, event), "definition.json": frozen}
 
     run, lock = create_run(runs, sys.argv, contents)

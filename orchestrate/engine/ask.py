@@ -100,6 +100,7 @@ def _ask_template(step: Step, op: Ask, template: CommandTemplate) -> Event:
         prepared = Prepared(tuple(argv), environment, stdin, open_tee(step, op.capture))
         debug = debug_record(step, argv, environment) | _injection(composed)
         step.announce({"provider": template.name, "debug": debug})
+    step.announce({"provider": template.name}, is_begun=True)
 
     def request() -> Request:
         assert prepared is not None
@@ -169,6 +170,7 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
     )
     if not asked:
         step.announce(_about(who, turn, prompt) | version)
+    step.announce(_about(who, turn, prompt), is_begun=True)
     try:
         reply = agent.ask(question, _runner(step, agent, turn))
     except _LostAttempt as fault:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +45,7 @@ def perform_run(step: Step, op: Run) -> Event:
         prepared = _prepare(step, op)
         about = {"debug": debug_record(step, prepared.argv, prepared.environment)}
         step.announce(about)
+    step.announce(is_begun=True)
     ended = run_program(step.rt, step.attempt_id, lambda: request_of(step, _require(prepared)))
     return conclude(step, op.capture, ended, {})
 
@@ -152,7 +152,7 @@ def conclude(step: Step, capture: Capture, ended: Exit | Lost, more: dict[str, A
     if isinstance(earlier, dict) and "debug" in earlier:
         more = {"debug": earlier["debug"]} | more
     if isinstance(step.node.op, Run) and step.node.op.stdin is not None:
-        step.log("stdin").unlink(missing_ok=True)
+        step.rt.forget_later(step.frame.key, step.log("stdin"))
     if isinstance(ended, Lost):
         return lost(step, ended, more)
     step.ended_at = ended.ended_at
@@ -205,8 +205,7 @@ def capture_exit(step: Step, capture: Capture, ended: Exit, code: int) -> Captur
             allow_parse_error=capture.allow_parse_error,
         )
     if not captured.keep_log and ended.stdout_bytes:
-        with suppress(OSError):
-            os.unlink(path)
+        step.rt.forget_later(step.frame.key, path)
     return captured
 
 

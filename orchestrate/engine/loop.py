@@ -201,6 +201,8 @@ class _Conductor:
 
     def _record(self, events: list[Event]) -> None:
         self._store.record(*events)
+        for event in events:
+            self._rt.forget_now(getattr(event, "frame", ""))
         self._store.checkpoint(is_due=False)
 
     def _stop_useless(self) -> None:

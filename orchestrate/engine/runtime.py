@@ -8,6 +8,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +23,7 @@ from orchestrate.plan.nodes import Plan, PlanId
 from orchestrate.process.client import Keeper, ensure_keeper
 from orchestrate.process.facts import is_keeper_alive
 from orchestrate.record import record
-from orchestrate.state.durable import read_file, write_durably
+from orchestrate.state.durable import explain, read_file, write_durably
 from orchestrate.state.locks import Lock, lock_session
 from orchestrate.state.runs import Run
 from orchestrate.state.store import Store
@@ -135,6 +136,7 @@ class Runtime:
         self.user = environment.get("USER") or environment.get("LOGNAME") or "somebody"
         # Asked for several times a step, and cheaper as a text.
         self.logs = str(store.run.logs)
+        self._litter: dict[str, list[Path]] = {}
         self._keeper: Keeper | None = None
         self._session: tuple[tuple[str, str], Lock] | None = None
         self._starting = threading.Lock()
@@ -152,9 +154,15 @@ class Runtime:
                 self._keeper.close()
                 self._keeper = None
             if self._keeper is None:
-                self._keeper = ensure_keeper(self.run.root)
+                self._keeper = self._start_keeper()
                 self.stop.on_request.append(self._keeper.wake)
             return self._keeper
+
+    def _start_keeper(self) -> Keeper:
+        try:
+            return ensure_keeper(self.run.root)
+        except OSError as error:
+            raise explain("start the keeper in", self.run.root, error) from error
 
     def hold_session(self, agent: str, session: str) -> None:
         """Be the only one who uses a session, until the run ends or starts another (A §3.3)."""
@@ -195,6 +203,15 @@ class Runtime:
             _user_of(lock).unlink(missing_ok=True)
             lock.release()
             self._session = None
+
+    def forget_later(self, frame: str, path: Path) -> None:
+        """A file that nobody needs once the frame's next event is on record, and not before."""
+        self._litter.setdefault(frame, []).append(path)
+
+    def forget_now(self, frame: str) -> None:
+        for path in self._litter.pop(frame, ()):
+            with suppress(OSError):
+                os.unlink(path)
 
     def now(self) -> float:
         return time.time()

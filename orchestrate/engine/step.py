@@ -116,14 +116,18 @@ class Step:
 
     # What has happened.
 
-    def announce(self, about: dict[str, Any] | None = None) -> None:
-        """Say that an attempt is about to begin, and keep what an earlier one left."""
+    def announce(self, about: dict[str, Any] | None = None, *, is_begun: bool = False) -> None:
+        """Say that an attempt is about to begin, and keep what an earlier one left.
+
+        `is_begun`: it was begun before we came, and what was said about it then is lost.
+        """
         if self.is_announced:
             return
         store = self.rt.store
-        if self.rt.options.backup_state:
-            store.back_up(self.node.name)
-        self._put_old_logs_aside()
+        if not is_begun:
+            if self.rt.options.backup_state:
+                store.back_up(self.node.name)
+            self._put_old_logs_aside()
         store.record(
             StepStarted(
                 self.frame.key, self.node.id, self.here.visit, self.attempt, self.rt.now(),

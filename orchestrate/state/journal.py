@@ -202,6 +202,22 @@ def read_tail(path: Path, after_seq: int = 0) -> Iterator[Entry]:
         os.close(descriptor)
 
 
+def end_of(path: Path) -> int:
+    """The `seq` of the last event that can be read; 0 if there is none. Costs the last batch."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | _FLAGS)
+    except FileNotFoundError:
+        return 0
+    except OSError as error:
+        raise explain("read", path, error) from error
+    try:
+        return _find_end(descriptor, _size_of(descriptor, path), path)[1]
+    except OSError as error:
+        raise explain("read", path, error) from error
+    finally:
+        os.close(descriptor)
+
+
 def salvage(path: Path) -> tuple[list[bytes], int]:
     """The lines before the first damage, whatever stands behind it, and the last `seq` of them."""
     lines: list[bytes] = []

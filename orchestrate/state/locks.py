@@ -126,12 +126,22 @@ def take(path: Path, what: str, command: Sequence[str]) -> Lock:
         # Some mounts grant every lock; here a second one must be refused.
         if not is_held(path):
             raise ConfigError(_NO_LOCKS.format(path=path), _USE_LOCAL)
-        owner = [os.getpid(), os.uname().nodename, " ".join(command)[:500], time.time()]
+        owner = [os.getpid(), os.uname().nodename, _named(command), time.time()]
         write_durably(_owner_path(path), dump_json(owner))
     except BaseException:
         lock.release()
         raise
     return Lock(path, lock)
+
+
+def _named(command: Sequence[str]) -> str:
+    """The command without its options, whose values may be secrets."""
+    words = [os.path.basename(word).replace("__main__.py", "orchestrate") for word in command[:1]]
+    for word in command[1:]:
+        if word.startswith("-"):
+            break
+        words.append(word)
+    return " ".join(words)[:500]
 
 
 def is_held(path: Path) -> bool:

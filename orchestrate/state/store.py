@@ -24,13 +24,15 @@ from orchestrate.state.events import (
     event_from_json,
     event_to_json,
 )
-from orchestrate.state.journal import Journal, JournalCorruptError, read_tail, salvage
+from orchestrate.state.journal import Journal, JournalCorruptError, end_of, read_tail, salvage
 from orchestrate.state.locks import Lock
 from orchestrate.state.model import Index, RunState
 from orchestrate.state.runs import Run
 
 # Inside a loop `state.json` may lag this much behind the journal.
 LAG_S = 1.0
+# Events that need no sync of their own: one for each step that is about to start.
+_MOST_UNSYNCED = 1000
 
 Listener = Callable[[Event, RunState], None]
 
@@ -46,6 +48,9 @@ class Store:
         self._lock = lock
         self._encoder = Encoder(index)
         self._journal = Journal.open(run.events)
+        lost = state.seq - self._journal.last_seq
+        if lost > 0:
+            self._journal.append([event_to_json(Gap())] * lost)
         self._recording = threading.RLock()
         self._written_seq = -1
         self._written_at = float("-inf")
@@ -120,6 +125,10 @@ def load(run: Run, index: Index, told: Callable[[str], None] = lambda _: None) -
             state = decode(index, content)
         except ValueError as error:
             told(f"state.json is not used: {error}; it is built again from events.jsonl")
+    if state is not None and 0 < state.seq - end_of(run.events) <= _MOST_UNSYNCED:
+        # A power cut took the last lines of the journal, which were not synced because nobody
+        # acts on them; the state, which was, has them folded in.
+        return state
     return _fold(run, index, state)
 
 
