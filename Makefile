@@ -65,8 +65,9 @@ lint: $(READY) ## ruff, formatting, types, and whether schemas and docs are up t
 soak: $(READY) ## the long run: slow tests too, and many more generated examples
 	@HYPOTHESIS_PROFILE=soak $(PY) -m pytest -n auto -m "" $(ARGS)
 
-bench: $(READY) ## measure start-up and compile times as ratios
+bench: $(READY) ## measure start-up, compile times and runs as ratios
 	@$(PY) benchmarks/run.py $(ARGS)
+	@$(PY) benchmarks/engine.py
 
 clean: ## remove .venv, caches and built files; runs under .orchestrate/ stay
 	@rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*
