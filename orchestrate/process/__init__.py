@@ -1,5 +1,6 @@
 """The only code that starts programs: a keeper process per run, and the client that talks to it.
 
-Two halves. The keeper's (`protocol`, `masking`, `tree`, `launch`, `warden`, `keeper`) uses the
-standard library and itself only, because it runs from a frozen copy; `client` is the engine's side.
+The engine's side is `client`, with `facts` (what can be asked and known) and `starter`. The other
+modules are the keeper's half, which uses the standard library and itself only. Read `protocol` and
+`journal` first; then `keeper`, `watch` (one attempt) and `tree` (how all of it is ended).
 """

@@ -61,7 +61,11 @@ def detach(run_dir: str) -> str:
 def leave_guardian_behind(folder: str) -> socket.socket:
     """Go on as a child of this process, whose only task that is from here on; the line to it."""
     ours, theirs = socket.socketpair()
-    keeper = os.fork()
+    try:
+        keeper = os.fork()
+    except OSError:  # too many processes: then without one
+        theirs.close()
+        return ours
     if keeper:
         try:
             ours.close()

@@ -191,13 +191,14 @@ class Keeper:
         None also if `wake` is called, or was called since somebody last waited.
         """
         give_up = None if timeout_s is None else now() + timeout_s
-        self._await(lambda: attempt in self._settled or self._is_gone, timeout_s, can_wake=True)
+        wakes = self._answered_wakes
+        self._await(lambda: attempt in self._settled or self._is_gone, give_up, wakes)
         with self._changed:
             found = self._settled.pop(attempt, "on record" if self._is_gone else None)
         if isinstance(found, ConfigError):
             raise found
         if found == "on record":
-            return self._wait_for_record(attempt, give_up)
+            return self._wait_for_record(attempt, give_up, wakes)
         return found
 
     def poll(self, attempt: str) -> Ended | Lost | None:
@@ -220,7 +221,7 @@ class Keeper:
     def shutdown(self, *, stop: bool = False, reason: str = "shut down") -> None:
         """Let the keeper end when nothing runs any more; `stop` ends what runs. Waits for it."""
         self._send(f"shutdown {stop:d}", bytes_of(reason))
-        self._await(lambda: self._is_gone, None)
+        self._await(lambda: self._is_gone)
         self.close()
         folder = self.run_dir / FOLDER
         while is_locked(str(folder / KEEPER_LOCK)) or are_wardens_left(folder):
@@ -265,7 +266,7 @@ class Keeper:
                 self._is_gone = True
 
     def _answer(self, key: str) -> tuple[_Words, bytes]:
-        self._await(lambda: key in self._answers or self._is_gone, None)
+        self._await(lambda: key in self._answers or self._is_gone)
         with self._changed:
             return self._answers.pop(key, ([], b""))
 
@@ -273,7 +274,9 @@ class Keeper:
         with self._changed:
             self._settled.setdefault(attempt, end)
 
-    def _wait_for_record(self, attempt: str, give_up: float | None) -> Ended | Lost | None:
+    def _wait_for_record(
+        self, attempt: str, give_up: float | None, wakes: int
+    ) -> Ended | Lost | None:
         """Without a keeper only its wardens can be left, and they are ending their programs."""
         while True:
             found = look(self.run_dir, attempt)
@@ -283,21 +286,25 @@ class Keeper:
                 return found
             if give_up is not None and now() >= give_up:
                 return None
-            if self._await(lambda: False, 0.005, can_wake=True):
+            if self._await(lambda: False, now() + 0.005, wakes):
                 return None
 
     def _await(
-        self, is_so: Callable[[], bool], timeout_s: float | None, *, can_wake: bool = False
+        self,
+        is_so: Callable[[], bool],
+        give_up: float | None = None,
+        wakes: int | None = None,
     ) -> bool:
-        """Read messages, or let another thread read them, until something is so; True if woken."""
-        give_up = None if timeout_s is None else now() + timeout_s
-        answered_wakes = self._answered_wakes
+        """Read messages, or let another thread read them, until something is so.
+
+        With `wakes`, how many the caller knows of, another one ends it too: then True.
+        """
         while True:
             left = None if give_up is None else max(give_up - now(), 0.0)
             with self._changed:
                 if is_so():
                     return False
-                if can_wake and self._wakes > answered_wakes:
+                if wakes is not None and self._wakes > wakes:
                     self._answered_wakes = self._wakes
                     return True
                 if self._is_reading:
@@ -306,7 +313,7 @@ class Keeper:
                     self._changed.wait(left)
                     continue
                 self._is_reading = True
-            heard: _Messages | None = []
+            heard: _Messages = []
             try:
                 heard = self._receive(left)
             finally:
@@ -317,8 +324,8 @@ class Keeper:
             if not heard and left == 0.0:
                 return False
 
-    def _receive(self, timeout_s: float | None) -> _Messages | None:
-        """What is said within the time; None when the keeper is gone."""
+    def _receive(self, timeout_s: float | None) -> _Messages:
+        """What is said within the time."""
         heard: _Messages = []
         try:
             for fd, _ in self._poll.poll(None if timeout_s is None else timeout_s * 1000):
@@ -335,13 +342,10 @@ class Keeper:
             self._poll = select.poll()
             if self._wake >= 0:
                 self._poll.register(self._wake, select.POLLIN)
-            return None
+            heard.append((["gone"], b""))
         return heard
 
-    def _note(self, heard: _Messages | None) -> None:
-        if heard is None:
-            self._is_gone = True
-            return
+    def _note(self, heard: _Messages) -> None:
         for words, body in heard:
             match words:
                 case ["exit", attempt]:
@@ -355,6 +359,8 @@ class Keeper:
                     self._settled[attempt] = _refusal(body)
                 case ["wake"]:
                     self._wakes += 1
+                case ["gone"]:
+                    self._is_gone = True
                 case ["hello", *more]:
                     self._answers["hello"] = (more, body)
                 case _:

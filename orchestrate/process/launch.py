@@ -100,7 +100,9 @@ def _spawn(
         path,
         argv,
         env,
-        file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(files)],
+        file_actions=[
+            (os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(files) if fd != number
+        ],
         setsid=True,
         setsigmask=(),
         setsigdef=_EVERY_SIGNAL,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 import time
 
 from orchestrate.process import tree
@@ -214,4 +215,4 @@ class Watch:
 
 
 def _in_kb(max_rss: int) -> int:
-    return max_rss // 1024 if os.uname().sysname == "Darwin" else max_rss
+    return max_rss // 1024 if sys.platform == "darwin" else max_rss

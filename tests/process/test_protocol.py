@@ -2,13 +2,46 @@
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from orchestrate.process.journal import LONGEST_RECORD, Journal, read_lines
-from orchestrate.process.protocol import Frames, bytes_of, encode, is_locked, take_lock, text_of
+from orchestrate.process.facts import (
+    Ended,
+    Exit,
+    NotStarted,
+    Request,
+    look,
+    pack_environment,
+    pack_request,
+)
+from orchestrate.process.journal import (
+    LONGEST_RECORD,
+    Journal,
+    json_of,
+    json_text,
+    line_of,
+    read_facts,
+    read_lines,
+)
+from orchestrate.process.protocol import (
+    FOLDER,
+    JOURNAL,
+    REQUEST_FIELDS,
+    Frames,
+    bytes_of,
+    encode,
+    is_locked,
+    pack,
+    take_lock,
+    text_of,
+    unpack,
+)
 
 
 def whole(path: Path) -> list[tuple[bytes, bytes]]:
@@ -42,6 +75,85 @@ def test_goes_on_after_a_torn_line(tmp_path: Path) -> None:
     assert (again.claimed, again.unsettled, again.token) == ({"a"}, {"a"}, first.token)
     again.append("exit", "a", {})
     assert whole(path)[-2:] == [(b"claim", b"a"), (b"exit", b"a")]
+
+
+def test_all_of_a_round_in_one_write(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(str(path))
+    before = read_lines(str(path))[1]
+    journal.note("claim", "a", b"{}")
+    journal.note("exit", "b", b"{}")
+    assert read_lines(str(path))[1] == before
+    assert journal.claimed == {"a"}
+    journal.commit()
+    assert whole(path)[1:] == [(b"claim", b"a"), (b"exit", b"b")]
+
+
+def test_what_stands_behind_a_torn_line_does_not_count(tmp_path: Path) -> None:
+    """A power cut may keep the later of two pages that were written together."""
+    path = tmp_path / "journal"
+    journal = Journal(str(path))
+    for attempt in "abc":
+        journal.append("claim", attempt, {})
+    content = path.read_bytes()
+    assert len(whole(path)) == 4
+    path.write_bytes(content.replace(b"claim b", b"claim x"))
+    assert whole(path)[1:] == [(b"claim", b"a")]
+    assert read_facts(str(path), "c") == {}
+    again = Journal(str(path))
+    assert again.claimed == {"a"}
+    again.append("claim", "d", {})
+    assert whole(path)[1:] == [(b"claim", b"a"), (b"claim", b"d")]
+
+
+def test_a_line_out_of_another_place_does_not_count(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    Journal(str(path))
+    content = path.read_bytes().rstrip(b"\0")
+    path.write_bytes(content + line_of("claim", "a", b"{}", 0))
+    assert len(whole(path)) == 1
+
+
+def test_a_program_cannot_print_records(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(str(path))
+    journal.append("claim", "a", {})
+    journal.append("exit", "a", {"stdout": '\n0000beef exit b {"code":0} \n exit b {} exit a {'})
+    assert read_facts(str(path), "b") == {}
+    found = read_facts(str(path), "a")
+    assert set(found) == {"claim", "exit"}
+    assert json.loads(found["exit"])["stdout"].endswith(" exit a {")
+    assert read_facts(str(path), "-") == {}
+
+
+def test_an_attempt_among_many_is_found_quickly(tmp_path: Path) -> None:
+    """Counted in processor time, because a test machine may have much else to do."""
+    (tmp_path / FOLDER).mkdir()
+    path = str(tmp_path / FOLDER / JOURNAL)
+    journal = Journal(path)
+    plain = dict.fromkeys(Exit.__match_args__, 0) | {"stdout": "x" * 100, "stderr": ""}
+    record = json_of(plain)
+    for number in range(10_000):
+        journal.note("claim", f"steps.Loop[{number}].Step@1", b'{"at":1234567890.123456}')
+        journal.note("exit", f"steps.Loop[{number}].Step@1", record)
+    journal.commit()
+    began = time.process_time()
+    assert isinstance(look(tmp_path, "steps.Loop[7777].Step@1"), Ended)
+    assert look(tmp_path, "steps.Loop[7777].Step@2") == NotStarted()
+    assert len(Journal(path).claimed) == 10_000
+    assert time.process_time() - began < 0.2
+
+
+@given(st.text() | st.text(st.characters(exclude_categories=[], min_codepoint=0xD700)))
+def test_json_that_we_write_ourselves(text: str) -> None:
+    assert json.loads(f'"{json_text(text)}"') == json.loads(json.dumps(text))
+    assert json_text(text).isascii()
+    assert "\n" not in json_text(text)
+
+
+def test_json_of_scalars() -> None:
+    values = {"a": 1, "b": -1.5, "c": None, "d": True, "e": False, "f": 'x"\\\x7f\x00é😀'}
+    assert json.loads(json_of(values)) == values
 
 
 def test_space_is_reserved_before_it_is_needed(tmp_path: Path) -> None:
@@ -80,8 +192,41 @@ def test_frames_in_any_pieces() -> None:
         assert got == sent
 
 
+@given(st.lists(st.binary(max_size=300)))
+def test_packed_is_unpacked(fields: list[bytes]) -> None:
+    assert unpack(pack(fields)) == fields
+
+
 def test_any_bytes_are_text() -> None:
     assert bytes_of(text_of(bytes(range(256)))) == bytes(range(256))
+
+
+def test_half_a_character_is_no_obstacle() -> None:
+    """JSON of an agent can contain one, and it may end up in an argument."""
+    assert bytes_of("a\ud800b") == b"a\xed\xa0\x80b"
+
+
+def test_a_request_as_it_travels() -> None:
+    folder = Path("/a b/ü")
+    request = Request(
+        attempt="a",
+        argv=("x", "", "two\nlines"),
+        env={"A": "", "B": "b=\udcff"},
+        cwd=folder,
+        stdout_path=folder / "out",
+        stderr_path=folder / "err",
+        stdin=b"",
+        timeout_s=1e-7,
+        secrets=("s1", ""),
+    )
+    packed = pack_request(request, pack_environment(request.env))
+    fields = dict(zip(REQUEST_FIELDS, unpack(packed), strict=True))
+    assert unpack(fields["argv"]) == [b"x", b"", b"two\nlines"]
+    assert unpack(fields["env"]) == [b"A", b"", b"B", b"b=\xff"]
+    assert unpack(fields["secrets"]) == [b"s1", b""]
+    assert fields["cwd"] == "/a b/ü".encode()
+    assert (fields["stdin"], fields["tee_path"], fields["guarded"]) == (b"=", b"", b"1")
+    assert float(fields["timeout_s"]) == 1e-7
 
 
 def test_locks(tmp_path: Path) -> None:

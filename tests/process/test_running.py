@@ -265,6 +265,31 @@ def test_much_output_in_little_memory(
     (run_dir / "plain.stdout").unlink()
 
 
+def is_pattern(path: Path, pattern: bytes, size: int) -> bool:
+    """Is the file the pattern over and over, cut at the size?"""
+    whole = pattern * 100_000
+    with path.open("rb") as file:
+        for start in range(0, size, len(whole)):
+            if file.read(len(whole)) != whole[: size - start]:
+                return False
+        return file.read(1) == b""
+
+
+@pytest.mark.parametrize("size", [300_000_000, pytest.param(1_000_000_000, marks=pytest.mark.soak)])
+def test_much_output_is_exact(
+    keeper: Keeper, plain_request: MakeRequest, run_dir: Path, size: int
+) -> None:
+    """The keeper itself pumps it, and what it passes on it does not keep."""
+    tee = run_dir / "tee"
+    script = f"yes 0123456789abcdef | head -c {size}"
+    end = run(keeper, plain_request("a", "sh", "-c", script, tee_path=tee))
+    assert (end.code, end.stdout_bytes, end.stdout, end.output_error) == (0, size, None, "")
+    assert peak_kb(keeper.pid) < 40_000
+    for path in (tee, run_dir / "a.stdout"):
+        assert is_pattern(path, b"0123456789abcdef\n", size)
+        path.unlink()
+
+
 def test_what_was_captured_can_be_read_while_it_runs(
     keeper: Keeper, request_for: MakeRequest, run_dir: Path
 ) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
+import random
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -156,6 +160,75 @@ def test_everybody_killed_at_once(
         assert isinstance(look(run_dir, "a"), Lost)
 
 
+@pytest.mark.parametrize("rounds", [8, pytest.param(300, marks=pytest.mark.soak)])
+def test_killed_at_any_moment(run_dir: Path, request_for: MakeRequest, rounds: int) -> None:
+    """No attempt runs twice, none that ended is forgotten, none that has begun is begun again."""
+    chance = random.Random(f"{rounds}")
+    log = run_dir / "log"
+    log.touch()
+    for number in range(rounds):
+        attempt = f"a{number}"
+        request = request_for(attempt, "sh", "-c", f"echo {attempt} >> log; sleep 0.005")
+        with ensure_keeper(run_dir) as keeper:
+            assert keeper.ends_whole_trees
+            delay = chance.choice((0.0, 0.002, 0.01, 0.02)) * chance.random()
+            kill = threading.Timer(delay, os.kill, (keeper.pid, signal.SIGKILL))
+            kill.start()
+            end = None
+            with contextlib.suppress(ConfigError):
+                end = keeper.run(request)
+            kill.join()
+        wait_until(lambda attempt=attempt: look(run_dir, attempt) != Running())  # type: ignore[misc]
+        found = look(run_dir, attempt)
+        assert end is None or end == found
+        with ensure_keeper(run_dir) as keeper:
+            runs = log.read_text().split().count(attempt)
+            match found:
+                case Ended(exit):
+                    assert (exit.code, runs) == (0, 1)
+                case Lost():
+                    assert runs <= 1
+                case NotStarted():
+                    assert runs == 0
+                case Running():
+                    raise AssertionError
+            first = keeper.start(request)
+            assert (first == "started") == (found == NotStarted())
+            assert isinstance(keeper.wait(attempt, 10), Ended | Lost)
+            assert log.read_text().split().count(attempt) == max(runs, found == NotStarted())
+
+
+def test_an_upgrade_changes_nothing_under_a_run(
+    run_dir: Path, request_for: MakeRequest, tmp_path: Path
+) -> None:
+    """All code is in memory before the first request is heard."""
+    old = tmp_path / "old"
+    shutil.copytree(REPOSITORY / "orchestrate", old / "orchestrate")
+    program = (
+        "import sys; from pathlib import Path;"
+        "from orchestrate.process.client import ensure_keeper;"
+        "k = ensure_keeper(Path(sys.argv[1])); print(k.pid, k.ends_whole_trees)"
+    )
+    started = subprocess.run(
+        [sys.executable, "-P", "-c", program, str(run_dir)],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(old)},
+        capture_output=True,
+        check=True,
+    )
+    shutil.rmtree(old)
+    with ensure_keeper(run_dir) as keeper:
+        assert started.stdout == b"%d True\n" % keeper.pid
+        keeper.start(
+            request_for("a", "sh", "-c", "sleep 0.3; exit 2", secrets=("hunter2-hunter2",))
+        )
+        keeper.start(request_for("b", "sh", "-c", "setsid sleep 60 & exit 3", timeout_s=9))
+        for attempt, code in (("b", 3), ("a", 2)):
+            end = keeper.wait(attempt, 10)
+            assert isinstance(end, Ended)
+            assert end.exit.code == code
+        assert (run_dir / FOLDER / "log").read_bytes() == b""
+
+
 def test_a_claim_without_a_program_is_lost(run_dir: Path, request_for: MakeRequest) -> None:
     """Power failed right after the claim."""
     from orchestrate.process.journal import Journal
@@ -180,8 +253,6 @@ def test_two_keepers_cannot_have_one_run(run_dir: Path) -> None:
 
 
 def test_many_clients_at_once_find_one_keeper(run_dir: Path) -> None:
-    import threading
-
     pids: list[int] = []
 
     def ask() -> None:

@@ -14,7 +14,7 @@ import pytest
 from orchestrate.errors import ConfigError, InternalError
 from orchestrate.process.client import Keeper, ensure_keeper
 from orchestrate.process.facts import Ended, Lost
-from tests.process.conftest import MakeRequest
+from tests.process.conftest import MakeRequest, children_of, parent_of
 
 UNTIL_GO = "while [ ! -e go ]; do sleep 0.02; done; exit 7"
 
@@ -59,7 +59,7 @@ def test_run_is_refused_by_a_keeper_that_ends(run_dir: Path, request_for: MakeRe
             keeper.run(request_for("b", "true"))
         (run_dir / "go").touch()
         assert isinstance(keeper.wait("a", 10), Ended)
-        keeper._await(lambda: keeper._is_gone, 10)
+        keeper._await(lambda: keeper._is_gone)
         with pytest.raises(ConfigError, match="gone"):
             keeper.run(request_for("c", "true"))
 
@@ -141,6 +141,33 @@ def test_all_threads_wake_up(keeper: Keeper, sleeper: str) -> None:
     for thread in threads:
         thread.join(10)
     assert results == [None] * 5
+
+
+def test_waking_while_a_dead_keepers_program_is_being_ended(
+    run_dir: Path, guarded_request: MakeRequest
+) -> None:
+    """There is nobody left to listen to but the record, and that is not said to end soon."""
+    with ensure_keeper(run_dir) as keeper:
+        keeper.start(guarded_request("a", "sleep", "60"))
+        [warden] = children_of(keeper.pid)
+        others = (parent_of(keeper.pid), keeper.pid)
+        os.kill(warden, signal.SIGSTOP)
+        for pid in others:
+            os.kill(pid, signal.SIGKILL)
+        results: list[object] = []
+        threads = [
+            threading.Thread(target=lambda: results.append(keeper.wait("a"))) for _ in range(3)
+        ]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.3)
+        assert results == []
+        keeper.wake()
+        for thread in threads:
+            thread.join(10)
+        assert results == [None] * 3
+        os.kill(warden, signal.SIGCONT)
+        assert isinstance(keeper.wait("a", 10), Lost)
 
 
 def test_waking_never_blocks_or_fails(run_dir: Path) -> None:

@@ -1,0 +1,141 @@
+"""The real command in a process of its own, as a user starts it: awaited, killed, measured."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.promises.processes import wait_until
+from tests.promises.shapes import Shape
+from tests.promises.trials import Trial
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended, and what it used."""
+
+    code: int
+    stdout: str
+    stderr: str
+    max_rss_kb: int
+    cpu_s: float
+
+
+def words(*arguments: str) -> list[str]:
+    return [sys.executable, "-P", "-m", "orchestrate", *arguments]
+
+
+def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    return {**os.environ, "NO_COLOR": "1", **(more or {})}
+
+
+def workflow(top: Path, text: str, *, files: Mapping[str, str] | None = None) -> Trial:
+    """A workspace with this one workflow."""
+    return Trial(top, Shape("workflow", text, files=files or {}))
+
+
+def do(trial: Trial, *arguments: str, env: Mapping[str, str] | None = None) -> Done:
+    """Run a command to its end."""
+    with _files(trial) as (out, err):
+        child = subprocess.Popen(
+            words(*arguments),
+            cwd=trial.workspace,
+            env=environment(env),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+        )
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    stdout, stderr = (trial.top / name for name in ("out", "err"))
+    return Done(
+        child.returncode,
+        stdout.read_text("utf-8", "replace"),
+        stderr.read_text("utf-8", "replace"),
+        usage.ru_maxrss,
+        usage.ru_utime + usage.ru_stime,
+    )
+
+
+@contextmanager
+def _files(trial: Trial) -> Iterator[tuple[int, int]]:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    out, err = (os.open(trial.top / name, flags, 0o600) for name in ("out", "err"))
+    try:
+        yield out, err
+    finally:
+        os.close(out)
+        os.close(err)
+
+
+@contextmanager
+def doing(
+    trial: Trial, *arguments: str, env: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """A command that runs while the block does; what is left of it then is killed."""
+    with subprocess.Popen(
+        words(*arguments),
+        cwd=trial.workspace,
+        env=environment(env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        start_new_session=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            # Not by its number: it may be somebody else's by now.
+            process.kill()
+
+
+def run_and_kill_at(trial: Trial, name: str) -> None:
+    """Start the workflow and kill the orchestrator alone once a file has appeared."""
+    with doing(trial, "run", "w.yaml") as process:
+        await_file(trial, name)
+        process.kill()
+        process.wait()
+
+
+def await_file(trial: Trial, name: str) -> None:
+    path = trial.workspace / name
+    wait_until(lambda: path.exists() and path.stat().st_size, f"{name} never appeared")
+
+
+def await_lines(trial: Trial, number: int) -> None:
+    wait_until(lambda: len(trial.lines()) >= number, f"{number} lines never came", 35.0)
+
+
+def at_terminal(trial: Trial, *arguments: str, env: Mapping[str, str] | None = None) -> bytes:
+    """Everything that a command writes when a person sits at its terminal."""
+    ours, theirs = pty.openpty()
+    seen = bytearray()
+
+    def read() -> None:
+        with suppress(OSError):  # the last of them has closed the other end
+            while data := os.read(ours, 4096):
+                seen.extend(data)
+
+    reader = threading.Thread(target=read)
+    with subprocess.Popen(
+        words(*arguments),
+        cwd=trial.workspace,
+        env=environment(env),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    ):
+        os.close(theirs)
+        reader.start()
+    reader.join()
+    os.close(ours)
+    return bytes(seen)

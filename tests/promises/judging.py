@@ -1,0 +1,65 @@
+"""The judge: was anything lost, done twice, or decided otherwise because of a kill?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.promises.trials import Left, Line, Trial, sealed_state
+
+
+def check_moment(trial: Trial) -> list[dict[str, Any]]:
+    """Right after a kill: what a reader finds is whole. The events that were recorded by then."""
+    for root in trial.roots():
+        sealed_state((root / "state.json").read_bytes())
+    latest = trial.workspace / ".orchestrate" / "runs" / "latest"
+    assert not latest.is_symlink() or latest.exists(), "latest leads nowhere"
+    return trial.events()
+
+
+def check_nothing_lost(before: list[dict[str, Any]], trial: Trial) -> None:
+    """What was recorded stays recorded, in its place."""
+    after = trial.events()
+    assert after[: len(before)] == before, f"recorded events are gone: {before} / {after}"
+
+
+def check_same(reference: Left, found: Left, lost: set[str]) -> None:
+    """A run that was killed and resumed did what an undisturbed one does.
+
+    Only attempts that were reported as lost may have left lines beyond that.
+    """
+    _check_no_twins(found.ledger)
+    kept = [line for line in found.ledger if line.attempt not in lost]
+    assert _deeds(kept) == _deeds(reference.ledger), _difference(reference.ledger, kept)
+    assert found.code == reference.code, f"exit code {found.code}"
+    assert found.decisions == reference.decisions
+    assert found.state == reference.state
+    assert found.files == reference.files
+
+
+def _check_no_twins(lines: list[Line]) -> None:
+    """Never two processes for one attempt, never two live attempts of one step."""
+    twice = [line for line in lines if line.kind == "twice"]
+    assert not twice, f"two live attempts: {twice}"
+    for kind in ("start", "end"):
+        attempts = [line.attempt for line in lines if line.kind == kind]
+        doubled = {attempt for attempt in attempts if attempts.count(attempt) > 1}
+        assert not doubled, f"{kind}ed twice: {doubled}"
+
+
+def _deeds(lines: list[Line]) -> list[tuple[str, str, str, str]]:
+    return [(line.kind, line.step, line.item, line.code) for line in lines]
+
+
+def _difference(expected: list[Line], found: list[Line]) -> str:
+    wanted, had = _deeds(expected), _deeds(found)
+    same = next(
+        (i for i, (a, b) in enumerate(zip(wanted, had, strict=False)) if a != b),
+        min(len(wanted), len(had)),
+    )
+    return f"from line {same} on: expected {wanted[same:]}, found {had[same:]}"
+
+
+def leftovers(root: Path) -> list[str]:
+    """Temporary files that a finished run has left in its folder."""
+    return [path.name for path in root.rglob("*.tmp")]

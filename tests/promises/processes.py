@@ -1,0 +1,95 @@
+"""Who is alive: the processes that belong to a folder, found without asking orchestrate."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+def alive() -> list[int]:
+    """Every process but zombies, which are only waiting to be collected."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with suppress(OSError):
+                status = Path(f"/proc/{name}/stat").read_bytes()
+                if status.rpartition(b")")[2].split()[0] != b"Z":
+                    found.append(int(name))
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    return pid in alive()
+
+
+def words_of(pid: int) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
+def keepers_in(folder: Path) -> list[int]:
+    """Keepers and their wardens: started with a run's folder as an argument."""
+    start = os.fsencode(f"\0{folder}/")
+    return [pid for pid in alive() if pid != os.getpid() and start in words_of(pid)]
+
+
+def programs_in(folder: Path) -> list[int]:
+    """Whatever else works in the folder or below it: programs of steps and what they started."""
+    keepers = keepers_in(folder)
+    found = []
+    for pid in alive():
+        with suppress(OSError):
+            where = Path(os.readlink(f"/proc/{pid}/cwd"))
+            if where.is_relative_to(folder) and pid not in keepers and pid != os.getpid():
+                found.append(pid)
+    return found
+
+
+@contextmanager
+def watching_peaks(folder: Path) -> Iterator[dict[int, int]]:
+    """The most memory, in KB, that each keeper had while the block ran; read until it ends."""
+    peaks: dict[int, int] = {}
+    is_over = threading.Event()
+
+    def watch() -> None:
+        while not is_over.wait(0.03):
+            for pid in keepers_in(folder):
+                with suppress(OSError):
+                    status = Path(f"/proc/{pid}/status").read_text("utf-8")
+                    if "VmHWM:" in status:
+                        peaks[pid] = int(status.partition("VmHWM:")[2].split()[0])
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield peaks
+    finally:
+        is_over.set()
+        watcher.join()
+
+
+def wait_until(is_so: Callable[[], object], otherwise: str, seconds: float = 20.0) -> None:
+    give_up = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < give_up, otherwise
+        time.sleep(0.005)
+
+
+def kill(pid: int, number: int = signal.SIGKILL) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def end_all_in(folder: Path) -> None:
+    """Kill what tests have left in their folder; by then they have judged it."""
+    give_up = time.monotonic() + 10
+    while (left := [*keepers_in(folder), *programs_in(folder)]) and time.monotonic() < give_up:
+        for pid in left:
+            kill(pid)
+        time.sleep(0.01)

@@ -1,0 +1,105 @@
+"""A power cut takes all processes, and of the files what was not synced; `resume` copes with that.
+
+Nobody can cut the power here. The tests kill everybody and then take away what a disk may lose:
+the journal's lines since its last sync, and the newest name of the state's file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.promises.commands import await_lines
+from tests.promises.judging import check_same
+from tests.promises.keepers import kill_keeper_and_company
+from tests.promises.lanes import Lane, Lanes
+from tests.promises.processes import kill
+from tests.promises.shapes import STEADY
+from tests.promises.test_keeper_kills import go_on_until_over, strike_in_thread
+from tests.promises.trials import Trial
+
+
+def lose_nothing(root: Path) -> None:
+    """Everything happened to be on the disk."""
+
+
+def lose_the_unsynced_line(root: Path) -> None:
+    """That a step is about to start is not synced: nobody acts on it before the keeper's claim."""
+    events = root / "events.jsonl"
+    events.write_bytes(b"".join(_synced(events)))
+
+
+def lose_its_content(root: Path) -> None:
+    """The file has its new size, but the last block was never written."""
+    events = root / "events.jsonl"
+    kept = b"".join(_synced(events))
+    events.write_bytes(kept.ljust(events.stat().st_size, b"\0"))
+
+
+def lose_half_of_it(root: Path) -> None:
+    events = root / "events.jsonl"
+    kept = b"".join(_synced(events))
+    events.write_bytes(events.read_bytes()[: (len(kept) + events.stat().st_size) // 2])
+
+
+def lose_the_new_state(root: Path) -> None:
+    """The state was renamed into its place, but the folder was not synced."""
+    first = root.parent.parent.parent.parent / "first-state"
+    (root / "state.json").write_bytes(first.read_bytes())
+
+
+def lose_both(root: Path) -> None:
+    lose_the_unsynced_line(root)
+    lose_the_new_state(root)
+
+
+LOSSES = (
+    lose_nothing,
+    lose_the_unsynced_line,
+    lose_its_content,
+    lose_half_of_it,
+    lose_the_new_state,
+    lose_both,
+)
+
+
+def _synced(events: Path) -> list[bytes]:
+    lines = events.read_bytes().splitlines(keepends=True)
+    while lines and b'"event":{"on":"step-started"' in lines[-1]:
+        del lines[-1]
+    return lines
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.__name__)
+def test_a_run_goes_on_after_a_power_cut(
+    loss: Callable[[Path], None], quick_top: Path, lanes: Lanes
+) -> None:
+    whole = Trial(quick_top / "whole", STEADY)
+    with lanes.one() as lane:
+        reference = whole.left(whole.go_on(lane))
+
+    def judge(lane: Lane, lines: int) -> str:
+        trial = Trial(quick_top / str(lines), STEADY)
+
+        def cut(pid: int) -> None:
+            await_lines(trial, 1)
+            (trial.top / "first-state").write_bytes((trial.root / "state.json").read_bytes())
+            await_lines(trial, lines)
+            kill(pid)
+            kill_keeper_and_company(trial)
+
+        code = lane.run(trial.start_order(), strike_in_thread(cut))
+        assert code == -9
+        loss(trial.root)
+        try:
+            code = go_on_until_over(trial, lane)
+            check_same(reference, trial.left(code), trial.lost())
+        except AssertionError as error:
+            return f"cut after line {lines}: {error}"
+        return ""
+
+    # After the start of a step outside of loops, whose state was just written, and inside.
+    faults = [fault for fault in lanes.spread([1, 3, 9, 23], judge) if fault]
+    assert not faults, f"{len(faults)} of 4:\n" + "\n".join(faults)[:3000]

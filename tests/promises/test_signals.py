@@ -1,0 +1,237 @@
+"""A signal ends the programs, leaves a paused run behind, and `resume` goes on from there."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.promises.commands import await_file, do, doing, environment, words, workflow
+from tests.promises.lanes import Lane, Lanes
+from tests.promises.processes import kill, programs_in, wait_until
+from tests.promises.shapes import act
+from tests.promises.trials import Trial, sealed_state
+
+SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+# What a phase does until the test lets it end.
+QUICK = '{name: Quick, command: ["true"]}'
+UNTIL_GO = "echo . > began; until test -e go; do sleep 0.02; done"
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A workflow that stays in a phase until `go` is there, and how to see that it is in it."""
+
+    name: str
+    steps: str
+    is_in: Callable[[Trial], object]
+    # How often its step is started in all: once before the signal, and once after it.
+    starts: int
+
+
+def _has(trial: Trial, kind: str) -> bool:
+    return any(event["on"] == kind for event in trial.events())
+
+
+PHASES = (
+    Phase(
+        "a running step",
+        f"{{name: Long, command: {act('Long', '-', UNTIL_GO)}}}",
+        lambda trial: (trial.workspace / "began").exists(),
+        starts=2,
+    ),
+    Phase(
+        "a retry's rest",
+        f"{{name: Fails, command: {act('Fails', '-', 'test -e go')},"
+        " retries: {max: 1, delay_ms: 1500}}",
+        lambda trial: _has(trial, "attempt-ended"),
+        starts=2,
+    ),
+    Phase(
+        "wait_for",
+        '{name: Waits, wait_for: {glob: "g[o]", timeout_sec: 60, poll_ms: 20}}',
+        lambda trial: _has(trial, "step-started"),
+        starts=0,
+    ),
+    Phase(
+        "between steps",
+        f"{{name: Loop, for_each: {{items: {list(range(150))}, steps: [{QUICK}]}}}}",
+        lambda trial: sum(event["on"] == "step-finished" for event in trial.events()) > 5,
+        starts=0,
+    ),
+)
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+@pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.name)
+def test_a_signal_pauses_the_run(
+    phase: Phase, number: signal.Signals, quick_top: Path, lanes: Lanes
+) -> None:
+    trial = workflow(
+        quick_top,
+        f"""
+        version: "1.1"
+        name: signals
+        steps:
+          - {phase.steps}
+          - {{name: After, command: {act("After")}}}
+        """,
+    )
+    sent: list[float] = []
+
+    def send(pid: int) -> None:
+        wait_until(lambda: phase.is_in(trial), f"never in {phase.name}")
+        sent.append(time.monotonic())
+        kill(pid, number)
+
+    with lanes.one() as lane:
+        sender = list[threading.Thread]()
+
+        def begin(pid: int) -> None:
+            sender.append(threading.Thread(target=send, args=(pid,)))
+            sender[0].start()
+
+        code = lane.run(trial.start_order(), begin)
+        took = time.monotonic() - sent[0]
+        sender[0].join()
+        assert code == SIGNALS[number], trial.said()
+        assert took < 4, f"it took {took:.1f} s"
+        _check_paused(trial)
+        (trial.workspace / "go").touch()
+        assert trial.go_on(lane) == 0, trial.said()
+    assert trial.status() == "completed"
+    assert len([line for line in trial.lines() if line.kind == "start"]) == phase.starts + 1
+    assert not [line for line in trial.lines() if line.kind == "twice"]
+
+
+def _check_paused(trial: Trial) -> None:
+    assert not programs_in(trial.top), "a program survived"
+    assert not [line for line in trial.lines() if line.step == "After"], "something was started"
+    state = sealed_state((trial.root / "state.json").read_bytes())
+    assert state["status"] == "paused"
+    assert trial.status() == "paused"
+
+
+DEAF = f"""
+    version: "1.1"
+    name: deaf
+    steps:
+      - name: Deaf
+        command: {act("Deaf", "-", "trap '' TERM INT; echo . > began; sleep 60; sleep 60")}
+    """
+
+
+def test_a_second_interrupt_does_not_wait(tmp_path: Path) -> None:
+    """The first one gives programs a few seconds to clean up; this one does not listen."""
+    trial = workflow(tmp_path, DEAF)
+    with doing(trial, "run", "w.yaml") as process:
+        await_file(trial, "began")
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        assert process.poll() is None, "the program had no time to clean up"
+        again = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 130
+        assert time.monotonic() - again < 2
+    _check_paused(trial)
+
+
+def test_ctrl_c_reaches_a_program_once_and_through_us(tmp_path: Path) -> None:
+    """At a terminal; the program has a session of its own and is asked by TERM to end."""
+    heard = "trap 'echo term >> heard; exit 0' TERM; trap 'echo int >> heard' INT"
+    trial = workflow(
+        tmp_path,
+        f"""
+        version: "1.1"
+        name: heard
+        steps:
+          - name: Listens
+            command: {act("Listens", "-", f"{heard}; echo . > began; while :; do sleep 0.05; done")}
+        """,
+    )
+    ours, theirs = pty.openpty()
+    # The terminal becomes the command's own, so that Ctrl-C in it is a signal.
+    own = "import os, sys; os.login_tty(0); os.execv(sys.argv[1], sys.argv[1:])"
+    with subprocess.Popen(
+        [sys.executable, "-c", own, *words("run", "w.yaml")],
+        cwd=trial.workspace,
+        env=environment(),
+        stdin=theirs,
+    ) as process:
+        os.close(theirs)
+        await_file(trial, "began")
+        os.write(ours, b"\x03")
+        assert process.wait(timeout=20) == 130
+    os.close(ours)
+    assert (trial.workspace / "heard").read_text() == "term\n"
+    _check_paused(trial)
+
+
+def test_a_resume_can_be_interrupted_too(tmp_path: Path) -> None:
+    trial = workflow(
+        tmp_path,
+        f"""
+        version: "1.1"
+        name: again
+        steps:
+          - {{name: Long, command: {act("Long", "-", UNTIL_GO)}}}
+        """,
+    )
+    for arguments in (["run", "w.yaml"], ["resume", "latest"], ["resume", "latest"]):
+        (trial.workspace / "began").unlink(missing_ok=True)
+        with doing(trial, *arguments) as process:
+            await_file(trial, "began")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=20) == 143
+        _check_paused(trial)
+    (trial.workspace / "go").touch()
+    assert do(trial, "resume", "latest").code == 0
+    assert [line.attempt for line in trial.lines() if line.kind == "start"] == [
+        f"Long:1.{number}" for number in range(1, 5)
+    ]
+
+
+def test_killed_while_it_stops(quick_top: Path, lanes: Lanes) -> None:
+    """The program cleans up for a while; the orchestrator dies before, in and after that."""
+    slow = "trap 'sleep 0.15; echo clean >> cleaned; exit 1' TERM; echo . > began"
+    text = f"""
+        version: "1.1"
+        name: stopping
+        steps:
+          - name: Slow
+            command: {act("Slow", "-", f"{slow}; until test -e go; do sleep 0.01; done")}
+        """
+
+    def judge(lane: Lane, number: int) -> bool:
+        trial = workflow(quick_top / str(number), text)
+
+        def stop(pid: int) -> None:
+            wait_until((trial.workspace / "began").exists, "it never began")
+            kill(pid, signal.SIGTERM)
+            time.sleep(number * 0.03)
+            kill(pid)
+
+        def begin(pid: int) -> None:
+            threading.Thread(target=stop, args=(pid,)).start()
+
+        assert lane.run(trial.start_order(), begin) in (-signal.SIGKILL, 143)
+        (trial.workspace / "go").touch()
+        code = trial.go_on(lane)
+        assert code == 0, f"killed after {number}: {trial.said()}"
+        assert not trial.lost()
+        # Killed before it could pass the signal on, it left a program that was then adopted.
+        was_stopped = (trial.workspace / "cleaned").exists()
+        again = ["start"] if was_stopped else []
+        assert [line.kind for line in trial.lines()] == ["start", *again, "end"]
+        return was_stopped
+
+    assert any(lanes.spread(list(range(10)), judge)), "no program was stopped"

@@ -1,0 +1,223 @@
+"""A trial is one workspace in which a shape is run, killed and resumed, and what that left."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+from tests.promises.lanes import Lane, Order
+from tests.promises.shapes import ACT, Shape
+
+RUN_ID = re.compile(r"\d{8}T\d{6}Z-[a-z0-9]{6}\Z")
+SEAL = re.compile(rb',\n  "checksum": "sha256:([0-9a-f]{64})"\n\}\n\Z')
+# What may differ between two runs that did the same.
+_VOLATILE = frozenset(
+    ("run_id", "started_at", "updated_at", "completed_at", "duration_ms", "attempts", "seq",
+     "checksum", "wait_duration_ms", "poll_count", "times", "machine_started", "metrics",
+     "workspace")
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the ledger."""
+
+    kind: str
+    step: str
+    item: str
+    attempt: str
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a finished run has left behind, without what differs between any two runs."""
+
+    code: int
+    ledger: list[Line]
+    decisions: list[tuple[Any, ...]]
+    state: Any
+    files: dict[str, str]
+
+
+class Trial:
+    """A fresh workspace for a shape."""
+
+    def __init__(self, top: Path, shape: Shape) -> None:
+        self.top = top
+        self.shape = shape
+        self.workspace = top / "workspace"
+        self.ledger = top / "ledger"
+        self.stderr = top / "stderr"
+        (top / "live").mkdir(parents=True)
+        (top / "act").write_text(ACT, "utf-8")
+        self.ledger.touch()
+        for name, text in {**shape.files, "w.yaml": dedent(shape.workflow).lstrip()}.items():
+            path = self.workspace / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+
+    # Running.
+
+    def order(self, *arguments: str, die_before: int = 0) -> Order:
+        return Order(
+            arguments, self.workspace, self.top / "stdout", self.stderr, die_before=die_before
+        )
+
+    def start_order(self, die_before: int = 0) -> Order:
+        """`run`, or `resume` if there is a run already."""
+        roots = self.roots()
+        if not roots:
+            return self.order("run", "w.yaml", *self.shape.flags, die_before=die_before)
+        assert len(roots) == 1, f"there are {len(roots)} runs"
+        return self.order("resume", roots[0].name, die_before=die_before)
+
+    def go_on(self, lane: Lane, before: Callable[[int], None] = lambda _: None) -> int:
+        return lane.run(self.start_order(), before)
+
+    @contextmanager
+    def company(self) -> Iterator[None]:
+        """Others make their files while the block runs."""
+        if not self.shape.replies:
+            yield
+            return
+        is_over = threading.Event()
+        others = threading.Thread(target=self._reply, args=(is_over,))
+        others.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            others.join()
+
+    def _reply(self, is_over: threading.Event) -> None:
+        waiting = dict(self.shape.replies)
+        while waiting and not is_over.wait(0.02):
+            ended = {line.step for line in self.lines() if line.kind == "end"}
+            for step in ended & waiting.keys():
+                is_over.wait(0.1)
+                spare = self.top / "spare"
+                spare.write_text("answer\n", "utf-8")
+                spare.rename(self.workspace / waiting.pop(step))
+
+    # Looking.
+
+    def roots(self) -> list[Path]:
+        """The folders of the runs."""
+        folder = self.workspace / ".orchestrate" / "runs"
+        names = os.listdir(folder) if folder.is_dir() else []
+        return [folder / name for name in names if RUN_ID.match(name)]
+
+    @property
+    def root(self) -> Path:
+        (root,) = self.roots()
+        return root
+
+    def lines(self) -> list[Line]:
+        return [Line(*line.split()) for line in self.ledger.read_text("utf-8").splitlines()]
+
+    def events(self) -> list[dict[str, Any]]:
+        """The events that were recorded; a line that was torn by a kill is none."""
+        roots = self.roots()
+        path = roots[0] / "events.jsonl" if roots else Path("/nowhere")
+        if not path.exists():
+            return []
+        whole = path.read_bytes().split(b"\n")[:-1]
+        return [json.loads(line)["event"] for line in whole]
+
+    def status(self) -> str:
+        """As the journal has it: `running` until an end is recorded."""
+        status = "none"
+        for event in self.events():
+            if event["on"] in ("run-started", "run-resumed"):
+                status = "running"
+            elif event["on"] == "run-ended":
+                status = event["status"]
+        return status
+
+    def lost(self) -> set[str]:
+        """The attempts that were reported as lost."""
+        return {
+            attempt_of(event)
+            for event in self.events()
+            if event["on"] == "attempt-ended" and event["why"] == "lost"
+        }
+
+    def said(self) -> str:
+        return self.stderr.read_text("utf-8") if self.stderr.exists() else ""
+
+    def left(self, code: int) -> Left:
+        return Left(code, self.lines(), decisions(self.events()), plain_state(self.root),
+                    tree_of(self.workspace))  # fmt: skip
+
+    def remove(self) -> None:
+        shutil.rmtree(self.top, ignore_errors=True)
+
+
+def attempt_of(event: dict[str, Any]) -> str:
+    """The name under which the ledger knows an attempt."""
+    name = event["node"].rpartition("/")[2]
+    where = f"{event['frame']}/{name}" if event["frame"] else name
+    return f"{where}:{event['visit']}.{event['attempt']}"
+
+
+def decisions(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """Where the run went: each step's label, each loop's items, each item's move."""
+    found: list[tuple[Any, ...]] = []
+    for event in events:
+        match event["on"]:
+            case "step-finished":
+                found.append((event["frame"], event["node"], event["visit"], event["label"]))
+            case "loop-opened":
+                found.append((event["frame"], event["node"], event["visit"], event["items"]))
+            case "item-moved":
+                found.append((event["frame"], event["lifecycle"]))
+            case _:
+                continue
+    return found
+
+
+def sealed_state(content: bytes) -> dict[str, Any]:
+    """A state file's content; it must be whole and its checksum must hold."""
+    seal = SEAL.search(content)
+    assert seal is not None, f"not a whole state file: {content[-200:]!r}"
+    assert sha256(content[: seal.start()]).hexdigest().encode() == seal[1], "the checksum is wrong"
+    state: dict[str, Any] = json.loads(content)
+    return state
+
+
+def plain_state(root: Path) -> Any:
+    """The state without times, ids and counters of attempts."""
+    return _plain(sealed_state((root / "state.json").read_bytes()))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {key: inner for key, inner in value.items() if key not in _VOLATILE}
+        if "here" in kept:
+            # Of a cursor only the node, the visit and the phase are not about time.
+            kept["here"] = kept["here"][:3]
+        return {key: _plain(inner) for key, inner in kept.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return value
+
+
+def tree_of(folder: Path) -> dict[str, str]:
+    """The files of a workspace with their contents, without the runs."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and not name.startswith(".orchestrate/"):
+            found[name] = path.read_text("utf-8")
+    return found

@@ -1,0 +1,1 @@
+"""Dialect B from outside: recipes that ask a fake agent program, and what they leave behind."""

@@ -1,0 +1,41 @@
+"""The workshop that every test of recipes works in."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.promises.lanes import Lanes
+from tests.promises.processes import end_all_in
+from tests.recipes.fakes import Workshop
+
+_MEMORY = "/dev/shm"
+
+
+@pytest.fixture(scope="session")
+def lanes() -> Iterator[Lanes]:
+    """Two, because some commands are given at the same time."""
+    made = Lanes(2)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def quick_top() -> Iterator[Path]:
+    """A folder in memory where there is one; keepers that are left in it end with the test."""
+    memory = _MEMORY if os.access(_MEMORY, os.W_OK | os.X_OK) else None
+    with tempfile.TemporaryDirectory(dir=memory, ignore_cleanup_errors=True) as folder:
+        try:
+            yield Path(folder)
+        finally:
+            end_all_in(Path(folder))
+
+
+@pytest.fixture
+def shop(quick_top: Path, lanes: Lanes) -> Workshop:
+    """What survives a power cut is tested elsewhere, so syncing may cost nothing here."""
+    return Workshop(quick_top, lanes)

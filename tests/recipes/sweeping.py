@@ -1,0 +1,210 @@
+"""Recipes to kill, and one trial: killed somewhere, resumed to the end, judged by the ledger."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.acceptance.fakes import is_alive, read_state
+from tests.promises.lanes import Lane, Order
+from tests.recipes.fakes import Workshop, recipe, rule
+
+KILLED = -9
+PARKED = 6
+_RUN_ID = re.compile(r"\d{8}T\d{6}Z-[a-z0-9]{6}\Z")
+# Runs, decisions and resumes: more than a trial can need.
+_MOST_COMMANDS = 15
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A recipe with its files, and about how many changes of files each of its commands makes."""
+
+    name: str
+    text: str
+    changes: tuple[int, ...]
+    files: dict[str, str] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+
+
+STAGED = Shape(
+    "staged",
+    recipe("""
+        context: {who: world}
+        stages:
+          - name: one
+            steps:
+              - {id: a, agent: helper, prompt: "STEP:a {{who}}", output: x}
+              - {id: off, condition: "{{who}} == 'nobody'", agent: helper, prompt: "STEP:off"}
+              - {id: b, agent: helper, prompt: "STEP:b {{x}}", output: y}
+            approval: {required: true, prompt: "Was it {{y}}?"}
+          - name: two
+            steps: [{id: c, agent: helper, prompt: "STEP:c {{approval.message}}", output: z}]
+            approval: {required: true, prompt: "And {{z}}?"}
+          - name: three
+            steps: [{id: d, agent: helper, prompt: "STEP:d {{x}} {{y}} {{z}}", output: end}]
+    """),
+    # run, approve, resume, approve, resume
+    changes=(235, 50, 175, 50, 220),
+)
+
+PARALLEL = Shape(
+    "parallel",
+    recipe("""
+        context: {items: [i1, i2, i3, i4, i5, i6]}
+        steps:
+          - {id: first, agent: helper, prompt: "STEP:first", output: x}
+          - {id: each, foreach: "{{items}}", parallel: true, agent: helper,
+             prompt: "STEP:{{item}} {{x}}", collect: all, output: last}
+          - {id: after, agent: helper, prompt: "STEP:after {{all}} {{last}}", output: end}
+    """),
+    changes=(350,),
+    flags=("--max-parallel", "3"),
+)
+
+NESTED = Shape(
+    "nested",
+    recipe("""
+        context: {items: [x, y]}
+        steps:
+          - {id: each, foreach: "{{items}}", parallel: true, type: recipe, recipe: child.yaml,
+             context: {item: "{{item}}"}, collect: all}
+          - {id: again, type: recipe, recipe: child.yaml, context: {item: z}, output: once}
+          - {id: after, agent: helper, prompt: "STEP:after {{all}} {{once}}", output: end}
+    """),
+    changes=(390,),
+    files={
+        "child.yaml": recipe("""
+            context: {item: "", parts: [1, 2]}
+            steps:
+              - {id: one, agent: helper, prompt: "STEP:one-{{item}}", output: found}
+              - {id: leaf, foreach: "{{parts}}", as: part, type: recipe, recipe: leaf.yaml,
+                 context: {name: "{{item}}{{part}}", found: "{{found}}"}, collect: leaves}
+        """),
+        "leaf.yaml": recipe("""
+            context: {name: "", found: ""}
+            steps: [{id: ask, agent: helper, prompt: "STEP:leaf-{{name}} {{found}}", output: say}]
+        """),
+    },
+)
+
+SHAPES = (STAGED, PARALLEL, NESTED)
+
+
+@dataclass(frozen=True)
+class Kill:
+    """Kill a command, counted from 0, in front of one of its changes."""
+
+    command: int
+    change: int
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a finished run has left behind, without what differs between any two runs."""
+
+    prompts: list[tuple[str, str]]
+    context: dict[str, Any]
+    skipped: list[Any]
+    approvals: list[tuple[str, str, str]]
+
+
+class Trial:
+    """One workspace in which a shape is run, killed and resumed."""
+
+    def __init__(self, top: Path, shape: Shape) -> None:
+        top.mkdir(parents=True)
+        self.shop = Workshop(top)
+        self.shape = shape
+        for name, text in {**shape.files, "r.yaml": shape.text}.items():
+            self.shop.write(name, text)
+        self.shop.answers(rule("STEP", delay=0.04))
+        self.kills = 0
+        self._messages = (f"message {number}" for number in range(1, 100))
+
+    def play(self, lane: Lane, kills: list[Kill]) -> Left:
+        """Give commands until the run has completed; some of them are killed on their way."""
+        points = {kill.command: kill.change for kill in kills}
+        words = self._first_words()
+        for number in range(_MOST_COMMANDS):
+            before = self.recorded()
+            code = self._give(lane, words, points.get(number, 0))
+            self.kills += code == KILLED
+            assert before <= self.recorded(), "what was recorded as done is gone"
+            if code == 0 and words[0] != "approve":
+                return self._left()
+            words = self._next_words(words, code)
+        raise AssertionError(f"no end after {_MOST_COMMANDS} commands:\n{self.said()}")
+
+    def _first_words(self) -> tuple[str, ...]:
+        return ("run", "r.yaml", *self.shape.flags)
+
+    def _next_words(self, words: tuple[str, ...], code: int) -> tuple[str, ...]:
+        """What a person would do now."""
+        if not self.roots():
+            return self._first_words()
+        run_id = self.roots()[0].name
+        if words[0] == "approve":
+            if code == KILLED:
+                return words
+            # 2: it was recorded before the kill, as the command says.
+            assert code in (0, 2), self.said()
+            return ("resume", run_id)
+        assert code in (KILLED, PARKED), f"{words} ended with {code}:\n{self.said()}"
+        if code == KILLED:
+            return ("resume", run_id)
+        return ("approve", run_id, "--message", next(self._messages))
+
+    def _give(self, lane: Lane, words: tuple[str, ...], die_before: int) -> int:
+        top = self.shop.top
+        env = {**os.environ, **self.shop.surroundings}
+        order = Order(words, self.shop.folder, top / "stdout", top / "stderr", env, die_before)
+        return lane.run(order)
+
+    # Looking.
+
+    def said(self) -> str:
+        path = self.shop.top / "stderr"
+        return path.read_text("utf-8") if path.exists() else ""
+
+    def roots(self) -> list[Path]:
+        folder = self.shop.runs_folder
+        names = os.listdir(folder) if folder.is_dir() else []
+        return [folder / name for name in names if _RUN_ID.match(name)]
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """What is recorded; a line that was torn by a kill is not."""
+        for root in self.roots():
+            path = root / "events.jsonl"
+            for line in path.read_bytes().split(b"\n")[:-1] if path.exists() else ():
+                yield json.loads(line)["event"]
+
+    def recorded(self) -> set[tuple[str, str, int]]:
+        """The steps that are recorded as done."""
+        return {
+            (event["frame"], event["node"], event["visit"])
+            for event in self.events()
+            if event["on"] == "step-finished"
+        }
+
+    def _left(self) -> Left:
+        roots = self.roots()
+        assert len(roots) == 1, f"there are {len(roots)} runs"
+        lost = [event for event in self.events() if event.get("why") == "lost"]
+        assert not lost, "lost, though the keeper lived"
+        state = read_state(roots[0])
+        assert (state["status"], state["reason"]) == ("completed", "completed")
+        calls = self.shop.calls()
+        assert not [call.marker for call in calls if call.end is None], "an agent was ended"
+        assert not [call.marker for call in calls if is_alive(call.pid)], "an agent still runs"
+        return Left(
+            sorted((call.marker, call.text) for call in calls),
+            state["context"],
+            state["skipped_steps"],
+            [(gate["stage"], gate["status"], gate["prompt"]) for gate in state["approvals"]],
+        )
