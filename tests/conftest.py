@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,3 +36,16 @@ def update_goldens(request: pytest.FixtureRequest) -> bool:
 def repository() -> Path:
     """The top of the checkout."""
     return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session", autouse=True)
+def hearing_commands() -> Iterator[None]:
+    """Whoever started the tests may ignore signals (nohup, `&`); commands would inherit that."""
+    numbers = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number, reaction in before.items():
+        if reaction == signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
+    yield
+    for number, reaction in before.items():
+        signal.signal(number, reaction)

@@ -264,12 +264,14 @@ def definition_of(
         backend = stand_in(str(fields.pop("backend", backend)), settings)
     fields.pop("backend", None)
     model = fields.pop("model", None)
+    if model is not None and not isinstance(model, str):
+        raise ConfigError(f"the model of agent '{name}' is not a name: {model!r}")
     for key in ("name", "description"):
         fields.pop(key, None)
     return AgentDefinition(
         name=name,
         backend=backend,
-        model=None if model in (None, "inherit") else str(model),
+        model=None if model == "inherit" else model,
         system_prompt=found.body.strip() or None,
         settings=tuple(fields.items()),
     )

@@ -18,9 +18,8 @@ _OUTPUT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFO
 class Sink:
     """One output stream. Its file is made when there is something to put into it."""
 
-    def __init__(self, path: bytes, mask: Mask) -> None:
-        self.fd, self.program_end = os.pipe()
-        os.set_blocking(self.fd, False)
+    def __init__(self, pipe: tuple[int, int], path: bytes, mask: Mask) -> None:
+        self.fd, self.program_end = pipe
         self.is_open = True
         self.size = 0
         self.fault = ""
@@ -84,6 +83,13 @@ class Sink:
 
     def _fail(self, error: OSError) -> None:
         self.fault = self.fault or os.strerror(error.errno or errno.EIO)
+
+
+def make_pipe() -> tuple[int, int]:
+    """Our end, which never blocks, and the program's."""
+    ours, programs = os.pipe()
+    os.set_blocking(ours, False)
+    return ours, programs
 
 
 def open_tee(path: bytes, root: bytes) -> int | None:

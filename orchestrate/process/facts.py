@@ -133,10 +133,14 @@ def are_wardens_left(folder: Path) -> bool:
 
 
 def exit_of(body: bytes) -> Exit:
-    values = json.loads(body)
+    values, _ = _read_json(body.decode("ascii"))
     for name in ("stdout", "stderr"):
         values[name] = None if values[name] is None else bytes_of(values[name])
     return Exit(**values)
+
+
+# What `json.loads` does, but for its search for encodings and blanks.
+_read_json = json.JSONDecoder().raw_decode
 
 
 def reason_of(body: bytes) -> str:
@@ -170,6 +174,7 @@ def pack_request(request: Request, packed_env: bytes) -> bytes:
 
 
 def _packed_path(path: Path) -> bytes:
-    if not path.is_absolute():
+    packed = os.fsencode(path)
+    if not packed.startswith(b"/"):
         raise InternalError(f"the paths of a request must be absolute: {path}")
-    return os.fsencode(path)
+    return packed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import select
 
 from orchestrate.process.post import Post
@@ -95,5 +94,4 @@ class Hand:
         record = self._watch.record
         if record is not None:
             self._watch = None
-            os.chdir("/")  # hold on to nobody's directory
         return record

@@ -129,6 +129,8 @@ class Keeper:
             for fd in place.watchers & self._clients.keys():
                 self._tell(self._clients[fd], message)
             self._release(place)
+        if ends and not self._hand.attempt:
+            self._post.get_ready()
 
     def _hear_signals(self) -> None:
         if signal.SIGTERM in self._post.read_signals():
@@ -207,7 +209,7 @@ class Keeper:
         except (OSError, Refused) as error:
             self._refuse(op, attempt, line, error)
             return
-        self._journal.note("claim", attempt, json_of({"at": time.time()}))
+        self._journal.note("claim", attempt, b'{"at":%.6f}' % time.time())
         self._running[attempt] = place
         self._claims.append((place, line, op))
         place.watchers = {line.fd}

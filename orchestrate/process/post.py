@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import select
 
+from orchestrate.process.capture import make_pipe
 from orchestrate.process.masking import Mask
 from orchestrate.process.protocol import MARKER, unpack
 from orchestrate.process.standard import signal
@@ -32,6 +33,7 @@ class Post:
         signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
         self.poll.register(self.wake, select.POLLIN)
         self.listen_for_children(False)
+        self._pipes: list[tuple[int, int]] = []
         # Steps of a run have mostly the same secrets and environment.
         self._mask = (b"", Mask(()))
         self._environment: tuple[bytes, dict[bytes, bytes]] = (b"", {})
@@ -46,6 +48,15 @@ class Post:
             return os.read(self.wake, 4096)
         except BlockingIOError:
             return b""
+
+    def take_pipe(self) -> tuple[int, int]:
+        return self._pipes.pop() if self._pipes else make_pipe()
+
+    def get_ready(self) -> None:
+        """For the next attempt, while nobody waits."""
+        os.chdir("/")  # hold on to nobody's directory
+        while len(self._pipes) < 2:
+            self._pipes.append(make_pipe())
 
     def mask_of(self, secrets: bytes) -> Mask:
         if secrets != self._mask[0]:

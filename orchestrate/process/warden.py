@@ -79,7 +79,7 @@ class Warden:
         if self._watch.record is not None:
             self._control.sendall(encode(f"exit {self._attempt}", self._watch.record))
             self._watch = None
-            os.chdir("/")  # hold on to nobody's directory
+            self._post.get_ready()
 
 
 def serve(control: socket.socket, folder: str, token: str) -> None:

@@ -39,8 +39,8 @@ class Watch:
         self._mask = post.mask_of(self._request["secrets"])
         env = post.environment_of(self._request["env"], attempt)
         self._launch = Launch(self._request, env, post.folder)
-        self._out = Sink(self._request["stdout_path"], self._mask)
-        self._err = Sink(self._request["stderr_path"], self._mask)
+        self._out = Sink(post.take_pipe(), self._request["stdout_path"], self._mask)
+        self._err = Sink(post.take_pipe(), self._request["stderr_path"], self._mask)
         self.pid = 0
         self.fds: set[int] = set()  # what the host listens to for it
         self.record: bytes | None = None  # of its exit, once there is one

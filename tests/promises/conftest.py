@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,19 +13,6 @@ from tests.promises.lanes import Lanes
 from tests.promises.processes import end_all_in
 
 MEMORY = "/dev/shm"
-
-
-@pytest.fixture(scope="session", autouse=True)
-def hearing_commands() -> Iterator[None]:
-    """Whoever started the tests may ignore signals (nohup, `&`); commands would inherit that."""
-    numbers = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
-    before = {number: signal.getsignal(number) for number in numbers}
-    for number, reaction in before.items():
-        if reaction == signal.SIG_IGN:
-            signal.signal(number, lambda *_: None)
-    yield
-    for number, reaction in before.items():
-        signal.signal(number, reaction)
 
 
 @pytest.fixture(scope="session")
