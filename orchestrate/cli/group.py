@@ -37,6 +37,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "orchestrate.cli.approvals:deny",
         "Deny a stage, which ends its run.",
     ),
+    "doctor": (
+        "orchestrate.cli.doctor:doctor",
+        "Check what this computer has of what runs need.",
+    ),
     "list": (
         "orchestrate.cli.list:list_recipes",
         "List the recipes of the workspace and the catalogue.",

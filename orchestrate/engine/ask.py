@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
@@ -57,7 +58,7 @@ from orchestrate.plan.nodes import (
     RunAgent,
 )
 from orchestrate.process.facts import Exit, Lost, Request
-from orchestrate.record import replace
+from orchestrate.record import record, replace
 from orchestrate.state.events import Event, RunEnded
 from orchestrate.state.travel import inner_key
 
@@ -90,17 +91,15 @@ def perform_ask(step: Step, op: Ask) -> list[Event]:
 def _ask_template(step: Step, op: Ask, template: CommandTemplate) -> Event:
     prepared: Prepared | None = None
     if not was_started(step.rt, step.attempt_id):
-        composed = _compose(step, op)
-        params = evaluate(template.params, step.scope)
-        more: dict[tuple[str, ...], Any] = {("param", key): value for key, value in params.items()}
-        scope = WithMore(step.scope, {**more, ("prompt",): composed.prompt})
-        argv, values = render_program(template.argv, template.values, scope)
-        environment = step.rt.secrets.environment_of(op.environment) | values
-        stdin = encode(composed.prompt) if template.input_mode == "stdin" else None
-        prepared = Prepared(tuple(argv), environment, stdin, open_tee(step, op.capture))
-        debug = debug_record(step, argv, environment) | _injection(composed)
-        step.announce({"provider": template.name, "debug": debug})
-    step.announce({"provider": template.name}, is_begun=True)
+        call = _call_of(step, op, template)
+        tee = open_tee(step, op.capture)
+        prepared = Prepared(tuple(call.argv), call.environment, call.stdin, tee)
+        step.announce({"provider": template.name, "debug": call.debug})
+    elif not step.is_announced:
+        about: dict[str, Any] = {"provider": template.name}
+        with suppress(StepFault):
+            about["debug"] = _call_of(step, op, template).debug
+        step.announce(about, is_begun=True)
 
     def request() -> Request:
         assert prepared is not None
@@ -111,6 +110,27 @@ def _ask_template(step: Step, op: Ask, template: CommandTemplate) -> Event:
     if isinstance(ended, Exit):
         more_fields["metrics"] = {"provider_ms": round(ended.duration_s * 1000)}
     return conclude(step, op.capture, ended, more_fields)
+
+
+@record
+class _TemplateCall:
+    argv: list[str]
+    environment: dict[str, str]
+    stdin: bytes | None
+    debug: dict[str, Any]
+
+
+def _call_of(step: Step, op: Ask, template: CommandTemplate) -> _TemplateCall:
+    """How a declared provider is called: its tokens filled in, the prompt among them or beside."""
+    composed = _compose(step, op)
+    params = evaluate(template.params, step.scope)
+    more: dict[tuple[str, ...], Any] = {("param", key): value for key, value in params.items()}
+    scope = WithMore(step.scope, {**more, ("prompt",): composed.prompt})
+    argv, values = render_program(template.argv, template.values, scope)
+    environment = step.rt.secrets.environment_of(op.environment) | values
+    stdin = encode(composed.prompt) if template.input_mode == "stdin" else None
+    debug = debug_record(step, argv, environment) | _injection(composed)
+    return _TemplateCall(argv, environment, stdin, debug)
 
 
 def _compose(step: Step, op: Ask) -> Composed:

@@ -20,6 +20,7 @@ from orchestrate.plan.nodes import FAILED, LOST, OK, Capture, Run
 from orchestrate.plan.retries import retry_delay
 from orchestrate.process.facts import Exit, Lost, Request
 from orchestrate.record import record
+from orchestrate.state.durable import explain
 from orchestrate.state.events import Event
 
 # Larger input goes through a file of the run's instead of the keeper's memory.
@@ -45,9 +46,20 @@ def perform_run(step: Step, op: Run) -> Event:
         prepared = _prepare(step, op)
         about = {"debug": debug_record(step, prepared.argv, prepared.environment)}
         step.announce(about)
-    step.announce(is_begun=True)
+    elif not step.is_announced:
+        step.announce(_about_again(step, op), is_begun=True)
     ended = run_program(step.rt, step.attempt_id, lambda: request_of(step, _require(prepared)))
     return conclude(step, op.capture, ended, {})
+
+
+def _about_again(step: Step, op: Run) -> dict[str, Any]:
+    """What was said about an attempt, where a power cut took it; as far as it can be said again."""
+    try:
+        argv, values = render_program(op.argv, op.values, step.scope)
+        environment = step.rt.secrets.environment_of(op.environment) | values
+    except StepFault:
+        return {}
+    return {"debug": debug_record(step, argv, environment)}
 
 
 def _require(prepared: Prepared | None) -> Prepared:
@@ -92,9 +104,12 @@ def read_input(step: Step, path: str) -> bytes | Path:
         if size <= _STDIN_IN_MEMORY:
             return opened.read()
         copy = step.log("stdin")
-        with open(copy, "wb", opener=_private) as target:
-            while chunk := opened.read(_STDIN_IN_MEMORY):
-                target.write(chunk)
+        try:
+            with open(copy, "wb", opener=_private) as target:
+                while chunk := opened.read(_STDIN_IN_MEMORY):
+                    target.write(chunk)
+        except OSError as error:
+            raise explain("write", copy, error) from error
         return copy
 
 

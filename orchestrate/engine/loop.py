@@ -45,8 +45,9 @@ def _pause(rt: Runtime, conductor: _Conductor, error: OrchestrateError) -> None:
     """The run cannot go on here (a lock, a full disk): leave nothing running, and say why."""
     conductor.give_up()
     # Where the disk is the trouble this fails too, and the error that is told is the first one.
+    ending = rt.store.state.ending or Ending("paused", error.message, error.exit_code)
     with suppress(OrchestrateError):
-        rt.store.record(RunEnded(rt.now(), "paused", error.message, error.exit_code))
+        rt.store.record(RunEnded(rt.now(), ending.status, ending.reason, ending.code))
         rt.store.checkpoint(durable=True)
 
 

@@ -1,0 +1,157 @@
+"""`orchestrate doctor`: what this computer has of what runs need, and what to do about the rest."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
+from orchestrate.cli.output import answer, answer_json
+from orchestrate.errors import OrchestrateError
+from orchestrate.record import record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from orchestrate.workspace import Workspace
+
+_PATIENCE_S = 20
+
+
+@record
+class Finding:
+    """One thing that was looked at. `is_needed`: without it nothing runs."""
+
+    name: str
+    is_well: bool
+    detail: str
+    advice: str = ""
+    is_needed: bool = False
+
+
+@click.command(short_help="Check what this computer has of what runs need.")
+@state_dir_option
+@working_dir_option
+@json_option
+def doctor(state_dir: str | None, working_dir: str | None, as_json: bool) -> int:
+    """Check the agent programs, locks, git and the configuration.
+
+    Offline: the only programs that are started are the agents', with --version. Exit code 0 when
+    runs can work here, 5 when something that every run needs is missing. An agent that is not
+    installed is no fault: you need those that your recipes ask.
+    """
+    from orchestrate.cli.definition import workspace_of
+
+    workspace = workspace_of(working_dir)
+    findings = [*_machine(), *_workspace(workspace, state_dir), *_agents()]
+    if as_json:
+        answer_json({"findings": [_as_json(finding) for finding in findings]})
+    else:
+        answer("".join(f"{line}\n" for finding in findings for line in _lines(finding)))
+    return 5 if any(not finding.is_well and finding.is_needed for finding in findings) else 0
+
+
+def _as_json(finding: Finding) -> dict[str, Any]:
+    return {
+        "name": finding.name,
+        "ok": finding.is_well,
+        "detail": finding.detail,
+        "advice": finding.advice,
+    }
+
+
+def _lines(finding: Finding) -> Iterator[str]:
+    from orchestrate.plan.visible import visible
+
+    mark = "ok" if finding.is_well else "--"
+    yield f"{mark}  {finding.name:16}  {visible(finding.detail)}"
+    if finding.advice:
+        yield f"    {'':16}  {visible(finding.advice)}"
+
+
+def _machine() -> Iterator[Finding]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Finding("python", True, version)
+    if sys.platform == "linux":
+        yield Finding("process trees", True, "whole trees are ended (child subreaper)")
+    else:
+        yield Finding(
+            "process trees", False, "only process groups can be ended here",
+            "a program that leaves its group may outlive its step",
+        )  # fmt: skip
+    git = _first_line(("git", "--version"))
+    yield Finding(
+        "git", bool(git), git or "not found",
+        "" if git else "the recipes of the catalogue that commit need it",
+    )  # fmt: skip
+
+
+def _workspace(workspace: Workspace, state_dir: str | None) -> Iterator[Finding]:
+    from orchestrate.cli.config import load_config
+    from orchestrate.state.runs import open_runs
+
+    try:
+        config = load_config(workspace)
+    except OrchestrateError as error:
+        yield Finding("configuration", False, error.message, error.hint, is_needed=True)
+        return
+    origins = sorted(set(config.origins.values()))
+    yield Finding("configuration", True, ", ".join(origins) or "none; defaults hold")
+    folder = open_runs(workspace.root, config.get("state_dir", state_dir)).folder
+    yield _locks(folder)
+    backend = config.values.get("backend", "claude-code")
+    permissions = config.values.get("permissions", "bypass")
+    yield Finding("agents", True, f"default {backend}, permissions {permissions}")
+
+
+def _locks(folder: Path) -> Finding:
+    """Can a lock be taken where runs are kept? Tried in the nearest folder that is there."""
+    import tempfile
+
+    from orchestrate.state.locks import take
+
+    place = folder
+    while not place.is_dir():
+        place = place.parent
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix=".orchestrate-doctor-", dir=place) as scratch,
+            take(type(folder)(scratch) / "try.lock", "a lock", ("orchestrate", "doctor")),
+        ):
+            return Finding("runs", True, f"{folder} (locks work)")
+    except (OSError, OrchestrateError) as error:
+        return Finding(
+            "runs", False, f"{folder}: {error}", "choose a folder on a local disk: --state-dir",
+            is_needed=True,
+        )  # fmt: skip
+
+
+def _agents() -> Iterator[Finding]:
+    from orchestrate.agents.finding import Missing, version_in
+    from orchestrate.agents.registry import PROGRAMS, find_program, program_version, untried
+
+    for name in PROGRAMS:
+        found = find_program(name, os.environ)
+        if isinstance(found, Missing):
+            advice = f"to install it: {found.program.install}"
+            yield Finding(name, False, f"not installed ({found.program.title})", advice)
+            continue
+        said = _first_line(program_version(name, found))
+        version = version_in(said) if said else "does not say its version"
+        yield Finding(name, bool(said), f"{version} at {found}", untried(name))
+
+
+def _first_line(command: tuple[str, ...]) -> str:
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            timeout=_PATIENCE_S, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip().partition("\n")[0] if done.returncode == 0 else ""
