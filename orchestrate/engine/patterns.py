@@ -183,7 +183,8 @@ def _walk(folder: Folder, above: str, parts: list[_Part], *, folders_only: bool)
             with inner:
                 # Among many names one that leads out is no match; a written one is a mistake.
                 if part.accepts is None and not inner.is_inside():
-                    raise PathFault(f"'{path}' leads out of the workspace through a link")
+                    whole = "/".join([path, *(other.name for other in rest)])
+                    raise PathFault(f"'{whole}' leads out of the workspace through a link")
                 yield from _walk(inner, f"{path}/", rest, folders_only=folders_only)
         elif (mode := _mode_of_match(folder, name, path)) is not None and (
             stat.S_ISDIR(mode) or not folders_only

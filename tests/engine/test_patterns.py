@@ -203,8 +203,17 @@ class TestLinks:
         with pytest.raises(PathFault, match="leads out of the workspace"):
             match_pattern(workspace, pattern)
 
-    @pytest.mark.parametrize("pattern", ["out/none", "out/*.csv", "x*"])
-    def test_outside_without_a_match(
+    @pytest.mark.parametrize("pattern", ["out/none", "out/*.csv", "out/deep/none"])
+    def test_outside_though_nothing_matches(
+        self, workspace: Workspace, outside: Path, pattern: str
+    ) -> None:
+        """C: a path that escapes is rejected; whether something is there must not be told."""
+        (workspace.root / "out").symlink_to(outside)
+        with pytest.raises(PathFault, match="leads out of the workspace"):
+            match_pattern(workspace, pattern)
+
+    @pytest.mark.parametrize("pattern", ["x*", "o*/none", "*/*.nothing"])
+    def test_outside_among_many_names_is_no_match(
         self, workspace: Workspace, outside: Path, pattern: str
     ) -> None:
         (workspace.root / "out").symlink_to(outside)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -15,6 +16,9 @@ from pathlib import Path
 from tests.promises.processes import wait_until
 from tests.promises.shapes import Shape
 from tests.promises.trials import Trial
+
+MEASURED = Path(__file__).resolve().parent.parent / "hostile" / "measured.py"
+_PATIENCE_S = 600
 
 
 @dataclass(frozen=True)
@@ -42,25 +46,27 @@ def workflow(top: Path, text: str, *, files: Mapping[str, str] | None = None) ->
 
 
 def do(trial: Trial, *arguments: str, env: Mapping[str, str] | None = None) -> Done:
-    """Run a command to its end."""
+    """Run a command to its end, behind a small process that measures it (see `measured`)."""
+    report = trial.top / "cost.json"
+    measure = [sys.executable, "-I", "-S", str(MEASURED), str(report), str(_PATIENCE_S)]
     with _files(trial) as (out, err):
-        child = subprocess.Popen(
-            words(*arguments),
+        subprocess.run(
+            [*measure, *words(*arguments)],
             cwd=trial.workspace,
             env=environment(env),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
+            check=True,
         )
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
     stdout, stderr = (trial.top / name for name in ("out", "err"))
+    cost = json.loads(report.read_text())
     return Done(
-        child.returncode,
+        cost["exit_code"],
         stdout.read_text("utf-8", "replace"),
         stderr.read_text("utf-8", "replace"),
-        usage.ru_maxrss,
-        usage.ru_utime + usage.ru_stime,
+        round(cost["memory_mb"] * 1024),
+        cost["cpu_s"],
     )
 
 

@@ -96,7 +96,8 @@ def test_a_new_run_is_private_complete_locked_and_latest(runs: Runs) -> None:
         assert sorted(os.listdir(run.root)) == [
             "artifacts", "logs", "run.lock", "run.owner", "state.json",
         ]  # fmt: skip
-    assert sorted(os.listdir(runs.folder)) == [run.id, "latest"]
+    assert sorted(os.listdir(runs.folder)) == [".gitignore", run.id, "latest"]
+    assert (runs.folder / ".gitignore").read_text() == "*\n"
 
 
 def test_a_taken_id_is_not_used_again(runs: Runs) -> None:
@@ -114,7 +115,7 @@ def test_a_taken_id_is_not_used_again(runs: Runs) -> None:
 def test_a_run_that_cannot_be_furnished_leaves_nothing(runs: Runs) -> None:
     with pytest.raises(StateError):
         create_run(runs, COMMAND, lambda _: {"missing/state.json": b""}, at(NOON))
-    assert os.listdir(runs.folder) == []
+    assert os.listdir(runs.folder) == [".gitignore"]
 
 
 def test_runs_that_start_at_once_are_all_made(runs: Runs) -> None:
@@ -269,7 +270,7 @@ def test_clean_removes_deep_wide_and_locked_up_trees(runs: Runs) -> None:
     (run.artifacts / "closed").chmod(0)
     done = clean_runs(runs, time.time() + DAY)
     assert (done.removed, done.failed) == ([run.id], [])
-    assert sorted(os.listdir(runs.folder)) == ["clean.lock", "clean.owner"]
+    assert sorted(os.listdir(runs.folder)) == [".gitignore", "clean.lock", "clean.owner"]
 
 
 def test_clean_finishes_what_was_interrupted(runs: Runs) -> None:
@@ -283,7 +284,7 @@ def test_clean_finishes_what_was_interrupted(runs: Runs) -> None:
     os.utime(half_made, (0, 0))
     clean_runs(runs, time.time() - DAY)
     kept = {run.id, "latest", being_made.name, foreign.name, "clean.lock", "clean.owner"}
-    assert set(os.listdir(runs.folder)) == kept
+    assert set(os.listdir(runs.folder)) == {*kept, ".gitignore"}
 
 
 def test_clean_is_done_by_one_at_a_time(runs: Runs) -> None:
