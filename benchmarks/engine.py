@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import statistics
 import subprocess
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 PROGRAM = "/bin/true"
@@ -32,6 +34,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="orchestrate-bench-", dir=options.folder) as name:
         folder = Path(name)
         rows += steps(folder / "steps", options.items, options.rounds)
+        rows += peers(folder / "peers", 500)
         rows += growth(folder / "growth", 100, options.large)
         rows += resuming(folder / "resume", 1000, "2.0")
         if options.large >= 10_000:
@@ -99,6 +102,24 @@ def steps(folder: Path, items: list[int], rounds: int) -> list[tuple[str, str, s
     figures = f"{statistics.median(own) * 1000:.2f} ms / {statistics.median(base) * 1000:.2f} ms"
     shown = f"{min(ratios):.2f} best, {statistics.median(ratios):.2f} median"
     return [("a durable step / subprocess.run", figures, shown, "reach 1.8")]
+
+
+def peers(folder: Path, count: int) -> list[tuple[str, str, str, str]]:
+    """What others that are on most machines take for as many no-ops; they record nothing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    targets = " ".join(f"t{number}" for number in range(count))
+    makefile = f"all: {targets}\n{targets}:\n\t@{PROGRAM}\n.PHONY: all {targets}\n"
+    (folder / "Makefile").write_text(makefile)
+    loop = f"for i in $(seq {count}); do {PROGRAM}; done"
+    rows = []
+    for name, command in (("bash loop", ["bash", "-c", loop]), ("make", ["make", "-s", "all"])):
+        if shutil.which(command[0]) is None:
+            continue
+        base = timed(lambda: [subprocess.run([PROGRAM], check=True) for _ in range(count)])
+        took = timed(partial(subprocess.run, command, cwd=folder, check=True))
+        figures = f"{took / count * 1000:.2f} ms / {base / count * 1000:.2f} ms"
+        rows.append((f"{name} / subprocess.run", figures, f"{took / base:.2f}", "peer"))
+    return rows
 
 
 def growth(folder: Path, few: int, many: int) -> list[tuple[str, str, str, str]]:

@@ -324,6 +324,8 @@ def _resume(fold: Fold, event: RunResumed) -> None:
             frame.steps[frame.call.owner] = result
         if here is None or here.phase != "failed":
             continue
+        # Its time begins anew: whoever mended the cause may have taken an hour for it.
+        here.since = fold.at
         loop = frame.loops.get(here.node)
         if loop is None or loop.is_closed:
             here.phase = "arriving"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import AbstractContextManager
 from itertools import pairwise
@@ -205,3 +206,23 @@ def test_at_021_the_flag_is_for_providers(tmp_path: Path) -> None:
     assert step["attempts"] == 3
     times = [call.at for call in stage.calls("tool")]
     assert all(later - earlier >= 0.2 for earlier, later in pairwise(times))
+
+
+def test_at_018_a_wait_that_timed_out_waits_anew_on_resume(tmp_path: Path) -> None:
+    """`resume` gives the whole time again: it is for whoever has mended the cause."""
+    stage = Stage(tmp_path)
+    waiting = """
+        version: "1.1"
+        name: patience
+        steps:
+          - name: Wait
+            wait_for: {glob: "answer.txt", timeout_sec: 2, poll_ms: 50}
+    """
+    stage.play(waiting, exit_code=1)
+    time.sleep(1)
+    late = threading.Timer(1.0, lambda: stage.write("answer.txt", "here"))
+    late.start()
+    try:
+        stage.orchestrate("resume", "latest").assert_success()
+    finally:
+        late.join()
