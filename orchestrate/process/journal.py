@@ -126,6 +126,18 @@ def _is_right(line: bytes, before: int) -> bool:
     return line[:8] == b"%08x" % binascii.crc32(line[9:-1], before)
 
 
+def _attempts_of(content: bytes) -> tuple[set[str], set[str]]:
+    """Who was claimed, and whose end is known; nothing else of many records is looked at."""
+    claimed, settled = set(), set()
+    for line in content.split(b"\n"):
+        kind = line[9:15]
+        if kind == b"claim ":
+            claimed.add(line[15 : line.index(b" ", 15)].decode("ascii"))
+        elif kind.startswith((b"exit ", b"lost ")):
+            settled.add(line[14 : line.index(b" ", 14)].decode("ascii"))
+    return claimed, settled
+
+
 class Journal:
     """The writing side of the journal: one writer, the holder of the keeper's lock."""
 
@@ -140,12 +152,10 @@ class Journal:
         # An earlier keeper may have been killed before it came to that, too.
         self._has_durable_name = False
         self._noted: list[bytes] = []
-        records = [line.split(" ", 3) for line in content.decode("ascii").splitlines()]
-        self.claimed = {attempt for _, kind, attempt, _ in records if kind == "claim"}
-        settled = {attempt for _, kind, attempt, _ in records if kind in ("exit", "lost")}
+        self.claimed, settled = _attempts_of(content)
         self.unsettled = self.claimed - settled
-        if records:
-            self.token = records[0][3].split('"')[3]
+        if content:
+            self.token = content.split(b'"', 4)[3].decode("ascii")
         else:
             self.token = os.urandom(16).hex()
             self.reserve(1)

@@ -48,6 +48,7 @@ class Keeper:
     ) -> None:
         # What is here now stays: children need not copy it, and next to no garbage is to come.
         gc.freeze()
+        gc.enable()
         self._folder = folder
         self._journal = journal
         self._linger_s = linger_s

@@ -32,7 +32,8 @@ KEEPERS_HALF = (
 )
 # The first process ends at once, so that the keeper is nobody's child: before it has grown.
 _SCRIPT = """\
-import os, sys
+import gc, os, sys
+gc.disable()
 if os.fork():
     os._exit(0)
 sys.path.append(sys.argv[1])
