@@ -21,6 +21,7 @@ FailureKind = Literal[
     "overloaded",  # the service has trouble
     "network",  # the service was not reached
     "timeout",  # our own limit ended it
+    "silent",  # it said nothing for longer than it may, and we ended it
     "auth",  # no key, a wrong one, no permission
     "invalid-request",  # the service or the program refused what it was sent
     "refused",  # the model or a permission rule refused to do it
@@ -30,7 +31,9 @@ FailureKind = Literal[
     "crash",  # anything else
     "stopped",  # we ended it
 ]
-TRANSIENT: frozenset[FailureKind] = frozenset({"rate-limit", "overloaded", "network", "timeout"})
+TRANSIENT: frozenset[FailureKind] = frozenset(
+    {"rate-limit", "overloaded", "network", "timeout", "silent"}
+)
 
 
 @record
@@ -79,6 +82,7 @@ class Finished:
     stdout: Path
     stderr: Path
     timed_out: bool = False
+    fell_silent: bool = False
     stopped: str = ""
     start_error: str = ""
 

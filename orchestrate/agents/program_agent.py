@@ -293,6 +293,8 @@ def _failure(adapter: Adapter, finished: Finished, heard: Heard, now: float) -> 
         return Failure("stopped", f"{title} was ended: {finished.stopped}{last}")
     if finished.timed_out:
         return Failure("timeout", f"{title} took longer than it may and was ended{last}")
+    if finished.fell_silent:
+        return Failure("silent", f"{title} said nothing for too long and was ended{last}")
     if heard.failure is not None:
         return heard.failure
     if finished.signal is not None:

@@ -22,6 +22,7 @@ _VARIABLES: dict[str, type] = {
     "permissions": str,
     "max_parallel": int,
     "step_timeout": float,
+    "silence_timeout": float,
     "keep_runs": int,
     "state_dir": str,
     "log_level": str,

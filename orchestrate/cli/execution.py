@@ -71,9 +71,10 @@ def settings_of(flags: dict[str, Any], config: Config) -> dict[str, Any]:
     backend = config.get("backend", flags.get("backend"))
     if backend:
         settings["backend"] = known_backend(backend)
-    permissions = config.get("permissions", flags.get("permissions"))
-    if permissions:
-        settings["permissions"] = permissions
+    for name in ("permissions", "silence_timeout"):
+        value = config.get(name, flags.get(name))
+        if value is not None:
+            settings[name] = value
     defaults = {
         name: config.values[name]
         for name in ("model", "step_timeout", "max_parallel")

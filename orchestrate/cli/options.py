@@ -70,6 +70,8 @@ def agent_options(command: Command) -> Command:
                      help="Go on in an existing session of the agent (machine)."),
         click.option("--permissions", type=click.Choice(["bypass", "edit", "default", "read-only"]),
                      help="What agents may do without asking (default: bypass)."),
+        click.option("--silence-timeout", type=click.FloatRange(0), metavar="SECONDS",
+                     help="End an agent that says nothing for so long; 0 never (default: 3600)."),
         click.option("--system-prompt", metavar="TEXT",
                      help="Appended to the agent's own system prompt (machine)."),
     ):  # fmt: skip

@@ -62,7 +62,10 @@ def resume(
     """
     from orchestrate.cli.stored import find_stored, header_of
 
-    names = (*OVERRIDES, "system_prompt", "permissions", "session", "script", "recording")
+    names = (
+        *OVERRIDES, "system_prompt", "permissions", "silence_timeout", "session", "script",
+        "recording",
+    )  # fmt: skip
     given = {name: flags[name] for name in names if flags[name] not in (None, ())}
     if "backend" in given:
         given["backend"] = known_backend(given["backend"])

@@ -246,6 +246,7 @@ def rules_of(settings: Mapping[str, Any]) -> Any:
         backend=settings.get("backend", rules.backend),
         system_prompt=settings.get("system_prompt"),
         permissions=settings.get("permissions", rules.permissions),
+        silence_s=settings.get("silence_timeout", rules.silence_s),
     )
 
 

@@ -63,7 +63,10 @@ from orchestrate.state.events import Event, RunEnded
 from orchestrate.state.travel import inner_key
 
 # What a failed agent call looks like to dialect C, which knows exit codes only.
-_EXIT_CODES = {"timeout": TIMED_OUT, "invalid-request": 2, "auth": 2, "not-installed": 127}
+_EXIT_CODES = {
+    "timeout": TIMED_OUT, "silent": TIMED_OUT, "invalid-request": 2, "auth": 2,
+    "not-installed": 127,
+}  # fmt: skip
 # How often a running agent's output is looked at until its session is known.
 _LOOK_EVERY_S = 1.0
 _SESSION_IN_FIRST = 64 * 1024
@@ -292,7 +295,8 @@ def _runner(step: Step, agent: Agent, turn: Turn) -> Any:
                 invocation.argv, dict(invocation.environment), invocation.stdin, None
             )
             debug_record(step, invocation.shown or invocation.argv, dict(invocation.environment))
-            return replace(request_of(step, prepared), guarded=True)
+            silence_s = step.rt.rules.silence_s or None
+            return replace(request_of(step, prepared), guarded=True, silence_s=silence_s)
 
         ended = run_program(step.rt, step.attempt_id, request, watch)
         if isinstance(ended, Lost):
@@ -307,6 +311,7 @@ def _runner(step: Step, agent: Agent, turn: Turn) -> Any:
             stdout=out,
             stderr=err,
             timed_out=ended.timed_out,
+            fell_silent=ended.fell_silent,
             stopped=ended.stopped,
             start_error=ended.start_error,
         )
@@ -367,6 +372,8 @@ def _fail(
     message = failure.message
     if failure.kind == "timeout" and step.timeout_s is not None:
         message = f"timed out after {step.timeout_s:g} s: {message}"
+    if failure.kind == "silent":
+        context["silence_s"] = step.rt.rules.silence_s
     error = {"message": message, "exit_code": code, "context": context}
     result = step.result("failed", code, error=error, **fields)
     events = after_failure(step, turn, agent)

@@ -79,6 +79,8 @@ class AgentRules:
     backend: str = "claude-code"
     system_prompt: str | None = None
     permissions: Permissions = "bypass"
+    # How long an agent may print nothing; 0 is for ever. A long command of its own is silence, too.
+    silence_s: float = 3600.0
 
 
 @record

@@ -31,7 +31,8 @@ class Request:
     `stdin` is a regular file, bytes (kept off every disk), or nothing. Output goes, masked, to
     `stdout_path` and `stderr_path`, which are made when there is output; stdout also to `tee_path`,
     which is made or emptied in any case; with `tee_root` it is there already and must really lie
-    below that folder. `secrets` are values, not names. A `guarded` program is killed by the kernel
+    below that folder. `timeout_s` limits the whole attempt, `silence_s` the time in which it prints
+    nothing. `secrets` are values, not names. A `guarded` program is killed by the kernel
     even if its warden, the keeper and the keeper's guardian are all killed in the same instant; any
     other would then run until the run's next keeper finds it. The guard costs as much as two or
     three quick programs, because only a real fork can set it up.
@@ -47,6 +48,7 @@ class Request:
     tee_path: Path | None = None
     tee_root: Path | None = None
     timeout_s: float | None = None
+    silence_s: float | None = None
     grace_s: float = 5.0
     secrets: tuple[str, ...] = ()
     guarded: bool = True
@@ -57,7 +59,8 @@ class Exit:
     """How a program ended. Exactly one of `code` and `signal` is set.
 
     `start_error` says why it could not be started (`code` is then 126 or 127). `stopped` is the
-    reason given to `stop`. `output_error`: some output could not be written (a full disk).
+    reason given to `stop`. `fell_silent`: it was ended because it printed nothing for too long.
+    `output_error`: some output could not be written (a full disk).
     `stdout` and `stderr` are what was captured, masked, up to 8 KiB; None if there is more, and
     then the file has it all. `survivors` counts processes that could not be killed.
     """
@@ -78,6 +81,7 @@ class Exit:
     stderr: bytes | None
     max_rss_kb: int
     survivors: int
+    fell_silent: bool = False
 
 
 @record
@@ -161,8 +165,9 @@ def pack_request(request: Request, packed_env: bytes) -> bytes:
         "tee_path": _packed_path(request.tee_path) if request.tee_path is not None else b"",
         "tee_root": _packed_path(request.tee_root) if request.tee_root is not None else b"",
         "stdin": b"=" + stdin if isinstance(stdin, bytes) else b"",
-        "timeout_s": b"" if request.timeout_s is None else repr(float(request.timeout_s)).encode(),
-        "grace_s": repr(float(request.grace_s)).encode(),
+        "timeout_s": _packed_number(request.timeout_s),
+        "silence_s": _packed_number(request.silence_s),
+        "grace_s": _packed_number(request.grace_s),
         "guarded": b"1" if request.guarded else b"",
         "secrets": pack(map(bytes_of, request.secrets)),
         "env": packed_env,
@@ -171,6 +176,10 @@ def pack_request(request: Request, packed_env: bytes) -> bytes:
     if isinstance(stdin, Path):
         fields["stdin"] = b"/" + _packed_path(stdin)
     return pack(fields[name] for name in REQUEST_FIELDS)
+
+
+def _packed_number(number: float | None) -> bytes:
+    return b"" if number is None else repr(float(number)).encode("ascii")
 
 
 def _packed_path(path: Path) -> bytes:

@@ -31,7 +31,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-VERSION = 2
+VERSION = 3
 FOLDER = "keeper"
 JOURNAL = "journal"
 SOCKET = "socket"
@@ -55,6 +55,7 @@ REQUEST_FIELDS = (
     "tee_root",
     "stdin",
     "timeout_s",
+    "silence_s",
     "grace_s",
     "guarded",
     "secrets",

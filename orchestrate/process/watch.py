@@ -51,7 +51,10 @@ class Watch:
         self._quick_until: float | None = None
         self._deadline: float | None = None
         self._kill_at: float | None = None
+        self._silence_s = float(self._request["silence_s"] or 0)
+        self._heard_at = 0.0
         self._timed_out = False
+        self._fell_silent = False
         self._stopped = ""
         self._early_stop: tuple[str, float] | None = None
 
@@ -66,6 +69,7 @@ class Watch:
         timeout = self._request["timeout_s"]
         self._started_at = time.time()
         self._began = now()
+        self._heard_at = time.monotonic()
         self._deadline = self._began + float(timeout) if timeout else None
         try:
             self._out.tee = open_tee(self._request["tee_path"], self._request["tee_root"])
@@ -93,7 +97,8 @@ class Watch:
             self._end()
             return
         sink = self._out if fd == self._out.fd else self._err
-        sink.pump()
+        if sink.pump():
+            self._heard_at = time.monotonic()
         if not sink.is_open:
             self._post.poll.unregister(fd)
             self.fds.remove(fd)
@@ -105,9 +110,11 @@ class Watch:
         time_now = now()
         if self._quick_until is not None and time_now >= self._quick_until:
             self._read_along()
-        if self._deadline is not None and self._kill_at is None and time_now >= self._deadline:
-            self._timed_out = True
-            self.stop("", float(self._request["grace_s"]))
+        if self._kill_at is None:
+            self._timed_out = self._deadline is not None and time_now >= self._deadline
+            self._fell_silent = not self._timed_out and self._silence_left_s() <= 0
+            if self._timed_out or self._fell_silent:
+                self.stop("", float(self._request["grace_s"]))
         if self._kill_at is not None and now() >= self._kill_at:
             tree.signal_tree(self.pid, signal.SIGKILL, self._post.spared())
             self._kill_at = now() + 0.05
@@ -118,9 +125,19 @@ class Watch:
         due = self._kill_at if self._kill_at is not None else self._deadline
         if self._quick_until is not None:
             due = self._quick_until if due is None else min(due, self._quick_until)
-        if due is None:
-            return 1000 * _LONGEST_SLEEP_S
-        return 1000 * min(_LONGEST_SLEEP_S, max(0.0, due - now()) + 0.0005)
+        rest_s = _LONGEST_SLEEP_S if due is None else due - now()
+        if self._kill_at is None:
+            rest_s = min(rest_s, self._silence_left_s())
+        return 1000 * min(_LONGEST_SLEEP_S, max(0.0, rest_s) + 0.0005)
+
+    def _silence_left_s(self) -> float:
+        """Unlike the limit of the whole, it stands still while the machine sleeps: so does speech.
+
+        What waits in the pipe of a program that is not read along is heard at its first look.
+        """
+        if not self._silence_s:
+            return _LONGEST_SLEEP_S
+        return self._heard_at + self._silence_s - time.monotonic()
 
     def stop(self, reason: str, grace_s: float) -> None:
         """Ask the tree to end; a second, more impatient request shortens the first one's grace."""
@@ -194,6 +211,7 @@ class Watch:
                 "code": code if code >= 0 else None,
                 "signal": -code if code < 0 else None,
                 "timed_out": self._timed_out,
+                "fell_silent": self._fell_silent,
                 "stopped": self._masked(self._stopped)[:500],
                 "start_error": self._masked(start_error)[:1000],
                 "output_error": self._out.fault or self._err.fault,

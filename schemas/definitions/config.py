@@ -105,6 +105,15 @@ ROOT = record(
             exclusiveMinimum=0,
             hint="write seconds, more than 0",
         ),
+        "silence_timeout": amount(
+            "Seconds in which an agent may print nothing before it is ended; 0 is no limit. "
+            "Default: 3600.",
+            3600,
+            7200,
+            default=3600,
+            minimum=0,
+            hint="write seconds, 0 or more",
+        ),
         "keep_runs": count(
             "Days after which `orchestrate clean` removes a finished run. Default: 30.",
             30,

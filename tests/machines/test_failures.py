@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.fakes import is_alive
+from tests.acceptance.fakes import is_alive, read_state
 from tests.machines.fakes import PAIR, Line, Scene, machine, said
 
 ONE = machine({"only": {"done": "!done"}})
@@ -87,6 +87,29 @@ def test_a13_2_the_limit_is_for_each_call(tmp_path: Path) -> None:
     scene.script(said("done", run=slow), {"text": "hm", "run": slow}, said("done", run=slow))
     scene.play(PAIR, "--step-timeout", "3")
     assert len(scene.ledger()) == 3
+
+
+def test_cli_samples_7_6_an_agent_that_says_nothing_is_ended(tmp_path: Path) -> None:
+    """agent-clis.md §7.6: besides the limit of the whole there is one on the stream's silence."""
+    scene = Scene(tmp_path, said("done", run=["sleep 300 & echo $! > sleeper; wait"]), said("done"))
+    played = scene.play(ONE, "--silence-timeout", "1", exit_code=4)
+    error = played.step("only")["error"]
+    assert error["context"] == {"kind": "silent", "silence_s": 1.0}
+    assert "said nothing" in played.result.stderr
+    assert not is_alive(int((scene.folder / "sleeper").read_text()))
+    # It holds for the resume, unless that says otherwise: 0 is no limit at all.
+    assert read_state(scene.runs_folder / "latest")["settings"]["silence_timeout"] == 1.0
+    scene.script(said("done"), said("done", run=["sleep 2"]))
+    scene.orchestrate("resume", "latest", "--silence-timeout", "0").assert_success()
+
+
+def test_cli_samples_7_6_the_configuration_says_how_long_silence_may_last(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, said("done", run=["sleep 300"]))
+    scene.write(".orchestrate/config.yaml", "silence_timeout: -1\n")
+    assert "config.yaml:1:18" in scene.refuse(ONE, exit_code=5).stderr
+    scene.write(".orchestrate/config.yaml", "silence_timeout: 1\n")
+    played = scene.play(ONE, exit_code=4)
+    assert played.step("only")["error"]["context"]["kind"] == "silent"
 
 
 def test_a13_1_what_an_agent_leaves_running_is_ended(tmp_path: Path) -> None:

@@ -192,6 +192,24 @@ def test_timeout(keeper: Keeper, request_for: MakeRequest) -> None:
     assert end.timed_out
 
 
+def test_silence(keeper: Keeper, request_for: MakeRequest) -> None:
+    """What counts is the time since it last printed anything, on either stream."""
+    end = run(keeper, request_for("a", "sleep", "60", silence_s=0.2))
+    assert (end.fell_silent, end.timed_out, end.signal) == (True, False, signal.SIGTERM)
+    talks = "for i in 1 2 3 4 5 6; do echo $i; sleep 0.2; echo $i >&2; sleep 0.2; done"
+    end = run(keeper, request_for("b", "bash", "-c", talks, silence_s=1.2))
+    assert (end.fell_silent, end.code, end.stdout_bytes) == (False, 0, 12)
+    assert end.duration_s > 1.2
+    stops = "echo hello; exec sleep 60"
+    end = run(keeper, request_for("c", "sh", "-c", stops, silence_s=0.3, timeout_s=30))
+    assert (end.fell_silent, end.timed_out, end.stdout) == (True, False, b"hello\n")
+    end = run(keeper, request_for("d", "sh", "-c", stops, silence_s=30, timeout_s=0.3))
+    assert (end.fell_silent, end.timed_out) == (False, True)
+    deaf = "trap '' TERM; exec >&- 2>&-; while :; do sleep 0.01; done"
+    end = run(keeper, request_for("e", "bash", "-c", deaf, silence_s=0.2, grace_s=0.2))
+    assert (end.fell_silent, end.signal) == (True, signal.SIGKILL)
+
+
 def test_stop(keeper: Keeper, request_for: MakeRequest) -> None:
     keeper.start(request_for("a", "sleep", "60"))
     assert keeper.poll("a") is None
