@@ -52,6 +52,8 @@ class Question:
     settings: Mapping[str, Any] = field(default_factory=dict)
     # What the program printed when it was asked for its version; '' if nobody asked.
     version: str = ""
+    # Where a program that tells its usage in a file may write that file; nothing is there yet.
+    usage_file: Path | None = None
     # For agents without a bill, which answer from these instead of thinking.
     step: str = ""
     visit: int = 1

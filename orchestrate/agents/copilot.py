@@ -10,6 +10,7 @@ from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
 from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard
 from orchestrate.agents.settings import Setting
+from orchestrate.record import replace
 
 _PERMISSIONS = {
     "bypass": ("--allow-all",),
@@ -34,6 +35,8 @@ def make_call(asked: Asked) -> Call:
         arguments.append(f"--available-tools={','.join(tools)}")
     arguments += [f"--allow-tool={name}" for name in asked.names("allowed_tools") or ()]
     arguments += [f"--deny-tool={name}" for name in asked.names("disallowed_tools") or ()]
+    if question.usage_file is not None:
+        arguments += ["--usage-output-file", str(question.usage_file)]
     return Call(tuple(arguments), asked.instructed_prompt)
 
 
@@ -77,6 +80,19 @@ def hear(events: Iterable[Event], now: float) -> Heard:
     )
 
 
+def add_usage(heard: Heard, usage: Event) -> Heard:
+    """Tokens of the whole session, by model; its bill is in credits, which are no dollars."""
+    by_model = [model for model in map_at(usage, "modelMetrics").values() if map_at(model, "usage")]
+    if not by_model:
+        return heard
+    return replace(
+        heard,
+        input_tokens=sum(whole_at(model, "usage", "inputTokens") or 0 for model in by_model),
+        output_tokens=sum(whole_at(model, "usage", "outputTokens") or 0 for model in by_model),
+        tokens_count_up=True,
+    )
+
+
 def session_of(event: Event) -> str | None:
     return text_at(event, "sessionId") or None
 
@@ -108,6 +124,7 @@ COPILOT = Adapter(
     make_call=make_call,
     hear=hear,
     session_of=session_of,
+    add_usage=add_usage,
     words_of=words_of,
     take_over=lambda session: ("copilot", f"--resume={session}"),
     permissions=("bypass", "edit", "default", "read-only"),

@@ -132,6 +132,8 @@ class Adapter:
     exit_kinds: Mapping[int, FailureKind] = field(default_factory=dict)
     # In bytes. A program that cuts off what is longer would answer half a question.
     longest_prompt: int = 8 << 20
+    # Adds what the program wrote to `Question.usage_file`; None for those that print their usage.
+    add_usage: Callable[[Heard, Event], Heard] | None = None
     # Does one event have only a few letters of what is said?
     speaks_in_pieces: bool = False
     # Why its behaviour is known from documentation only.
@@ -172,6 +174,9 @@ class ProgramAgent:
         path = found.expected if isinstance(found, Missing) else found
         finished = run(_invocation(path, call, question.environment))
         heard = adapter.hear(read_events(finished.stdout), self._clock())
+        if adapter.add_usage is not None and question.usage_file is not None:
+            for usage in read_events(question.usage_file):
+                heard = adapter.add_usage(heard, usage)
         failure = _failure(adapter, finished, heard, self._clock())
         if finished.start_error and isinstance(found, Missing):
             failure = missing_failure(found)

@@ -190,6 +190,7 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
         place=inner_key(step.frame, step.node.name),
         outcomes=op.outcomes,
         version=str(version.get("agent_version", "")),
+        usage_file=step.log("usage.json"),
     )
     if not asked:
         step.announce(_about(who, turn, prompt) | version)
@@ -294,6 +295,7 @@ def _runner(step: Step, agent: Agent, turn: Turn) -> Any:
             prepared = Prepared(
                 invocation.argv, dict(invocation.environment), invocation.stdin, None
             )
+            step.log("usage.json").unlink(missing_ok=True)  # an earlier attempt's
             debug_record(step, invocation.shown or invocation.argv, dict(invocation.environment))
             silence_s = step.rt.rules.silence_s or None
             return replace(request_of(step, prepared), guarded=True, silence_s=silence_s)
