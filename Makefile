@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
-.PHONY: setup help demo test coverage goldens lint soak bench clean stale
+.PHONY: setup help demo test coverage goldens lint soak mutants bench clean stale
 
 # The stamp holds the folder it was made for: an environment that was moved, copied or lost its
 # interpreter would quietly test another tree, so it is made again.
@@ -64,6 +64,9 @@ lint: $(READY) ## ruff, formatting, types, and whether schemas and docs are up t
 
 soak: $(READY) ## the long run: slow tests too, and many more generated examples
 	@HYPOTHESIS_PROFILE=soak $(PY) -m pytest -n auto -m "" $(ARGS)
+
+mutants: $(READY) ## break the durable, lock, keeper, masking and path code; do tests notice? (Linux, root)
+	@$(PY) -m tests.mutants $(ARGS)
 
 bench: $(READY) ## measure start-up, compile times and runs as ratios
 	@$(PY) benchmarks/run.py $(ARGS)

@@ -40,16 +40,21 @@ class Encoder:
         self._known: dict[str, tuple[Any, bytes]] = {}
 
     def encode(self, state: RunState) -> bytes:
-        """The whole file, sealed with a checksum over everything before it."""
-        fields = [
-            b'  "%b": %b' % (name.encode(), body) for name, body in self._fields(state) if body
-        ]
-        content = b"{\n" + b",\n".join(fields)
-        return content + b',\n  "checksum": "sha256:%b"\n}\n' % (
-            sha256(content).hexdigest().encode()
-        )
+        """The whole file, sealed with a checksum over everything before it.
 
-    def _fields(self, state: RunState) -> list[tuple[str, bytes]]:
+        It is put together once: of a long run each copy on the way would take as much again.
+        """
+        pieces = [b"{\n"]
+        for name, body in self._fields(state):
+            pieces += (b'  "%b": ' % name.encode("ascii"), *body, b",\n")
+        pieces.pop()
+        seal = sha256()
+        for piece in pieces:
+            seal.update(piece)
+        pieces.append(b',\n  "checksum": "sha256:%b"\n}\n' % seal.hexdigest().encode("ascii"))
+        return b"".join(pieces)
+
+    def _fields(self, state: RunState) -> list[tuple[str, list[bytes]]]:
         plain: dict[str, Any] = {
             "schema_version": state.schema_version,
             "run_id": state.run_id,
@@ -64,33 +69,33 @@ class Encoder:
             plain["completed_at"] = timestamp(state.completed_at)
         plain |= {"status": state.status, "reason": state.reason}
         plain["context"] = state.root.variables
-        fields = [(name, encode(value)) for name, value in plain.items()]
-        fields.append(("steps", self._steps(state.root)))
-        fields.append(("for_each", _loops(state)))
-        fields += [(name, encode(value)) for name, value in self._by_dialect(state).items()]
+        rest: dict[str, Any] = self._by_dialect(state)
         if state.costs.turns:
-            fields.append(("costs", encode(_costs(state.costs))))
-        fields.append(("settings", encode(state.settings)))
-        fields.append(("orchestrate_version", encode(state.version)))
-        fields.append(("seq", encode(state.seq)))
-        fields.append(("engine", encode(_engine(state))))
-        return fields
+            rest["costs"] = _costs(state.costs)
+        rest["settings"] = state.settings
+        rest["orchestrate_version"] = state.version
+        rest["seq"] = state.seq
+        rest["engine"] = _engine(state)
+        return [
+            *((name, [encode(value)]) for name, value in plain.items()),
+            ("steps", self._steps(state.root)),
+            ("for_each", [_loops(state)]),
+            *((name, [encode(value)]) for name, value in rest.items()),
+        ]
 
-    def _steps(self, root: Frame) -> bytes:
+    def _steps(self, root: Frame) -> list[bytes]:
         known = self._known
-        lines = []
+        pieces: list[bytes] = []
         for name, result in root.steps.items():
             remembered = known.get(name)
             if remembered is None or remembered[0] is not result or root.call is not None:
                 piece = step_piece(root, name)
                 remembered = (result, b"    " + encode(name) + b": " + piece)
                 known[name] = remembered
-            lines.append(remembered[1])
+            pieces += (remembered[1], b",\n")
         for loop in root.loops.values():
-            items = b",\n      ".join(loop_pieces(loop))
-            body = b"[\n      " + items + b"\n    ]" if items else b"[]"
-            lines.append(b"    " + encode(loop.name) + b": " + body)
-        return b"{\n" + b",\n".join(lines) + b"\n  }" if lines else b"{}"
+            pieces += (b"    " + encode(loop.name), *_item_lines(loop), b",\n")
+        return [b"{\n", *pieces[:-1], b"\n  }"] if pieces else [b"{}"]
 
     def _by_dialect(self, state: RunState) -> dict[str, Any]:
         match state.dialect:
@@ -135,6 +140,17 @@ class Encoder:
         asking = state.root.here is not None and state.root.here.phase == "asking"
         pending = state.approvals[-1]["stage"] if asking and state.approvals else None
         return [_stage(name, steps, name == pending) for name, steps in stages.items()]
+
+
+def _item_lines(loop: Loop) -> list[bytes]:
+    items = loop_pieces(loop)
+    if not items:
+        return [b": []"]
+    pieces = [b": [\n      "]
+    for item in items:
+        pieces += (item, b",\n      ")
+    pieces[-1] = b"\n    ]"
+    return pieces
 
 
 def _last_step(root: Frame) -> str:

@@ -1,0 +1,128 @@
+"""`python -m tests.mutants [MODULE…]`: which faults would our tests not notice?
+
+Prints every mutant that survived, and ends with 1 if fewer than 90 % were killed. Mutants that
+change nothing that can be seen are named in `equivalent.txt`, with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import Queue
+
+from tests.mutants.making import Mutant, mutants_of
+from tests.mutants.trying import PROJECT, CannotIsolate, Copy, describe
+
+_STATE = "tests/state"
+_KEEPER = (
+    "tests/process/test_protocol.py", "tests/process/test_running.py",
+    "tests/process/test_trees.py", "tests/process/test_hand.py", "tests/process/test_wake.py",
+    "tests/process/test_survival.py",
+)  # fmt: skip
+# What each module's tests are, the quickest first.
+TESTS: dict[str, tuple[str, ...]] = {
+    "orchestrate/state/durable.py": (f"{_STATE}/test_durable.py", f"{_STATE}/test_kills.py"),
+    "orchestrate/state/locks.py": (f"{_STATE}/test_locks.py", f"{_STATE}/test_runs.py"),
+    "orchestrate/process/masking.py": ("tests/process/test_masking.py",),
+    "orchestrate/engine/confine.py": (
+        "tests/engine/test_confine.py", "tests/engine/test_patterns.py",
+    ),
+    **{
+        f"orchestrate/process/{name}.py": _KEEPER
+        for name in (
+            "capture", "client", "facts", "guardian", "hand", "journal", "keeper", "launch",
+            "line", "lost", "post", "protocol", "starter", "tree", "warden", "watch",
+        )
+    },
+}  # fmt: skip
+_EQUIVALENT = Path(__file__).with_name("equivalent.txt")
+_ENOUGH = 0.9
+
+
+def known_equivalents() -> set[tuple[str, str]]:
+    """`MODULE | BEFORE -> AFTER | why`, one a line."""
+    found = set()
+    for line in _EQUIVALENT.read_text("utf-8").splitlines():
+        if line.strip() and not line.startswith("#"):
+            module, change, _ = (part.strip() for part in line.split(" | ", 2))
+            found.add((module, change))
+    return found
+
+
+def chosen_mutants(modules: list[str], sample: int, seed: int) -> list[tuple[str, Mutant]]:
+    equivalents = known_equivalents()
+    every = [
+        (module, mutant)
+        for module in modules
+        for mutant in mutants_of((PROJECT / module).read_text("utf-8"))
+        if (module, f"{mutant.before}  ->  {mutant.after}") not in equivalents
+    ]
+    if sample and sample < len(every):
+        every = random.Random(seed).sample(every, sample)
+    return sorted(every, key=lambda pair: (pair[0], pair[1].line))
+
+
+def try_all(mutants: list[tuple[str, Mutant]], workers: int) -> list[tuple[str, Mutant]]:
+    """Those that survived."""
+    survivors: list[tuple[str, Mutant]] = []
+    with tempfile.TemporaryDirectory(prefix="mutants-") as top:
+        copies: Queue[Copy] = Queue()
+        for number in range(workers):
+            copies.put(Copy(Path(top) / f"copy-{number}"))
+        usual = {tests: _usual_s(copies, tests) for tests in {TESTS[name] for name, _ in mutants}}
+
+        def judge(pair: tuple[str, Mutant]) -> None:
+            module, mutant = pair
+            trial = copies.get()
+            try:
+                tests = TESTS[module]
+                if trial.kills(module, mutant.source, tests, usual[tests]):
+                    return
+            finally:
+                copies.put(trial)
+            survivors.append(pair)
+            describe(f"survived  {module}:{mutant}")
+
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(judge, mutants))
+    return survivors
+
+
+def _usual_s(copies: Queue[Copy], tests: tuple[str, ...]) -> float:
+    trial = copies.get()
+    began = time.monotonic()
+    if not trial.is_healthy(tests):
+        sys.exit(f"{' '.join(tests)} fails without any mutant")
+    copies.put(trial)
+    return time.monotonic() - began
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("modules", nargs="*", default=[*TESTS], metavar="MODULE")
+    parser.add_argument("--sample", type=int, default=0, help="so many of them, by chance")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--workers", type=int, default=1)
+    given = parser.parse_args()
+    mutants = chosen_mutants(given.modules, given.sample, given.seed)
+    describe(f"{len(mutants)} mutants, --seed {given.seed}")
+    try:
+        survivors = try_all(mutants, given.workers)
+    except CannotIsolate as reason:
+        sys.exit(f"mutants are tried in namespaces only, and this machine gives none: {reason}")
+    killed = len(mutants) - len(survivors)
+    for module in sorted({module for module, _ in mutants}):
+        tried = sum(name == module for name, _ in mutants)
+        left = sum(name == module for name, _ in survivors)
+        print(f"{module}: {tried - left} of {tried} killed")
+    print(f"{killed} of {len(mutants)} mutants killed ({killed / max(1, len(mutants)):.1%})")
+    return 0 if killed >= _ENOUGH * len(mutants) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
