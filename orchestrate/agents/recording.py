@@ -105,7 +105,8 @@ def _read(path: Path) -> Recorded:
 def _put(path: Path, content: bytes) -> None:
     """Write a file whole, or leave the old one. Only `replay` reads it, so no step waits for the
     disk: after a power cut a turn may be missing, which `replay` says."""
-    temporary = path.with_name(f".{os.urandom(6).hex()}.tmp")
+    # A name by which the run's next owner knows what a kill left (`state.durable`).
+    temporary = path.with_name(f".turn.{os.urandom(6).hex()}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:

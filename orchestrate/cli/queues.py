@@ -73,7 +73,8 @@ def archive_processed(
 
     folder = _processed(program, workspace)
     target = workspace.root / destination if destination else run.root / "processed.zip"
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    # By the run and not by the process: what a kill has left is written over by the resume.
+    temporary = target.with_name(f".{target.name}.{run.id}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as file:

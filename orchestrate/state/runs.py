@@ -42,6 +42,8 @@ _BORN = ".new-"
 _DEAD = ".old-"
 # Where the keeper of a run has its files and locks; `process` is not for this package to import.
 _KEEPER = "keeper"
+# Where the answers of agents are recorded.
+_TURNS = "turns"
 
 
 @record
@@ -150,6 +152,8 @@ def claim_run(run: Run, command: Sequence[str]) -> Lock:
     lock = lock_run(run.lock_file, run.id, command)
     try:
         remove_leftovers(run.root)
+        if (run.root / _TURNS).is_dir():
+            remove_leftovers(run.root / _TURNS)
     except BaseException:
         lock.release()
         raise

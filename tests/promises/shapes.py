@@ -40,6 +40,9 @@ class Shape:
     # When a step has ended, somebody else makes a file.
     replies: Mapping[str, str] = field(default_factory=dict)
     exit_code: int = 0
+    # What an agent does when its step is asked (`agent_shapes`), and whether steps come in order.
+    answers: Mapping[str, str] = field(default_factory=dict)
+    is_ordered: bool = True
 
 
 def act(name: str, item: str = "-", script: str = "") -> str:

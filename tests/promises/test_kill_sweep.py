@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from tests.promises.agent_shapes import OF_AGENTS
 from tests.promises.judging import check_moment, check_nothing_lost, check_same, leftovers
 from tests.promises.killing import Point, can_trace, kill_at, points_in, tracing
 from tests.promises.lanes import Lane, Lanes
 from tests.promises.shapes import ALL, QUICK, Shape
-from tests.promises.trials import Left, Trial
+from tests.promises.trials import KILLED, Left, Trial
 
-KILLED = -9
 # Calls after which somebody else can see a difference.
 TELLING = (
     "write", "fdatasync", "fsync", "rename", "renameat", "unlink", "linkat", "ftruncate", "sendto",
@@ -25,6 +25,14 @@ TELLING = (
 )  # fmt: skip
 # More changes than any run has: they are only counted.
 COUNT = 1_000_000
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where a kill comes: in which command of the run, counted from 0, and in front of what."""
+
+    command: int
+    point: Point
 
 
 @dataclass
@@ -35,9 +43,13 @@ class Sweep:
     top: Path
     lanes: Lanes
     reference: Left
-    points: list[Point]
-    changes: int
+    calls: list[Spot]
+    changes: list[Spot]
     numbers: Iterator[int] = field(default_factory=lambda: iter(range(1_000_000)))
+
+    @property
+    def telling(self) -> list[Spot]:
+        return [spot for spot in self.calls if spot.point[0] in TELLING]
 
     def trial(self) -> Trial:
         return Trial(self.top / f"{self.shape.name}-{next(self.numbers)}", self.shape)
@@ -52,103 +64,110 @@ def seed_of(name: str) -> int:
 
 def begin(shape: Shape, top: Path, lanes: Lanes) -> Sweep:
     """Run it undisturbed, to see what it leaves, its system calls, and its changes of files."""
-    log = top / f"{shape.name}.calls"
     found = []
+    calls: list[Spot] = []
+    changes: list[Spot] = []
     with lanes.one() as lane:
         for is_traced in (True, False):
             trial = Trial(top / f"{shape.name}-undisturbed-{is_traced}", shape)
             with trial.company():
-                if is_traced and can_trace():
-                    with tracing(["-o", str(log)]) as attach:
-                        code = trial.go_on(lane, attach)
-                else:
-                    code = lane.run(trial.start_order(die_before=COUNT))
+                code, command = 0, 0
+                while command == 0 or trial.is_open:
+                    if is_traced and can_trace():
+                        log = top / f"{shape.name}.{command}.calls"
+                        with tracing(["-o", str(log)]) as attach:
+                            code = trial.give(lane, attach)
+                        calls += [Spot(command, point) for point in points_in(log)]
+                    else:
+                        code = trial.give(lane, die_before=COUNT)
+                        made = range(1, lane.changes + 1)
+                        changes += [Spot(command, ("change", number)) for number in made]
+                    command += 1
             assert code == shape.exit_code, trial.said()
             found.append(trial.left(code))
             trial.remove()
-        changes = lane.changes
-    check_same(found[0], found[1], set())
-    return Sweep(shape, top, lanes, found[0], points_in(log) if can_trace() else [], changes)
+    check_same(found[0], found[1], set(), is_ordered=shape.is_ordered)
+    return Sweep(shape, top, lanes, found[0], calls, changes)
 
 
-def choose(sweep: Sweep, number: int, chance: random.Random) -> list[Point]:
+def choose(sweep: Sweep, number: int, chance: random.Random) -> list[Spot]:
     """Evenly over the run: all system calls, those with consequences, and the hook's changes.
 
     The hook sees what other threads do, too.
     """
-    telling = [point for point in sweep.points if point[0] in TELLING]
-    share = number // 3 if telling else 0
-    chosen = [("change", spot) for spot in _spread(sweep.changes, number - 2 * share, chance)]
-    for points in (sweep.points, telling):
-        chosen += [points[spot - 1] for spot in _spread(len(points), share, chance)]
+    share = number // 3 if sweep.calls else 0
+    chosen = _spread(sweep.changes, number - 2 * share, chance)
+    for spots in (sweep.calls, sweep.telling):
+        chosen += _spread(spots, share, chance)
     return chosen
 
 
-def _spread(length: int, number: int, chance: random.Random) -> list[int]:
-    """So many numbers from 1 to `length`, at equal distances from a random start."""
+def _spread(spots: list[Spot], number: int, chance: random.Random) -> list[Spot]:
+    """So many of the spots, at equal distances from a random start."""
     shift = chance.random()
-    return [1 + int((place + shift) * length / number) for place in range(number)]
+    return [spots[int((place + shift) * len(spots) / number)] for place in range(number)]
 
 
-def choose_chain(sweep: Sweep, chance: random.Random) -> list[Point]:
-    """Four points that follow one another: each resume is killed in what the kill before left over.
+def choose_chain(sweep: Sweep, chance: random.Random) -> list[Spot]:
+    """Four spots that follow one another: each resume is killed in what the kill before left over.
 
-    A point of the whole run would mostly lie behind the end of a resume, which has less to do.
+    A spot of the whole run would mostly lie behind the end of a resume, which has less to do.
     """
-    telling = [point for point in sweep.points if point[0] in TELLING]
-    changes: list[Point] = [("change", number) for number in range(1, sweep.changes + 1)]
     stops = sorted(chance.random() for _ in range(4))
     gaps = [after - before for before, after in zip([0.0, *stops], stops, strict=False)]
     chain = []
     for gap in gaps:
-        points = chance.choice([sweep.points or changes, telling or changes, changes])
-        chain.append(points[int(gap * len(points))])
+        spots = chance.choice([sweep.calls or sweep.changes, sweep.telling or sweep.changes,
+                               sweep.changes])  # fmt: skip
+        chain.append(spots[int(gap * len(spots))])
     return chain
 
 
 def run_killed(lane: Lane, trial: Trial, point: Point) -> int:
     if point[0] == "change":
-        return lane.run(trial.start_order(die_before=point[1]))
+        return trial.give(lane, die_before=point[1])
     with tracing(kill_at(point)) as attach:
-        return trial.go_on(lane, attach)
+        return trial.give(lane, attach)
 
 
-def kill_and_resume(sweep: Sweep, lane: Lane, points: list[Point]) -> int:
-    """Kill the run at the first point, its resume at the second, and so on; then let it end.
+def kill_and_resume(sweep: Sweep, lane: Lane, spots: list[Spot]) -> int:
+    """Kill the run at the first spot, its resume at the second, and so on; then let it end.
 
     How many kills there were: a call whose number depends on the time may not come.
     """
     trial = sweep.trial()
-    kills = 0
+    kills = code = 0
     recorded: list[dict[str, Any]] = []
     with trial.company():
-        for point in points:
-            code = run_killed(lane, trial, point)
+        for _ in range(spots[0].command):
+            trial.give(lane)
+        for spot in spots:
+            code = run_killed(lane, trial, spot.point)
             recorded = check_moment(trial)
             if code != KILLED:
                 break
             kills += 1
-        else:
+        if code == KILLED or trial.is_open:
             code = trial.go_on(lane)
         if trial.status() == "none":
             assert not trial.lines(), "a program ran in a run that was never recorded"
             code = trial.go_on(lane)
     check_nothing_lost(recorded, trial)
     assert not trial.lost(), "lost, though the keeper lived"
-    check_same(sweep.reference, trial.left(code), set())
+    check_same(sweep.reference, trial.left(code), set(), is_ordered=sweep.shape.is_ordered)
     assert not leftovers(trial.root)
     trial.remove()
     return kills
 
 
-def sweep_over(sweep: Sweep, cases: list[list[Point]]) -> int:
+def sweep_over(sweep: Sweep, cases: list[list[Spot]]) -> int:
     """Judge all cases and tell all faults; how many kills there were."""
 
-    def judge(lane: Lane, points: list[Point]) -> int | str:
+    def judge(lane: Lane, spots: list[Spot]) -> int | str:
         try:
-            return kill_and_resume(sweep, lane, points)
+            return kill_and_resume(sweep, lane, spots)
         except AssertionError as error:
-            return f"killed at {points}: {error}"
+            return f"killed at {spots}: {error}"
 
     judged = sweep.lanes.spread(cases, judge)
     faults = [fault for fault in judged if isinstance(fault, str)]
@@ -163,9 +182,21 @@ def test_a_killed_run_is_resumed_as_if_nothing_had_happened(
 ) -> None:
     chance = random.Random(seed_of(shape.name))
     sweep = begin(shape, quick_top, lanes)
-    kills = sweep_over(sweep, [[point] for point in choose(sweep, 60, chance)])
-    print(f"{shape.name}: {kills} kills at {len(sweep.points)} system calls")
+    kills = sweep_over(sweep, [[spot] for spot in choose(sweep, 60, chance)])
+    print(f"{shape.name}: {kills} kills at {len(sweep.calls)} system calls")
     assert kills >= 50
+
+
+@pytest.mark.parametrize("shape", OF_AGENTS, ids=lambda shape: shape.name)
+def test_a_killed_recipe_or_machine_is_resumed_as_if_nothing_had_happened(
+    shape: Shape, quick_top: Path, lanes: Lanes
+) -> None:
+    chance = random.Random(seed_of(shape.name))
+    sweep = begin(shape, quick_top, lanes)
+    kills = sweep_over(sweep, [[spot] for spot in choose(sweep, 6, chance)])
+    print(f"{shape.name}: {kills} kills at {len(sweep.calls)} system calls")
+    # Threads share the system calls of a parallel loop: which of them makes the nth is chance.
+    assert kills >= (5 if shape.is_ordered else 3)
 
 
 @pytest.mark.parametrize("shape", QUICK, ids=lambda shape: shape.name)
@@ -182,9 +213,22 @@ def test_a_resume_is_killed_three_times_over(shape: Shape, quick_top: Path, lane
 def test_killed_at_each_of_its_system_calls(shape: Shape, quick_top: Path, lanes: Lanes) -> None:
     chance = random.Random(seed_of(shape.name))
     sweep = begin(shape, quick_top, lanes)
-    changes: list[Point] = [("change", number) for number in range(1, sweep.changes + 1)]
-    kills = sweep_over(sweep, [[point] for point in (*sweep.points, *changes)])
+    kills = sweep_over(sweep, [[spot] for spot in (*sweep.calls, *sweep.changes)])
     deep = [choose_chain(sweep, chance) for _ in range(25)]
     kills += sweep_over(sweep, deep)
     print(f"{shape.name}: {kills} kills")
     assert kills >= 300
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("shape", OF_AGENTS, ids=lambda shape: shape.name)
+def test_a_recipe_or_machine_is_killed_at_hundreds_of_spots(
+    shape: Shape, quick_top: Path, lanes: Lanes
+) -> None:
+    """Each command of a gated run is killed, `approve` too; chains kill the resumes as well."""
+    chance = random.Random(seed_of(shape.name))
+    sweep = begin(shape, quick_top, lanes)
+    kills = sweep_over(sweep, [[spot] for spot in choose(sweep, 240, chance)])
+    kills += sweep_over(sweep, [choose_chain(sweep, chance) for _ in range(15)])
+    print(f"{shape.name}: {kills} kills")
+    assert kills >= (200 if shape.is_ordered else 120)

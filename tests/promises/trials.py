@@ -15,16 +15,19 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+from tests.promises.agent_shapes import CLAUDE
 from tests.promises.lanes import Lane, Order
 from tests.promises.shapes import ACT, Shape
 
+KILLED = -9
+PARKED = 6
 RUN_ID = re.compile(r"\d{8}T\d{6}Z-[a-z0-9]{6}\Z")
 SEAL = re.compile(rb',\n  "checksum": "sha256:([0-9a-f]{64})"\n\}\n\Z')
 # What may differ between two runs that did the same.
 _VOLATILE = frozenset(
     ("run_id", "started_at", "updated_at", "completed_at", "duration_ms", "attempts", "seq",
      "checksum", "wait_duration_ms", "poll_count", "times", "machine_started", "metrics",
-     "workspace")
+     "workspace", "session_id", "sessionId", "startTime", "requested_at", "decided_at")
 )  # fmt: skip
 
 
@@ -59,19 +62,44 @@ class Trial:
         self.workspace = top / "workspace"
         self.ledger = top / "ledger"
         self.stderr = top / "stderr"
+        # Did the last command leave something that the next one has to do?
+        self.is_open = False
+        self._is_parked = False
         (top / "live").mkdir(parents=True)
         (top / "act").write_text(ACT, "utf-8")
         self.ledger.touch()
         for name, text in {**shape.files, "w.yaml": dedent(shape.workflow).lstrip()}.items():
-            path = self.workspace / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, "utf-8")
+            write(self.workspace / name, text)
+        if shape.answers:
+            write(top / "claude", CLAUDE)
+            (top / "claude").chmod(0o755)
+        for name, text in shape.answers.items():
+            write(top / "answers" / name, text + "\n")
 
     # Running.
 
+    @property
+    def surroundings(self) -> dict[str, str]:
+        """What is different for our commands: the agent is ours, and nobody's settings count."""
+        if not self.shape.answers:
+            return dict(os.environ)
+        home = str(self.top / "home")
+        return {
+            **os.environ,
+            "CLAUDE_CLI_PATH": str(self.top / "claude"),
+            "HOME": home,
+            "XDG_CONFIG_HOME": f"{home}/config",
+            "XDG_STATE_HOME": f"{home}/state",
+        }
+
     def order(self, *arguments: str, die_before: int = 0) -> Order:
         return Order(
-            arguments, self.workspace, self.top / "stdout", self.stderr, die_before=die_before
+            arguments,
+            self.workspace,
+            self.top / "stdout",
+            self.stderr,
+            env=self.surroundings,
+            die_before=die_before,
         )
 
     def start_order(self, die_before: int = 0) -> Order:
@@ -83,7 +111,34 @@ class Trial:
         return self.order("resume", roots[0].name, die_before=die_before)
 
     def go_on(self, lane: Lane, before: Callable[[int], None] = lambda _: None) -> int:
-        return lane.run(self.start_order(), before)
+        """Give commands until the run has ended or was killed; `before` sees the first of them."""
+        code = self.give(lane, before)
+        while self.is_open:
+            code = self.give(lane)
+        return code
+
+    def give(
+        self, lane: Lane, before: Callable[[int], None] = lambda _: None, die_before: int = 0
+    ) -> int:
+        """Give the one command that is next: a run that waits for an approval gets it."""
+        approves = self._is_parked
+        if approves:
+            decided = sum(event["on"] == "gate-decided" for event in self.events())
+            words = ("approve", self.root.name, "--message", f"message {decided}")
+            order = self.order(*words, die_before=die_before)
+        else:
+            order = self.start_order(die_before)
+        code = lane.run(order, before)
+        if approves:
+            # 2: it was recorded before a kill, as the command then says.
+            assert code in (0, 2, KILLED), self.said()
+            self._is_parked = code == KILLED
+        else:
+            self._is_parked = code == PARKED
+        self.is_open = self._is_parked or (approves and code != KILLED)
+        if code == KILLED:
+            self.is_open = False
+        return code
 
     @contextmanager
     def company(self) -> Iterator[None]:
@@ -164,6 +219,11 @@ class Trial:
         shutil.rmtree(self.top, ignore_errors=True)
 
 
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+
+
 def attempt_of(event: dict[str, Any]) -> str:
     """The name under which the ledger knows an attempt."""
     name = event["node"].rpartition("/")[2]
@@ -182,6 +242,10 @@ def decisions(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
                 found.append((event["frame"], event["node"], event["visit"], event["items"]))
             case "item-moved":
                 found.append((event["frame"], event["lifecycle"]))
+            case "gate-decided":
+                found.append((event["node"], event["visit"], event["decision"], event["message"]))
+            case "restarted":
+                found.append(("restarted", event["plan"]))
             case _:
                 continue
     return found
@@ -207,6 +271,8 @@ def _plain(value: Any) -> Any:
         if "here" in kept:
             # Of a cursor only the node, the visit and the phase are not about time.
             kept["here"] = kept["here"][:3]
+        if "is_created" in kept:
+            del kept["id"]
         return {key: _plain(inner) for key, inner in kept.items()}
     if isinstance(value, list):
         return [_plain(inner) for inner in value]
