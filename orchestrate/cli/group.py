@@ -41,6 +41,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "orchestrate.cli.doctor:doctor",
         "Check what this computer has of what runs need.",
     ),
+    "init": (
+        "orchestrate.cli.init:init",
+        "Write a first recipe and settings into a project.",
+    ),
     "list": (
         "orchestrate.cli.list:list_recipes",
         "List the recipes of the workspace and the catalogue.",
