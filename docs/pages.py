@@ -7,7 +7,8 @@ What stands before a fence in a comment says what becomes of it:
 
 A `yaml` fence is a complete definition, unless it is marked `fragment` (YAML, but no definition),
 `wrong` (must draw an error) or `warns` (must draw a warning, and no error). Each line of a
-`console` fence that starts with `$ ` is run, and the lines after it are what it prints.
+`console` fence that starts with `$ ` is run, and the lines after it are what it prints. What is
+different each time (ids of runs, times, processes) is written as on one imagined morning.
 """
 
 from __future__ import annotations
@@ -48,6 +49,14 @@ _FENCE = re.compile(
 )
 _WORKSPACE = re.compile(r"^<!-- workspace: (\w+) -->$", re.MULTILINE)
 _HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
+_RUN_ID = re.compile(r"\b\d{8}T\d{6}Z-[a-z0-9]{6}\b")
+_RUN_IDS = ("k7m2xq", "p4w9ab", "t8c3ne", "d5r6vu", "h2j7sy", "b9g4lo")
+_PASSING = (
+    (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "2026-03-02T09:00:00.000Z"),
+    (re.compile(r"\b\d+\.\ds\b"), "0.1s"),
+    (re.compile(r"\bin \d+h\d\dm\d\ds\b"), "in 23h59m59s"),
+    (re.compile(r"\(process \d+\)"), "(process 4242)"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +124,12 @@ def work_through(page: Page) -> Iterator[Result]:
     """Go through the fences of a page in order, as a reader would."""
     with open_page(page.supplies) as folder:
         commands = _install_command(folder.parent / "bin")
+        runs: dict[str, str] = {}
         for fence in page.fences:
             if fence.file is not None:
                 write_file(folder / fence.file, fence.text)
             if fence.language == "console":
-                yield Result(fence, console=_run_console(fence.text, folder, commands))
+                yield Result(fence, console=_run_console(fence.text, folder, commands, runs))
             elif fence.language == "yaml" and "fragment" not in fence.marks:
                 yield Result(fence, compilation=_compile(fence, folder))
 
@@ -138,6 +148,16 @@ def open_page(supplies: str) -> Iterator[Path]:
 def hide_folder(text: str, folder: Path) -> str:
     """Where the workspace lies is different each time, and none of the reader's business."""
     return text.replace(str(folder), "/home/you/project")
+
+
+def steady(text: str, runs: dict[str, str]) -> str:
+    """The text as it would be on an imagined morning; `runs` keeps the names of the page's runs."""
+    for run_id in _RUN_ID.findall(text):
+        runs.setdefault(run_id, f"20260302T09{len(runs):02}00Z-{_RUN_IDS[len(runs)]}")
+    text = _RUN_ID.sub(lambda found: runs[found[0]], text)
+    for pattern, replacement in _PASSING:
+        text = pattern.sub(replacement, text)
+    return text
 
 
 def write_file(path: Path, text: str) -> None:
@@ -162,12 +182,13 @@ def _install_command(folder: Path) -> Path:
     return folder
 
 
-def _run_console(text: str, folder: Path, commands: Path) -> str:
+def _run_console(text: str, folder: Path, commands: Path, runs: dict[str, str]) -> str:
     """The console text with what the commands in it really print."""
     environment = os.environ | {
         "PATH": f"{commands}{os.pathsep}{os.environ.get('PATH', '')}",
         "PYTHONPATH": str(REPOSITORY),
         "PYTHONUTF8": "1",
+        "XDG_CONFIG_HOME": str(commands.parent / "config"),
         "LC_ALL": "C.UTF-8",
     }
     shown = []
@@ -178,7 +199,8 @@ def _run_console(text: str, folder: Path, commands: Path) -> str:
             stderr=subprocess.STDOUT, check=False, timeout=60,
         )  # fmt: skip
         printed = done.stdout.decode()
+        printed += "\n" if printed and not printed.endswith("\n") else ""
         if "bug in orchestrate" in printed:
             raise RuntimeError(f"{command}: {printed}")
-        shown.append(f"$ {command}\n{hide_folder(printed, folder)}")
+        shown.append(f"$ {command}\n{steady(hide_folder(printed, folder), runs)}")
     return "".join(shown)

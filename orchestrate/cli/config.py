@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.errors import ConfigError, DefinitionError
+from orchestrate.errors import ConfigError
 from orchestrate.record import field, record
 
 if TYPE_CHECKING:
     from orchestrate.plan.nodes import Program
+    from orchestrate.source.located import LocatedMap
     from orchestrate.workspace import Workspace
 
 FILE = Path(".orchestrate") / "config.yaml"
@@ -27,15 +28,25 @@ _VARIABLES: dict[str, type] = {
     "state_dir": str,
     "log_level": str,
 }
-_INVALID = 5
+
+
+@record
+class Origin:
+    """Where a setting was written: a file with a line, or a variable of the environment."""
+
+    place: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return self.place if self.line is None else f"{self.place}:{self.line}"
 
 
 @record
 class Config:
-    """Values by name, and where each comes from."""
+    """Values by name, and where each comes from: `origins` has `agents.codex.path` and the like."""
 
     values: dict[str, Any] = field(default_factory=dict)
-    origins: dict[str, str] = field(default_factory=dict)
+    origins: dict[str, Origin] = field(default_factory=dict)
 
     def get(self, name: str, given: Any = None) -> Any:
         """The value of a flag if it was given, else what the configuration says, else None."""
@@ -50,19 +61,41 @@ class Config:
 def load_config(workspace: Workspace, environment: Mapping[str, str] = os.environ) -> Config:
     """All configuration there is; a file that does not fit its schema is refused, with places."""
     config = Config()
-    for path in (user_file(environment), workspace.root / FILE):
-        if path is None or not os.path.lexists(path):
-            continue
-        for name, value in _read(path, workspace).items():
-            config.values[name] = value
-            config.origins[name] = workspace.display(path)
+    for path in config_files(workspace, environment):
+        if os.path.lexists(path):
+            from orchestrate.cli.config_file import read_config_file
+
+            display = workspace.display(path)
+            _overlay(config, config.values, read_config_file(path, display), display)
     for name, kind in _VARIABLES.items():
         variable = f"ORCHESTRATE_{name.upper()}"
         text = environment.get(variable, "")
         if text:
-            config.values[name] = _typed(variable, text, kind)
-            config.origins[name] = variable
+            config.values[name] = _typed(variable, text, kind, name)
+            config.origins[name] = Origin(variable)
     return config
+
+
+def config_files(workspace: Workspace, environment: Mapping[str, str]) -> tuple[Path, ...]:
+    """The files that are read, the later over the earlier."""
+    user = user_file(environment)
+    return (*((user,) if user is not None else ()), workspace.root / FILE)
+
+
+def _overlay(
+    config: Config, values: dict[str, Any], over: LocatedMap, display: str, prefix: str = ""
+) -> None:
+    """Mappings merge, so that a project's agents do not take away the user's; the rest replaces."""
+    from orchestrate.source.located import LocatedMap, line_of
+
+    for name, value, mark, _ in over.entries():
+        dotted = prefix + name
+        if isinstance(value, LocatedMap):
+            values[name] = dict(values.get(name) or {})
+            _overlay(config, values[name], value, display, f"{dotted}.")
+        else:
+            values[name] = value
+            config.origins[dotted] = Origin(display, line_of(mark) + 1)
 
 
 def with_defaults(program: Program, defaults: Mapping[str, Any]) -> Program:
@@ -87,48 +120,22 @@ def user_file(environment: Mapping[str, str]) -> Path | None:
     return Path(home) / ".config" / "orchestrate" / "config.yaml" if os.path.isabs(home) else None
 
 
-def _typed(variable: str, text: str, kind: type) -> Any:
+def _typed(variable: str, text: str, kind: type, name: str) -> Any:
+    """The value of a variable; it has to fit the schema as the setting itself does."""
     try:
-        return kind(text)
+        value = kind(text)
     except ValueError:
         raise ConfigError(f"{variable} is '{text}', which is not a number") from None
-
-
-def _read(path: Path, workspace: Workspace) -> dict[str, Any]:
-    from orchestrate.diagnostics import Diagnostic
-    from orchestrate.source.breaks import unify_line_ends
-    from orchestrate.source.include import Document
-    from orchestrate.source.located import Sources, pack
-    from orchestrate.source.reader import ReadFault, read_source
     from orchestrate.source.schema import check_shipped
-    from orchestrate.source.yaml import parse_yaml
 
-    sources = Sources()
-    faults: list[ReadFault] = []
-    data: Any = None
-    try:
-        source = read_source(path, workspace.display(path))
-        source.text = unify_line_ends(source.text)
-        sources.register(source)
-        data = parse_yaml(source.text, 0, faults.append)
-    except ReadFault as fault:
-        if fault.code == "E005":  # only comments: every line is optional
-            return {}
-        faults.append(fault)
-    if faults and not sources.files:
-        raise ConfigError(f"{workspace.display(path)}: {faults[0].message}", faults[0].hint)
-    found: list[Diagnostic] = [
-        sources.diagnostic(f.code, f.message, sources.span(pack(0, f.line, f.column)), hint=f.hint)
-        for f in faults
-    ]
-    if not found:
-        if not isinstance(data, dict):
-            raise ConfigError(f"{workspace.display(path)} is not a mapping", "e.g. backend: codex")
-        from orchestrate.source.explain import explain
+    if check_shipped("config", {name: value}):
+        from orchestrate.cli.config_file import setting_faults
+        from orchestrate.source.include import Document
+        from orchestrate.source.located import Source, Sources, located_map
 
-        document = Document(path, data, sources)
-        explained = (explain(document, violation) for violation in check_shipped("config", data))
-        found = [diagnostic for diagnostic in explained if diagnostic is not None]
-    if found:
-        raise DefinitionError(tuple(found), _INVALID)
-    return dict(data)
+        sources = Sources()
+        sources.register(Source(variable, Path(variable), text))
+        document = Document(Path(variable), located_map(0, [(name, value, 0, 0)]), sources)
+        fault = setting_faults(document)[0]
+        raise ConfigError(f"{variable}: {fault.message}", fault.hint)
+    return value

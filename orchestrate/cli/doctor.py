@@ -11,7 +11,7 @@ import click
 
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.output import answer, answer_json
-from orchestrate.errors import OrchestrateError
+from orchestrate.errors import DefinitionError, OrchestrateError
 from orchestrate.record import record
 
 if TYPE_CHECKING:
@@ -98,9 +98,14 @@ def _workspace(workspace: Workspace, state_dir: str | None) -> Iterator[Finding]
     try:
         config = load_config(workspace)
     except OrchestrateError as error:
-        yield Finding("configuration", False, error.message, error.hint, is_needed=True)
+        message = error.message
+        if isinstance(error, DefinitionError):
+            first = error.diagnostics[0]
+            message = f"{first.span.file}:{first.span.line}: {first.message}"
+        advice = error.hint or "to see all that is wrong: orchestrate config show"
+        yield Finding("configuration", False, message, advice, is_needed=True)
         return
-    origins = sorted(set(config.origins.values()))
+    origins = sorted({origin.place for origin in config.origins.values()})
     yield Finding("configuration", True, ", ".join(origins) or "none; defaults hold")
     folder = open_runs(workspace.root, config.get("state_dir", state_dir)).folder
     yield _locks(folder)

@@ -33,6 +33,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "orchestrate.cli.clean:clean",
         "Remove old runs.",
     ),
+    "config": (
+        "orchestrate.cli.configuration:config",
+        "Show the settings that hold, and where each was written.",
+    ),
     "deny": (
         "orchestrate.cli.approvals:deny",
         "Deny a stage, which ends its run.",
@@ -40,6 +44,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": (
         "orchestrate.cli.doctor:doctor",
         "Check what this computer has of what runs need.",
+    ),
+    "init": (
+        "orchestrate.cli.init:init",
+        "Write a first recipe and settings into a project.",
     ),
     "list": (
         "orchestrate.cli.list:list_recipes",
@@ -151,7 +159,9 @@ def run_group(arguments: Sequence[str], settings: dict[str, Any]) -> int:
     except click.Abort:
         raise KeyboardInterrupt from None
     except click.ClickException as error:
-        raise UsageError(error.format_message(), _usage_hint(error)) from None
+        # click lays some of its messages out in lines of their own.
+        message = " ".join(error.format_message().split())
+        raise UsageError(message, _usage_hint(error)) from None
     return result if isinstance(result, int) else 0
 
 

@@ -115,10 +115,9 @@ ROOT = record(
             hint="write seconds, 0 or more",
         ),
         "keep_runs": count(
-            "Days after which `orchestrate clean` removes a finished run. Default: 30.",
+            "Days after which `orchestrate clean` removes a run, where --older-than is not given.",
             30,
             7,
-            default=30,
             minimum=0,
             hint="write whole days, 0 or more",
         ),

@@ -136,7 +136,7 @@ def test_commands_exist(name: str) -> None:
         if fence.language not in ("sh", "console"):
             continue
         for line in _COMMAND.findall(fence.text.replace("\\\n", " ")):
-            words = re.split(r"[|;>#]|&&", line)[0].split()
+            words = re.split(r"[|;<>#&]", line)[0].split()
             if words[0].startswith("-"):
                 assert words[0] in ("--help", "--version", "-h"), place(name, fence)
                 continue

@@ -1,0 +1,143 @@
+"""`config show` and `config path`: what holds here, and where each setting was written."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.cli.conftest import ROOT, Project
+
+HERE = ".orchestrate/config.yaml"
+USER = "home/orchestrate/config.yaml"
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+def show(project: Project, *flags: str, **environment: str) -> str:
+    done = project.run(
+        "config", "show", *flags, XDG_CONFIG_HOME=str(project.folder / "home"), **environment
+    )
+    assert done.code == 0, done.err
+    return done.out
+
+
+def test_without_any_file_the_defaults_hold(empty: Project) -> None:
+    shown = YAML(typ="safe").load(show(empty))
+    assert shown["backend"] == "claude-code"
+    assert shown["permissions"] == "bypass"
+    assert "model" not in shown
+    lines = show(empty, "--origin").splitlines()
+    assert all(line.endswith("# default") for line in lines)
+
+
+def test_each_setting_has_its_place(empty: Project) -> None:
+    empty.write(USER, "# mine\nmodel: haiku\nkeep_runs: 9\nlog_level: warn\n")
+    empty.write(HERE, "\n\nmodel: opus\nlog_level: debug\n")
+    shown = show(empty, "--origin", ORCHESTRATE_LOG_LEVEL="error")
+    assert re.search(rf"^model: opus +# {re.escape(HERE)}:3$", shown, re.MULTILINE)
+    assert re.search(rf"^keep_runs: 9 +# {re.escape(USER)}:3$", shown, re.MULTILINE)
+    assert re.search(r"^log_level: error +# ORCHESTRATE_LOG_LEVEL$", shown, re.MULTILINE)
+    assert YAML(typ="safe").load(shown)["model"] == "opus"
+
+
+def test_agents_of_both_files_are_merged(empty: Project) -> None:
+    empty.write(USER, "agents:\n  codex:\n    path: /opt/codex\n    args: [-a]\n")
+    empty.write(HERE, "agents:\n  codex:\n    args: [-b]\n  gemini: {path: g}\n")
+    document = empty.run("config", "show", "--json", XDG_CONFIG_HOME=f"{empty.folder}/home").json()
+    assert document["settings"]["agents"] == {
+        "codex": {"path": "/opt/codex", "args": ["-b"]},
+        "gemini": {"path": "g"},
+    }
+    assert document["origins"]["agents.codex.path"] == {"kind": "file", "file": USER, "line": 3}
+    assert document["origins"]["agents.codex.args"] == {"kind": "file", "file": HERE, "line": 3}
+    assert document["origins"]["backend"] == {"kind": "default"}
+
+
+def test_secrets_are_hidden_and_odd_texts_stay_yaml(empty: Project) -> None:
+    empty.write(
+        HERE,
+        'agents:\n  codex:\n    env: {API_TOKEN: "s3cr3t", MODE: "no: #x", X: "\\e[31m"}\n',
+    )
+    shown = show(empty, "--origin")
+    assert "s3cr3t" not in shown
+    assert "\x1b" not in shown
+    env = YAML(typ="safe").load(shown)["agents"]["codex"]["env"]
+    assert env == {"API_TOKEN": "***", "MODE": "no: #x", "X": "\x1b[31m"}
+    document = empty.run("config", "--json").out
+    assert "s3cr3t" not in document
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        ("bakend: codex\n", ":1:1:", "did you mean 'backend'?"),
+        ("model: opus\nmax_parallel: 0\n", ":2:15:", "at least 1"),
+        ("backend: codx\n", ":1:10:", "did you mean 'codex'?"),
+        ("agents:\n  claude: {path: x}\n", ":2:3:", "did you mean 'claude-code'?"),
+        ("model: [\n", ":1:8:", "is not closed"),
+    ],
+)
+def test_mistakes_are_shown_at_their_place(
+    empty: Project, text: str, place: str, words: str
+) -> None:
+    empty.write(HERE, text)
+    done = empty.run("config", "show")
+    assert (done.code, done.out) == (5, "")
+    assert f"{HERE}{place}" in done.err
+    assert words in done.err
+    assert HERE in empty.run("doctor").out
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("ORCHESTRATE_MAX_PARALLEL", "0", "at least 1"),
+        ("ORCHESTRATE_MAX_PARALLEL", "many", "not a number"),
+        ("ORCHESTRATE_PERMISSIONS", "all", "cannot be 'all'"),
+    ],
+)
+def test_variables_have_to_fit_the_schema_too(
+    empty: Project, variable: str, value: str, words: str
+) -> None:
+    done = empty.run("config", "show", **{variable: value})
+    assert done.code == 5
+    assert variable in done.err
+    assert words in done.err
+
+
+def test_paths(empty: Project) -> None:
+    empty.write(HERE, "model: opus\n")
+    done = empty.run("config", "path", XDG_CONFIG_HOME=f"{empty.folder}/home")
+    assert done.out.splitlines() == [
+        f"user       {empty.folder}/{USER}  (not there)",
+        f"workspace  {empty.folder}/{HERE}",
+    ]
+    listed = empty.run("config", "path", "--json", XDG_CONFIG_HOME=f"{empty.folder}/home").json()
+    assert [file["exists"] for file in listed["files"]] == [False, True]
+    assert empty.run("config", "path", "--origin").code == 2
+
+
+def test_the_example_is_complete_and_valid(empty: Project) -> None:
+    """Every setting of the schema stands in the example, set or as a comment, and it is valid."""
+    import json
+
+    text = (ROOT / ".orchestrate.example/config.yaml").read_text("utf-8")
+    empty.write(HERE, text)
+    settings = empty.run("config", "show", "--json").json()["settings"]
+    schema = json.loads((ROOT / "schemas/config.schema.json").read_text("utf-8"))
+    for name, field in schema["properties"].items():
+        assert re.search(rf"^(# )?{name}:", text, re.MULTILINE), name
+        if "default" in field:
+            assert settings[name] == field["default"], "the example shows the defaults"
+    # What is commented out at the end is valid as well.
+    head, mark, tail = text.partition("# agents:\n")
+    assert mark
+    empty.write(HERE, head + re.sub(r"^# ", "", mark + tail, flags=re.MULTILINE))
+    shown = empty.run("config", "show", "--json").json()["settings"]
+    assert set(shown) == set(schema["properties"])
