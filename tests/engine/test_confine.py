@@ -7,11 +7,19 @@ import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pytest
 
-from orchestrate.engine.confine import PathFault, is_below, open_for_output, open_regular
+from orchestrate.engine.confine import (
+    PathFault,
+    encode_path,
+    is_below,
+    make_folders,
+    open_for_output,
+    open_regular,
+    split_path,
+)
 from orchestrate.workspace import Workspace
 from tests.engine.conftest import Write
 from tests.engine.flipping import REFUSED, race
@@ -127,6 +135,26 @@ class TestKinds:
             opens(workspace, "loop")
 
 
+@BOTH
+def test_what_becomes_a_fifo_after_the_look_neither_hangs_nor_passes(
+    workspace: Workspace, write: Write, opens: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("file")
+    look = os.stat
+
+    def look_and_swap(path: str, **more: Any) -> os.stat_result:
+        seen = look(path, **more)
+        (workspace.root / "file").unlink()
+        os.mkfifo(workspace.root / "file")
+        return seen
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "stat", look_and_swap)
+        # To write where nobody reads is refused by the system itself.
+        with pytest.raises(PathFault, match="not a regular file|No such device"):
+            opens(workspace, "file")
+
+
 def test_missing(workspace: Workspace) -> None:
     with pytest.raises(PathFault, match="cannot read 'gone': No such file"):
         open_regular(workspace, "gone")
@@ -193,6 +221,46 @@ def test_no_descriptor_stays_open(workspace: Workspace, outside: Path, opens: Op
         with pytest.raises(PathFault):
             opens(workspace, path)
     assert len(os.listdir("/dev/fd")) == before
+
+
+def test_new_files_have_the_rights_that_the_user_gives_them(workspace: Workspace) -> None:
+    before = os.umask(0o027)
+    try:
+        open_for_output(workspace, "strict").close()
+        os.umask(0)
+        open_for_output(workspace, "open").close()
+    finally:
+        os.umask(before)
+    modes = [(workspace.root / name).stat().st_mode & 0o777 for name in ("strict", "open")]
+    assert modes == [0o640, 0o666]
+
+
+def test_folders_are_made_and_opened(workspace: Workspace) -> None:
+    for _ in range(2):
+        with make_folders(workspace, "a/b") as folder:
+            assert os.path.samefile(folder.descriptor, workspace.root / "a/b")
+            assert folder.is_inside()
+
+
+def test_a_folder_that_was_moved_out_is_no_longer_inside(
+    workspace: Workspace, outside: Path
+) -> None:
+    with make_folders(workspace, "a") as folder:
+        (workspace.root / "a").rename(outside / "a")
+        assert not folder.is_inside()
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [("", "names no file"), ("./", "names no file"), ("/", "is absolute"), ("a\0", "NUL")],
+)
+def test_the_first_fault_of_a_path_is_told(path: str, why: str) -> None:
+    with pytest.raises(PathFault, match=why):
+        split_path(path)
+
+
+def test_paths_are_ordered_by_their_bytes() -> None:
+    assert encode_path("ä/\udcff") == b"\xc3\xa4/\xff"
 
 
 def test_below_goes_by_components() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shlex
 import urllib.parse
 
@@ -35,6 +36,8 @@ def spellings(secret: str) -> dict[str, bytes]:
         "hex": raw.hex().encode(),
         "HEX": raw.hex().upper().encode(),
         "shell": shlex.quote(secret).encode(),
+        "shell, double quotes": b'"' + re.sub(rb'([$`"\\])', rb"\\\1", raw) + b'"',
+        "shell, backslashes": re.sub(rb"([^\w@%+=:,./-])", rb"\\\1", raw),
     }
 
 
@@ -69,6 +72,29 @@ def test_lines_of_a_secret_are_secrets() -> None:
     mask = Mask([PEM])
     shown = b"".join(b"> " + line.encode() + b"\r\n" for line in PEM.splitlines())
     assert mask.apply(shown) == b"> ***\r\n" * 4
+
+
+def test_short_lines_of_a_secret_are_no_secrets() -> None:
+    mask = Mask(["-six-6\nfive5\n"])
+    assert mask.apply(b"-six-6 five5") == b"*** five5"
+
+
+@pytest.mark.parametrize("length", range(4, 12))
+def test_nothing_of_base64_is_left(length: int) -> None:
+    secret = ("Zk3~" * 3)[:length].encode()
+    for shown in (base64.b64encode(secret), base64.b64encode(secret).rstrip(b"=")):
+        assert Mask([secret]).apply(shown) == MASK
+    assert Mask([secret[:3]]).apply(base64.b64encode(secret[:3])) != MASK
+
+
+@pytest.mark.parametrize("width", [64, 76])
+def test_the_last_line_of_wrapped_base64_is_masked_from_8_characters_on(width: int) -> None:
+    secret = bytes(range(1, 255))
+    for rest, is_masked in ((4, False), (8, True), (12, True)):
+        value = (secret * 2)[: (width + rest) * 3 // 4]
+        shown = base64.b64encode(value)
+        assert len(shown) == width + rest
+        assert (Mask([value]).apply(shown[width:]) == MASK) is is_masked
 
 
 def test_wrapped_base64() -> None:
