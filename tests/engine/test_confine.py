@@ -151,7 +151,7 @@ def test_what_becomes_a_fifo_after_the_look_neither_hangs_nor_passes(
     with monkeypatch.context() as patched:
         patched.setattr(os, "stat", look_and_swap)
         # To write where nobody reads is refused by the system itself.
-        with pytest.raises(PathFault, match="not a regular file|No such device"):
+        with pytest.raises(PathFault, match=r"not a regular file|No such device"):
             opens(workspace, "file")
 
 
