@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.errors import OrchestrateError, StateError
-from orchestrate.state.codec import check_seal
+from orchestrate.state.codec import check_state
 from orchestrate.state.durable import read_file, write_durably
 from orchestrate.state.events import RunEnded, event_to_json
 from orchestrate.state.journal import Journal
@@ -64,7 +64,7 @@ def record_cancelled(
 def _append(run: Run, event: RunEnded) -> None:
     content = read_file(run.state)
     try:
-        document = check_seal(content or b"")
+        document = check_state(content or b"", run.id)
     except ValueError as error:
         raise StateError(
             f"run {run.id} cannot be cancelled: its definition has changed, and its state.json is "

@@ -111,6 +111,8 @@ def _read_start(run: Run) -> tuple[str, bytes]:
             start = os.pread(descriptor, size, 0)
             match = _STATUS.search(start)
             if match is not None:
+                if b'\n  "run_id": "%b",\n' % run.id.encode() not in start:
+                    raise ValueError("it belongs to another run")
                 return match[1].decode(), start[: match.end()]
             if len(start) < size:
                 break
@@ -137,7 +139,7 @@ def look_at(run: Run, workspace: Workspace) -> Sight:
 
 
 def _read(run: Run, workspace: Workspace) -> tuple[dict[str, Any], str]:
-    from orchestrate.state.codec import check_seal
+    from orchestrate.state.codec import check_state
     from orchestrate.state.durable import read_file
     from orchestrate.state.journal import read_tail
 
@@ -146,7 +148,7 @@ def _read(run: Run, workspace: Workspace) -> tuple[dict[str, Any], str]:
     content = read_file(run.state)
     if content is not None:
         try:
-            document = check_seal(content)
+            document = check_state(content, run.id)
         except ValueError as error:
             broken = str(error)
     try:

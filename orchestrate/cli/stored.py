@@ -55,14 +55,14 @@ def find_stored(
 
 def header_of(run: Run) -> Header:
     """From the journal's first event; the settings of a later resume from the state."""
-    from orchestrate.state.codec import check_seal
+    from orchestrate.state.codec import check_state
     from orchestrate.state.durable import read_file
     from orchestrate.state.journal import read_tail
 
     document: dict[str, Any] = {}
     try:
         content = read_file(run.state)
-        document = check_seal(content) if content is not None else {}
+        document = check_state(content, run.id) if content is not None else {}
     except ValueError:
         document = {}
     try:

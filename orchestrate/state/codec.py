@@ -220,6 +220,7 @@ def _engine(state: RunState) -> dict[str, Any]:
     return {
         "workspace": state.workspace,
         "root": _frame(state.root),
+        "synced": state.synced,
         "steps_run": state.steps_run,
         "restarts": state.restarts,
         "restart": state.restart,
@@ -302,9 +303,17 @@ def check_seal(content: bytes) -> dict[str, Any]:
     return document
 
 
-def decode(index: Index, content: bytes) -> RunState:
-    """The state again; `ValueError` if it is not one of ours, or of another program."""
+def check_state(content: bytes, run_id: str) -> dict[str, Any]:
+    """The document, if it is whole and this run's; somebody may have copied another run's here."""
     document = check_seal(content)
+    if document.get("run_id") != run_id:
+        raise ValueError(f"it belongs to run {document.get('run_id')}")
+    return document
+
+
+def decode(index: Index, content: bytes, run_id: str) -> RunState:
+    """The state again; `ValueError` if it is not one of ours, or of another run or program."""
+    document = check_state(content, run_id)
     try:
         return _decode(index, document)
     except (KeyError, TypeError, IndexError, AttributeError) as error:
@@ -332,6 +341,7 @@ def _decode(index: Index, document: dict[str, Any]) -> RunState:
         reason=document["reason"],
         restart=engine["restart"],
         seq=document["seq"],
+        synced=engine["synced"],
         steps_run=engine["steps_run"],
         restarts=engine["restarts"],
         has_failures=engine["has_failures"],

@@ -91,9 +91,11 @@ def read_file(path: Path) -> bytes | None:
         return None
     except OSError as error:
         _refuse("read", path, error)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        # Asked before it becomes a file, which a folder cannot.
+        os.close(descriptor)
+        raise StateError(f"{path} is not a regular file", "remove it")
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise StateError(f"{path} is not a regular file", "remove it")
         try:
             return file.read()
         except OSError as error:

@@ -1,7 +1,8 @@
 """The journal of a run: `events.jsonl`, one checksummed line per event, only ever appended.
 
 A line is `{"seq":7,"batch":5,"sum":"0a1b2c3d","event":{...}}`. `seq` counts from 1; `batch` is the
-`seq` of the first event that was not yet synced when it was written; `sum` is a CRC of all that.
+`seq` of the first event that was not yet synced when it was written; `sum` is a CRC of all that
+and of the run's id (the folder's name), so that no line of another run can pass for one of ours.
 
 Why `batch`: a kill or a power cut can damage only what had not been synced, and that is the last
 batch's lines: cut short, or (blocks reach the disk in any order) with a hole in front of good ones.
@@ -65,11 +66,12 @@ class Journal:
     """The journal, open for its one writer (who holds the run's lock)."""
 
     __slots__ = (
-        "_broken", "_descriptor", "_end", "_last_seq", "_path", "_synced_seq", "dropped",
+        "_broken", "_descriptor", "_end", "_last_seq", "_path", "_seed", "_synced_seq", "dropped",
     )  # fmt: skip
 
     def __init__(self, path: Path, descriptor: int, end: int, last_seq: int, dropped: int) -> None:
         self._path = path
+        self._seed = _seed_of(path)
         self._descriptor = descriptor
         self._end = end
         self._last_seq = last_seq
@@ -108,6 +110,11 @@ class Journal:
         """The `seq` of the newest event, 0 if there is none."""
         return self._last_seq
 
+    @property
+    def synced_seq(self) -> int:
+        """The `seq` of the newest event that is surely on the disk."""
+        return self._synced_seq
+
     def append(self, events: Sequence[Mapping[str, Any]], *, sync: bool = True) -> int:
         """Record events, all in one write and one sync; the new `last_seq`.
 
@@ -125,7 +132,9 @@ class Journal:
         self._check_end()
         batch = self._synced_seq + 1
         first = self._last_seq + 1
-        data = b"".join([_line_of(first + i, batch, event) for i, event in enumerate(events)])
+        data = b"".join(
+            [_line_of(first + i, batch, event, self._seed) for i, event in enumerate(events)]
+        )
         is_written = False
         try:
             write_out(self._descriptor, data)
@@ -187,7 +196,7 @@ def read_tail(path: Path, after_seq: int = 0) -> Iterator[Entry]:
         raise explain("read", path, error) from error
     try:
         size = _size_of(descriptor, path)
-        start, before = _find_start(descriptor, size, after_seq)
+        start, before = _find_start(descriptor, size, after_seq, path)
         last = before
         for line in _scan(descriptor, start, size, before, path):
             last = line.seq
@@ -218,6 +227,32 @@ def end_of(path: Path) -> int:
         os.close(descriptor)
 
 
+def refuse_foreign(path: Path, run_id: str) -> None:
+    """Refuse the whole journal of another run: to us it would look like one torn tail."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | _FLAGS)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise explain("read", path, error) from error
+    try:
+        _, text = next(_read_lines(descriptor, 0, _size_of(descriptor, path)), (0, b""))
+    except OSError as error:
+        raise explain("read", path, error) from error
+    finally:
+        os.close(descriptor)
+    found = _LINE.match(text.rstrip(b"\n"))
+    try:
+        owner = parse_json(found[4]).get("run_id", run_id) if found else run_id
+    except ValueError:
+        return
+    if owner != run_id:
+        raise JournalCorruptError(
+            f"the journal {path} belongs to run {owner}",
+            "put this run's own journal back; else resume with --repair goes on from its state",
+        )
+
+
 def salvage(path: Path) -> tuple[list[bytes], int]:
     """The lines before the first damage, whatever stands behind it, and the last `seq` of them."""
     lines: list[bytes] = []
@@ -229,7 +264,7 @@ def salvage(path: Path) -> tuple[list[bytes], int]:
         raise explain("read", path, error) from error
     try:
         for offset, text in _read_lines(descriptor, 0, _size_of(descriptor, path)):
-            line = _parse(text, offset)
+            line = _parse(text, offset, _seed_of(path))
             if line is None or line.seq != len(lines) + 1:
                 break
             lines.append(text)
@@ -247,21 +282,25 @@ def _size_of(descriptor: int, path: Path) -> int:
     return found.st_size
 
 
-def _line_of(seq: int, batch: int, event: Mapping[str, Any]) -> bytes:
+def _seed_of(path: Path) -> int:
+    return crc32(os.fsencode(path.parent.name))
+
+
+def _line_of(seq: int, batch: int, event: Mapping[str, Any], seed: int) -> bytes:
     body = dump_json(dict(event)).rstrip(b"\n")
     return b'{"seq":%d,"batch":%d,"sum":"%08x","event":%b}\n' % (
         seq,
         batch,
-        _sum_of(seq, batch, body),
+        _sum_of(seq, batch, body, seed),
         body,
     )
 
 
-def _sum_of(seq: int, batch: int, body: bytes) -> int:
-    return crc32(body, crc32(b"%d %d " % (seq, batch)))
+def _sum_of(seq: int, batch: int, body: bytes, seed: int) -> int:
+    return crc32(body, crc32(b"%d %d " % (seq, batch), seed))
 
 
-def _parse(text: bytes, start: int) -> _Line | None:
+def _parse(text: bytes, start: int, seed: int) -> _Line | None:
     """The line, if it ends in a newline and its checksum holds."""
     if not text.endswith(b"\n"):
         return None
@@ -269,7 +308,7 @@ def _parse(text: bytes, start: int) -> _Line | None:
     if not found:
         return None
     seq, batch, body = int(found[1]), int(found[2]), found[4]
-    if int(found[3], 16) != _sum_of(seq, batch, body):
+    if int(found[3], 16) != _sum_of(seq, batch, body, seed):
         return None
     return _Line(seq, batch, body, start, start + len(text))
 
@@ -277,9 +316,10 @@ def _parse(text: bytes, start: int) -> _Line | None:
 def _scan(descriptor: int, start: int, size: int, before: int, path: Path) -> Iterator[_Line]:
     """The lines from `start` on, which must follow event `before`, up to a torn tail."""
     expected = before + 1
+    seed = _seed_of(path)
     lines = _read_lines(descriptor, start, size)
     for offset, text in lines:
-        line = _parse(text, offset)
+        line = _parse(text, offset, seed)
         if line is None:
             _check_tail(lines, expected, offset, path)
             return
@@ -292,7 +332,7 @@ def _scan(descriptor: int, start: int, size: int, before: int, path: Path) -> It
 def _check_tail(rest: Iterator[tuple[int, bytes]], expected: int, damaged: int, path: Path) -> None:
     """Behind damage, only lines of the same write may stand: else it was synced once."""
     for offset, text in rest:
-        line = _parse(text, offset)
+        line = _parse(text, offset, _seed_of(path))
         if line is not None and line.batch > expected:
             problem = f"event {expected} at byte {damaged} is damaged, but later ones are not"
             raise _corrupt(path, problem)
@@ -345,11 +385,12 @@ def _read_lines_backward(descriptor: int, size: int) -> Iterator[tuple[int, byte
         yield 0, text
 
 
-def _find_start(descriptor: int, size: int, after_seq: int) -> tuple[int, int]:
+def _find_start(descriptor: int, size: int, after_seq: int, path: Path) -> tuple[int, int]:
     """Where to read on after an event: an offset, and the `seq` of the line before it."""
     if after_seq > 0:
+        seed = _seed_of(path)
         for offset, text in _read_lines_backward(descriptor, size):
-            line = _parse(text, offset)
+            line = _parse(text, offset, seed)
             if line is not None and line.seq <= after_seq:
                 return line.end, line.seq
     return 0, 0
@@ -358,8 +399,9 @@ def _find_start(descriptor: int, size: int, after_seq: int) -> tuple[int, int]:
 def _find_end(descriptor: int, size: int, path: Path) -> tuple[int, int]:
     """Where the good part of the journal ends, and the last `seq` in it; costs the last batch."""
     start, before, batch = 0, 0, 0
+    seed = _seed_of(path)
     for offset, text in _read_lines_backward(descriptor, size):
-        line = _parse(text, offset)
+        line = _parse(text, offset, seed)
         if line is None:
             continue
         batch = batch or line.batch

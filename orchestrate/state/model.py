@@ -165,6 +165,8 @@ class RunState:
     # A plan to start in a new session.
     restart: PlanId | None = None
     seq: int = 0
+    # Up to which event the journal was synced: no crash can take one of those.
+    synced: int = 0
     steps_run: int = 0
     restarts: int = 0
     has_failures: bool = False

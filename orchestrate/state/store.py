@@ -15,7 +15,7 @@ from pathlib import Path
 from orchestrate.errors import StateError
 from orchestrate.state.apply import apply, start
 from orchestrate.state.backups import back_up_state, newest_valid
-from orchestrate.state.codec import Encoder, check_seal, decode
+from orchestrate.state.codec import Encoder, check_seal, check_state, decode
 from orchestrate.state.durable import read_file, write_durably, write_visibly
 from orchestrate.state.events import (
     Event,
@@ -24,15 +24,20 @@ from orchestrate.state.events import (
     event_from_json,
     event_to_json,
 )
-from orchestrate.state.journal import Journal, JournalCorruptError, end_of, read_tail, salvage
+from orchestrate.state.journal import (
+    Journal,
+    JournalCorruptError,
+    end_of,
+    read_tail,
+    refuse_foreign,
+    salvage,
+)
 from orchestrate.state.locks import Lock
 from orchestrate.state.model import Index, RunState
 from orchestrate.state.runs import Run
 
 # Inside a loop `state.json` may lag this much behind the journal.
 LAG_S = 1.0
-# Events that need no sync of their own: one for each step that is about to start.
-_MOST_UNSYNCED = 1000
 
 Listener = Callable[[Event, RunState], None]
 
@@ -51,6 +56,7 @@ class Store:
         lost = state.seq - self._journal.last_seq
         if lost > 0:
             self._journal.append([event_to_json(Gap())] * lost)
+        state.synced = self._journal.synced_seq
         self._recording = threading.RLock()
         self._written_seq = -1
         self._written_at = float("-inf")
@@ -59,6 +65,7 @@ class Store:
         """Write events down, durably unless nobody acts on them, then fold them in and tell."""
         with self._recording:
             self._journal.append([event_to_json(event) for event in events], sync=sync)
+            self.state.synced = self._journal.synced_seq
             for event in events:
                 apply(self.index, self.state, event)
                 self.state.seq += 1
@@ -118,16 +125,18 @@ def load(run: Run, index: Index, told: Callable[[str], None] = lambda _: None) -
 
     A state file that does not hold is built again from the journal, which has everything.
     """
+    refuse_foreign(run.events, run.id)
     content = read_file(run.state)
     state = None
     if content is not None:
         try:
-            state = decode(index, content)
+            state = decode(index, content, run.id)
         except ValueError as error:
             told(f"state.json is not used: {error}; it is built again from events.jsonl")
-    if state is not None and 0 < state.seq - end_of(run.events) <= _MOST_UNSYNCED:
+    if state is not None and state.synced <= end_of(run.events) < state.seq:
         # A power cut took the last lines of the journal, which were not synced because nobody
-        # acts on them; the state, which was, has them folded in.
+        # acts on them; the state, which was, has them folded in. Had it taken more, it would be
+        # the wrong journal, or one that somebody has cut.
         return state
     return _fold(run, index, state)
 
@@ -142,7 +151,10 @@ def _fold(run: Run, index: Index, state: RunState | None) -> RunState:
                 )
             state = start(index, event)
         else:
-            apply(index, state, event)
+            try:
+                apply(index, state, event)
+            except StateError as error:
+                raise _damaged(run.events, f"event {seq}: {error.message}") from None
         state.seq = seq
     if state is None:
         raise StateError(
@@ -157,10 +169,14 @@ def _events(path: Path, after: int) -> Iterator[tuple[int, Event]]:
         try:
             yield entry.seq, event_from_json(entry.event)
         except ValueError as error:
-            raise JournalCorruptError(
-                f"the journal {path} is damaged: event {entry.seq}: {error}",
-                "resume with --repair goes back to the newest valid state",
-            ) from None
+            raise _damaged(path, f"event {entry.seq}: {error}") from None
+
+
+def _damaged(path: Path, problem: str) -> JournalCorruptError:
+    return JournalCorruptError(
+        f"the journal {path} is damaged: {problem}",
+        "resume with --repair goes back to the newest valid state",
+    )
 
 
 def repair(run: Run, index: Index) -> tuple[RunState, str]:
@@ -172,10 +188,10 @@ def repair(run: Run, index: Index) -> tuple[RunState, str]:
     lines, last = salvage(run.events)
     candidates: list[tuple[int, RunState, str]] = []
     try:
-        path, document = newest_valid(run, check_seal)
+        path, document = newest_valid(run, lambda data: check_state(data, run.id))
         content = read_file(path)
         if content is not None and document["seq"] > last:
-            found = decode(index, content)
+            found = decode(index, content, run.id)
             candidates.append((found.seq, found, f"{path.name} at event {found.seq}"))
     except (StateError, ValueError):
         pass

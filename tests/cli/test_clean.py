@@ -23,6 +23,9 @@ def make_runs(project: Project, *ages: float) -> list[Path]:
     for number, age in enumerate(ages):
         copy = root.parent / f"202001{number + 1:02}T000000Z-aaaaaa"
         shutil.copytree(root, copy, ignore=shutil.ignore_patterns("keeper"))
+        # A run's files know whose they are.
+        state = (copy / "state.json").read_text("utf-8")
+        (copy / "state.json").write_text(state.replace(root.name, copy.name), "utf-8")
         then = time.time() - age * DAY
         for path in (*copy.rglob("*"), copy):
             os.utime(path, (then, then), follow_symlinks=False)

@@ -26,7 +26,7 @@ SEAL = re.compile(rb',\n  "checksum": "sha256:([0-9a-f]{64})"\n\}\n\Z')
 # What may differ between two runs that did the same.
 _VOLATILE = frozenset(
     ("run_id", "started_at", "updated_at", "completed_at", "duration_ms", "attempts", "seq",
-     "checksum", "wait_duration_ms", "poll_count", "times", "machine_started", "metrics",
+     "synced", "checksum", "wait_duration_ms", "poll_count", "times", "machine_started", "metrics",
      "workspace", "session_id", "sessionId", "startTime", "requested_at", "decided_at")
 )  # fmt: skip
 
@@ -208,12 +208,18 @@ class Trial:
             if event["on"] == "attempt-ended" and event["why"] == "lost"
         }
 
+    def gates(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads((self.root / "state.json").read_bytes())[
+            "approvals"
+        ]
+        return found
+
     def said(self) -> str:
         return self.stderr.read_text("utf-8") if self.stderr.exists() else ""
 
-    def left(self, code: int) -> Left:
-        return Left(code, self.lines(), decisions(self.events()), plain_state(self.root),
-                    tree_of(self.workspace))  # fmt: skip
+    def left(self, code: int, *, is_journal_whole: bool = True) -> Left:
+        decided = decisions(self.events()) if is_journal_whole else []
+        return Left(code, self.lines(), decided, plain_state(self.root), tree_of(self.workspace))
 
     def remove(self) -> None:
         shutil.rmtree(self.top, ignore_errors=True)

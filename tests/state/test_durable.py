@@ -244,8 +244,10 @@ def test_damaged_json_is_a_value_error(data: bytes, reason: str) -> None:
 def test_reads_only_regular_files(tmp_path: Path) -> None:
     assert read_file(tmp_path / "missing") is None
     os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(StateError, match="not a regular file"):
-        read_file(tmp_path / "fifo")
+    (tmp_path / "folder").mkdir()
+    for name in ("fifo", "folder"):
+        with pytest.raises(StateError, match="not a regular file"):
+            read_file(tmp_path / name)
     (tmp_path / "link").symlink_to("/etc/hostname")
     with pytest.raises(StateError, match="ELOOP"):
         read_file(tmp_path / "link")

@@ -14,7 +14,7 @@ import pytest
 from orchestrate.errors import StateError
 from orchestrate.state import journal as module
 from orchestrate.state.durable import sync_data
-from orchestrate.state.journal import Journal, JournalCorruptError, read_tail
+from orchestrate.state.journal import Journal, JournalCorruptError, read_tail, refuse_foreign
 
 BATCHES: list[list[dict[str, Any]]] = [
     [{"kind": "RunStarted"}],
@@ -254,6 +254,35 @@ def test_cost_does_not_grow_with_the_length(
     assert path.stat().st_size > 3_000_000
     assert max(costs) < 5 * module._BLOCK
     assert max(costs) - min(costs) < module._BLOCK
+
+
+def test_a_line_of_another_run_is_none_of_ours(path: Path, tmp_path: Path) -> None:
+    """Its number fits and its checksum holds, but in another folder."""
+    other = tmp_path / "20200101T000000Z-aaaaaa" / path.name
+    other.parent.mkdir()
+    with Journal.open(other) as journal:
+        for batch in BATCHES:
+            journal.append(batch)
+    lines = path.read_bytes().splitlines(keepends=True)
+    foreign = other.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:3], foreign[3]]))
+    assert events_of(path) == EVENTS[:3]
+    path.write_bytes(b"".join([lines[0], foreign[1], *lines[2:]]))
+    with pytest.raises(JournalCorruptError, match="event 2 at byte"):
+        events_of(path)
+
+
+def test_the_whole_journal_of_another_run_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "20200101T000000Z-aaaaaa" / "events.jsonl"
+    refuse_foreign(path, "20200101T000000Z-aaaaaa")
+    path.parent.mkdir()
+    with Journal.open(path) as journal:
+        journal.append([{"on": "run-started", "run_id": "20200101T000000Z-aaaaaa"}])
+    refuse_foreign(path, "20200101T000000Z-aaaaaa")
+    with pytest.raises(JournalCorruptError, match="belongs to run 20200101T000000Z-aaaaaa"):
+        refuse_foreign(path, "20200101T000000Z-bbbbbb")
+    path.write_bytes(b"\0" * 100)
+    refuse_foreign(path, "20200101T000000Z-bbbbbb")
 
 
 def test_only_a_regular_file_is_a_journal(tmp_path: Path) -> None:
