@@ -7,13 +7,12 @@ import json
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
@@ -99,6 +98,27 @@ class Played:
 
     def has_log(self, name: str) -> bool:
         return (self.root / "logs" / name).exists()
+
+
+@contextmanager
+def in_background(
+    folder: Path, surroundings: Mapping[str, str], arguments: tuple[str, ...]
+) -> Iterator[subprocess.Popen[str]]:
+    """A command with no terminal and no input; what is left of it at the end is killed."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "orchestrate", *arguments],
+        cwd=folder,
+        env={**os.environ, **surroundings, "NO_COLOR": "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    ) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
 
 
 class Stage(Project):
@@ -202,24 +222,14 @@ class Stage(Project):
             if ".orchestrate" not in path.relative_to(self.folder).parts
         )
 
-    @contextmanager
-    def started(self, workflow: str, *flags: str) -> Iterator[subprocess.Popen[str]]:
+    def started(self, workflow: str, *flags: str) -> AbstractContextManager[subprocess.Popen[str]]:
         """A run in the background; whatever is left of the command at the end is killed."""
         self.write("w.yaml", workflow)
-        with subprocess.Popen(
-            [sys.executable, "-m", "orchestrate", "run", "w.yaml", *flags],
-            cwd=self.folder,
-            env={**os.environ, **self.surroundings, "NO_COLOR": "1"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-        ) as process:
-            try:
-                yield process
-            finally:
-                if process.poll() is None:
-                    process.send_signal(signal.SIGKILL)
+        return self.command("run", "w.yaml", *flags)
+
+    def command(self, *arguments: str) -> AbstractContextManager[subprocess.Popen[str]]:
+        """Any command in the background; whatever is left of it at the end is killed."""
+        return in_background(self.folder, self.surroundings, arguments)
 
     @contextmanager
     def once_started(self, act: Callable[[], None]) -> Iterator[None]:

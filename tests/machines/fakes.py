@@ -7,8 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -141,24 +140,6 @@ class Scene(Stage):
         """The session as the agent keeps it."""
         path = self.top / f"{program}-home" / "sessions" / f"{session}.jsonl"
         return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-
-    @contextmanager
-    def command(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-        """Any command in the background; whatever is left of it at the end is killed."""
-        with subprocess.Popen(
-            [sys.executable, "-m", "orchestrate", *arguments],
-            cwd=self.folder,
-            env={**os.environ, **self.surroundings, "NO_COLOR": "1"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-        ) as process:
-            try:
-                yield process
-            finally:
-                if process.poll() is None:
-                    process.kill()
 
     def at_terminal(self, *arguments: str) -> Terminal:
         """A command with a terminal of its own."""

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -18,7 +18,7 @@ from textwrap import dedent
 from typing import Any
 
 from orchestrate.testing import Project, Result
-from tests.acceptance.fakes import is_alive, read_state, wait_until
+from tests.acceptance.fakes import in_background, is_alive, read_state, wait_until
 from tests.promises.lanes import Lanes, Order
 
 FAKE_CLAUDE = Path(__file__).with_name("claude.py")
@@ -186,23 +186,9 @@ class Workshop(Project):
         assert not (self.runs_folder / "latest").is_symlink(), "a run was recorded"
         return result
 
-    @contextmanager
-    def started(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    def started(self, *arguments: str) -> AbstractContextManager[subprocess.Popen[str]]:
         """A command in the background; what is left of it at the end is killed."""
-        with subprocess.Popen(
-            [sys.executable, "-m", "orchestrate", *arguments],
-            cwd=self.folder,
-            env={**os.environ, **self.surroundings, "NO_COLOR": "1"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-        ) as process:
-            try:
-                yield process
-            finally:
-                if process.poll() is None:
-                    process.send_signal(signal.SIGKILL)
+        return in_background(self.folder, self.surroundings, arguments)
 
     # Looking.
 
