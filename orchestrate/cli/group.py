@@ -33,6 +33,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "orchestrate.cli.clean:clean",
         "Remove old runs.",
     ),
+    "completion": (
+        "orchestrate.cli.completion:completion",
+        "Print the completion script of a shell.",
+    ),
     "config": (
         "orchestrate.cli.configuration:config",
         "Show the settings that hold, and where each was written.",

@@ -62,6 +62,11 @@ def find_entry(document: dict[str, Any], text: str) -> Entry:
     raise NoSuchStep(f"no step '{text}' has run{also}", _name_some(entries))
 
 
+def all_entries(document: dict[str, Any]) -> Iterator[Entry]:
+    """Every step that has begun."""
+    yield from _entries(document.get("steps", {}), "", "", "")
+
+
 def _name_some(entries: list[Entry]) -> str:
     if not entries:
         return "no step has begun yet"

@@ -1,0 +1,35 @@
+"""`orchestrate completion`: the script that a shell loads, and the answers to what it asks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from orchestrate.cli.output import answer
+
+SCRIPTS = {
+    "bash": "complete.bash",
+    "zsh": "complete.zsh",
+    "fish": "complete.fish",
+    "powershell": "complete.ps1",
+}
+
+
+@click.command(short_help="Print the completion script of a shell.")
+@click.argument("shell", type=click.Choice(list(SCRIPTS)), metavar="bash|zsh|fish|powershell")
+@click.argument("words", nargs=-1, metavar="[-- WORD...]")
+def completion(shell: str, words: tuple[str, ...]) -> int:
+    """Print the script that lets a shell complete commands, flags, recipes, runs and steps.
+
+    The script says at its top how to load it. Given words, answer what could stand in place of the
+    last one: that is what the script asks.
+    """
+    if not words:
+        answer((Path(__file__).parent / "shells" / SCRIPTS[shell]).read_text("utf-8"))
+        return 0
+    from orchestrate.cli.completing import complete
+
+    kind, found = complete(list(words), shell)
+    answer(f"{kind}\n" + "".join(f"{item.value}\t{item.about}\n" for item in found))
+    return 0
