@@ -57,7 +57,7 @@ def complete(words: list[str], shell: str) -> tuple[Kind, list[Item]]:
     line = _parse(command, before[before.index(names[0]) + 1 :], current)
     current = current.removeprefix(line.prefix)
     try:
-        kind, found = _candidates(line, current)
+        kind, found = _candidates(line)
         items = _fitting(found, current)
     except Exception:  # noqa: BLE001  whoever is typing must not be shown a traceback
         return "words", []
@@ -142,7 +142,7 @@ def _argument_at(command: click.Command, position: int) -> click.Parameter | Non
     return arguments[-1] if arguments and arguments[-1].nargs == -1 else None
 
 
-def _candidates(line: Line, current: str) -> tuple[Kind, Iterable[Item]]:
+def _candidates(line: Line) -> tuple[Kind, Iterable[Item]]:
     if line.is_flag:
         return "words", _flags(line)
     if line.wanted is None:

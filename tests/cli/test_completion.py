@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -70,11 +70,11 @@ def shell(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Callabl
 
 
 @pytest.fixture
-def run_id(project: Project) -> Iterator[str]:
+def run_id(project: Project) -> str:
     project.write("steps.yaml", STEPS)
     done = project.run("run", "steps.yaml", "--json")
     assert done.code == 0, done.err
-    yield done.json()["run_id"]
+    return str(done.json()["run_id"])
 
 
 STEPS = """\
