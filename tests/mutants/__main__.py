@@ -44,24 +44,34 @@ _EQUIVALENT = Path(__file__).with_name("equivalent.txt")
 _ENOUGH = 0.9
 
 
-def known_equivalents() -> set[tuple[str, str]]:
-    """`MODULE | BEFORE -> AFTER | why`, one a line."""
+Key = tuple[str, str, str]
+
+
+def known_equivalents() -> set[Key]:
+    """`MODULE ;; the line ;; BEFORE  ->  AFTER ;; why`, one a line."""
     found = set()
     for line in _EQUIVALENT.read_text("utf-8").splitlines():
         if line.strip() and not line.startswith("#"):
-            module, change, _ = (part.strip() for part in line.split(" | ", 2))
-            found.add((module, change))
+            module, text, change, _why = line.split(" ;; ")
+            found.add((module, text, change))
     return found
+
+
+def key_of(module: str, lines: list[str], mutant: Mutant) -> Key:
+    return module, lines[mutant.line - 1].strip(), f"{mutant.before}  ->  {mutant.after}"
 
 
 def chosen_mutants(modules: list[str], sample: int, seed: int) -> list[tuple[str, Mutant]]:
     equivalents = known_equivalents()
-    every = [
-        (module, mutant)
-        for module in modules
-        for mutant in mutants_of((PROJECT / module).read_text("utf-8"))
-        if (module, f"{mutant.before}  ->  {mutant.after}") not in equivalents
-    ]
+    every = []
+    for module in modules:
+        source = (PROJECT / module).read_text("utf-8")
+        lines = source.splitlines()
+        every += [
+            (module, mutant)
+            for mutant in mutants_of(source)
+            if key_of(module, lines, mutant) not in equivalents
+        ]
     if sample and sample < len(every):
         every = random.Random(seed).sample(every, sample)
     return sorted(every, key=lambda pair: (pair[0], pair[1].line))
@@ -86,7 +96,10 @@ def try_all(mutants: list[tuple[str, Mutant]], workers: int) -> list[tuple[str, 
             finally:
                 copies.put(trial)
             survivors.append(pair)
-            describe(f"survived  {module}:{mutant}")
+            lines = (PROJECT / module).read_text("utf-8").splitlines()
+            describe(
+                "survived:{}: {}".format(mutant.line, " ;; ".join(key_of(module, lines, mutant)))
+            )
 
         with ThreadPoolExecutor(workers) as pool:
             list(pool.map(judge, mutants))

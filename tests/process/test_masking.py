@@ -115,6 +115,7 @@ def test_only_what_may_be_a_secret_is_held_back() -> None:
     assert stream.feed(b"a prompt> ") == b"a prompt> "
     assert stream.feed(b"say hunter") == b"say "
     assert stream.feed(b" #") == b"hunter #"
+    assert stream.feed(b"a whole hunter2-secret") == b"a whole ***"
 
 
 def test_without_secrets_bytes_pass_untouched() -> None:
