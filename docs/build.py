@@ -31,7 +31,7 @@ from docs.pages import (
     write_file,
 )
 from docs.tables import code_table, make
-from orchestrate.cli.report import draw
+from orchestrate.cli.findings import draw
 from orchestrate.codes import CODES
 from orchestrate.compile import compile_file
 from orchestrate.workspace import open_workspace

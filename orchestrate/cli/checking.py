@@ -109,13 +109,13 @@ def _text(files: Sequence[CheckedFile], strict: bool) -> str:
             steps = plural(file.steps, "step")
             parts.append(f"{visible(file.file)}: valid {file.dialect} ({steps})\n")
             continue
-        from orchestrate.cli.report import draw
+        from orchestrate.cli.findings import draw
 
         fresh = [finding for finding in file.diagnostics if finding not in told]
         told.update(fresh)
         parts.append(draw(fresh, file.dropped, colour=wants_colour(sys.stdout)))
     if told or len(files) > 1:
-        from orchestrate.cli.report import count_line
+        from orchestrate.cli.findings import count_line
 
         mild = told and not any(finding.severity == "error" for finding in told)
         note = "; --strict makes warnings errors" if strict and mild else ""

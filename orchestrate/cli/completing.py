@@ -234,9 +234,9 @@ def _document(line: Line) -> dict[str, Any]:
 
 
 def _steps_of_run(line: Line) -> Iterator[Item]:
-    from orchestrate.cli.step_logs import all_entries
+    from orchestrate.cli.step_logs import entries_of
 
-    for entry in all_entries(_document(line)):
+    for entry in entries_of(_document(line)):
         yield Item(entry.path, str(entry.result.get("status", "")))
 
 

@@ -101,7 +101,7 @@ def tell_warnings(compilation: Compilation, given: Iterable[str] = ()) -> None:
     """Warnings go to stderr; that a variable has no value is none if it was `given` one."""
     told = [finding for finding in compilation.diagnostics if not _is_given(finding, given)]
     if told:
-        from orchestrate.cli.report import draw
+        from orchestrate.cli.findings import draw
 
         note(draw(told, compilation.dropped, colour=wants_colour(sys.stderr)))
 

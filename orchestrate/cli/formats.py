@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from orchestrate import __version__
-from orchestrate.cli.report import sentence
+from orchestrate.cli.findings import sentence
 from orchestrate.codes import CODES
 from orchestrate.diagnostics import Diagnostic
 from orchestrate.errors import DefinitionError, OrchestrateError

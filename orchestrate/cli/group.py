@@ -65,6 +65,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "orchestrate.cli.plan:plan",
         "Show what a recipe compiles to.",
     ),
+    "report": (
+        "orchestrate.cli.report:report",
+        "Write a report of a run: one page of HTML or Markdown.",
+    ),
     "resume": (
         "orchestrate.cli.resume:resume",
         "Go on with a run that was stopped, failed or parked.",

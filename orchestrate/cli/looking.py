@@ -157,7 +157,7 @@ def _read(run: Run, workspace: Workspace) -> tuple[dict[str, Any], str]:
             return document, ""
         return _fold(run, workspace), ""
     except OrchestrateError as error:
-        why = _because(error)
+        why = because(error)
         if document is None:
             raise StateError(
                 f"run {run.id} cannot be read: state.json: {broken}; events.jsonl: {why}",
@@ -166,7 +166,8 @@ def _read(run: Run, workspace: Workspace) -> tuple[dict[str, Any], str]:
         return document, f"shown from state.json alone, which may lag: {why}"
 
 
-def _because(error: OrchestrateError) -> str:
+def because(error: OrchestrateError) -> str:
+    """Why, in one line; of an invalid definition the first error with its place."""
     if isinstance(error, DefinitionError):
         first = next((d for d in error.diagnostics if d.severity == "error"), None)
         if first is not None:

@@ -79,7 +79,7 @@ def _tell(error: OrchestrateError, *, as_json: bool) -> None:
     from orchestrate.plan.visible import visible
 
     if isinstance(error, DefinitionError):
-        from orchestrate.cli.report import count_line, draw
+        from orchestrate.cli.findings import count_line, draw
 
         note(draw(error.diagnostics, colour=wants_colour(sys.stderr)))
         note(count_line(error.diagnostics) + "\n")

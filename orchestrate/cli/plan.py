@@ -1,44 +1,138 @@
-"""`orchestrate plan`: what a recipe compiles to, as text, data or a drawing."""
+"""`orchestrate plan`: what a recipe compiles to, as text, data or a drawing; also of a run."""
 
 from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from orchestrate.cli.definition import compiled_program, workspace_of
-from orchestrate.cli.options import choose_format, json_option, working_dir_option
-from orchestrate.cli.output import answer, answer_json
+from orchestrate.cli.options import (
+    choose_format,
+    json_option,
+    state_dir_option,
+    working_dir_option,
+)
+from orchestrate.cli.output import answer, answer_json, note
+from orchestrate.errors import UsageError
+
+if TYPE_CHECKING:
+    from orchestrate.plan.drawing import Drawing
+    from orchestrate.plan.nodes import Program
+    from orchestrate.plan.trail import Trail
 
 
-@click.command(short_help="Show what a recipe compiles to.")
-@click.argument("file", metavar="FILE")
+@click.command(short_help="Show what a recipe compiles to, or the path of a run.")
+@click.argument("file", metavar="[FILE]", required=False)
+@click.option("--run", "run_text", metavar="RUN",
+              help="The plan of this run, with the path that it took.")  # fmt: skip
 @click.option(
-    "--format", "output_format", type=click.Choice(["text", "json", "mermaid", "dot"]),
+    "--format", "output_format", type=click.Choice(["text", "json", "mermaid", "dot", "svg"]),
     help="How to show the plan (default: text).",
 )  # fmt: skip
+@state_dir_option
 @working_dir_option
 @json_option
-def plan(file: str, output_format: str | None, working_dir: str | None, as_json: bool) -> int:
+def plan(
+    file: str | None,
+    run_text: str | None,
+    output_format: str | None,
+    state_dir: str | None,
+    working_dir: str | None,
+    as_json: bool,
+) -> int:
     """Show what a recipe compiles to: every step, and where each of its outcomes leads.
 
-    FILE is a path, or the id of a recipe of the workspace or the catalogue.
+    FILE is a path, or the id of a recipe of the workspace or the catalogue. With --run instead, the
+    plan of that run is shown with the path that it took: steps visited and how often, routes taken,
+    and where it stands or has failed.
     """
     shape = choose_format(output_format, as_json)
+    if (file is None) == (run_text is None):
+        raise UsageError("say one of FILE and --run RUN", "e.g. orchestrate plan --run latest")
+    if run_text is not None:
+        return _show_run(run_text, shape, working_dir, state_dir)
+    assert file is not None
     program = compiled_program(file, workspace_of(working_dir))
     match shape:
         case "json":
             from orchestrate.plan.render_json import program_json
 
             answer_json(program_json(program))
-        case "mermaid":
-            from orchestrate.plan.render_graph import render_mermaid
-
-            answer(render_mermaid(program))
-        case "dot":
-            from orchestrate.plan.render_graph import render_dot
-
-            answer(render_dot(program))
-        case _:
+        case "text":
             from orchestrate.plan.render import render_text
 
             answer(render_text(program))
+        case _:
+            from orchestrate.plan.drawing import draw_program
+            from orchestrate.plan.nodes import main_plan
+
+            main = main_plan(program)
+            _draw(draw_program(program), shape, main.title or main.name or main.id)
     return 0
+
+
+def _draw(drawing: Drawing, shape: str, title: str) -> None:
+    match shape:
+        case "mermaid":
+            from orchestrate.plan.render_graph import mermaid_of
+
+            answer(mermaid_of(drawing))
+        case "dot":
+            from orchestrate.plan.render_graph import dot_of
+
+            answer(dot_of(drawing))
+        case "svg":
+            from orchestrate.cli.output import answer_bytes
+            from orchestrate.plan.render_svg import render_svg
+            from orchestrate.plan.visible import visible
+
+            # As bytes: a document says its encoding, whatever the terminal's is.
+            answer_bytes(render_svg(drawing, visible(title)).encode("utf-8", "backslashreplace"))
+        case _:
+            from orchestrate.plan.render_path import render_path
+
+            answer(render_path(drawing))
+
+
+def _show_run(text: str, shape: str, working_dir: str | None, state_dir: str | None) -> int:
+    from orchestrate.cli.chronicle import read_chronicle
+    from orchestrate.cli.path_taken import draw_path, index_of
+    from orchestrate.cli.stored import find_stored
+    from orchestrate.plan.visible import visible
+    from orchestrate.state.locks import is_held
+
+    _, found, workspace = find_stored(text, working_dir, state_dir)
+    index, program, why_no_plan = index_of(found, workspace)
+    chronicle = read_chronicle(found, index, time.time(), is_live=is_held(found.lock_file))
+    drawing, remark = draw_path(chronicle, program, index, why_no_plan)
+    for remarks in (*chronicle.notes, remark):
+        if remarks:
+            note(f"orchestrate: {visible(remarks)}\n")
+    if shape == "json":
+        answer_json(_run_json(found.id, program, chronicle.trail, [*chronicle.notes, remark]))
+    else:
+        _draw(drawing, shape, f"the path of run {found.id}")
+    return 0
+
+
+def _run_json(
+    run_id: str, program: Program | None, trail: Trail | None, notes: list[str]
+) -> dict[str, Any]:
+    from orchestrate.plan.render import show_target
+    from orchestrate.plan.render_json import program_json
+
+    document: dict[str, Any] = {} if program is None else program_json(program)
+    path: dict[str, Any] = {"run_id": run_id, "notes": [text for text in notes if text]}
+    if trail is not None:
+        path["visits"] = [
+            {"plan": plan, "node": node, "visits": count, "mark": trail.marks.get((plan, node))}
+            for (plan, node), count in trail.visits.items()
+        ]
+        path["moves"] = [
+            {"plan": plan, "node": node, "label": label, "to": show_target(target), "count": count}
+            for (plan, node, target), counts in trail.moves.items()
+            for label, count in counts.items()
+        ]
+    return {"run": path, **document}

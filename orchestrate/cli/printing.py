@@ -43,7 +43,7 @@ def print_source(
     printer: Printer, source: Path | bytes, start: int = 0, last_lines: int | None = None
 ) -> int:
     """Print from an offset on, or the last lines; says where it ends now."""
-    with _opened(source) as opened:
+    with open_source(source) as opened:
         size = opened.seek(0, os.SEEK_END)
         # A file that has become shorter was begun anew.
         offset = start if start <= size else 0
@@ -58,14 +58,14 @@ def print_source(
 
 def read_source(source: Path | bytes, last_lines: int | None) -> str:
     """The same as text, for a JSON document."""
-    with _opened(source) as opened:
+    with open_source(source) as opened:
         size = opened.seek(0, os.SEEK_END)
         opened.seek(0 if last_lines is None else _start_of_last(opened, size, last_lines))
         return opened.read().decode("utf-8", "backslashreplace")
 
 
 @contextmanager
-def _opened(source: Path | bytes) -> Iterator[BinaryIO]:
+def open_source(source: Path | bytes) -> Iterator[BinaryIO]:
     """The source as a file; one that is gone by now is empty."""
     if isinstance(source, bytes):
         yield BytesIO(source)

@@ -118,7 +118,7 @@ def _go_on(
         refuse_unusable(program, workspace, settings)
         with only_run_of(Runs(found.root.parent), program, settings.get("allow_concurrent", False)):
             note_first(store)
-            store.record(_resumed(given))
+            store.record(_resumed(given, workspace))
             ending = carry_out(store, program, workspace, watching, is_resumed=True)
         _archive(program, workspace, found, settings, ending.status)
         return show_end(store, ending, watching)
@@ -126,12 +126,13 @@ def _go_on(
         store.close()
 
 
-def _resumed(given: dict[str, Any]) -> Any:
+def _resumed(given: dict[str, Any], workspace: Workspace) -> Any:
     import time
 
+    from orchestrate.engine.head import head_of
     from orchestrate.state.events import RunResumed
 
-    return RunResumed(time.time(), given)
+    return RunResumed(time.time(), given, head_of(workspace.root))
 
 
 def note_first(store: Store) -> None:

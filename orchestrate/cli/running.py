@@ -82,6 +82,7 @@ def start_run(
 ) -> tuple[Store, Index]:
     """A new run's folder, locked by us, with its first state and event."""
     from orchestrate.engine.evaluate import evaluate
+    from orchestrate.engine.head import head_of
     from orchestrate.engine.secrets import Secrets
     from orchestrate.plan.nodes import main_plan
     from orchestrate.state.durable import dump_json
@@ -119,6 +120,7 @@ def start_run(
             version=__version__,
             session=settings.get("session"),
             has_session=settings.get("session") is not None,
+            head=head_of(workspace.root),
         )
         started[:] = [event]
         frozen = dump_json(secrets.data(compilation.documents), indent=2)

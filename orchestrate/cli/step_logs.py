@@ -44,7 +44,7 @@ class NoSuchStep(UsageError):
 def find_entry(document: dict[str, Any], text: str) -> Entry:
     """The step that is meant: by `Loop[3]/Step`, `Loop.3.Step`, or a name that is unique."""
     by_name = []
-    entries = list(_entries(document["steps"], "", "", ""))
+    entries = list(entries_of(document))
     for entry in entries:
         if text in (entry.path, entry.dotted, entry.path.replace("()", "")):
             return entry
@@ -62,9 +62,9 @@ def find_entry(document: dict[str, Any], text: str) -> Entry:
     raise NoSuchStep(f"no step '{text}' has run{also}", _name_some(entries))
 
 
-def all_entries(document: dict[str, Any]) -> Iterator[Entry]:
+def entries_of(document: dict[str, Any]) -> Iterator[Entry]:
     """Every step that has begun."""
-    yield from _entries(document.get("steps", {}), "", "", "")
+    return _below(document.get("steps", {}), "", "", "")
 
 
 def _name_some(entries: list[Entry]) -> str:
@@ -74,20 +74,20 @@ def _name_some(entries: list[Entry]) -> str:
     return f"steps: {shown}" + (", …" if len(entries) > _MOST_NAMES else "")
 
 
-def _entries(results: Results, path: str, dotted: str, files: str) -> Iterator[Entry]:
+def _below(results: Results, path: str, dotted: str, files: str) -> Iterator[Entry]:
     """Every step below some results, with the names that its place gives it."""
     for name, result in results.items():
         if isinstance(result, list):
             loop = file_name_for(name)
             for index, inner in enumerate(result):
                 place = (f"{path}{name}[{index}]/", f"{dotted}{name}.{index}.")
-                yield from _entries(inner, *place, f"{files}{loop}.{index}.")
+                yield from _below(inner, *place, f"{files}{loop}.{index}.")
         elif "status" in result:
             own = f"{files}{file_name_for(name)}"
             yield Entry(f"{path}{name}", f"{dotted}{name}", name, own, result)
             if isinstance(result.get("steps"), dict):
                 place = (f"{path}{name}()/", f"{dotted}{name}.")
-                yield from _entries(result["steps"], *place, f"{own}.")
+                yield from _below(result["steps"], *place, f"{own}.")
 
 
 def source_of(run: Run, entry: Entry, stream: Stream, *, is_raw: bool = False) -> Path | bytes:
@@ -102,7 +102,7 @@ def source_of(run: Run, entry: Entry, stream: Stream, *, is_raw: bool = False) -
     path = run.logs / f"{entry.files}.{stream}"
     if _is_file(path):
         return path
-    return _from_result(entry.result) if stream == "stdout" else b""
+    return from_result(entry.result) if stream == "stdout" else b""
 
 
 def _is_file(path: Path) -> bool:
@@ -112,7 +112,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _from_result(result: Results) -> bytes:
+def from_result(result: Results) -> bytes:
     match result:
         case {"output": str(text)}:
             return text.encode("utf-8", "surrogateescape")

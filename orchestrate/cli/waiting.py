@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def awaited(run: Run, at: Cursor) -> dict[str, Any]:
     """The pattern as the author wrote it, and the time limit; nothing for other steps."""
-    for step in _steps_called(run, at.name):
+    for step in steps_called(run, at.name):
         wait = step.get("wait_for")
         if isinstance(wait, dict) and "glob" in wait:
             limit = {"at_most_s": wait["timeout_sec"]} if "timeout_sec" in wait else {}
@@ -25,10 +25,10 @@ def awaited(run: Run, at: Cursor) -> dict[str, Any]:
 def knows_step(run: Run, path: str) -> bool:
     """May there be a step of that name, or at that place in a loop, later in the run?"""
     name = path.rpartition("/")[2].rpartition(".")[2]
-    return any(True for _ in _steps_called(run, name))
+    return any(True for _ in steps_called(run, name))
 
 
-def _steps_called(run: Run, name: str) -> Iterator[dict[str, Any]]:
+def steps_called(run: Run, name: str) -> Iterator[dict[str, Any]]:
     """The steps of that name in the frozen definitions, at whatever depth of loops."""
     from orchestrate.state.durable import parse_json, read_file
 

@@ -59,7 +59,7 @@ from orchestrate.plan.nodes import (
 )
 from orchestrate.process.facts import Exit, Lost, Request
 from orchestrate.record import record, replace
-from orchestrate.state.events import Event, RunEnded
+from orchestrate.state.events import Event
 from orchestrate.state.travel import inner_key
 
 # What a failed agent call looks like to dialect C, which knows exit codes only.
@@ -383,7 +383,7 @@ def _fail(
         ended: list[Event] = [*events, step.ended("stopped", result)]
         if not is_program(agent.name) and not step.rt.stop.is_requested:
             # Whoever was asked has left: to ask again at once would be to ask for ever.
-            ended.append(RunEnded(step.rt.now(), "paused", failure.message, _LEFT))
+            ended.append(step.rt.ended("paused", failure.message, _LEFT))
         return ended
     outcome = failed_attempt(
         step, result, code, transient=failure.is_transient, not_before=failure.retry_at

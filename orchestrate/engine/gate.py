@@ -9,7 +9,7 @@ from orchestrate.engine.faults import StepFault
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.step import Step
 from orchestrate.plan.nodes import Gate
-from orchestrate.state.events import Event, GateDecided, GateOpened, RunEnded
+from orchestrate.state.events import Event, GateDecided, GateOpened
 from orchestrate.state.model import Frame, RunState, frames_below
 from orchestrate.state.times import seconds_of
 
@@ -26,7 +26,7 @@ def open_gate(step: Step, op: Gate) -> Event:
         prompt = step.rt.secrets.text(render(op.prompt, step.scope))
     except StepFault as fault:
         reason = f"the approval of stage '{op.stage}' cannot be asked for: {fault.message}"
-        return RunEnded(now, "failed", step.rt.secrets.text(reason), 1)
+        return step.rt.ended("failed", step.rt.secrets.text(reason), 1)
     expires = None if op.timeout_s is None else now + op.timeout_s
     return GateOpened(
         step.frame.key, step.node.id, step.here.visit, now, op.stage, prompt, op.default, expires

@@ -19,7 +19,7 @@ from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.step import attempt_id
 from orchestrate.errors import InternalError, OrchestrateError
 from orchestrate.state.calls import call_deadline, expired_calls
-from orchestrate.state.events import Event, ItemStopped, Restarted, RunEnded
+from orchestrate.state.events import Event, ItemStopped, Restarted
 from orchestrate.state.model import Ending, Frame, frames_below
 
 _PARKED = 6
@@ -47,7 +47,7 @@ def _pause(rt: Runtime, conductor: _Conductor, error: OrchestrateError) -> None:
     # Where the disk is the trouble this fails too, and the error that is told is the first one.
     ending = rt.store.state.ending or Ending("paused", error.message, error.exit_code)
     with suppress(OrchestrateError):
-        rt.store.record(RunEnded(rt.now(), ending.status, ending.reason, ending.code))
+        rt.store.record(rt.ended(ending.status, ending.reason, ending.code))
         rt.store.checkpoint(durable=True)
 
 
@@ -100,11 +100,11 @@ class _Conductor:
         if state.ending is not None:
             if state.status == "running":
                 ending = state.ending
-                self._store.record(RunEnded(rt.now(), ending.status, ending.reason, ending.code))
+                self._store.record(rt.ended(ending.status, ending.reason, ending.code))
             return state.ending
         if rt.stop.is_requested:
             code = 128 + (rt.stop.signal or 0)
-            self._store.record(RunEnded(rt.now(), "paused", rt.stop.reason, code))
+            self._store.record(rt.ended("paused", rt.stop.reason, code))
             return state.ending
         if state.restart is not None:
             self._restart(state.restart)
@@ -122,7 +122,7 @@ class _Conductor:
         rt, state = self._rt, self._store.state
         reason = restart_limit(state, self._store.index.plan(plan_id))
         if reason:
-            self._store.record(RunEnded(rt.now(), "failed", reason, _LIMIT))
+            self._store.record(rt.ended("failed", reason, _LIMIT))
             return
         rt.release_session()
         self._store.record(Restarted(rt.now(), plan_id, None))
@@ -144,7 +144,7 @@ class _Conductor:
             return None
         stages = ", ".join(f"'{gate['stage']}'" for gate in _pending(state.approvals))
         reason = f"waits for an approval of {stages}"
-        self._store.record(RunEnded(rt.now(), "paused", reason, _PARKED))
+        self._store.record(rt.ended("paused", reason, _PARKED))
         return state.ending
 
     def _advance(self, tasks: list[Task]) -> None:

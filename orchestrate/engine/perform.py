@@ -17,7 +17,7 @@ from orchestrate.engine.wait import perform_wait
 from orchestrate.plan.expr import show
 from orchestrate.plan.nodes import FAILED, SKIPPED, Ask, Call, Each, Gate, Run, Wait
 from orchestrate.state.calls import Expired, expired_call
-from orchestrate.state.events import CallExpired, Event, RunEnded, StepFinished
+from orchestrate.state.events import CallExpired, Event, StepFinished
 from orchestrate.state.model import Frame, plan_frame
 
 _LIMIT = 3
@@ -34,13 +34,13 @@ def perform(rt: Runtime, frame: Frame) -> list[Event]:
             return [skipped]
         reason = limit_reached(rt.store.index, rt.store.state, frame, step.node, step.plan)
         if reason:
-            return [RunEnded(rt.now(), "failed", reason, _LIMIT)]
+            return [rt.ended("failed", reason, _LIMIT)]
         return _unless_expired(step, _do(step))
     except LimitFault as fault:
         finished = step.failed(fault)
         if not ends_the_run(rt.store.index, frame):
             return [finished]
-        return [finished, RunEnded(rt.now(), "failed", fault.message, _LIMIT)]
+        return [finished, rt.ended("failed", fault.message, _LIMIT)]
     except StepFault as fault:
         return [step.failed(fault)]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from orchestrate.agents.base import Agent, Permissions, Question, Reply
+from orchestrate.engine.head import head_of
 from orchestrate.engine.logbook import Logbook
 from orchestrate.engine.scope import RunFacts, slug
 from orchestrate.engine.secrets import Secrets
@@ -24,6 +25,7 @@ from orchestrate.process.client import Keeper, ensure_keeper
 from orchestrate.process.facts import is_keeper_alive
 from orchestrate.record import record
 from orchestrate.state.durable import explain, read_file, write_durably
+from orchestrate.state.events import RunEnded
 from orchestrate.state.locks import Lock, lock_session
 from orchestrate.state.runs import Run
 from orchestrate.state.store import Store
@@ -33,6 +35,7 @@ from orchestrate.workspace import Workspace
 _KEEPER_LEAVES_IN = 30
 
 Answer = Literal["retry", "continue", "stop"]
+EndStatus = Literal["completed", "failed", "cancelled", "paused"]
 
 
 @record
@@ -217,6 +220,10 @@ class Runtime:
 
     def now(self) -> float:
         return time.time()
+
+    def ended(self, status: EndStatus, reason: str, code: int) -> RunEnded:
+        """The end of the run, or of this sitting of it."""
+        return RunEnded(self.now(), status, reason, code, head_of(self.workspace.root))
 
     def rest(self, seconds: float) -> bool:
         """Sleep until it is time or somebody wants to stop; True for the latter."""

@@ -1,95 +1,86 @@
-"""A program as a drawing, in the languages of Mermaid and Graphviz.
-
-What happens when an agent fails is the same everywhere and would drown the drawing, so a route of
-`@failed`, `@lost` or `@invalid` is drawn only where the author decided it.
-"""
+"""Writes a drawing in the languages of Mermaid and Graphviz."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Literal
 
-from orchestrate.plan.nodes import (
-    FAILED,
-    INVALID,
-    LOST,
-    OK,
-    Abort,
-    Ask,
-    Block,
-    Call,
-    Each,
-    Finish,
-    Gate,
-    Goto,
-    Label,
-    Leave,
-    Node,
-    Plan,
-    Program,
-    Restart,
-    Run,
-    Target,
-    Wait,
-    main_plan,
+from orchestrate.plan.drawing import (
+    Drawing,
+    Group,
+    Shape,
+    Vertex,
+    caption_of,
+    draw_program,
+    look_of,
+    vertices_in,
 )
+from orchestrate.plan.nodes import Program
+from orchestrate.plan.trail import Trail
 from orchestrate.plan.visible import clip, visible
-from orchestrate.record import field, mutable_record, record
-
-Shape = Literal["start", "step", "run", "wait", "gate", "loop", "call", "finish", "abort"]
-Line = Literal["solid", "dotted", "thick"]
 
 _LONGEST_LABEL = 60
 
 
-@record
-class Vertex:
-    id: str
-    text: str
-    shape: Shape
+def render_mermaid(program: Program, trail: Trail | None = None) -> str:
+    return mermaid_of(draw_program(program, trail))
 
 
-@record
-class Edge:
-    tail: str
-    head: str
-    text: str
-    line: Line
-
-
-@mutable_record
-class Group:
-    """A frame around vertices: a plan or the body of a loop."""
-
-    id: str
-    text: str
-    members: list[Vertex | Group] = field(default_factory=list)
-
-
-@mutable_record
-class Drawing:
-    """Everything to draw. Ids are ours, so that no name can break the syntax."""
-
-    top: Group
-    edges: list[Edge] = field(default_factory=list)
-
-
-def render_mermaid(program: Program) -> str:
-    drawing = draw_program(program)
+def mermaid_of(drawing: Drawing) -> str:
     lines = ["flowchart TD", *_mermaid_members(drawing.top, "  ")]
     for edge in drawing.edges:
         arrow = {"solid": "-->", "dotted": "-.->", "thick": "==>"}[edge.line]
         label = f'|"{_mermaid_text(edge.text)}"|' if edge.text else ""
         lines.append(f"  {edge.tail} {arrow}{label} {edge.head}")
+    taken = [str(number) for number, edge in enumerate(drawing.edges) if edge.taken]
+    if taken:
+        lines.append(f"  linkStyle {','.join(taken)} stroke:#1a7f37,stroke-width:3px")
+    lines += _mermaid_classes(list(vertices_in(drawing.top)))
     return "\n".join(lines) + "\n"
 
 
-def render_dot(program: Program) -> str:
-    drawing = draw_program(program)
+def _mermaid_classes(vertices: list[Vertex]) -> Iterator[str]:
+    """What was visited, what was not, and where the run stands."""
+    members: dict[str, list[str]] = {}
+    for vertex in vertices:
+        look = look_of(vertex)
+        if look:
+            members.setdefault(look, []).append(vertex.id)
+    for name, style in _MERMAID_LOOKS.items():
+        if name in members:
+            yield f"  classDef {name} {style}"
+            yield f"  class {','.join(members[name])} {name}"
+
+
+# Colours that can be read on light and on dark ground.
+_MERMAID_LOOKS = {
+    "visited": "fill:#dafbe1,stroke:#1a7f37,color:#1f2328",
+    "working": "fill:#ddf4ff,stroke:#0969da,stroke-width:3px,color:#1f2328",
+    "waiting": "fill:#fff8c5,stroke:#9a6700,stroke-width:3px,color:#1f2328",
+    "failed": "fill:#ffebe9,stroke:#cf222e,stroke-width:3px,color:#1f2328",
+    "unvisited": "fill:#f6f8fa,stroke:#afb8c1,color:#656d76,stroke-dasharray:4 3",
+}
+_DOT_LOOKS = {
+    "visited": 'style=filled, fillcolor="#dafbe1", color="#1a7f37"',
+    "working": 'style=filled, fillcolor="#ddf4ff", color="#0969da", penwidth=2',
+    "waiting": 'style=filled, fillcolor="#fff8c5", color="#9a6700", penwidth=2',
+    "failed": 'style=filled, fillcolor="#ffebe9", color="#cf222e", penwidth=2',
+    "unvisited": 'style=dashed, color="#afb8c1", fontcolor="#656d76"',
+}
+
+
+def render_dot(program: Program, trail: Trail | None = None) -> str:
+    return dot_of(draw_program(program, trail))
+
+
+def dot_of(drawing: Drawing) -> str:
     lines = ["digraph plan {", "  rankdir=TB;", *_dot_members(drawing.top, "  ")]
     for edge in drawing.edges:
         style = {"solid": "", "dotted": ", style=dotted", "thick": ", style=bold"}[edge.line]
+        if edge.taken:
+            style += ', color="#1a7f37", penwidth=2'
+        elif edge.taken is not None:
+            style += ', color="#afb8c1", fontcolor="#656d76"'
         lines.append(f"  {edge.tail} -> {edge.head} [label={_dot_text(edge.text)}{style}];")
     return "\n".join([*lines, "}"]) + "\n"
 
@@ -123,7 +114,7 @@ def _mermaid_members(group: Group, pad: str) -> Iterator[str]:
     for member in group.members:
         if isinstance(member, Vertex):
             opening, closing = _MERMAID_SHAPES[member.shape]
-            yield f'{pad}{member.id}{opening}"{_mermaid_text(member.text)}"{closing}'
+            yield f'{pad}{member.id}{opening}"{_mermaid_text(caption_of(member))}"{closing}'
         else:
             yield f'{pad}subgraph {member.id} ["{_mermaid_text(member.text)}"]'
             yield from _mermaid_members(member, pad + "  ")
@@ -140,7 +131,10 @@ def _dot_members(group: Group, pad: str) -> Iterator[str]:
     for member in group.members:
         if isinstance(member, Vertex):
             shape = _DOT_SHAPES[member.shape]
-            yield f"{pad}{member.id} [label={_dot_text(member.text)}, shape={shape}];"
+            look = look_of(member)
+            style = f", {_DOT_LOOKS[look]}" if look else ""
+            label = _dot_text(caption_of(member))
+            yield f"{pad}{member.id} [label={label}, shape={shape}{style}];"
         else:
             yield f"{pad}subgraph cluster_{member.id} {{"
             yield f"{pad}  label={_dot_text(member.text)};"
@@ -151,115 +145,3 @@ def _dot_members(group: Group, pad: str) -> Iterator[str]:
 def _dot_text(text: str) -> str:
     shown = clip(visible(text), _LONGEST_LABEL)
     return '"' + shown.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def draw_program(program: Program) -> Drawing:
-    """The program as vertices, edges and frames; a frame per plan when there are several."""
-    main = main_plan(program)
-    plans = [main, *(plan for plan in program.plans if plan is not main)]
-    drawing = Drawing(Group("top", ""))
-    entries = {plan.id: f"p{number}n0" for number, plan in enumerate(plans)}
-    for number, plan in enumerate(plans):
-        frame = drawing.top
-        if len(plans) > 1:
-            frame = Group(f"p{number}", plan.name or plan.id)
-            drawing.top.members.append(frame)
-        _Artist(f"p{number}", plan, entries, drawing, frame).draw()
-    return drawing
-
-
-class _Artist:
-    """Draws one plan; holds the ids given to its nodes and ends."""
-
-    def __init__(
-        self, prefix: str, plan: Plan, entries: dict[str, str], drawing: Drawing, frame: Group
-    ) -> None:
-        self.prefix = prefix
-        self.plan = plan
-        self.entries = entries
-        self.edges = drawing.edges
-        self.frame = frame
-        self.blocks = {block.id: block for block in plan.blocks}
-        # 0 is the start, which other plans' edges lead to.
-        nodes = [node for block in plan.blocks for node in block.nodes]
-        self.ids = {node.id: f"{prefix}n{number}" for number, node in enumerate(nodes, 1)}
-        self.ends: dict[Target, str] = {}
-
-    def draw(self) -> None:
-        start = self.entries[self.plan.id]
-        self.frame.members.append(Vertex(start, "start", "start"))
-        self.edges.append(Edge(start, self.ids[self.plan.blocks[0].entry], "", "solid"))
-        self.draw_block(self.plan.blocks[0], self.frame)
-
-    def draw_block(self, block: Block, frame: Group) -> None:
-        for node in block.nodes:
-            vertex = Vertex(self.ids[node.id], node.name, _shape_of(node))
-            frame.members.append(vertex)
-            self.draw_routes(node, block)
-            if isinstance(node.op, Each):
-                body = self.blocks[node.op.body]
-                inner = Group(f"{vertex.id}body", f"each {node.op.variable}")
-                frame.members.append(inner)
-                self.edges.append(Edge(vertex.id, self.ids[body.entry], "each", "dotted"))
-                self.draw_block(body, inner)
-            elif isinstance(node.op, Call) and isinstance(node.op.plan, str):
-                self.edges.append(Edge(vertex.id, self.entries[node.op.plan], "calls", "dotted"))
-
-    def draw_routes(self, node: Node, block: Block) -> None:
-        """One edge per target, with all labels that lead there."""
-        labels: dict[tuple[str, Line], list[str]] = {}
-        for label, target in node.routes:
-            if not _is_policy(node, label, target):
-                line: Line = "thick" if isinstance(target, Restart) else "solid"
-                if isinstance(target, Leave):
-                    line = "dotted"
-                labels.setdefault((self.head_of(target, block), line), []).append(label.lstrip("@"))
-        for (head, line), names in labels.items():
-            self.edges.append(Edge(self.ids[node.id], head, ", ".join(names), line))
-
-    def head_of(self, target: Target, block: Block) -> str:
-        match target:
-            case Goto(name):
-                return self.ids[name]
-            case Leave():
-                assert block.owner is not None
-                return self.ids[block.owner]
-            case Restart(plan):
-                return self.entries[plan]
-            case Finish(reason):
-                return self.end_of(target, reason or "end", "finish")
-            case Abort(kind, reason):
-                return self.end_of(target, reason or kind, "abort")
-
-    def end_of(self, target: Target, text: str, shape: Shape) -> str:
-        if target not in self.ends:
-            self.ends[target] = f"{self.prefix}e{len(self.ends)}"
-            self.frame.members.append(Vertex(self.ends[target], text, shape))
-        return self.ends[target]
-
-
-def _shape_of(node: Node) -> Shape:
-    match node.op:
-        case Ask():
-            return "step"
-        case Run():
-            return "run"
-        case Wait():
-            return "wait"
-        case Gate():
-            return "gate"
-        case Each():
-            return "loop"
-        case Call():
-            return "call"
-
-
-def _is_policy(node: Node, label: Label, target: Target) -> bool:
-    """Is this what happens everywhere unless the author says otherwise?"""
-    if label not in (FAILED, LOST, INVALID):
-        return False
-    if isinstance(target, Abort):
-        return True
-    if isinstance(target, Leave):
-        return target.label != OK
-    return label == LOST and target == Goto(node.id)

@@ -33,6 +33,8 @@ class RunStarted:
     # The agent session that a machine starts in.
     session: str | None = None
     has_session: bool = False
+    # The commit that the workspace's repository stands at; '' if that is not known.
+    head: str = ""
 
 
 @record
@@ -41,6 +43,7 @@ class RunResumed:
 
     at: float
     settings: dict[str, Json] = field(default_factory=dict)
+    head: str = ""
 
 
 @record
@@ -219,6 +222,7 @@ class RunEnded:
     status: Literal["completed", "failed", "cancelled", "paused"]
     reason: str
     code: int
+    head: str = ""
 
 
 @record

@@ -198,6 +198,8 @@ class Index:
 
     def __init__(self, program: Program, find: Callable[[PlanId], Plan] | None = None) -> None:
         self.program = program
+        # Told of every move: the plan, the node that was left, its label, and where that leads.
+        self.hear_move: Callable[[PlanId, NodeId, Label, Target], None] | None = None
         self._find = find
         self._plans: dict[PlanId, Plan] = {plan.id: plan for plan in program.plans}
         self._places: dict[PlanId, dict[NodeId, Place]] = {}

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from orchestrate.diagnostics import closest
 from orchestrate.errors import OrchestrateError, StateError, UsageError
 from orchestrate.record import field, mutable_record, record
 from orchestrate.state.delete import delete_tree
@@ -37,6 +38,8 @@ _RUN_PREFIX = re.compile(r"\A[0-9TZa-z-]{1,23}\Z")
 _PLAIN_NAME = re.compile(r"\A[A-Za-z0-9_-]+(?: [A-Za-z0-9_-]+)*\Z")
 _LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _SHOWN = 5
+# A slip is looked for among so many of the newest runs.
+_COMPARED = 1000
 # Folders of ours that are no runs: one not yet, the other no more.
 _BORN = ".new-"
 _DEAD = ".old-"
@@ -187,7 +190,9 @@ def find_run(runs: Runs, text: str) -> Run:
         return found[0]
     if found:
         raise UsageError(f"'{text}' could be any of {len(found)} runs", _name_some(found))
-    raise UsageError(f"there is no run '{text}' in {runs.folder}", _name_some(known))
+    near = closest(text, [run.id for run in known[:_COMPARED]])
+    also = f" (did you mean '{near}'?)" if near else ""
+    raise UsageError(f"there is no run '{text}' in {runs.folder}{also}", _name_some(known))
 
 
 def clean_runs(

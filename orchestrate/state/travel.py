@@ -108,6 +108,8 @@ def keep_value(frame: Frame, node: Node, value: Any) -> None:
 
 
 def go_on(fold: Fold, frame: Frame, node: Node, label: Label, target: Target) -> None:
+    if fold.index.hear_move is not None:
+        fold.index.hear_move(frame.plan, node.id, label, target)
     if label == LOST and target == Goto(node.id):
         # The same visit, a new attempt: what was lost was no fault of the step.
         assert frame.here is not None

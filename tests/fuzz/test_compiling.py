@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrate.cli.findings import draw as draw_findings
 from orchestrate.cli.formats import diagnostic_json
-from orchestrate.cli.report import draw as draw_findings
 from orchestrate.codes import CODES
 from orchestrate.compile import Compilation, compile_file
 from orchestrate.plan.check import problems

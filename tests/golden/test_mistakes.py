@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.cli.report import draw
+from orchestrate.cli.findings import draw
 from orchestrate.codes import CODES
 from orchestrate.compile import Compilation, compile_file
 from orchestrate.dialects.catalogue import SUFFIXES
