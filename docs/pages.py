@@ -95,7 +95,9 @@ class Result:
 
 
 def find_pages() -> list[Path]:
-    return [REPOSITORY / "README.md", *sorted(DOCS.rglob("*.md"))]
+    """README, what agents are told (`orchestrate guide`), and the documentation."""
+    skills = sorted((REPOSITORY / "skills").rglob("*.md"))
+    return [REPOSITORY / "README.md", *skills, *sorted(DOCS.rglob("*.md"))]
 
 
 def read_page(path: Path) -> Page:

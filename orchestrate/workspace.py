@@ -40,7 +40,7 @@ def is_within(path: Path, root: Path) -> bool:
 
 
 def package_data() -> Path:
-    """The folder that holds `schemas`, `workflows` and `prompts`.
+    """The folder that holds `schemas`, `workflows`, `prompts` and `skills`.
 
     They travel inside the wheel as `orchestrate/data`; in a checkout they are at the top level.
     """

@@ -49,6 +49,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "orchestrate.cli.doctor:doctor",
         "Check what this computer has of what runs need.",
     ),
+    "guide": (
+        "orchestrate.cli.guide:guide",
+        "Print how to write recipes, for a coding agent.",
+    ),
     "init": (
         "orchestrate.cli.init:init",
         "Write a first recipe and settings into a project.",

@@ -53,6 +53,17 @@ def list_recipes(working_dir: str | None, as_json: bool) -> int:
     return 0
 
 
+def own_recipes(workspace: Workspace) -> list[Path]:
+    """The files of the workspace that are recipes, not parts of some; also those with mistakes."""
+    from orchestrate.dialects.catalogue import recipe_files
+
+    return [
+        path
+        for recipe_id, path, origin in recipe_files(workspace)
+        if workspace.contains(path) and _read_entry(recipe_id, path, origin, workspace) is not None
+    ]
+
+
 def _entries(workspace: Workspace) -> Iterator[Entry]:
     from orchestrate.dialects.catalogue import recipe_files
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from orchestrate.cli.options import choose_format, json_option, working_dir_option
+from orchestrate.cli.output import answer
 
 
 @click.command(short_help="Check recipes without running anything.")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.argument("files", metavar="FILE...", nargs=-1)
+@click.option(
+    "--all", "check_all", is_flag=True,
+    help="Check every recipe of the workspace; parts that they include are checked with them.",
+)  # fmt: skip
 @click.option(
     "--format", "output_format", type=click.Choice(["text", "json", "github", "sarif"]),
     help="How to report findings (default: text).",
@@ -18,6 +25,7 @@ from orchestrate.cli.options import choose_format, json_option, working_dir_opti
 @json_option
 def validate(
     files: tuple[str, ...],
+    check_all: bool,
     output_format: str | None,
     strict: bool,
     working_dir: str | None,
@@ -32,4 +40,14 @@ def validate(
     from orchestrate.cli.checking import check_files
 
     shape = choose_format(output_format, as_json)
+    if check_all:
+        from orchestrate.cli.definition import workspace_of
+        from orchestrate.cli.list import own_recipes
+
+        files += tuple(os.path.relpath(path) for path in own_recipes(workspace_of(working_dir)))
+        if not files and shape == "text":
+            answer("There are no recipes in workflows/ and .orchestrate/recipes/.\n")
+            return 0
+    elif not files:
+        raise click.UsageError("Missing argument 'FILE...'.", click.get_current_context())
     return check_files(files, shape=shape, strict=strict, working_dir=working_dir)
