@@ -67,7 +67,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "plan": (
         "orchestrate.cli.plan:plan",
-        "Show what a recipe compiles to.",
+        "Show what a recipe compiles to, or the path of a run.",
     ),
     "report": (
         "orchestrate.cli.report:report",
