@@ -7,7 +7,6 @@ waits to be resumed, or for another decision, or it has ended with this one.
 from __future__ import annotations
 
 import os
-import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from orchestrate.errors import OrchestrateError, UsageError
@@ -45,6 +44,7 @@ def decide(
     from orchestrate.cli.looking import program_of
     from orchestrate.cli.stored import header_of
     from orchestrate.engine.secrets import Secrets
+    from orchestrate.state.clock import now_by
     from orchestrate.state.events import GateDecided
 
     program = program_of(header_of(run), workspace)
@@ -56,7 +56,13 @@ def decide(
         gate = _choose(run, store.state, gates, stage, expired)
         said = Secrets(program, os.environ).text(message)
         event = GateDecided(
-            gate["frame"], gate["node"], gate["visit"], time.time(), decision, _user(), said
+            gate["frame"],
+            gate["node"],
+            gate["visit"],
+            now_by(store.state.clock),
+            decision,
+            _user(),
+            said,
         )
         _record(store, event)
         return _decided(store.state, gate)
@@ -84,13 +90,15 @@ def settle_overdue(run: Run, workspace: Workspace) -> list[Decided]:
         store.close()
 
 
-def is_overdue(sight: Sight, now: float) -> bool:
+def is_overdue(sight: Sight) -> bool:
     """Has the clock decided about a gate of a run that waits?"""
     from orchestrate.cli.looking import pending_gates
+    from orchestrate.state.clock import now_by
     from orchestrate.state.times import seconds_of
 
     if sight.is_live or sight.status not in ("paused", "interrupted"):
         return False
+    now = now_by(sight.document["engine"].get("clock"))
     return any(
         gate["expires_at"] is not None and now >= seconds_of(gate["expires_at"])
         for gate in pending_gates(sight.document)
@@ -102,7 +110,7 @@ def settled_sight(run: Run, workspace: Workspace) -> Sight:
     from orchestrate.cli.looking import look_at
 
     sight = look_at(run, workspace)
-    if not is_overdue(sight, time.time()):
+    if not is_overdue(sight):
         return sight
     try:
         settle_overdue(run, workspace)
@@ -126,11 +134,12 @@ def _open(run: Run, workspace: Workspace, program: Program, verb: str) -> Store:
 
 def _settle(store: Store) -> list[Decided]:
     from orchestrate.engine.gate import overdue
+    from orchestrate.state.clock import now_by
 
     if store.state.status not in ("paused", "running"):
         return []
     settled = []
-    for event in overdue(store.state, time.time()):
+    for event in overdue(store.state, now_by(store.state.clock)):
         gate = next(g for g in reversed(store.state.approvals) if _is_of(g, event))
         _record(store, event)
         settled.append(_decided(store.state, gate))

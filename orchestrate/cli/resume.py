@@ -118,7 +118,7 @@ def _go_on(
         refuse_unusable(program, workspace, settings)
         with only_run_of(Runs(found.root.parent), program, settings.get("allow_concurrent", False)):
             note_first(store)
-            store.record(_resumed(given, workspace))
+            store.record(_resumed(store, given, workspace))
             ending = carry_out(store, program, workspace, watching, is_resumed=True)
         _archive(program, workspace, found, settings, ending.status)
         return show_end(store, ending, watching)
@@ -126,13 +126,14 @@ def _go_on(
         store.close()
 
 
-def _resumed(given: dict[str, Any], workspace: Workspace) -> Any:
-    import time
-
+def _resumed(store: Store, given: dict[str, Any], workspace: Workspace) -> Any:
     from orchestrate.engine.head import head_of
+    from orchestrate.state.clock import drop_anchor, holds, now_by
     from orchestrate.state.events import RunResumed
 
-    return RunResumed(time.time(), given, head_of(workspace.root))
+    clock = None if holds(store.state.clock) else drop_anchor()
+    now = now_by(clock or store.state.clock)
+    return RunResumed(now, given, head_of(workspace.root), clock)
 
 
 def note_first(store: Store) -> None:

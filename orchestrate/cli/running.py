@@ -85,6 +85,7 @@ def start_run(
     from orchestrate.engine.head import head_of
     from orchestrate.engine.secrets import Secrets
     from orchestrate.plan.nodes import main_plan
+    from orchestrate.state.clock import drop_anchor, now_by
     from orchestrate.state.durable import dump_json
     from orchestrate.state.events import RunStarted
     from orchestrate.state.model import Index
@@ -103,10 +104,9 @@ def start_run(
     started: list[RunStarted] = []
 
     def contents(run_id: str) -> dict[str, bytes]:
-        import time
-
+        clock = drop_anchor()
         event = RunStarted(
-            at=time.time(),
+            at=now_by(clock),
             run_id=run_id,
             workspace=str(workspace.root),
             definition=stable_path(compilation.path, workspace),
@@ -121,6 +121,7 @@ def start_run(
             session=settings.get("session"),
             has_session=settings.get("session") is not None,
             head=head_of(workspace.root),
+            clock=clock,
         )
         started[:] = [event]
         frozen = dump_json(secrets.data(compilation.documents), indent=2)

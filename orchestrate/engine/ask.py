@@ -339,7 +339,7 @@ def _conclude(
     fields |= usage_of(step, turn, reply)
     if not is_program(agent.name):
         fields["billed"] = False
-    took = (step.ended_at or step.rt.now()) - step.attempt_began_at
+    took = step.end_at - step.attempt_began_at
     fields["metrics"] = {"provider_ms": max(0, round(took * 1000))}
     if reply.failure is not None:
         return _fail(step, agent, turn, reply.failure, fields)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import threading
-import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -24,6 +23,7 @@ from orchestrate.plan.nodes import Plan, PlanId
 from orchestrate.process.client import Keeper, ensure_keeper
 from orchestrate.process.facts import is_keeper_alive
 from orchestrate.record import record
+from orchestrate.state.clock import now_by
 from orchestrate.state.durable import explain, read_file, write_durably
 from orchestrate.state.events import RunEnded
 from orchestrate.state.locks import Lock, lock_session
@@ -219,7 +219,8 @@ class Runtime:
                 os.unlink(path)
 
     def now(self) -> float:
-        return time.time()
+        """The time of the run, which does not jump."""
+        return now_by(self.store.state.clock)
 
     def ended(self, status: EndStatus, reason: str, code: int) -> RunEnded:
         """The end of the run, or of this sitting of it."""

@@ -150,9 +150,15 @@ class Step:
             with suppress(OSError):
                 os.rename(self.log(kind), self.log(f"{number}.{kind}"))
 
+    @property
+    def end_at(self) -> float:
+        """When it ended, or now. The keeper has seen that on the wall clock, which may jump."""
+        now = max(self.rt.now(), self.began_at)
+        return now if self.ended_at is None else min(max(self.ended_at, self.began_at), now)
+
     def result(self, status: str, exit_code: int | None, **more: Any) -> dict[str, Any]:
         """The record of a step in the state; texts in it are masked."""
-        now = max(self.ended_at or self.rt.now(), self.began_at)
+        now = self.end_at
         base = {
             "status": status,
             "exit_code": exit_code,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _SET_PDEATHSIG = 1
 _SET_CHILD_SUBREAPER = 36
+_QUIET_LOOKS = 4
 
 
 def _no_prctl(option: int, value: int) -> int:  # noqa: ARG001 - the signature of the real one
@@ -58,27 +59,34 @@ def die_with_parent(parent: int) -> None:
 def parents() -> dict[int, int]:
     """The parent of every process; empty where there is no /proc."""
     table: dict[int, int] = {}
-    try:
-        names = os.listdir("/proc")
-    except OSError:
-        return table
-    for name in names:
-        if name.isdigit():
-            parent = _parent_of(int(name))
-            if parent is not None:
-                table[int(name)] = parent
+    for pid in _numbers():
+        parent = _parent_of(pid)
+        if parent is not None:
+            table[pid] = parent
     return table
 
 
+def _numbers() -> list[int]:
+    """Of all processes; none where there is no /proc."""
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
+
+
 def _parent_of(pid: int) -> int | None:
-    """None if it is gone or a zombie: neither can be signalled to any effect."""
+    """None if it is gone or a zombie: neither can be signalled to any effect.
+
+    A process whose first thread has ended looks like a zombie too, but its other threads work on.
+    """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             # The name in parentheses may contain anything, parentheses too.
-            state, parent = file.read().rpartition(b")")[2].split()[:2]
-    except (OSError, ValueError):
+            fields = file.read().rpartition(b")")[2].split(None, 18)
+        state, parent, threads = fields[0], fields[1], fields[17]
+    except (OSError, IndexError):
         return None
-    return None if state == b"Z" else int(parent)
+    return None if state == b"Z" and int(threads) <= 1 else int(parent)
 
 
 def descendants(root: int, spare: frozenset[int] = frozenset()) -> list[int]:
@@ -203,22 +211,42 @@ def collect_orphans(leader: int, spare: frozenset[int]) -> bool:
 
 
 def end_marked(mark: bytes, patience_s: float) -> int:
-    """Kill every process whose environment has the mark; how many would not die in time."""
+    """Kill every process whose environment has the mark; how many would not die in time.
+
+    Nobody is their parent any more, so one that forks and ends while we look through the list can
+    be missed: only several looks that find none say that there is none.
+    """
     give_up = time.monotonic() + patience_s
-    while True:
-        alive = [pid for pid in parents() if pid != os.getpid() and has_mark(pid, mark)]
-        if not alive:
-            return 0
+    quiet_looks = 0
+    while quiet_looks < _QUIET_LOOKS:
+        # The youngest first: they may have forked and gone before we come to them.
+        listed = sorted(_numbers(), reverse=True)
+        alive = [pid for pid in listed if pid != os.getpid() and has_mark(pid, mark)]
+        quiet_looks = 0 if alive else quiet_looks + 1
         for pid in alive:
             signal_process(pid, signal.SIGKILL, lambda found: has_mark(found, mark))
-        if time.monotonic() > give_up:
+        if alive and time.monotonic() > give_up:
             return len(alive)
         time.sleep(0.002)
+    return 0
 
 
 def has_mark(pid: int, mark: bytes) -> bool:
+    environment = _read(f"/proc/{pid}/environ")
+    if not environment:
+        # Its first thread may have ended, and what that knew with it; the others still know.
+        try:
+            threads = os.listdir(f"/proc/{pid}/task")
+        except OSError:
+            return False
+        environment = b"".join([_read(f"/proc/{pid}/task/{thread}/environ") for thread in threads])
+    return (b"\0" + environment).find(b"\0" + mark) >= 0
+
+
+def _read(path: str) -> bytes:
+    """Nothing if it cannot be read: it is gone, or another user's."""
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return (b"\0" + file.read()).find(b"\0" + mark) >= 0
+        with open(path, "rb") as file:
+            return file.read()
     except OSError:
-        return False
+        return b""

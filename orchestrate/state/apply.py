@@ -78,6 +78,7 @@ def start(index: Index, event: RunStarted) -> RunState:
         root=root,
         session=Session(event.session, is_created=event.has_session),
         machine_started=event.at,
+        clock=event.clock,
     )
     state.frames[""] = root
     arrive(root, index.plan(event.plan).blocks[0].entry)
@@ -122,6 +123,7 @@ def apply(index: Index, state: RunState, event: Event) -> None:  # noqa: PLR0912
         case Restarted():
             _restart(index, state, event)
         case RunResumed():
+            state.clock = event.clock or state.clock
             _resume(Fold(index, state, event.at), event)
         case RunEnded():
             state.ending = Ending(event.status, event.reason, event.code)

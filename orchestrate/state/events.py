@@ -35,6 +35,8 @@ class RunStarted:
     has_session: bool = False
     # The commit that the workspace's repository stands at; '' if that is not known.
     head: str = ""
+    # How the run tells the time (`state/clock.py`).
+    clock: list[Json] | None = None
 
 
 @record
@@ -44,6 +46,8 @@ class RunResumed:
     at: float
     settings: dict[str, Json] = field(default_factory=dict)
     head: str = ""
+    # Only if the machine was started anew meanwhile.
+    clock: list[Json] | None = None
 
 
 @record

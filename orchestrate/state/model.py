@@ -167,6 +167,8 @@ class RunState:
     seq: int = 0
     # Up to which event the journal was synced: no crash can take one of those.
     synced: int = 0
+    # How the run tells the time (`state/clock.py`).
+    clock: list[Json] | None = None
     steps_run: int = 0
     restarts: int = 0
     has_failures: bool = False

@@ -29,6 +29,8 @@ class Order:
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     # Killed in front of the change of this number; 0 lets the changes alone and does not count.
     die_before: int = 0
+    # A file that says by how many seconds the wall clock is wrong for this command.
+    clock: Path | None = None
 
 
 class Lane:
@@ -55,6 +57,7 @@ class Lane:
             "stderr": str(order.stderr),
             "env": dict(order.env),
             "die_before": order.die_before,
+            "clock": "" if order.clock is None else str(order.clock),
         }
         self._say(json.dumps(written))
         try:

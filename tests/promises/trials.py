@@ -26,8 +26,8 @@ SEAL = re.compile(rb',\n  "checksum": "sha256:([0-9a-f]{64})"\n\}\n\Z')
 # What may differ between two runs that did the same.
 _VOLATILE = frozenset(
     ("run_id", "started_at", "updated_at", "completed_at", "duration_ms", "attempts", "seq",
-     "synced", "checksum", "wait_duration_ms", "poll_count", "times", "machine_started", "metrics",
-     "workspace", "session_id", "sessionId", "startTime", "requested_at", "decided_at")
+     "synced", "clock", "checksum", "wait_duration_ms", "poll_count", "times", "machine_started",
+     "metrics", "workspace", "session_id", "sessionId", "startTime", "requested_at", "decided_at")
 )  # fmt: skip
 
 
@@ -65,6 +65,8 @@ class Trial:
         # Did the last command leave something that the next one has to do?
         self.is_open = False
         self._is_parked = False
+        # Set to a file, it makes the wall clock of our commands wrong by what that says.
+        self.clock: Path | None = None
         (top / "live").mkdir(parents=True)
         (top / "act").write_text(ACT, "utf-8")
         self.ledger.touch()
@@ -100,6 +102,7 @@ class Trial:
             self.stderr,
             env=self.surroundings,
             die_before=die_before,
+            clock=self.clock,
         )
 
     def start_order(self, die_before: int = 0) -> Order:

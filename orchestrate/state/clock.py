@@ -1,0 +1,49 @@
+"""The time of a run: the wall clock of its start, carried on by a clock that nobody can set.
+
+The wall clock may jump by years while a run waits, rests or is not worked on. What a run measures
+must not: how long a wait, a call or a retry's rest has taken, and whether a gate's time is up. The
+kernel's clock since the boot is the same for every process, so it counts between them, too. It ends
+with a reboot; then, and where the boot has no name (macOS), the wall clock is all there is.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from typing import Any
+
+# The boot that it holds for, and what to add to the time since then.
+Anchor = list[Any]
+
+
+def drop_anchor() -> Anchor:
+    """What the clock shows now, for whoever goes on with the run."""
+    return [_boot(), time.time() - _since_boot()]
+
+
+def holds(anchor: Anchor | None) -> bool:
+    """Was it taken since the machine was started?"""
+    return anchor is not None and bool(_boot()) and anchor[0] == _boot()
+
+
+def now_by(anchor: Anchor | None) -> float:
+    """The time of a run in seconds since 1970."""
+    if anchor is not None and holds(anchor):
+        return float(anchor[1]) + _since_boot()
+    return time.time()
+
+
+def _since_boot() -> float:
+    """Unlike `monotonic`, it goes on while the machine sleeps, as people's deadlines do."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()  # pragma: no cover - other systems than Linux
+
+
+@functools.cache
+def _boot() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except (OSError, ValueError):  # pragma: no cover - other systems than Linux
+        return ""
