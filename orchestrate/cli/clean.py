@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from orchestrate.cli.looking import STATUSES, Place, glance_at, is_kept, runs_of
+from orchestrate.cli.moments import UNITS, age_in_seconds
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.output import answer, answer_json, note
 from orchestrate.errors import ConfigError, OrchestrateError, UsageError
@@ -18,8 +18,6 @@ from orchestrate.record import field, mutable_record
 if TYPE_CHECKING:
     from orchestrate.state.runs import Run, Runs
 
-_AGE = re.compile(r"\A(\d{1,9}(?:\.\d{1,6})?)\s*([smhdw])\Z")
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _VARIABLE = "ORCHESTRATE_KEEP_RUNS"
 _MOST_NAMES = 20
 
@@ -81,7 +79,7 @@ def clean(
 def _age_of(older_than: str | None, working_dir: str | None) -> float:
     """Seconds, from the flag, or from the days that the environment or the configuration say."""
     if older_than is not None:
-        return _seconds(older_than)
+        return age_in_seconds("--older-than", older_than)
     from orchestrate.cli.config import load_config
     from orchestrate.cli.definition import workspace_of
 
@@ -93,17 +91,7 @@ def _age_of(older_than: str | None, working_dir: str | None) -> float:
         )
     if days < 0:
         raise ConfigError(f"{_VARIABLE} is {days}: a run cannot be younger than new")
-    return float(days * _UNITS["d"])
-
-
-def _seconds(text: str) -> float:
-    match = _AGE.match(text.strip())
-    if match is None:
-        raise UsageError(
-            f"--older-than '{text}' is not an age",
-            "write a number and one of s m h d w, e.g. 36h",
-        )
-    return float(match[1]) * _UNITS[match[2]]
+    return float(days * UNITS["d"])
 
 
 def _clean(folder: Runs, before: float, stays: Any) -> Tidied:
@@ -132,12 +120,12 @@ def _clean(folder: Runs, before: float, stays: Any) -> Tidied:
 def _rehearse(folder: Runs, before: float, stays: Any) -> Tidied:
     """What would be done, found without touching anything."""
     from orchestrate.state.locks import is_held
-    from orchestrate.state.runs import list_runs
+    from orchestrate.state.runs import last_change, list_runs
 
     tidied = Tidied()
     for run in reversed(list_runs(folder)):
         try:
-            if _last_change(run) >= before or stays(run):
+            if last_change(run) >= before or stays(run):
                 continue
             if is_held(run.lock_file) or is_kept(run):
                 tidied.in_use.append(run.id)
@@ -147,17 +135,6 @@ def _rehearse(folder: Runs, before: float, stays: Any) -> Tidied:
         except (OSError, OrchestrateError) as error:
             tidied.failed.append((run.id, str(error)))
     return tidied
-
-
-def _last_change(run: Run) -> float:
-    """When anything was last recorded; as `clean_runs` sees it."""
-    times = []
-    for path in (run.root, run.state, run.events):
-        try:
-            times.append(os.lstat(path).st_mtime)
-        except FileNotFoundError:
-            continue
-    return max(times, default=float("inf"))
 
 
 def _size_of(run: Run) -> int:

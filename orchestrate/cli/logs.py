@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrate.cli.moments import moment_of
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.output import answer_json, note
 from orchestrate.errors import UsageError
@@ -30,6 +32,8 @@ class Wish:
     streams: tuple[Stream, ...]
     last_lines: int | None
     follows: bool
+    shows_all: bool
+    since: float | None
 
 
 @click.command(short_help="Show the log of a run or of a step.")
@@ -41,6 +45,11 @@ class Wish:
               help="Only the last N lines (of each).")  # fmt: skip
 @click.option("-f", "--follow", "follows", is_flag=True,
               help="Go on with what is written, until the step or the run ends.")  # fmt: skip
+@click.option("--all", "shows_all", is_flag=True,
+              help="All attempts and visits of the step, oldest first, as they are on record.")  # fmt: skip  # noqa: E501
+@click.option("--since", metavar="WHEN",
+              help="Only what was logged since then, or attempts at work since: 2h ago, or a date "
+              "or time.")  # fmt: skip
 @state_dir_option
 @working_dir_option
 @json_option
@@ -54,8 +63,8 @@ def logs(
 ) -> int:
     """Show the orchestrator's log of a run, or what a step has printed: stdout, then stderr.
 
-    STEP is a name, or Loop[3]/Step for one item of a loop. Of an agent's step, the answer is
-    shown; what its program printed is in the run's logs/ folder.
+    STEP is a name, Loop[3]/Step for one item of a loop, or Loop[*]/Step for all of them. Of an
+    agent's step, the answer is shown; what its program printed is in the run's logs/ folder.
     """
     from orchestrate.cli.stored import find_stored
 
@@ -63,13 +72,26 @@ def logs(
     _, found, workspace = find_stored(run, working_dir, state_dir)
     if step is None:
         _show_log(found, wish, as_json)
+    elif wish.shows_all:
+        from orchestrate.cli.attempts import show_attempts
+
+        entries = _entries(found, workspace, step)
+        show_attempts(found, entries, wish.streams, wish.last_lines, wish.since, as_json=as_json)
     elif as_json:
-        answer_json(_step_json(found, workspace, wish))
+        answer_json(_step_json(found, _one(_entries(found, workspace, step), step), wish))
     elif wish.follows:
-        _follow_step(found, workspace, step, wish)
+        from orchestrate.cli.following import follow_step
+
+        follow_step(found, workspace, step, wish.streams, wish.last_lines)
     else:
-        _show_step(found, _entry(found, workspace, step), wish)
+        _show_steps(found, _entries(found, workspace, step), wish)
     return 0
+
+
+def _one(entries: list[Entry], step: str) -> Entry:
+    if len(entries) != 1:
+        raise UsageError(f"'{step}' are {len(entries)} steps", "with --json say one, or add --all")
+    return entries[0]
 
 
 def _wish(step: str | None, as_json: bool, flags: dict[str, Any]) -> Wish:
@@ -78,20 +100,25 @@ def _wish(step: str | None, as_json: bool, flags: dict[str, Any]) -> Wish:
         raise UsageError("--stdout and --stderr need a STEP")
     if flags["follows"] and as_json:
         raise UsageError("--follow and --json exclude each other")
+    if step is None and flags["shows_all"]:
+        raise UsageError("--all needs a STEP")
+    if flags["follows"] and step is not None and (flags["shows_all"] or flags["since"]):
+        raise UsageError("--follow of a step excludes --all and --since")
     streams: tuple[Stream, ...] = ("stdout", "stderr")
     if only_stdout != only_stderr:
         streams = ("stdout",) if only_stdout else ("stderr",)
-    return Wish(step, streams, flags["last_lines"], flags["follows"])
+    since = None if flags["since"] is None else moment_of("--since", flags["since"])
+    return Wish(step, streams, flags["last_lines"], flags["follows"], flags["shows_all"], since)
 
 
-def _entry(run: Run, workspace: Workspace, step: str) -> Entry:
+def _entries(run: Run, workspace: Workspace, step: str) -> list[Entry]:
     from orchestrate.cli.looking import look_at
-    from orchestrate.cli.step_logs import find_entry
+    from orchestrate.cli.step_logs import find_entries
 
     sight = look_at(run, workspace)
     if sight.note:
         note(f"orchestrate: {visible(sight.note)}\n")
-    return find_entry(sight.document, step)
+    return find_entries(sight.document, step)
 
 
 def _show_log(run: Run, wish: Wish, as_json: bool) -> None:
@@ -100,11 +127,13 @@ def _show_log(run: Run, wish: Wish, as_json: bool) -> None:
 
     path = run.logs / "orchestrator.log"
     if as_json:
-        answer_json({"run_id": run.id, "log": read_source(path, wish.last_lines)})
+        start = 0 if wish.since is None else _first_since(path, wish.since)
+        answer_json({"run_id": run.id, "log": read_source(path, wish.last_lines, start)})
         return
     printer = Printer()
     is_live = wish.follows and is_held(run.lock_file)
-    offset = print_source(printer, path, last_lines=wish.last_lines)
+    start = 0 if wish.since is None else _first_since(path, wish.since)
+    offset = print_source(printer, path, start, last_lines=wish.last_lines)
     while is_live:
         printer.flush()
         time.sleep(_POLL_S)
@@ -113,21 +142,44 @@ def _show_log(run: Run, wish: Wish, as_json: bool) -> None:
         offset = print_source(printer, path, offset)
 
 
-def _show_step(run: Run, entry: Entry, wish: Wish) -> None:
+def _first_since(path: Path, since: float) -> int:
+    """Where the first line begins that was logged since then; lines begin with their time."""
+    from orchestrate.cli.printing import open_source
+    from orchestrate.state.times import timestamp
+
+    wanted = timestamp(since).encode()
+    offset = 0
+    with open_source(path) as file:
+        for line in file:
+            if line[: len(wanted)] >= wanted:
+                break
+            offset += len(line)
+    return offset
+
+
+def _show_steps(run: Run, entries: list[Entry], wish: Wish) -> None:
     from orchestrate.cli.printing import Printer, print_source
-    from orchestrate.cli.step_logs import source_of
+    from orchestrate.cli.step_logs import source_of, was_at_work_since
 
     printer = Printer()
-    printed = 0
-    for stream in wish.streams:
-        source = source_of(run, entry, stream)
-        if source == b"":
+    # Who asks for several must know which is which; of one, only a person needs to be told.
+    has_titles = len(entries) > 1 or (printer.is_for_people and len(wish.streams) > 1)
+    for entry in entries:
+        if wish.since is not None and not was_at_work_since(entry.result, wish.since):
+            if len(entries) == 1:
+                note(f"orchestrate: {visible(entry.path)} has ended before that\n")
             continue
-        if printer.is_for_people and len(wish.streams) > 1:
-            printer.print(f"--- {stream} of {entry.path}\n".encode("utf-8", "surrogateescape"))
-        printed += print_source(printer, source, last_lines=wish.last_lines)
-    if not printed:
-        _tell_silence(entry)
+        printed = 0
+        for stream in wish.streams:
+            source = source_of(run, entry, stream)
+            if source == b"":
+                continue
+            if has_titles:
+                title = f"--- {stream} of {entry.path}\n"
+                printer.print(title.encode("utf-8", "surrogateescape"))
+            printed += print_source(printer, source, last_lines=wish.last_lines)
+        if not printed:
+            _tell_silence(entry)
 
 
 def _tell_silence(entry: Entry) -> None:
@@ -139,11 +191,10 @@ def _tell_silence(entry: Entry) -> None:
     note(f"orchestrate: {visible(entry.path)} {what}{status}\n")
 
 
-def _step_json(run: Run, workspace: Workspace, wish: Wish) -> dict[str, Any]:
+def _step_json(run: Run, entry: Entry, wish: Wish) -> dict[str, Any]:
     from orchestrate.cli.printing import read_source
     from orchestrate.cli.step_logs import source_of
 
-    entry = _entry(run, workspace, wish.step or "")
     document = {
         "run_id": run.id,
         "step": entry.path,
@@ -154,32 +205,3 @@ def _step_json(run: Run, workspace: Workspace, wish: Wish) -> dict[str, Any]:
     for stream in wish.streams:
         document[stream] = read_source(source_of(run, entry, stream), wish.last_lines)
     return document
-
-
-def _follow_step(run: Run, workspace: Workspace, step: str, wish: Wish) -> None:
-    """Print what the step writes, until it or the run ends; it need not have begun."""
-    from orchestrate.cli.looking import look_at
-    from orchestrate.cli.printing import Printer, print_source
-    from orchestrate.cli.step_logs import NoSuchStep, find_entry, source_of
-    from orchestrate.cli.waiting import knows_step
-
-    printer = Printer()
-    offsets: dict[Stream, int] = {}
-    while True:
-        sight = look_at(run, workspace)
-        try:
-            entry = find_entry(sight.document, step)
-        except NoSuchStep:
-            if not sight.is_live or not knows_step(run, step):
-                raise
-        else:
-            for stream in wish.streams:
-                source = source_of(run, entry, stream, is_raw=True)
-                if stream in offsets:
-                    offsets[stream] = print_source(printer, source, offsets[stream])
-                elif source != b"":
-                    offsets[stream] = print_source(printer, source, 0, wish.last_lines)
-            if not entry.is_running or not sight.is_live:
-                return
-        printer.flush()
-        time.sleep(_POLL_S)

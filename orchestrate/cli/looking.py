@@ -22,7 +22,6 @@ FINAL = ("completed", "cancelled")
 
 _HEADER = ("dialect", "workflow_file", "started_at", "updated_at", "completed_at", "status",
            "reason")  # fmt: skip
-_LINE = re.compile(rb'  "([a-z_]+)": (.*?),?\Z')
 # Values have no line breaks, so a line that begins like this is the field itself.
 _STATUS = re.compile(rb'\n  "status": "([a-z]+)",\n  "reason": .*\n')
 # The status stands at the top; only a run of very many files, or with much to say, needs more.
@@ -58,14 +57,25 @@ class Glance:
 
     def fields(self) -> dict[str, Any]:
         """The first fields of the state file; few of many runs are shown, so they are read late."""
+        found = {name: self.field(name) for name in _HEADER}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def field(self, name: str) -> Any:
+        """One of them; None if it is not there, or if somebody has written into the file."""
+        key = b'\n  "%b": ' % name.encode()
+        at = self.start.find(key)
+        if at < 0:
+            return None
+        begin = at + len(key)
+        value = self.start[begin : self.start.find(b"\n", begin)].removesuffix(b",")
+        if value[:1] == value[-1:] == b'"' and b"\\" not in value and len(value) > 1:
+            return value[1:-1].decode("ascii", "replace")
         import json
 
-        lines = (_LINE.match(line) for line in self.start.split(b"\n"))
-        named = {match[1].decode(): match[2] for match in lines if match is not None}
         try:
-            return {name: json.loads(named[name]) for name in _HEADER if name in named}
-        except ValueError:  # somebody has written into the file
-            return {}
+            return json.loads(value)
+        except ValueError:
+            return None
 
 
 @record
@@ -96,10 +106,22 @@ def glance_at(run: Run) -> Glance:
         if status == "running":
             # It may have ended between our two looks.
             status, start = _read_start(run)
-            status = "interrupted" if status == "running" else status
+            status = _left_as(run) if status == "running" else status
         return Glance(run, status, start)
     except (ValueError, OSError, OrchestrateError):
         return Glance(run, "damaged", b"")
+
+
+def _left_as(run: Run) -> str:
+    """How a run stands that nobody works on and whose state file does not know of an end.
+
+    The journal may have it: whoever wrote it was killed before the state file was brought up.
+    """
+    from orchestrate.state.journal import last_event
+
+    last = last_event(run.events) or {}
+    ended = last.get("status") if last.get("on") == "run-ended" else None
+    return ended if ended in STATUSES else "interrupted"
 
 
 def _read_start(run: Run) -> tuple[str, bytes]:

@@ -48,7 +48,7 @@ def print_source(
         # A file that has become shorter was begun anew.
         offset = start if start <= size else 0
         if last_lines is not None:
-            offset = max(offset, _start_of_last(opened, size, last_lines))
+            offset = max(offset, start_of_last(opened, size, last_lines))
         opened.seek(offset)
         while offset < size and (data := opened.read(min(_BLOCK, size - offset))):
             printer.print(data)
@@ -56,11 +56,13 @@ def print_source(
     return offset
 
 
-def read_source(source: Path | bytes, last_lines: int | None) -> str:
+def read_source(source: Path | bytes, last_lines: int | None, start: int = 0) -> str:
     """The same as text, for a JSON document."""
     with open_source(source) as opened:
         size = opened.seek(0, os.SEEK_END)
-        opened.seek(0 if last_lines is None else _start_of_last(opened, size, last_lines))
+        if last_lines is not None:
+            start = max(start, start_of_last(opened, size, last_lines))
+        opened.seek(start)
         return opened.read().decode("utf-8", "backslashreplace")
 
 
@@ -79,7 +81,7 @@ def open_source(source: Path | bytes) -> Iterator[BinaryIO]:
         yield opened
 
 
-def _start_of_last(opened: BinaryIO, size: int, lines: int) -> int:
+def start_of_last(opened: BinaryIO, size: int, lines: int) -> int:
     """Where the last lines begin; costs what they cost, however long the file is."""
     offset = size
     wanted = lines

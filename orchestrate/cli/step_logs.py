@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +37,11 @@ class Entry:
     def is_running(self) -> bool:
         return self.result.get("status") == "running"
 
+    @property
+    def is_over(self) -> bool:
+        """Has it ended? One that was stopped or lost, or rests before a retry, has not."""
+        return self.result.get("status") in ("completed", "failed", "skipped")
+
 
 class NoSuchStep(UsageError):
     """No step is called so, or it has not begun yet."""
@@ -60,6 +66,32 @@ def find_entry(document: dict[str, Any], text: str) -> Entry:
     near = closest(text, dict.fromkeys(n for entry in entries for n in (entry.name, entry.path)))
     also = f" (did you mean '{near}'?)" if near else ""
     raise NoSuchStep(f"no step '{text}' has run{also}", _name_some(entries))
+
+
+def find_entries(document: dict[str, Any], text: str) -> list[Entry]:
+    """The step that is meant, or with `[*]` the steps of all items of a loop."""
+    if "[*]" not in text:
+        return [find_entry(document, text)]
+    pattern = re.compile(re.escape(text).replace(r"\[\*\]", r"\[\d+\]"))
+    found = [
+        entry
+        for entry in entries_of(document)
+        if pattern.fullmatch(entry.path) or pattern.fullmatch(entry.path.replace("()", ""))
+    ]
+    if not found:
+        raise NoSuchStep(f"no step '{text}' has run", _name_some(list(entries_of(document))))
+    return found
+
+
+def was_at_work_since(result: Results, since: float) -> bool:
+    """A step's output has no times of its own; its attempt has."""
+    from orchestrate.state.times import seconds_of
+
+    ended = result.get("completed_at")
+    try:
+        return ended is None or seconds_of(ended) >= since
+    except ValueError:
+        return True
 
 
 def entries_of(document: dict[str, Any]) -> Iterator[Entry]:

@@ -16,7 +16,8 @@ Json = dict[str, Any]
 # cut: stopped or lost; open: it has not ended; span: a loop or a call, over all that is in it.
 Kind = Literal["work", "fail", "rest", "wait", "cut", "open", "span"]
 
-_INDEX = re.compile(r"(?::\d+)?\[\d+\]")
+_ITEM = re.compile(r"\[\d+\]")
+_VISIT = re.compile(r"(?::\d+)?(\[\d+\])")
 _CALL = re.compile(r"(?::\d+)?(?:@\d+)?\(\)")
 _MOST_BARS = 4000
 _EXAMPLES = 3
@@ -288,8 +289,13 @@ class Tallies:
 
 def path_of(frame: str, node: str) -> str:
     """How people name a step, with `[*]` for the items of a loop."""
+    return _ITEM.sub("[*]", plain_path(frame, node))
+
+
+def plain_path(frame: str, node: str) -> str:
+    """How people name a step: `Loop[3]/Step`, whichever visit of the loop it is."""
     name = node.rpartition("/")[2].removesuffix("[]") if frame.endswith("]") else node
-    where = _CALL.sub("()", _INDEX.sub("[*]", frame))
+    where = _CALL.sub("()", _VISIT.sub(r"\1", frame))
     return f"{where}/{name}" if where else name
 
 

@@ -18,6 +18,7 @@ import re
 import stat
 from binascii import crc32
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ _LINE = re.compile(
     rb'\{"seq":([1-9]\d{0,17}),"batch":([1-9]\d{0,17}),"sum":"([0-9a-f]{8})","event":(\{.*\})\}\Z'
 )
 _BLOCK = 64 * 1024
+# Lines of a torn end that are passed over in search of the last event.
+_MOST_TORN = 100
 _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -251,6 +254,27 @@ def refuse_foreign(path: Path, run_id: str) -> None:
             f"the journal {path} belongs to run {owner}",
             "put this run's own journal back; else resume with --repair goes on from its state",
         )
+
+
+def last_event(path: Path) -> dict[str, Any] | None:
+    """The last event, if it can be read; costs a line, and a few more where the end is torn."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | _FLAGS)
+    except OSError:
+        return None
+    seed = _seed_of(path)
+    try:
+        lines = _read_lines_backward(descriptor, _size_of(descriptor, path))
+        for offset, text in islice(lines, _MOST_TORN):
+            line = _parse(text, offset, seed)
+            if line is not None:
+                event: dict[str, Any] = parse_json(line.body)
+                return event
+    except (OSError, StateError, ValueError):
+        return None
+    finally:
+        os.close(descriptor)
+    return None
 
 
 def salvage(path: Path) -> tuple[list[bytes], int]:

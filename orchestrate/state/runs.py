@@ -105,7 +105,13 @@ def make_run_id(now: float, draw: Callable[[int], bytes]) -> RunId:
     for _ in range(6):
         number, index = divmod(number, len(_LETTERS))
         letters.append(_LETTERS[index])
-    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now)) + "-" + "".join(letters)
+    return id_beginning(now) + "-" + "".join(letters)
+
+
+def id_beginning(at: float) -> str:
+    """What the ids of runs begin with that were started in this second; they sort by time."""
+    # The clock of a file's author may stand anywhere, but years have four digits here.
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(min(max(at, 0.0), 253_402_300_799.0)))
 
 
 def is_run_id(text: str) -> bool:
@@ -211,7 +217,7 @@ def clean_runs(
     with take(runs.folder / "clean.lock", f"cleaning {runs.folder}", command):
         for run in reversed(list_runs(runs)):
             try:
-                if _last_change(run) >= before:
+                if last_change(run) >= before:
                     continue
                 if is_used(run) or not _remove_run(runs, run, command):
                     done.in_use.append(run.id)
@@ -296,7 +302,7 @@ def _name_some(candidates: Sequence[Run]) -> str:
     return f"runs: {names}" + (f" and {more} more" if more > 0 else "")
 
 
-def _last_change(run: Run) -> float:
+def last_change(run: Run) -> float:
     """When anything was last recorded."""
     times = []
     for path in (run.root, run.state, run.events):
@@ -349,7 +355,7 @@ def _finish_removals(runs: Runs, before: float, done: Cleaning) -> None:
         if run.id == name or not is_run_id(run.id):
             continue
         try:
-            if is_dead or (_last_change(run) < before and not is_held(run.lock_file)):
+            if is_dead or (last_change(run) < before and not is_held(run.lock_file)):
                 delete_tree(runs.folder, name)
         except (OSError, OrchestrateError) as error:
             done.failed.append((run.id, str(error)))

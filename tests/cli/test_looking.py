@@ -198,13 +198,15 @@ def test_control_characters_are_shown_not_obeyed(tmp_path: Path) -> None:
 def copies(project: Project, number: int) -> None:
     """So many runs like the newest one, older than it."""
     root = latest_root(project)
+    state = (root / "state.json").read_bytes()
     for index in range(number):
         folder = (
             root.parent / f"20200101T{index // 3600:02}{index // 60 % 60:02}{index % 60:02}Z-aaaaaa"
         )
         folder.mkdir()
-        for name in ("state.json", "run.lock"):
-            os.link(root / name, folder / name)
+        own = state.replace(root.name.encode(), folder.name.encode())
+        (folder / "state.json").write_bytes(own)
+        os.link(root / "run.lock", folder / "run.lock")
 
 
 def cpu_seconds(project: Project, *arguments: str) -> float:
