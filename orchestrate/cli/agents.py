@@ -13,7 +13,15 @@ from orchestrate.cli.people import has_terminal, read_line
 from orchestrate.cli.scopes import NoScope
 from orchestrate.errors import ConfigError, UsageError
 from orchestrate.plan.expr import MapExpr, references
-from orchestrate.plan.nodes import Ask, BuiltinProvider, NamedAgent, Node, Program, RunAgent
+from orchestrate.plan.nodes import (
+    Ask,
+    BuiltinProvider,
+    NamedAgent,
+    Node,
+    Program,
+    RunAgent,
+    main_plan,
+)
 from orchestrate.plan.override import BACKENDS
 from orchestrate.record import replace
 
@@ -60,7 +68,12 @@ def refuse_unusable(program: Program, workspace: Workspace, settings: Mapping[st
         if fault and fault not in seen:
             seen.add(fault)
             span = node.span
-            raise ConfigError(f"{span.file}:{span.line}: step '{node.name}': {fault}")
+            dialect = main_plan(program).dialect
+            way = "ORCHESTRATE_BACKEND=" if dialect == "workflow" else "--backend "
+            raise ConfigError(
+                f"{span.file}:{span.line}: step '{node.name}': {fault}",
+                f"to go through the run without an agent: {way}rehearsal",
+            )
 
 
 def outcomes_of(program: Program) -> dict[str, tuple[str, ...]]:

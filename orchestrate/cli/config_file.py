@@ -63,7 +63,7 @@ def setting_faults(document: Document) -> list[Diagnostic]:
 
         explained = (explain(document, violation) for violation in violations)
         return [diagnostic for diagnostic in explained if diagnostic is not None]
-    return _unknown_agents(document)
+    return [*_unknown_agents(document), *_unclear_notifications(document)]
 
 
 def _unknown_agents(document: Document) -> list[Diagnostic]:
@@ -86,4 +86,23 @@ def _unknown_agents(document: Document) -> list[Diagnostic]:
                 suggestion=BACKENDS.get(name) or closest(name, own),
             )
         )  # fmt: skip
+    return found
+
+
+def _unclear_notifications(document: Document) -> list[Diagnostic]:
+    """Each needs exactly one way to be delivered, which the schema cannot say."""
+    ways = ("command", "webhook", "webhook_env")
+    listed = document.data.get("notifications")
+    found: list[Diagnostic] = []
+    for number, entry in enumerate(listed or ()):
+        given = [way for way in ways if way in entry]
+        if len(given) != 1:
+            what = f"has both '{given[0]}' and '{given[1]}'" if given else "tells nobody"
+            mark = entry.key_mark(given[1]) if given else listed.marks[number]
+            found.append(
+                document.sources.diagnostic(
+                    "E104" if given else "E102", f"the notification {what}",
+                    document.sources.span(mark), hint=f"give it one of {', '.join(ways)}",
+                )
+            )  # fmt: skip
     return found

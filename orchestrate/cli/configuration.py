@@ -96,9 +96,13 @@ def _with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _hidden(value: Any, name: str = "", inside: str = "") -> Any:
-    """The settings without what looks like a secret in the variables of agents."""
+    """The settings without what looks like a secret: variables of agents, paths of webhooks."""
     if isinstance(value, Mapping):
         return {key: _hidden(item, key, name) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_hidden(item, name, inside) for item in value]
+    if name == "webhook" and isinstance(value, str):
+        return "/".join([*value.split("/", 3)[:3], HIDDEN])
     return HIDDEN if inside == "env" and _SECRET.search(name) else value
 
 

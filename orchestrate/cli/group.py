@@ -7,6 +7,7 @@ stands in the table here.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -123,6 +124,8 @@ class LazyGroup(click.Group):
 
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(module), attribute)
+        # On the instance, so that commands need not know of it.
+        setattr(command, "format_epilog", partial(_write_examples, cmd_name))  # noqa: B010
         return command
 
     def resolve_command(
@@ -144,6 +147,31 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 
+    def format_epilog(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        formatter: click.HelpFormatter,
+    ) -> None:
+        with formatter.section("First steps"):
+            formatter.write_dl(
+                [
+                    ("orchestrate init", "a first recipe in this folder"),
+                    ("orchestrate run my-machine --backend rehearsal", "run it without an agent"),
+                    ("orchestrate COMMAND --help", "flags and examples of a command"),
+                ]
+            )
+
+
+def _write_examples(name: str, _: click.Context, formatter: click.HelpFormatter) -> None:
+    """What people do with the command, each line above the words about it."""
+    from orchestrate.cli.examples import EXAMPLES
+
+    with formatter.section("Examples"):
+        for line, about in EXAMPLES.get(name, ()):
+            # Not wrapped: a line is there to be copied.
+            formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+            formatter.write(f"{'':{formatter.current_indent}}    {about}\n")
+
 
 @click.group(
     cls=LazyGroup,
@@ -164,22 +192,41 @@ def root(ctx: click.Context) -> int:
 
 def run_group(arguments: Sequence[str], settings: dict[str, Any]) -> int:
     """Run a command line; what click has to say against it becomes an error of ours."""
+    words = list(arguments)
+    if words[:1] == ["help"]:  # as in git and many others
+        words = [*words[1:2], "--help"]
     try:
-        result = root.main(
-            list(arguments), prog_name="orchestrate", standalone_mode=False, obj=settings
-        )
+        result = root.main(words, prog_name="orchestrate", standalone_mode=False, obj=settings)
     except click.Abort:
         raise KeyboardInterrupt from None
     except click.ClickException as error:
-        # click lays some of its messages out in lines of their own.
-        message = " ".join(error.format_message().split())
-        raise UsageError(message, _usage_hint(error)) from None
+        raise UsageError(_message(error), _usage_hint(error)) from None
     return result if isinstance(result, int) else 0
+
+
+def _message(error: click.ClickException) -> str:
+    """What click says, on one line, and the choice that was probably meant."""
+    message = " ".join(error.format_message().split())
+    param = error.param if isinstance(error, click.BadParameter) else None
+    if param is not None and isinstance(param.type, click.Choice):
+        import re
+
+        from orchestrate.diagnostics import closest
+
+        given = re.match(r"'(.*)' is not one of", error.message)
+        near = closest(given[1], param.type.choices) if given is not None else ""
+        return f"{message.rstrip('.')} (did you mean '{near}'?)" if near else message
+    return message
 
 
 def _usage_hint(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:
         return ""
-    usage = " ".join(context.get_usage().split())
-    return f"{usage}\n`{context.command_path} --help` explains it"
+    lines = [" ".join(context.get_usage().split())]
+    if isinstance(error, click.MissingParameter) and error.param is not None:
+        if error.param.metavar == "RUN":
+            lines.append("`latest` is the newest run; `orchestrate runs` lists them")
+        elif error.param.metavar == "FILE|ID":
+            lines.append("`orchestrate list` shows the recipes that have an id")
+    return "\n".join([*lines, f"`{context.command_path} --help` explains it"])

@@ -19,6 +19,7 @@ from orchestrate.cli.output import answer, answer_json, note
 from orchestrate.cli.run import OVERRIDES, apply_flags, override_options, plan_flags
 from orchestrate.errors import ConfigError, DefinitionError, UsageError
 from orchestrate.plan.override import known_backend
+from orchestrate.plan.visible import visible
 from orchestrate.record import replace
 
 if TYPE_CHECKING:
@@ -154,10 +155,14 @@ def _archive(
 def _catch_up(
     store: Store, program: Program, workspace: Workspace, settings: dict[str, Any]
 ) -> None:
-    """What a kill after the last event left undone: the state's file, and the archive."""
+    """What a kill after the last event left undone: the state's file, the archive, and the news."""
+    from orchestrate.cli.notifying import tell_owed
+
     if store.is_behind():
         store.checkpoint(durable=True)
         _archive(program, workspace, store.run, settings, store.state.status)
+    for trouble in tell_owed(store, program, workspace):
+        note(f"orchestrate: {visible(trouble)}\n")
 
 
 def _is_over(run: Run, state: RunState) -> tuple[str, int] | None:

@@ -194,10 +194,11 @@ def carry_out(
     is_resumed: bool = False,
 ) -> Ending:
     """Let the engine work until the run ends, is parked or is stopped; tell it as it goes."""
+    from orchestrate.cli.notifying import run_and_tell
     from orchestrate.cli.people import people_at_terminal
     from orchestrate.cli.progress import Progress
     from orchestrate.engine.logbook import Logbook
-    from orchestrate.engine.loop import note_unsettled, run_to_end
+    from orchestrate.engine.loop import note_unsettled
     from orchestrate.engine.runtime import Options, Runtime
     from orchestrate.engine.secrets import Secrets
     from orchestrate.engine.stop import Stop, listening
@@ -222,15 +223,17 @@ def carry_out(
     progress = Progress(store, logbook, watching)
     store.listeners.append(progress.hear)
     is_over = False
+    untold: list[str] = []
     try:
         with listening(stop):
             if is_resumed:
                 note_unsettled(rt)
-            ending = run_to_end(rt)
+            ending = run_and_tell(rt, untold)
         is_over = True
         return ending
     finally:
         progress.close()
+        note("".join(f"orchestrate: {visible(trouble)}\n" for trouble in untold))
         rt.close(is_over=is_over)
         logbook.close()
         stop.close()

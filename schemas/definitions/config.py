@@ -64,6 +64,50 @@ AGENT = record(
     description="How one agent is started on this computer.",
 )
 
+NOTIFICATION = record(
+    {
+        "on": listing(
+            "What to tell: `paused` (a gate waits for a person), `failed`, `finished`. Default: "
+            "all three.",
+            {"enum": ["paused", "failed", "finished"]},
+            ["paused", "failed"],
+            minItems=1,
+            uniqueItems=True,
+            hint="write a list: on: [paused, failed, finished]",
+        ),
+        "command": listing(
+            "A program and its arguments. It gets the event as JSON on standard input, and its "
+            "main facts as ORCHESTRATE_... variables.",
+            {"type": "string"},
+            ["notify-send", "orchestrate", "a run needs you"],
+            minItems=1,
+            hint='write a list: command: ["notify-send", "orchestrate"]',
+        ),
+        "webhook": filled(
+            "An address that the event is posted to as JSON.",
+            "https://example.com/hooks/orchestrate",
+            pattern="^https?://[^\\s]+$",
+            hint="write an address that begins with https:// or http://",
+        ),
+        "webhook_env": filled(
+            "The variable of the environment that has the address, for one that is a secret.",
+            "TEAM_WEBHOOK_URL",
+            pattern=ENV_NAME,
+        ),
+        "timeout": amount(
+            "Seconds that it may take before it is ended. Default: 10.",
+            10,
+            60,
+            default=10,
+            exclusiveMinimum=0,
+            maximum=300,
+            hint="write seconds, more than 0 and at most 300",
+        ),
+    },
+    title="Notification",
+    description="What is told about a run, and how: one of `command`, `webhook` and `webhook_env`.",
+)
+
 ROOT = record(
     {
         "backend": filled(
@@ -141,6 +185,12 @@ ROOT = record(
             {"codex": {"path": "codex", "models": {"opus": "gpt-5-pro"}}},
             propertyNames={"minLength": 1},
         ),
+        "notifications": listing(
+            "Who is told when a run waits for a person, fails or finishes. Default: nobody.",
+            ref("notification"),
+            [{"on": ["paused"], "command": ["notify-send", "orchestrate", "a run needs you"]}],
+            hint="write a list; each item has a command, a webhook or a webhook_env",
+        ),
     },
 )
 
@@ -150,6 +200,6 @@ SCHEMA = document(
     "Settings of a workspace (.orchestrate/config.yaml) or of a user. A flag or an ORCHESTRATE_ "
     "variable overrides them.",
     ROOT,
-    {"agent": AGENT, "models": MODELS},
+    {"agent": AGENT, "models": MODELS, "notification": NOTIFICATION},
     examples=({"backend": "claude-code", "model": "sonnet", "max_parallel": 4},),
 )

@@ -80,6 +80,10 @@ def test_secrets_are_hidden_and_odd_texts_stay_yaml(empty: Project) -> None:
         ("model: opus\nmax_parallel: 0\n", ":2:15:", "at least 1"),
         ("backend: codx\n", ":1:10:", "did you mean 'codex'?"),
         ("agents:\n  claude: {path: x}\n", ":2:3:", "did you mean 'claude-code'?"),
+        ("notifications:\n  - on: [paused]\n", ":2:5:", "the notification tells nobody"),
+        ("notifications: [{command: [a], webhook: 'http://b'}]\n", ":1:32:", "has both 'command'"),
+        ("notifications: [{command: [a], on: [stopped]}]\n", ":1:37:", "cannot be 'stopped'"),
+        ("notifications: [{webhook: 'ftp://b'}]\n", ":1:27:", "error E105"),
         ("model: [\n", ":1:8:", "is not closed"),
     ],
 )
@@ -135,9 +139,10 @@ def test_the_example_is_complete_and_valid(empty: Project) -> None:
         assert re.search(rf"^(# )?{name}:", text, re.MULTILINE), name
         if "default" in field:
             assert settings[name] == field["default"], "the example shows the defaults"
-    # What is commented out at the end is valid as well.
-    head, mark, tail = text.partition("# agents:\n")
-    assert mark
-    empty.write(HERE, head + re.sub(r"^# ", "", mark + tail, flags=re.MULTILINE))
+    # What is commented out, from a key to the end of its paragraph, is valid as well.
+    blocks = re.compile(r"^# (?:agents|notifications):\n(?:#.*\n)+", re.MULTILINE)
+    whole, count = blocks.subn(lambda found: re.sub(r"(?m)^# ", "", found[0]), text)
+    assert count == 2
+    empty.write(HERE, whole)
     shown = empty.run("config", "show", "--json").json()["settings"]
     assert set(shown) == set(schema["properties"])

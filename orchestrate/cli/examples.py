@@ -1,0 +1,99 @@
+"""Examples for `--help`: what people do with each command, as lines that they can copy.
+
+They stand here and not with the commands, so that a test can read them all. Each line has to parse
+(tests/cli/test_help.py), and a command without an example fails that test.
+"""
+
+from __future__ import annotations
+
+# command -> lines and what each does
+EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "approvals": (
+        ("orchestrate approvals", "what waits for a person, and how to decide it"),
+        ("orchestrate approvals --json", "the same for a script"),
+    ),
+    "approve": (
+        ("orchestrate approve latest", "let the newest run go on"),
+        ("orchestrate approve latest review --message 'ship it'", "one stage, with a remark"),
+        ("orchestrate approve latest --resume", "and go on at once"),
+    ),
+    "cancel": (("orchestrate cancel latest", "end the newest run and its programs for good"),),
+    "clean": (
+        ("orchestrate clean --older-than 7d --dry-run", "what a week's rule would remove"),
+        ("orchestrate clean --older-than 0s --keep 10", "all but the newest ten"),
+    ),
+    "completion": (
+        ('eval "$(orchestrate completion bash)"', "in ~/.bashrc"),
+        ("orchestrate completion fish | source", "in ~/.config/fish/config.fish"),
+    ),
+    "config": (
+        ("orchestrate config show --origin", "every setting, with its file and line"),
+        ("orchestrate config path", "the files that are read"),
+    ),
+    "deny": (
+        ("orchestrate deny latest --message 'not yet'", "end the run at its gate"),
+        ("orchestrate deny latest review", "where several stages wait"),
+    ),
+    "doctor": (
+        ("orchestrate doctor", "what is installed here, and what to do about the rest"),
+        ("orchestrate doctor --json", "the same for a script"),
+    ),
+    "guide": (
+        ("orchestrate guide", "for an agent to read"),
+        ("orchestrate guide --skill > .claude/skills/orchestrate-recipes/SKILL.md", "as a skill"),
+    ),
+    "init": (
+        ("orchestrate init", "asks for the agent and the kind of recipe"),
+        ("orchestrate init --yes --dialect recipe --backend codex", "asks nothing"),
+    ),
+    "list": (
+        ("orchestrate list", "what can be run by id"),
+        ("orchestrate list --json", "with paths and dialects"),
+    ),
+    "logs": (
+        ("orchestrate logs latest", "what happened"),
+        ("orchestrate logs latest Build --stderr -n 20", "the last lines of a step's complaints"),
+        ("orchestrate logs latest 'Count[3]/Words' --follow", "one item of a loop, as it goes"),
+    ),
+    "plan": (
+        ("orchestrate plan workflows/release.yaml", "every step, and where its outcomes lead"),
+        ("orchestrate plan rebase --format mermaid", "a drawing for Markdown"),
+    ),
+    "report": (
+        ("orchestrate report latest --output report.html", "one page to send around"),
+        ("orchestrate report latest --format md", "Markdown on standard output"),
+    ),
+    "resume": (
+        ("orchestrate resume latest", "go on after a kill, a failure or an approval"),
+        ("orchestrate resume 20260302T09", "a run by the beginning of its id"),
+        ("orchestrate resume latest --force-restart", "start over after the recipe has changed"),
+    ),
+    "run": (
+        ("orchestrate run tidy.yaml --dry-run", "what would happen"),
+        ("orchestrate run tidy.yaml --backend rehearsal", "the whole path, without an agent"),
+        ("orchestrate run implement-and-review --model opus", "a recipe of the catalogue"),
+        ("orchestrate run review.yaml --context file=src/app.py", "with a variable"),
+    ),
+    "run-step": (
+        ("orchestrate run-step Build --workflow release.yaml", "one step by itself"),
+        ("orchestrate run-step Test --workflow release.yaml --from latest", "with earlier results"),
+    ),
+    "runs": (
+        ("orchestrate runs", "the newest twenty"),
+        ("orchestrate runs --status failed --status paused", "what needs attention"),
+        ("orchestrate runs --limit 0 --json", "all of them for a script"),
+    ),
+    "schema": (
+        ("orchestrate schema", "the names"),
+        ("orchestrate schema machine > schemas/machine.schema.json", "one for an editor"),
+    ),
+    "status": (
+        ("orchestrate status latest", "how it stands, and the command to go on"),
+        ("orchestrate status latest --json", "all of its state for a script"),
+    ),
+    "validate": (
+        ("orchestrate validate workflows/*.yaml", "every mistake, each at its place"),
+        ("orchestrate validate --all --strict", "all recipes here; warnings count"),
+        ("orchestrate validate --all --format github", "annotations for a pull request"),
+    ),
+}

@@ -1,0 +1,91 @@
+"""Help of every command: examples that parse, quickly, and what to do about a slip."""
+
+from __future__ import annotations
+
+import shlex
+from importlib import import_module
+
+import click
+import pytest
+
+from orchestrate.cli.examples import EXAMPLES
+from orchestrate.cli.group import COMMANDS
+from tests.cli.conftest import Project
+from tests.cli.test_main import loaded_modules
+
+
+def words_of(line: str) -> list[str]:
+    """The arguments of the one orchestrate command in a shell line."""
+    inner = line.removeprefix('eval "$(').removesuffix(')"')
+    words = shlex.split(inner)
+    ends = [at for at, word in enumerate(words) if word in (">", "|")]
+    assert words[0] == "orchestrate"
+    return words[1 : ends[0] if ends else None]
+
+
+def test_there_are_examples_of_every_command_and_of_no_other() -> None:
+    assert set(EXAMPLES) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_examples_parse(name: str) -> None:
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    command: click.Command = getattr(import_module(module), attribute)
+    for line, about in EXAMPLES[name]:
+        chosen, *words = words_of(line)
+        assert chosen == name
+        command.make_context(name, list(words), obj={"json": False})
+        assert about
+        assert len(line) <= 78, "it has to fit on a terminal"
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_help_shows_them_and_loads_no_compiler(project: Project, name: str) -> None:
+    shown = project.run(name, "--help").out
+    for line, _ in EXAMPLES[name]:
+        assert f"  {line}\n" in shown
+    loaded = loaded_modules(project, name, "--help")
+    heavy = ("orchestrate.compile", "orchestrate.source", "orchestrate.dialects", "ruamel.yaml",
+             "jsonschema", "rich", "asyncio")  # fmt: skip
+    assert not [m for m in loaded if m in heavy or m.startswith(tuple(f"{h}." for h in heavy))]
+
+
+def test_help_as_a_word(project: Project) -> None:
+    assert project.run("help").out == project.run("--help").out
+    assert project.run("help", "runs").out == project.run("runs", "--help").out
+    assert project.run("help", "rusn").code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["stauts", "latest"], "status"),
+        (["status", "latest", "--jsno"], "--json"),
+        (["runs", "--status", "fialed"], "failed"),
+        (["run", "tdiy", "--dry-run"], "tidy"),
+        (["run", "workflows/tdiy.yaml", "--dry-run"], "workflows/tidy.yaml"),
+        (["run", "tidy", "--backend", "rehersal"], "rehearsal"),
+        (["schema", "recpie"], "recipe"),
+        (["completion", "zhs"], "zsh"),
+    ],
+)
+def test_a_slip_gets_a_suggestion(project: Project, words: list[str], meant: str) -> None:
+    done = project.run(*words)
+    assert done.code in (2, 5)
+    assert f"id you mean '{meant}'?" in done.err
+
+
+def test_a_slip_in_a_run_id_or_a_step_gets_one_too(project: Project) -> None:
+    project.write("one.yaml", 'version: "1.1"\nname: one\nsteps:\n- {name: Build, command: [ls]}\n')
+    run_id = project.run("run", "one.yaml", "--json").json()["run_id"]
+    other = "a" if run_id[-1] != "a" else "b"
+    slip = project.run("status", run_id[:-1] + other)
+    assert slip.code == 2
+    assert f"did you mean '{run_id}'?" in slip.err
+    assert "did you mean 'Build'?" in project.run("logs", "latest", "Biuld").err
+    assert "did you mean 'Build'?" in project.run("run-step", "Biuld", "--workflow", "one.yaml").err
+
+
+def test_a_missing_name_says_where_names_are(project: Project) -> None:
+    assert "`latest` is the newest run" in project.run("status").err
+    assert "`orchestrate list` shows" in project.run("run").err
