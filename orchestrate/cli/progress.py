@@ -6,8 +6,17 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.cli.output import OutputClosed, abandon_output, answer, finish_output, note
+from orchestrate.cli.output import (
+    OutputClosed,
+    abandon_output,
+    answer,
+    divert,
+    end_diversion,
+    finish_output,
+    note,
+)
 from orchestrate.engine.logbook import Level, Logbook
+from orchestrate.errors import ConfigError
 from orchestrate.plan.nodes import Gate
 from orchestrate.plan.visible import plural, visible
 from orchestrate.state.events import (
@@ -29,6 +38,7 @@ from orchestrate.state.model import Ending, Frame, RunState
 from orchestrate.state.runs import file_name_for
 
 if TYPE_CHECKING:
+    from orchestrate.cli.live.view import View
     from orchestrate.cli.running import Watching
     from orchestrate.cli.ticking import Ticking
     from orchestrate.state.store import Store
@@ -53,7 +63,13 @@ class Progress:
         self._is_machine = plan.dialect == "machine"
         self._is_read = True
         self._ticking: Ticking | None = None
-        if watching.progress and not watching.quiet and not watching.as_json:
+        self._view: View | None = None
+        if watching.live:
+            from orchestrate.cli.live.view import View
+
+            self._view = View(store, store.run.logs)
+            divert(self._view)
+        elif watching.progress and not watching.quiet and not watching.as_json:
             from orchestrate.cli.ticking import Ticking
 
             self._ticking = Ticking(store, self.label)
@@ -61,6 +77,14 @@ class Progress:
     def close(self) -> None:
         if self._ticking is not None:
             self._ticking.close()
+        if self._view is not None:
+            self._view.close()
+            end_diversion()
+
+    def stopping(self) -> None:
+        """Somebody wants the run to stop; called from a signal handler."""
+        if self._view is not None:
+            self._view.stopping()
 
     def hear(self, event: Event, state: RunState) -> None:
         if self._is_machine and not self._watching.as_json:
@@ -71,6 +95,8 @@ class Progress:
                 self._ticking.clear()
             for line in lines:
                 note(line + "\n")
+        if self._view is not None:
+            self._view.hear(event, state)
         self._log(event, state)
 
     def _machine_answer(self, event: Event) -> None:
@@ -89,16 +115,19 @@ class Progress:
             try:
                 answer(shown_answer(text) + "\n")
                 finish_output()
-            except OutputClosed:
-                # A pager that was quit must not stop work that costs money.
+            except (OutputClosed, ConfigError):
+                # A pager that was quit, or a terminal that was closed, must not stop work that
+                # costs money; the answers are in the run's logs.
                 self._is_read = False
                 abandon_output()
 
     def _lines(self, event: Event, state: RunState) -> list[str]:
-        from orchestrate.cli.telling import machine_lines, plain_lines
+        from orchestrate.cli.telling import machine_lines, plain_lines, stays
 
         if self._is_machine:
             return machine_lines(event, state, self._store.index, self._watching)
+        if self._view is not None and not stays(event):
+            return []
         return plain_lines(event, state, self)
 
     def label(self, frame_key: str, node: str) -> str:

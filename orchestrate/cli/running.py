@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,7 @@ class Watching:
     progress: bool = False
     as_json: bool = False
     log_level: str = "info"
+    live: bool = False
 
 
 def checksums(compilation: Compilation, workspace: Workspace) -> dict[str, str]:
@@ -184,11 +186,25 @@ class LatePlans:
         return main_plan(program), sources
 
 
+@contextmanager
+def stoppable() -> Iterator[Stop]:
+    """From here on a signal stops a run in good order, also one that is just being made."""
+    from orchestrate.engine.stop import Stop, listening
+
+    stop = Stop()
+    try:
+        with listening(stop):
+            yield stop
+    finally:
+        stop.close()
+
+
 def carry_out(
     store: Store,
     program: Program,
     workspace: Workspace,
     watching: Watching,
+    stop: Stop,
     *,
     is_resumed: bool = False,
 ) -> Ending:
@@ -199,13 +215,11 @@ def carry_out(
     from orchestrate.engine.loop import note_unsettled, run_to_end
     from orchestrate.engine.runtime import Options, Runtime
     from orchestrate.engine.secrets import Secrets
-    from orchestrate.engine.stop import Stop, listening
 
     environment = dict(os.environ)
     secrets = Secrets(program, environment)
     trace = store.run.id if watching.trace else ""
     logbook = Logbook(store.run.logs / "orchestrator.log", log_level_of(watching), secrets, trace)
-    stop = Stop()
     rt = Runtime(
         workspace=workspace,
         store=store,
@@ -220,19 +234,18 @@ def carry_out(
     )
     progress = Progress(store, logbook, watching)
     store.listeners.append(progress.hear)
+    stop.on_request.append(progress.stopping)
     is_over = False
     try:
-        with listening(stop):
-            if is_resumed:
-                note_unsettled(rt)
-            ending = run_to_end(rt)
+        if is_resumed:
+            note_unsettled(rt)
+        ending = run_to_end(rt)
         is_over = True
         return ending
     finally:
         progress.close()
         rt.close(is_over=is_over)
         logbook.close()
-        stop.close()
 
 
 def log_level_of(watching: Watching) -> Any:

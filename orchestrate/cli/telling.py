@@ -52,6 +52,19 @@ def plain_lines(event: Event, state: RunState, progress: Progress) -> list[str]:
             return []
 
 
+def stays(event: Event) -> bool:
+    """Is it worth a line beside the live view? Trouble is, and what a person has decided."""
+    match event:
+        case StepFinished():
+            return bool(event.result["status"] == "failed")
+        case ItemMoved():
+            return bool(event.lifecycle["error"])
+        case AttemptEnded() | GateDecided():
+            return True
+        case _:
+            return False
+
+
 def _items(number: int) -> str:
     return f"{number} item" if number == 1 else f"{number} items"
 
