@@ -55,6 +55,7 @@ def execute(
         try:
             note(first_words(store.run.id, store.state.definition, is_resumed=False))
             tell_warnings(compilation, given_names(program))
+            watching.started(store)
             ending = carry_out(store, program, workspace, watching, stop)
             if ending.status == "completed":
                 archive_processed(program, workspace, store.run, settings.get("archive_processed"))

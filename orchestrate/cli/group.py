@@ -101,6 +101,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "orchestrate.cli.validate:validate",
         "Check recipes without running anything.",
     ),
+    "wait": (
+        "orchestrate.cli.wait:wait",
+        "Wait until a run ends.",
+    ),
 }
 
 

@@ -108,8 +108,21 @@ def watching_of(flags: dict[str, Any], as_json: bool, config: Config) -> Watchin
 
     names = ("debug", "trace", "backup_state", "quiet", "verbose", "progress")
     level = config.get("log_level", flags["log_level"]) or "info"
-    watching = Watching(as_json=as_json, log_level=level, **{name: flags[name] for name in names})
+    departure = flags.get("departure")
+    chosen = {name: flags[name] for name in names}
+    if departure is not None:
+        # Nobody looks on: what is said goes to a log, as lines.
+        return Watching(log_level=level, departure=departure, **chosen)
+    watching = Watching(as_json=as_json, log_level=level, **chosen)
     return replace(watching, live=is_live(watching, flags["live"], config.get("live")))
+
+
+def detach_option(command: Command) -> Command:
+    """`-d`: the run gets a process of its own."""
+    return click.option(
+        "-d", "--detach", is_flag=True,
+        help="Let the run go on in a process of its own; print its id once it has started.",
+    )(command)  # fmt: skip
 
 
 def choose_format(chosen: str | None, as_json: bool) -> str:

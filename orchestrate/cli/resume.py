@@ -9,6 +9,7 @@ import click
 from orchestrate.cli.config import load_config, with_defaults
 from orchestrate.cli.options import (
     agent_options,
+    detach_option,
     json_option,
     state_dir_option,
     watching_of,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 )
 @override_options
 @agent_options
+@detach_option
 @watching_options
 @state_dir_option
 @working_dir_option
@@ -76,8 +78,15 @@ def resume(
             "the context of a run cannot change", "it was read when the run started; start anew"
         )
     runs, found, workspace = find_stored(run, working_dir, state_dir)
-    watching = watching_of(flags, as_json, load_config(workspace))
     header = header_of(found)
+    if flags["detach"]:
+        from orchestrate.cli.detaching import depart
+        from orchestrate.cli.looking import Place
+
+        code = depart(flags, Place(working_dir, state_dir), as_json)
+        if code is not None:
+            return code
+    watching = watching_of(flags, as_json, load_config(workspace))
     if force_restart:
         return _start_over(runs, found, header, workspace, watching)
     return _go_on(found, header, workspace, watching, given, repair=repair)
@@ -121,6 +130,7 @@ def _go_on(
             with only_run_of(Runs(found.root.parent), program, may_be_one_of_many):
                 note_first(store)
                 store.record(_resumed(given, workspace))
+                watching.started(store)
                 ending = carry_out(store, program, workspace, watching, stop, is_resumed=True)
             _archive(program, workspace, found, settings, ending.status)
         finally:
@@ -248,6 +258,7 @@ def _start_over(
 
             note(first_words(store.run.id, store.state.definition, is_resumed=False))
             note(f"it starts over what run {found.id} was\n")
+            watching.started(store)
             ending = carry_out(store, program, workspace, watching, stop)
             _archive(program, workspace, store.run, header.settings, ending.status)
         finally:

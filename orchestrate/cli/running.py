@@ -17,6 +17,7 @@ from orchestrate.plan.visible import visible
 from orchestrate.record import record
 
 if TYPE_CHECKING:
+    from orchestrate.cli.detaching import Departure
     from orchestrate.compile import Compilation
     from orchestrate.engine.runtime import AgentDefinition, Library
     from orchestrate.engine.stop import Stop
@@ -43,6 +44,13 @@ class Watching:
     as_json: bool = False
     log_level: str = "info"
     live: bool = False
+    # Set in a process that was started for a run alone (`-d`).
+    departure: Departure | None = None
+
+    def started(self, store: Store) -> None:
+        """The run is on record, and nothing of it has been carried out yet."""
+        if self.departure is not None:
+            self.departure.started(store.run)
 
 
 def checksums(compilation: Compilation, workspace: Workspace) -> dict[str, str]:

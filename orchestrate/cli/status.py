@@ -48,11 +48,10 @@ def status(run: str, state_dir: str | None, working_dir: str | None, as_json: bo
 
 def view(sight: Sight, place: Place, now: float) -> dict[str, Any]:
     """What `status --json` answers; the text is drawn from it."""
-    from orchestrate.cli.looking import are_programs_left, pending_gates
+    from orchestrate.cli.looking import are_programs_left
 
     document = sight.document
-    is_waiting = sight.status in ("running", "interrupted", "paused")
-    gates = pending_gates(document) if is_waiting else []
+    gates = _waiting_gates(sight)
     programs_left = are_programs_left(sight)
     shown = {
         "run_id": document["run_id"],
@@ -71,7 +70,7 @@ def view(sight: Sight, place: Place, now: float) -> dict[str, Any]:
         "programs_left": programs_left,
         "note": sight.note,
         "look": _look(sight, place),
-        "next": _next(sight, gates, place),
+        "next": next_commands(sight, place),
     }
     for name in ("stages", "machine", "costs"):
         if name in document:
@@ -199,13 +198,21 @@ def _look(sight: Sight, place: Place) -> str | None:
     return place.command("logs", sight.run.id, failed[0])
 
 
-def _next(sight: Sight, gates: list[dict[str, Any]], place: Place) -> list[str]:
+def _waiting_gates(sight: Sight) -> list[dict[str, Any]]:
+    from orchestrate.cli.looking import pending_gates
+
+    is_waiting = sight.status in ("running", "interrupted", "paused")
+    return pending_gates(sight.document) if is_waiting else []
+
+
+def next_commands(sight: Sight, place: Place) -> list[str]:
     """The commands with which a person can go on."""
     from orchestrate.cli.looking import FINAL, is_denied
 
     run_id = sight.run.id
     if sight.status in FINAL or sight.is_live:
         return []
+    gates = _waiting_gates(sight)
     if gates:
         # One that waits needs no name.
         names = [gate["stage"] for gate in gates] if len(gates) > 1 else [None]
