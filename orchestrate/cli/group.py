@@ -25,6 +25,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "orchestrate.cli.approvals:approve",
         "Approve a stage, so that its run may go on.",
     ),
+    "attach": (
+        "orchestrate.cli.attach:attach",
+        "Watch a run that another process works on.",
+    ),
     "cancel": (
         "orchestrate.cli.cancel:cancel",
         "End a run for good.",

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from orchestrate.cli.live.view import View
     from orchestrate.cli.running import Watching
     from orchestrate.cli.ticking import Ticking
+    from orchestrate.cli.told import Told
     from orchestrate.state.store import Store
 
 _FIELDS = (
@@ -52,7 +53,9 @@ _FIELDS = (
 class Progress:
     """Hears every event of a run and tells what matters of it."""
 
-    def __init__(self, store: Store, logbook: Logbook, watching: Watching) -> None:
+    def __init__(
+        self, store: Told, logbook: Logbook | None, watching: Watching, foot: str = ""
+    ) -> None:
         self._store = store
         self._logbook = logbook
         self._watching = watching
@@ -67,7 +70,7 @@ class Progress:
         if watching.live:
             from orchestrate.cli.live.view import View
 
-            self._view = View(store, store.run.logs)
+            self._view = View(store, foot)
             divert(self._view)
         elif watching.progress and not watching.quiet and not watching.as_json:
             from orchestrate.cli.ticking import Ticking
@@ -97,7 +100,8 @@ class Progress:
                 note(line + "\n")
         if self._view is not None:
             self._view.hear(event, state)
-        self._log(event, state)
+        if self._logbook is not None:
+            self._log(event, state, self._logbook)
 
     def _machine_answer(self, event: Event) -> None:
         """A §9: the agent's response for each step goes to stdout, whole and at once."""
@@ -128,7 +132,7 @@ class Progress:
             return machine_lines(event, state, self._store.index, self._watching)
         if self._view is not None and not stays(event):
             return []
-        return plain_lines(event, state, self)
+        return plain_lines(event, self)
 
     def label(self, frame_key: str, node: str) -> str:
         """`[2/5] ProcessData`, or `[2/5] Loop[3]/Step` inside a loop."""
@@ -139,12 +143,12 @@ class Progress:
         shown = f"{frame_key}/{name}" if frame_key else name
         return visible(place + shown)
 
-    def _log(self, event: Event, state: RunState) -> None:
+    def _log(self, event: Event, state: RunState, logbook: Logbook) -> None:
         if self._is_machine:
             from orchestrate.cli.telling import machine_log
 
             for machine_level, words, about in machine_log(event, state, self._store.index):
-                self._logbook.write(machine_level, words, about)
+                logbook.write(machine_level, words, about)
             return
         level: Level = "debug" if isinstance(event, StepStarted) else "info"
         fields: dict[str, Any] = {}
@@ -165,13 +169,13 @@ class Progress:
                 fields = dict(event.lifecycle)
             case _:
                 pass
-        if not self._logbook.wants(level):
+        if not logbook.wants(level):
             return
         node = getattr(event, "node", None)
         if node is not None:
             where = getattr(event, "frame", "")
             fields = {"step": f"{where}/{node}" if where else node, **fields}
-        self._logbook.write(level, event_name(event), fields)
+        logbook.write(level, event_name(event), fields)
 
 
 def shown_answer(text: str) -> str:
@@ -224,7 +228,7 @@ def costs_of(state: RunState) -> dict[str, Any]:
     }
 
 
-def last_words(store: Store, ending: Ending) -> str:
+def last_words(store: Told, ending: Ending) -> str:
     """How the run ended, and what to do now."""
     run_id = store.run.id
     state = store.state

@@ -10,6 +10,7 @@ import click
 
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.output import answer, answer_json
+from orchestrate.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrate.cli.cursors import Cursor
@@ -21,10 +22,14 @@ _STEP_FIELDS = ("status", "exit_code", "duration_ms", "attempts", "outcome", "re
 
 @click.command(short_help="Show how a run stands.")
 @click.argument("run", metavar="RUN")
+@click.option("--watch", "watches", is_flag=True,
+              help="Go on showing it until it ends, as `attach` does.")  # fmt: skip
 @state_dir_option
 @working_dir_option
 @json_option
-def status(run: str, state_dir: str | None, working_dir: str | None, as_json: bool) -> int:
+def status(
+    run: str, watches: bool, state_dir: str | None, working_dir: str | None, as_json: bool
+) -> int:
     """Show how a run stands: RUN is its id, the beginning of one, or `latest`.
 
     It can be asked at any time, also while the run works. An approval whose time is up is decided
@@ -34,7 +39,13 @@ def status(run: str, state_dir: str | None, working_dir: str | None, as_json: bo
     from orchestrate.cli.looking import Place
     from orchestrate.cli.stored import find_stored
 
+    if watches and as_json:
+        raise UsageError("--watch and --json exclude each other", "`wait --json` waits for the end")
     _, found, workspace = find_stored(run, working_dir, state_dir)
+    if watches:
+        from orchestrate.cli.attach import watch_run
+
+        return watch_run(found, workspace, Place(working_dir, state_dir), None)
     sight = settled_sight(found, workspace)
     document = view(sight, Place(working_dir, state_dir), time.time())
     if as_json:

@@ -13,7 +13,7 @@ from orchestrate.plan.visible import clip, visible
 from orchestrate.state.model import Frame, RunState, frames_below
 
 if TYPE_CHECKING:
-    from orchestrate.state.store import Store
+    from orchestrate.cli.told import Told
 
 # A terminal's line is drawn over; a log would only grow.
 _EVERY_S = 1.0
@@ -24,7 +24,7 @@ _WIDTH = 100
 class Ticking:
     """A thread that tells what runs, until it is closed."""
 
-    def __init__(self, store: Store, label: Callable[[str, str], str]) -> None:
+    def __init__(self, store: Told, label: Callable[[str, str], str]) -> None:
         self._store = store
         self._label = label
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty()

@@ -13,6 +13,7 @@ from orchestrate.cli.output import answer_json, note
 if TYPE_CHECKING:
     from orchestrate.cli.looking import Place, Sight
     from orchestrate.state.runs import Run
+    from orchestrate.workspace import Workspace
 
 # As `timeout` says it.
 TIME_IS_UP = 124
@@ -42,15 +43,23 @@ def wait(
     The exit code is the one of the run. When the process that worked on it is gone before the run
     has ended, that is said at once, and the exit code is 7.
     """
-    from orchestrate.cli.deciding import settled_sight
     from orchestrate.cli.looking import Place
     from orchestrate.cli.stored import find_stored
 
     _, found, workspace = find_stored(run, working_dir, state_dir)
     place = Place(working_dir, state_dir)
-    if not await_end(found, timeout_s):
-        return _tell_late(found, timeout_s or 0, as_json)
-    sight = settled_sight(found, workspace)
+    return wait_for(found, workspace, place, timeout_s=timeout_s, as_json=as_json)
+
+
+def wait_for(
+    run: Run, workspace: Workspace, place: Place, *, timeout_s: float | None, as_json: bool
+) -> int:
+    """Wait, tell how the run stands then, and give its exit code."""
+    from orchestrate.cli.deciding import settled_sight
+
+    if not await_end(run, timeout_s):
+        return _tell_late(run, timeout_s or 0, as_json)
+    sight = settled_sight(run, workspace)
     code = code_of(sight)
     if as_json:
         answer_json(_document(sight, code, place))

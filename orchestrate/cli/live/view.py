@@ -11,19 +11,15 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
-from typing import Protocol, TypeVar
 
 from orchestrate.cli.live.picture import Artist, Row, passed
 from orchestrate.cli.live.screen import Screen
 from orchestrate.cli.live.tails import Tails
+from orchestrate.cli.told import Told
 from orchestrate.record import replace
 from orchestrate.state.events import Event, StepStarted
-from orchestrate.state.model import Index, RunState
-
-Seen = TypeVar("Seen")
+from orchestrate.state.model import RunState
 
 # At most this often, however much happens; and this often when nothing does but the clock's ticking
 # and the programs' talking.
@@ -42,22 +38,13 @@ _NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
 _ERASE_LINE, _ERASE_BELOW = "\x1b[K", "\x1b[J"
 
 
-class Source(Protocol):
-    """A run that is looked at: by its own process, or by another one that reads its journal."""
-
-    @property
-    def index(self) -> Index: ...
-
-    def look(self, reader: Callable[[RunState], Seen]) -> Seen: ...
-
-
 class View:
     """A run, drawn until it is closed. `take` is where `note` and `answer` go meanwhile."""
 
-    def __init__(self, source: Source, logs: Path, foot: str = "") -> None:
-        self._source = source
-        self._artist = Artist(source.index)
-        self._tails = Tails(logs)
+    def __init__(self, told: Told, foot: str = "") -> None:
+        self._told = told
+        self._artist = Artist(told.index)
+        self._tails = Tails(told.run.logs)
         self._foot = foot
         self._screen = Screen()
         self._kept: list[str] = []
@@ -240,7 +227,7 @@ class View:
     def _lines(self, width: int, height: int) -> list[str]:
         now = time.time()
         room = height - 1 if self._foot and height > 4 else height
-        rows = self._source.look(lambda state: self._artist.picture(state, now, room))
+        rows = self._told.look(lambda state: self._artist.picture(state, now, room))
         self._tails.forget_all_but([row.program for row in rows if row.program is not None])
         rows = [self._with_words(row, now) for row in rows]
         if room < height:
