@@ -28,7 +28,12 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
 
-from orchestrate.cli.running import Watching, carry_out, start_run  # noqa: E402  needs the path
+from orchestrate.cli.running import (  # noqa: E402  needs the path
+    Watching,
+    carry_out,
+    start_run,
+    stoppable,
+)
 from orchestrate.compile import compile_file, require_program  # noqa: E402
 from orchestrate.record import replace  # noqa: E402
 from orchestrate.state.runs import open_runs  # noqa: E402
@@ -223,7 +228,8 @@ def run_sequence(folder: Path, items: int) -> int:
         open_runs(folder, None), program, compilation, workspace, {"backend": "rehearsal"}
     )
     cpu, wall = time.process_time(), time.perf_counter()
-    ending = carry_out(store, program, workspace, Watching(quiet=True))
+    with stoppable() as stop:
+        ending = carry_out(store, program, workspace, Watching(quiet=True), stop)
     taken = {
         "wall_s": time.perf_counter() - wall,
         "cpu_s": time.process_time() - cpu,

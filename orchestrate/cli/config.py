@@ -27,6 +27,7 @@ _VARIABLES: dict[str, type] = {
     "keep_runs": int,
     "state_dir": str,
     "log_level": str,
+    "live": str,
 }
 
 

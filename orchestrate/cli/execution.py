@@ -9,7 +9,7 @@ from orchestrate.cli.config import load_config, with_defaults
 from orchestrate.cli.definition import given_names, tell_warnings
 from orchestrate.cli.output import note
 from orchestrate.cli.progress import first_words
-from orchestrate.cli.running import carry_out, show_end, start_run
+from orchestrate.cli.running import carry_out, show_end, start_run, stoppable
 from orchestrate.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -48,19 +48,21 @@ def execute(
     _check_stand_in(program, settings, runs)
     refuse_unusable(program, workspace, settings)
     check_archive(program, workspace, settings.get("archive_processed"))
-    with only_run_of(runs, program, flags.get("allow_concurrent", False)):
+    with only_run_of(runs, program, flags.get("allow_concurrent", False)), stoppable() as stop:
         if flags["clean_processed"]:
             clean_processed(program, workspace)
         store, _ = start_run(runs, program, compilation, workspace, settings)
         try:
             note(first_words(store.run.id, store.state.definition, is_resumed=False))
             tell_warnings(compilation, given_names(program))
-            ending = carry_out(store, program, workspace, watching)
+            watching.started(store)
+            ending = carry_out(store, program, workspace, watching, stop)
             if ending.status == "completed":
                 archive_processed(program, workspace, store.run, settings.get("archive_processed"))
-            return show_end(store, ending, watching)
         finally:
             store.close()
+        # Others may go on with the run, also while a stopped terminal does not take our last words.
+        return show_end(store, ending, watching)
 
 
 def settings_of(flags: dict[str, Any], config: Config) -> dict[str, Any]:

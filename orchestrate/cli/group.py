@@ -26,6 +26,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "orchestrate.cli.approvals:approve",
         "Approve a stage, so that its run may go on.",
     ),
+    "attach": (
+        "orchestrate.cli.attach:attach",
+        "Watch a run that another process works on.",
+    ),
     "cancel": (
         "orchestrate.cli.cancel:cancel",
         "End a run for good.",
@@ -101,6 +105,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "validate": (
         "orchestrate.cli.validate:validate",
         "Check recipes without running anything.",
+    ),
+    "wait": (
+        "orchestrate.cli.wait:wait",
+        "Wait until a run ends.",
     ),
 }
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from orchestrate.errors import UsageError
+from orchestrate.record import replace
 
 if TYPE_CHECKING:
     from orchestrate.cli.config import Config
@@ -88,6 +89,9 @@ def watching_options(command: Command) -> Command:
                      help="Copy state.json before each step; the last three are kept."),
         click.option("--trace", is_flag=True, help="Put the run id on every line of the log."),
         click.option("--progress", is_flag=True, help="Show how long running steps take."),
+        click.option("--live/--no-live", "live", default=None,
+                     help="Show the run as a moving picture, or as lines (default: on a "
+                     "terminal, unless in CI)."),
         click.option("--verbose", is_flag=True, help="Tell more."),
         click.option("--quiet", is_flag=True, help="Tell only the run id and errors."),
         click.option("--debug", is_flag=True, envvar="ORCHESTRATE_DEBUG",
@@ -99,11 +103,26 @@ def watching_options(command: Command) -> Command:
 
 def watching_of(flags: dict[str, Any], as_json: bool, config: Config) -> Watching:
     """The flags of `watching_options` as one value."""
+    from orchestrate.cli.live.wanted import is_live
     from orchestrate.cli.running import Watching
 
     names = ("debug", "trace", "backup_state", "quiet", "verbose", "progress")
     level = config.get("log_level", flags["log_level"]) or "info"
-    return Watching(as_json=as_json, log_level=level, **{name: flags[name] for name in names})
+    departure = flags.get("departure")
+    chosen = {name: flags[name] for name in names}
+    if departure is not None:
+        # Nobody looks on: what is said goes to a log, as lines.
+        return Watching(log_level=level, departure=departure, **chosen)
+    watching = Watching(as_json=as_json, log_level=level, **chosen)
+    return replace(watching, live=is_live(watching, flags["live"], config.get("live")))
+
+
+def detach_option(command: Command) -> Command:
+    """`-d`: the run gets a process of its own."""
+    return click.option(
+        "-d", "--detach", is_flag=True,
+        help="Let the run go on in a process of its own; print its id once it has started.",
+    )(command)  # fmt: skip
 
 
 def choose_format(chosen: str | None, as_json: bool) -> str:

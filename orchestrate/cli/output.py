@@ -4,9 +4,36 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 from orchestrate.errors import ConfigError
+
+
+class Diversion(Protocol):
+    """Takes what is said while it has the terminal to itself; False leaves it to us."""
+
+    def take(self, text: str) -> bool: ...
+
+    def pause(self) -> None: ...
+
+    def go_on(self, *, is_at_line_start: bool) -> None: ...
+
+
+# Whoever draws on the terminal now (`cli/live`): [] nearly always.
+_diversions: list[Diversion] = []
+
+
+def divert(to: Diversion) -> None:
+    """Let somebody else write what goes to the terminal, until `end_diversion`."""
+    _diversions[:] = [to]
+
+
+def end_diversion() -> None:
+    _diversions.clear()
+
+
+def diversion() -> Diversion | None:
+    return _diversions[0] if _diversions else None
 
 
 class OutputClosed(Exception):
@@ -24,6 +51,8 @@ def prepare_streams() -> None:
 def answer(text: str) -> None:
     """Write to stdout."""
     if sys.stdout is None:
+        return
+    if _diversions and _is_one_terminal() and _diversions[0].take(text):
         return
     try:
         sys.stdout.write(text)
@@ -53,11 +82,22 @@ def note(text: str) -> None:
     """Write to stderr; when that fails there is no better place to complain."""
     if sys.stderr is None:
         return
+    if _diversions and _diversions[0].take(text):
+        return
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
     except (OSError, ValueError):
         pass
+
+
+def _is_one_terminal() -> bool:
+    """Do both streams lead to the same terminal?"""
+    try:
+        out, err = os.fstat(sys.stdout.fileno()), os.fstat(sys.stderr.fileno())
+        return sys.stdout.isatty() and out.st_rdev == err.st_rdev
+    except (OSError, ValueError):
+        return False
 
 
 def finish_output() -> None:

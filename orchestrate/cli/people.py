@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Literal
 
-from orchestrate.cli.output import note
+from orchestrate.cli.output import diversion, note
 from orchestrate.engine.runtime import Answer, People
 from orchestrate.engine.stop import Stop
 from orchestrate.plan.visible import visible
@@ -61,9 +61,17 @@ class AtTerminal(People):
 
 def read_line(stop: Stop, seconds: float | None = None) -> str | None:
     """A line from the terminal; None at the end of input, when the time is up, or on Ctrl-C."""
-    if not stop.wait_for(sys.stdin.fileno(), seconds):
-        return None
-    return sys.stdin.readline() or None
+    drawing = diversion()
+    if drawing is not None:
+        drawing.pause()
+    line = None
+    try:
+        if stop.wait_for(sys.stdin.fileno(), seconds):
+            line = sys.stdin.readline() or None
+    finally:
+        if drawing is not None:
+            drawing.go_on(is_at_line_start=line is not None and line.endswith("\n"))
+    return line
 
 
 def has_terminal() -> bool:

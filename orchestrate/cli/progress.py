@@ -6,8 +6,17 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.cli.output import OutputClosed, abandon_output, answer, finish_output, note
+from orchestrate.cli.output import (
+    OutputClosed,
+    abandon_output,
+    answer,
+    divert,
+    end_diversion,
+    finish_output,
+    note,
+)
 from orchestrate.engine.logbook import Level, Logbook
+from orchestrate.errors import ConfigError
 from orchestrate.plan.nodes import Gate
 from orchestrate.plan.visible import plural, visible
 from orchestrate.state.events import (
@@ -29,8 +38,10 @@ from orchestrate.state.model import Ending, Frame, RunState
 from orchestrate.state.runs import file_name_for
 
 if TYPE_CHECKING:
+    from orchestrate.cli.live.view import View
     from orchestrate.cli.running import Watching
     from orchestrate.cli.ticking import Ticking
+    from orchestrate.cli.told import Told
     from orchestrate.state.store import Store
 
 _FIELDS = (
@@ -42,7 +53,9 @@ _FIELDS = (
 class Progress:
     """Hears every event of a run and tells what matters of it."""
 
-    def __init__(self, store: Store, logbook: Logbook, watching: Watching) -> None:
+    def __init__(
+        self, store: Told, logbook: Logbook | None, watching: Watching, foot: str = ""
+    ) -> None:
         self._store = store
         self._logbook = logbook
         self._watching = watching
@@ -53,7 +66,13 @@ class Progress:
         self._is_machine = plan.dialect == "machine"
         self._is_read = True
         self._ticking: Ticking | None = None
-        if watching.progress and not watching.quiet and not watching.as_json:
+        self._view: View | None = None
+        if watching.live:
+            from orchestrate.cli.live.view import View
+
+            self._view = View(store, foot)
+            divert(self._view)
+        elif watching.progress and not watching.quiet and not watching.as_json:
             from orchestrate.cli.ticking import Ticking
 
             self._ticking = Ticking(store, self.label)
@@ -61,6 +80,14 @@ class Progress:
     def close(self) -> None:
         if self._ticking is not None:
             self._ticking.close()
+        if self._view is not None:
+            self._view.close()
+            end_diversion()
+
+    def stopping(self) -> None:
+        """Somebody wants the run to stop; called from a signal handler."""
+        if self._view is not None:
+            self._view.stopping()
 
     def hear(self, event: Event, state: RunState) -> None:
         if self._is_machine and not self._watching.as_json:
@@ -71,7 +98,10 @@ class Progress:
                 self._ticking.clear()
             for line in lines:
                 note(line + "\n")
-        self._log(event, state)
+        if self._view is not None:
+            self._view.hear(event, state)
+        if self._logbook is not None:
+            self._log(event, state, self._logbook)
 
     def _machine_answer(self, event: Event) -> None:
         """A §9: the agent's response for each step goes to stdout, whole and at once."""
@@ -89,17 +119,20 @@ class Progress:
             try:
                 answer(shown_answer(text) + "\n")
                 finish_output()
-            except OutputClosed:
-                # A pager that was quit must not stop work that costs money.
+            except (OutputClosed, ConfigError):
+                # A pager that was quit, or a terminal that was closed, must not stop work that
+                # costs money; the answers are in the run's logs.
                 self._is_read = False
                 abandon_output()
 
     def _lines(self, event: Event, state: RunState) -> list[str]:
-        from orchestrate.cli.telling import machine_lines, plain_lines
+        from orchestrate.cli.telling import machine_lines, plain_lines, stays
 
         if self._is_machine:
             return machine_lines(event, state, self._store.index, self._watching)
-        return plain_lines(event, state, self)
+        if self._view is not None and not stays(event):
+            return []
+        return plain_lines(event, self)
 
     def label(self, frame_key: str, node: str) -> str:
         """`[2/5] ProcessData`, or `[2/5] Loop[3]/Step` inside a loop."""
@@ -110,12 +143,12 @@ class Progress:
         shown = f"{frame_key}/{name}" if frame_key else name
         return visible(place + shown)
 
-    def _log(self, event: Event, state: RunState) -> None:
+    def _log(self, event: Event, state: RunState, logbook: Logbook) -> None:
         if self._is_machine:
             from orchestrate.cli.telling import machine_log
 
             for machine_level, words, about in machine_log(event, state, self._store.index):
-                self._logbook.write(machine_level, words, about)
+                logbook.write(machine_level, words, about)
             return
         level: Level = "debug" if isinstance(event, StepStarted) else "info"
         fields: dict[str, Any] = {}
@@ -136,13 +169,13 @@ class Progress:
                 fields = dict(event.lifecycle)
             case _:
                 pass
-        if not self._logbook.wants(level):
+        if not logbook.wants(level):
             return
         node = getattr(event, "node", None)
         if node is not None:
             where = getattr(event, "frame", "")
             fields = {"step": f"{where}/{node}" if where else node, **fields}
-        self._logbook.write(level, event_name(event), fields)
+        logbook.write(level, event_name(event), fields)
 
 
 def shown_answer(text: str) -> str:
@@ -195,7 +228,7 @@ def costs_of(state: RunState) -> dict[str, Any]:
     }
 
 
-def last_words(store: Store, ending: Ending) -> str:
+def last_words(store: Told, ending: Ending) -> str:
     """How the run ended, and what to do now."""
     run_id = store.run.id
     state = store.state

@@ -9,6 +9,7 @@ import click
 from orchestrate.cli.config import load_config, with_defaults
 from orchestrate.cli.options import (
     agent_options,
+    detach_option,
     json_option,
     state_dir_option,
     watching_of,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 )
 @override_options
 @agent_options
+@detach_option
 @watching_options
 @state_dir_option
 @working_dir_option
@@ -77,8 +79,15 @@ def resume(
             "the context of a run cannot change", "it was read when the run started; start anew"
         )
     runs, found, workspace = find_stored(run, working_dir, state_dir)
-    watching = watching_of(flags, as_json, load_config(workspace))
     header = header_of(found)
+    if flags["detach"]:
+        from orchestrate.cli.detaching import depart
+        from orchestrate.cli.looking import Place
+
+        code = depart(flags, Place(working_dir, state_dir), as_json)
+        if code is not None:
+            return code
+    watching = watching_of(flags, as_json, load_config(workspace))
     if force_restart:
         return _start_over(runs, found, header, workspace, watching)
     return _go_on(found, header, workspace, watching, given, repair=repair)
@@ -98,7 +107,7 @@ def _go_on(
     from orchestrate.cli.agents import refuse_unusable
     from orchestrate.cli.execution import only_run_of
     from orchestrate.cli.looking import program_of
-    from orchestrate.cli.running import LatePlans, carry_out, show_end
+    from orchestrate.cli.running import LatePlans, carry_out, show_end, stoppable
     from orchestrate.cli.stored import open_stored
     from orchestrate.state.runs import Runs, claim_run
 
@@ -110,21 +119,24 @@ def _go_on(
     except BaseException:
         lock.release()
         raise
-    try:
-        over = _is_over(found, store.state)
-        if over is not None:
-            _catch_up(store, program, workspace, settings)
-            return _tell_over(over, store, watching)
-        _refuse_changed_late(store.state, LatePlans(workspace, settings))
-        refuse_unusable(program, workspace, settings)
-        with only_run_of(Runs(found.root.parent), program, settings.get("allow_concurrent", False)):
-            note_first(store)
-            store.record(_resumed(store, given, workspace))
-            ending = carry_out(store, program, workspace, watching, is_resumed=True)
-        _archive(program, workspace, found, settings, ending.status)
+    with stoppable() as stop:
+        try:
+            over = _is_over(found, store.state)
+            if over is not None:
+                _catch_up(store, program, workspace, settings)
+                return _tell_over(over, store, watching)
+            _refuse_changed_late(store.state, LatePlans(workspace, settings))
+            refuse_unusable(program, workspace, settings)
+            may_be_one_of_many = settings.get("allow_concurrent", False)
+            with only_run_of(Runs(found.root.parent), program, may_be_one_of_many):
+                note_first(store)
+                store.record(_resumed(store, given, workspace))
+                watching.started(store)
+                ending = carry_out(store, program, workspace, watching, stop, is_resumed=True)
+            _archive(program, workspace, found, settings, ending.status)
+        finally:
+            store.close()
         return show_end(store, ending, watching)
-    finally:
-        store.close()
 
 
 def _resumed(store: Store, given: dict[str, Any], workspace: Workspace) -> Any:
@@ -230,7 +242,7 @@ def _start_over(
 ) -> int:
     """A new run of the definition as it is now, with the first start's flags and context."""
     from orchestrate.cli.agents import refuse_unusable
-    from orchestrate.cli.running import carry_out, show_end, start_run
+    from orchestrate.cli.running import carry_out, show_end, start_run, stoppable
     from orchestrate.cli.single import as_started
     from orchestrate.compile import compile_file, require_program
     from orchestrate.dialects.lowering import constant_map
@@ -245,14 +257,16 @@ def _start_over(
     program = with_defaults(program, header.settings.get("defaults", {}))
     program = with_context(program, constant_map(header.context))
     refuse_unusable(program, workspace, header.settings)
-    store, _ = start_run(runs, program, compilation, workspace, dict(header.settings))
-    try:
-        from orchestrate.cli.progress import first_words
+    with stoppable() as stop:
+        store, _ = start_run(runs, program, compilation, workspace, dict(header.settings))
+        try:
+            from orchestrate.cli.progress import first_words
 
-        note(first_words(store.run.id, store.state.definition, is_resumed=False))
-        note(f"it starts over what run {found.id} was\n")
-        ending = carry_out(store, program, workspace, watching)
-        _archive(program, workspace, store.run, header.settings, ending.status)
+            note(first_words(store.run.id, store.state.definition, is_resumed=False))
+            note(f"it starts over what run {found.id} was\n")
+            watching.started(store)
+            ending = carry_out(store, program, workspace, watching, stop)
+            _archive(program, workspace, store.run, header.settings, ending.status)
+        finally:
+            store.close()
         return show_end(store, ending, watching)
-    finally:
-        store.close()

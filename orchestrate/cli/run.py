@@ -11,6 +11,7 @@ import click
 from orchestrate.cli.definition import compiled, given_names, tell_warnings, workspace_of
 from orchestrate.cli.options import (
     agent_options,
+    detach_option,
     json_option,
     queue_options,
     state_dir_option,
@@ -84,6 +85,7 @@ def override_options(command: Command) -> Command:
     is_flag=True,
     help="Allow a second live run of the same recipe in this workspace (recipe).",
 )
+@detach_option
 @watching_options
 @state_dir_option
 @working_dir_option
@@ -101,8 +103,17 @@ def run(file: str, dry_run: bool, working_dir: str | None, as_json: bool, **flag
     program = apply_flags(program, overrides, workspace)
     refuse_inapplicable(program, flags)
     if dry_run:
+        if flags["detach"]:
+            raise UsageError("--dry-run and --detach exclude each other")
         tell_warnings(compilation, given_names(program))
         return _show(program, as_json)
+    if flags["detach"]:
+        from orchestrate.cli.detaching import depart
+        from orchestrate.cli.looking import Place
+
+        code = depart(flags, Place(working_dir, flags["state_dir"]), as_json)
+        if code is not None:
+            return code
     from orchestrate.cli.execution import execute
 
     return execute(compilation, program, workspace, as_json, flags)

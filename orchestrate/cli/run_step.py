@@ -148,7 +148,7 @@ def _execute(
     from orchestrate.cli.config import load_config, with_defaults
     from orchestrate.cli.execution import settings_of
     from orchestrate.cli.progress import first_words
-    from orchestrate.cli.running import carry_out, show_end, start_run
+    from orchestrate.cli.running import carry_out, show_end, start_run, stoppable
     from orchestrate.cli.single import SETTING
     from orchestrate.state.runs import open_runs
 
@@ -159,15 +159,16 @@ def _execute(
     program = with_defaults(program, settings.get("defaults", {}))
     refuse_unusable(program, workspace, settings)
     runs = open_runs(workspace.root, config.get("state_dir", flags["state_dir"]))
-    store, _ = start_run(runs, program, compilation, workspace, settings)
-    try:
-        note(first_words(store.run.id, f"step '{step}' of {store.state.definition}",
-                         is_resumed=False))  # fmt: skip
-        _record_given(store, program, given)
-        ending = carry_out(store, program, workspace, watching)
+    with stoppable() as stop:
+        store, _ = start_run(runs, program, compilation, workspace, settings)
+        try:
+            note(first_words(store.run.id, f"step '{step}' of {store.state.definition}",
+                             is_resumed=False))  # fmt: skip
+            _record_given(store, program, given)
+            ending = carry_out(store, program, workspace, watching, stop)
+        finally:
+            store.close()
         return show_end(store, ending, watching)
-    finally:
-        store.close()
 
 
 def _record_given(store: Any, program: Program, given: Given) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from orchestrate.plan.visible import visible
 from orchestrate.record import record
 
 if TYPE_CHECKING:
+    from orchestrate.cli.detaching import Departure
     from orchestrate.compile import Compilation
     from orchestrate.engine.runtime import AgentDefinition, Library
     from orchestrate.engine.stop import Stop
@@ -41,6 +43,14 @@ class Watching:
     progress: bool = False
     as_json: bool = False
     log_level: str = "info"
+    live: bool = False
+    # Set in a process that was started for a run alone (`-d`).
+    departure: Departure | None = None
+
+    def started(self, store: Store) -> None:
+        """The run is on record, and nothing of it has been carried out yet."""
+        if self.departure is not None:
+            self.departure.started(store.run)
 
 
 def checksums(compilation: Compilation, workspace: Workspace) -> dict[str, str]:
@@ -185,11 +195,25 @@ class LatePlans:
         return main_plan(program), sources
 
 
+@contextmanager
+def stoppable() -> Iterator[Stop]:
+    """From here on a signal stops a run in good order, also one that is just being made."""
+    from orchestrate.engine.stop import Stop, listening
+
+    stop = Stop()
+    try:
+        with listening(stop):
+            yield stop
+    finally:
+        stop.close()
+
+
 def carry_out(
     store: Store,
     program: Program,
     workspace: Workspace,
     watching: Watching,
+    stop: Stop,
     *,
     is_resumed: bool = False,
 ) -> Ending:
@@ -201,13 +225,11 @@ def carry_out(
     from orchestrate.engine.loop import note_unsettled
     from orchestrate.engine.runtime import Options, Runtime
     from orchestrate.engine.secrets import Secrets
-    from orchestrate.engine.stop import Stop, listening
 
     environment = dict(os.environ)
     secrets = Secrets(program, environment)
     trace = store.run.id if watching.trace else ""
     logbook = Logbook(store.run.logs / "orchestrator.log", log_level_of(watching), secrets, trace)
-    stop = Stop()
     rt = Runtime(
         workspace=workspace,
         store=store,
@@ -222,13 +244,13 @@ def carry_out(
     )
     progress = Progress(store, logbook, watching)
     store.listeners.append(progress.hear)
+    stop.on_request.append(progress.stopping)
     is_over = False
     untold: list[str] = []
     try:
-        with listening(stop):
-            if is_resumed:
-                note_unsettled(rt)
-            ending = run_and_tell(rt, untold)
+        if is_resumed:
+            note_unsettled(rt)
+        ending = run_and_tell(rt, untold)
         is_over = True
         return ending
     finally:
@@ -236,7 +258,6 @@ def carry_out(
         note("".join(f"orchestrate: {visible(trouble)}\n" for trouble in untold))
         rt.close(is_over=is_over)
         logbook.close()
-        stop.close()
 
 
 def log_level_of(watching: Watching) -> Any:

@@ -10,6 +10,7 @@ import click
 
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.output import answer, answer_json
+from orchestrate.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrate.cli.cursors import Cursor
@@ -21,10 +22,14 @@ _STEP_FIELDS = ("status", "exit_code", "duration_ms", "attempts", "outcome", "re
 
 @click.command(short_help="Show how a run stands.")
 @click.argument("run", metavar="RUN")
+@click.option("--watch", "watches", is_flag=True,
+              help="Go on showing it until it ends, as `attach` does.")  # fmt: skip
 @state_dir_option
 @working_dir_option
 @json_option
-def status(run: str, state_dir: str | None, working_dir: str | None, as_json: bool) -> int:
+def status(
+    run: str, watches: bool, state_dir: str | None, working_dir: str | None, as_json: bool
+) -> int:
     """Show how a run stands: RUN is its id, the beginning of one, or `latest`.
 
     It can be asked at any time, also while the run works. An approval whose time is up is decided
@@ -34,7 +39,13 @@ def status(run: str, state_dir: str | None, working_dir: str | None, as_json: bo
     from orchestrate.cli.looking import Place
     from orchestrate.cli.stored import find_stored
 
+    if watches and as_json:
+        raise UsageError("--watch and --json exclude each other", "`wait --json` waits for the end")
     _, found, workspace = find_stored(run, working_dir, state_dir)
+    if watches:
+        from orchestrate.cli.attach import watch_run
+
+        return watch_run(found, workspace, Place(working_dir, state_dir), None)
     sight = settled_sight(found, workspace)
     document = view(sight, Place(working_dir, state_dir), time.time())
     if as_json:
@@ -48,11 +59,10 @@ def status(run: str, state_dir: str | None, working_dir: str | None, as_json: bo
 
 def view(sight: Sight, place: Place, now: float) -> dict[str, Any]:
     """What `status --json` answers; the text is drawn from it."""
-    from orchestrate.cli.looking import are_programs_left, pending_gates
+    from orchestrate.cli.looking import are_programs_left
 
     document = sight.document
-    is_waiting = sight.status in ("running", "interrupted", "paused")
-    gates = pending_gates(document) if is_waiting else []
+    gates = _waiting_gates(sight)
     programs_left = are_programs_left(sight)
     shown = {
         "run_id": document["run_id"],
@@ -71,7 +81,7 @@ def view(sight: Sight, place: Place, now: float) -> dict[str, Any]:
         "programs_left": programs_left,
         "note": sight.note,
         "look": _look(sight, place),
-        "next": _next(sight, gates, place),
+        "next": next_commands(sight, place),
     }
     for name in ("stages", "machine", "costs"):
         if name in document:
@@ -199,13 +209,21 @@ def _look(sight: Sight, place: Place) -> str | None:
     return place.command("logs", sight.run.id, failed[0])
 
 
-def _next(sight: Sight, gates: list[dict[str, Any]], place: Place) -> list[str]:
+def _waiting_gates(sight: Sight) -> list[dict[str, Any]]:
+    from orchestrate.cli.looking import pending_gates
+
+    is_waiting = sight.status in ("running", "interrupted", "paused")
+    return pending_gates(sight.document) if is_waiting else []
+
+
+def next_commands(sight: Sight, place: Place) -> list[str]:
     """The commands with which a person can go on."""
     from orchestrate.cli.looking import FINAL, is_denied
 
     run_id = sight.run.id
     if sight.status in FINAL or sight.is_live:
         return []
+    gates = _waiting_gates(sight)
     if gates:
         # One that waits needs no name.
         names = [gate["stage"] for gate in gates] if len(gates) > 1 else [None]

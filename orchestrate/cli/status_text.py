@@ -18,7 +18,7 @@ def draw_status(view: dict[str, Any]) -> str:
 
 
 def _lines(view: dict[str, Any]) -> Iterator[str]:
-    yield f"run {view['run_id']} {_standing(view['status'], view['reason'] or '')}"
+    yield f"run {view['run_id']} {standing(view['status'], view['reason'] or '')}"
     if view["status"] == "interrupted":
         left = "its programs still run and will be adopted" if view["programs_left"] else ""
         yield "  its process is gone" + (f"; {left}" if left else "")
@@ -47,7 +47,7 @@ def _lines(view: dict[str, Any]) -> Iterator[str]:
         yield f"  go on:      {visible(command)}"
 
 
-def _standing(status: str, reason: str) -> str:
+def standing(status: str, reason: str) -> str:
     verb = "has" if status == "failed" else "is"
     if reason.startswith(status):  # "cancelled by …", or only "completed"
         return f"{verb} {_short(reason)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from orchestrate.engine.logbook import Level
 from orchestrate.plan.nodes import Abort, Finish, Goto, Leave, Restart, target_of
@@ -25,11 +25,24 @@ from orchestrate.state.events import (
 from orchestrate.state.model import Index, RunState
 
 if TYPE_CHECKING:
-    from orchestrate.cli.progress import Progress
     from orchestrate.cli.running import Watching
 
 
-def plain_lines(event: Event, state: RunState, progress: Progress) -> list[str]:  # noqa: ARG001
+class Labels(Protocol):
+    """How steps are called for people."""
+
+    def label(self, frame_key: str, node: str) -> str: ...
+
+
+class Unnumbered:
+    """Steps of a plan that is not known."""
+
+    def label(self, frame_key: str, node: str) -> str:
+        name = node.rpartition("/")[2].removesuffix("[]")
+        return visible(f"{frame_key}/{name}" if frame_key else name)
+
+
+def plain_lines(event: Event, progress: Labels) -> list[str]:
     match event:
         case StepStarted():
             again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
@@ -52,11 +65,24 @@ def plain_lines(event: Event, state: RunState, progress: Progress) -> list[str]:
             return []
 
 
+def stays(event: Event) -> bool:
+    """Is it worth a line beside the live view? Trouble is, and what a person has decided."""
+    match event:
+        case StepFinished():
+            return bool(event.result["status"] == "failed")
+        case ItemMoved():
+            return bool(event.lifecycle["error"])
+        case AttemptEnded() | GateDecided():
+            return True
+        case _:
+            return False
+
+
 def _items(number: int) -> str:
     return f"{number} item" if number == 1 else f"{number} items"
 
 
-def _finished(event: StepFinished, progress: Progress) -> list[str]:
+def _finished(event: StepFinished, progress: Labels) -> list[str]:
     label = progress.label(event.frame, event.node)
     result = event.result
     status = result["status"]
@@ -72,7 +98,7 @@ def _finished(event: StepFinished, progress: Progress) -> list[str]:
     return lines
 
 
-def _attempt_ended(event: AttemptEnded, progress: Progress) -> str:
+def _attempt_ended(event: AttemptEnded, progress: Labels) -> str:
     label = progress.label(event.frame, event.node)
     message = visible(str(event.result.get("error", {}).get("message", "")))
     match event.why:

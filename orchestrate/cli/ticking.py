@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from orchestrate.cli.output import note
 from orchestrate.plan.visible import clip, visible
-from orchestrate.state.model import Frame, frames_below
+from orchestrate.state.model import Frame, RunState, frames_below
 
 if TYPE_CHECKING:
-    from orchestrate.state.store import Store
+    from orchestrate.cli.told import Told
 
 # A terminal's line is drawn over; a log would only grow.
 _EVERY_S = 1.0
@@ -24,7 +24,7 @@ _WIDTH = 100
 class Ticking:
     """A thread that tells what runs, until it is closed."""
 
-    def __init__(self, store: Store, label: Callable[[str, str], str]) -> None:
+    def __init__(self, store: Told, label: Callable[[str, str], str]) -> None:
         self._store = store
         self._label = label
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
@@ -45,18 +45,20 @@ class Ticking:
     def _tick(self) -> None:
         every = _EVERY_S if self._is_terminal else _EVERY_S_IN_A_LOG
         while not self._closed.wait(every):
-            lines = running_lines(self._store, self._label, time.time())
+            lines = self._store.look(self._lines)
             if self._is_terminal:
                 note("\r\x1b[K" + clip("  ".join(lines[:2]), _WIDTH))
             else:
                 note("".join(f"{line}\n" for line in lines))
 
+    def _lines(self, state: RunState) -> list[str]:
+        return running_lines(state, self._label, time.time())
 
-def running_lines(store: Store, label: Callable[[str, str], str], now: float) -> list[str]:
+
+def running_lines(state: RunState, label: Callable[[str, str], str], now: float) -> list[str]:
     """`[2/5] ProcessData: Running (15s)...`, and for a loop which item it is at."""
     lines: list[str] = []
-    # Copied, because the run goes on while we look.
-    for frame in list(frames_below(store.state.root)):
+    for frame in frames_below(state.root):
         here = frame.here
         if here is None or here.phase not in ("running", "resting"):
             continue

@@ -17,7 +17,7 @@ from orchestrate.engine.texts import encode
 from orchestrate.plan.nodes import FAILED, Ask, Label, Node, Plan, Retry
 from orchestrate.state.calls import call_deadline
 from orchestrate.state.events import AttemptEnded, StepFinished, StepStarted
-from orchestrate.state.model import Frame, Here
+from orchestrate.state.model import Frame, Here, Index
 from orchestrate.state.runs import file_name_for
 from orchestrate.state.times import timestamp
 
@@ -60,16 +60,7 @@ class Step:
     @cached_property
     def log_name(self) -> str:
         """What the files of this step under `logs/` begin with."""
-        parts = [file_name_for(self.node.name)]
-        frame = self.frame
-        while frame.parent is not None:
-            if frame.is_iteration:
-                loop = self.rt.store.index.here(frame.parent).node.name
-                parts.append(f"{file_name_for(loop)}.{frame.index}")
-            else:
-                parts.append(file_name_for(frame.owner))
-            frame = frame.parent
-        return ".".join(reversed(parts))
+        return log_name_of(self.rt.store.index, self.frame, self.node.name)
 
     def log(self, kind: str) -> Path:
         """A file of this step under `logs/`."""
@@ -208,6 +199,19 @@ def write_private(path: Path, data: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with suppress(OSError), open(os.open(path, flags, 0o600), "wb") as file:
         file.write(data)
+
+
+def log_name_of(index: Index, frame: Frame, name: str) -> str:
+    """What the files of a frame's step under `logs/` begin with."""
+    parts = [file_name_for(name)]
+    while frame.parent is not None:
+        if frame.is_iteration:
+            loop = index.here(frame.parent).node.name
+            parts.append(f"{file_name_for(loop)}.{frame.index}")
+        else:
+            parts.append(file_name_for(frame.owner))
+        frame = frame.parent
+    return ".".join(reversed(parts))
 
 
 def attempt_id(frame_key: str, name: str, visit: int, attempt: int) -> str:

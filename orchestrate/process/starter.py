@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrate.process.protocol import FOLDER, LOG
+from orchestrate.process.standard import signal
 
 # The keeper's half: standard library and itself only, and all of it is in memory before the first
 # request is heard, so that an upgrade cannot change it under a run.
@@ -30,6 +31,8 @@ KEEPERS_HALF = (
     "keeper",
     "boot",
 )
+# Until it has left our session, a Ctrl-C at our terminal would end it too (`boot.detach`).
+_NOT_YET = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
 # The first process ends at once, so that the keeper is nobody's child: before it has grown.
 _SCRIPT = """\
 import gc, os, sys
@@ -58,7 +61,7 @@ def start_keeper(run_dir: Path, linger_s: float) -> str:
             (os.POSIX_SPAWN_DUP2, log, 2),
         ]
         # None of our environment: it holds secrets, and requests bring their own.
-        pid = os.posix_spawn(python, words, {}, file_actions=files)
+        pid = os.posix_spawn(python, words, {}, file_actions=files, setsigmask=_NOT_YET)
     finally:
         os.close(answer_end)
         os.close(log)

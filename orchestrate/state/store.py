@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from orchestrate.errors import StateError
 from orchestrate.state.apply import apply, start
@@ -39,6 +40,7 @@ from orchestrate.state.runs import Run
 # Inside a loop `state.json` may lag this much behind the journal.
 LAG_S = 1.0
 
+Seen = TypeVar("Seen")
 Listener = Callable[[Event, RunState], None]
 
 
@@ -71,6 +73,11 @@ class Store:
                 self.state.seq += 1
                 for listener in self.listeners:
                     listener(event, self.state)
+
+    def look(self, reader: Callable[[RunState], Seen]) -> Seen:
+        """What a reader in another thread makes of the state, which stands still meanwhile."""
+        with self._recording:
+            return reader(self.state)
 
     def checkpoint(self, *, durable: bool = False, is_due: bool = True) -> None:
         """Bring `state.json` up to date; one that is not due is left for later in its second."""

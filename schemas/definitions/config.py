@@ -179,6 +179,14 @@ ROOT = record(
             default="info",
             hint="write debug, info, warn or error",
         ),
+        "live": choice(
+            "Whether runs are shown live on a terminal; auto: not in CI. Default: auto.",
+            "auto",
+            "always",
+            "never",
+            default="auto",
+            hint="write auto, always or never",
+        ),
         "agents": mapping(
             "How single agents are started, by name.",
             ref("agent"),

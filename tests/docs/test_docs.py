@@ -143,7 +143,8 @@ def test_commands_exist(name: str) -> None:
             assert words[0] in COMMANDS, f"{place(name, fence)}: {words[0]}"
             command = root.get_command(context, words[0])
             assert command is not None
-            known = {flag for option in command.params for flag in option.opts} | {"--help", "-h"}
+            flags = (f for option in command.params for f in (*option.opts, *option.secondary_opts))
+            known = {*flags, "--help", "-h"}
             used = {word.partition("=")[0] for word in words[1:] if word.startswith("-")}
             assert used <= known, f"{place(name, fence)}: {used - known}"
 

@@ -63,6 +63,8 @@ THIRD_PARTY = {
     "filelock": {"orchestrate.state.locks"},
     "ruamel": {"orchestrate.source"},
     "_ruamel_yaml": {"orchestrate.source"},
+    # Draws the live view, and nothing else (ADR 0011).
+    "rich": {"orchestrate.cli.live.drawing"},
 }
 
 

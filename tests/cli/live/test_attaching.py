@@ -1,0 +1,134 @@
+"""`attach` and `status --watch`: the view of a run that another process works on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from orchestrate.state.locks import is_held
+from tests.cli.live.scenes import command, give_sign, latest, loop, orchestrate, workflow
+from tests.cli.live.screens import display
+from tests.cli.live.test_detaching import FAILING, detached, owner_of
+
+LOOPED = workflow(
+    command("List"),
+    loop("Work", 2, command("Step", "at it", sign="go-${loop.index}")),
+    command("Last"),
+)
+
+
+def test_the_view_of_another_process(folder: Path) -> None:
+    run_id = detached(folder, LOOPED)
+    with display(folder, "attach", run_id) as seen:
+        seen.await_screen(
+            """
+            run RUN goes on in process N on HOST (orchestrate run)
+            ▶ demo            #s
+              ✓ List          #s
+              ● Work          0/2  #s
+                ● [0] item 0  Step  #s
+                  at it
+              ○ Last
+            … Ctrl-C ends the watching; the run goes on
+        """.replace("HOST", os.uname().nodename)
+        )
+        give_sign(folder, "go-0")
+        seen.await_words("1/2", "[1] item 1")
+        # Whoever goes away does not stop anything.
+        seen.type("\x03")
+        assert seen.finish() == 130
+        assert seen.shown.endswith(
+            "detached; run RUN goes on\n  watch:  orchestrate attach RUN\n"
+            "  stop:   orchestrate cancel RUN"
+        )
+        assert "Ctrl-C ends" not in seen.shown
+    assert is_held(latest(folder) / "run.lock")
+    with display(folder, "status", "--watch", "latest") as seen:
+        seen.await_words("● [1] item 1")
+        give_sign(folder, "go-1")
+        assert seen.finish() == 0
+        seen.await_screen(
+            """
+            run RUN goes on in process N on HOST (orchestrate run)
+            ✓ demo    #s
+              ✓ List  #s
+              ✓ Work  2/2
+              ✓ Last  #s
+            run RUN completed
+        """.replace("HOST", os.uname().nodename)
+        )
+
+
+def test_a_running_that_is_not_running_is_told_at_once(folder: Path) -> None:
+    run_id = detached(folder, LOOPED)
+    with display(folder, "attach", run_id) as seen:
+        seen.await_words("at it")
+        os.kill(owner_of(folder), signal.SIGKILL)
+        assert seen.finish() == 7
+        assert seen.shown.endswith(
+            "run RUN is interrupted\n"
+            "  its process is gone; what it had begun can be gone on with\n"
+            "  go on:  orchestrate resume RUN"
+        )
+        assert seen.cursor[0] == 0
+        assert seen.wraps
+    said = orchestrate(folder, "attach", run_id)
+    assert (said.returncode, said.stdout) == (7, "")
+
+
+def test_lines_on_a_plain_stream(folder: Path) -> None:
+    run_id = detached(folder, FAILING)
+    with subprocess.Popen(
+        [sys.executable, "-m", "orchestrate", "attach", run_id],
+        cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        encoding="utf-8",
+    ) as watcher:  # fmt: skip
+        assert watcher.stderr is not None
+        assert f"run {run_id} goes on in process" in watcher.stderr.readline()
+        assert watcher.stderr.readline().startswith("[1/2] First: Running (")
+        give_sign(folder, "go")
+        out, rest = watcher.communicate(timeout=30)
+    assert watcher.returncode == 1
+    assert out == ""
+    assert "[1/2] First: completed" in rest
+    assert "[2/2] Bad: failed with exit code 1" in rest
+    assert rest.endswith(f"  go on:  orchestrate resume {run_id}\n")
+    # A run that has ended has nothing more to show than that.
+    over = orchestrate(folder, "attach", run_id)
+    assert over.returncode == 1
+    assert "has failed: step 'Bad' failed" in over.stderr
+
+
+def test_a_definition_that_has_changed_since(folder: Path) -> None:
+    run_id = detached(folder, LOOPED)
+    (folder / "w.yaml").write_text(FAILING)
+    with subprocess.Popen(
+        [sys.executable, "-m", "orchestrate", "attach", run_id],
+        cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        encoding="utf-8",
+    ) as watcher:  # fmt: skip
+        assert watcher.stderr is not None
+        watcher.stderr.readline()
+        assert "the definition of run" in watcher.stderr.readline()
+        give_sign(folder, "go-0")
+        give_sign(folder, "go-1")
+        _, rest = watcher.communicate(timeout=30)
+    assert watcher.returncode == 0
+    assert "Work[1]/Step: completed" in rest
+    assert rest.endswith(f"run {run_id} is completed\n")
+
+
+def test_what_cannot_be_watched(folder: Path) -> None:
+    assert orchestrate(folder, "attach", "latest").returncode == 2
+    run_id = detached(folder, workflow(command("Only")))
+    assert orchestrate(folder, "status", "--watch", "--json", run_id).returncode == 2
+    said = orchestrate(folder, "attach", "--json", run_id)
+    document = json.loads(said.stdout)
+    assert (document["status"], document["exit_code"]) == ("completed", 0)
+    refused = orchestrate(folder, "run", "w.yaml", "--live")
+    assert refused.returncode == 2
+    assert "standard error is not a terminal" in refused.stderr

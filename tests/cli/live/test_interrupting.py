@@ -1,0 +1,210 @@
+"""Ctrl-C at any moment, signals, terminals that stop or go away: `resume` can always go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from orchestrate.state.locks import is_held
+from tests.cli.live.scenes import (
+    command,
+    give_sign,
+    latest,
+    loop,
+    orchestrate,
+    state_of,
+    workflow,
+)
+from tests.cli.live.screens import Display, display
+
+SLOW = workflow(
+    command("First"),
+    loop("Work", 3, command("Step", "at it", sign="go")),
+    command("Last"),
+)
+# Moments of a run that takes about a second from the command to its first program.
+DELAYS = [number * 0.06 for number in range(15)]
+
+
+def write(folder: Path, text: str = SLOW) -> None:
+    (folder / "w.yaml").write_text(text)
+
+
+def is_restored(seen: Display) -> bool:
+    """Is the terminal as it was: a cursor, wrapping, the colours, and a new line begun?"""
+    return seen.cursor[0] == 0 and seen.cursor[2] and seen.wraps
+
+
+@pytest.mark.parametrize("delay", DELAYS)
+def test_ctrl_c_at_any_moment_leaves_a_run_to_go_on_with(folder: Path, delay: float) -> None:
+    write(folder)
+    with display(folder, "run", "w.yaml") as seen:
+        # Before this the interpreter starts, and a signal is Python's to tell.
+        await_command(seen)
+        seen.read_for(delay)
+        seen.type("\x03")
+        assert seen.finish() == 130
+        assert "Traceback" not in seen.shown
+        assert is_restored(seen)
+        has_begun = (folder / ".orchestrate" / "runs" / "latest").is_symlink()
+        assert ("go on:  orchestrate resume RUN" in seen.shown) == has_begun
+    give_sign(folder, "go")
+    if has_begun:
+        assert state_of(folder)["status"] == "paused"
+        assert orchestrate(folder, "resume", "latest").returncode == 0
+        assert state_of(folder)["steps"]["Last"]["status"] == "completed"
+
+
+def await_command(seen: Display) -> None:
+    """Wait until Python has begun with our own code."""
+    end = time.monotonic() + 10
+    maps = Path(f"/proc/{seen.process.pid}/status")
+    while time.monotonic() < end:
+        caught = next(
+            int(line.split()[1], 16)
+            for line in maps.read_text().splitlines()
+            if line.startswith("SigCgt")
+        )
+        if caught & (1 << (signal.SIGINT - 1)):
+            break
+        time.sleep(0.005)
+    seen.read_for(0.1)
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "why"),
+    [
+        (signal.SIGTERM, 143, "terminated"),
+        (signal.SIGHUP, 129, "interrupted"),
+        (signal.SIGINT, 130, "interrupted"),
+    ],
+)
+def test_signals_stop_the_run_and_restore_the_terminal(
+    folder: Path, number: signal.Signals, code: int, why: str
+) -> None:
+    write(folder)
+    with display(folder, "run", "w.yaml") as seen:
+        seen.await_words("at it")
+        seen.process.send_signal(number)
+        assert seen.finish() == code
+        assert is_restored(seen)
+        assert f"run RUN stopped: {why}\n  go on:  orchestrate resume RUN" in seen.shown
+
+
+def test_a_second_ctrl_c_does_not_wait_for_programs(folder: Path) -> None:
+    stubborn = "trap '' TERM INT; echo deaf; while :; do sleep 0.1; done"
+    write(folder, workflow(f'  - name: Deaf\n    command: ["bash", "-c", "{stubborn}"]\n'))
+    with display(folder, "run", "w.yaml") as seen:
+        seen.await_words("deaf")
+        seen.type("\x03")
+        seen.await_words("stopping: its programs are being ended (Ctrl-C again: at once)")
+        began = time.monotonic()
+        seen.type("\x03")
+        assert seen.finish() == 130
+        # The programs would have had five seconds.
+        assert time.monotonic() - began < 4
+        assert "stopping" not in seen.shown
+        assert "go on:  orchestrate resume RUN" in seen.shown
+        assert is_restored(seen)
+
+
+def test_a_stopped_terminal_does_not_hold_up_the_run(folder: Path) -> None:
+    """Nobody reads the terminal any more, as after Ctrl-S: the run goes on and ends."""
+    numbers = workflow(
+        command("First", sign="go"),
+        *(command(f"Step{number}", "x" * 100) for number in range(30)),
+    )
+    write(folder, numbers)
+    with display(folder, "run", "w.yaml") as seen:
+        seen.await_words("● First")
+        seen.type("\x13")
+        give_sign(folder, "go")
+        end = time.monotonic() + 20
+        while state_of(folder)["status"] != "completed":
+            assert time.monotonic() < end, "the run stands still"
+            time.sleep(0.05)
+        # Others can have the run, although its last words are not yet taken.
+        while is_held(latest(folder) / "run.lock"):
+            assert time.monotonic() < end, "the run's lock is kept"
+            time.sleep(0.05)
+        assert seen.process.poll() is None
+        said = orchestrate(folder, "resume", "latest")
+        assert "is completed" in said.stdout
+        seen.type("\x11")
+        assert seen.finish() == 0
+        assert "run RUN completed" in seen.shown
+
+
+def test_a_closed_terminal_stops_the_run_in_good_order(folder: Path) -> None:
+    write(folder)
+    with display(folder, "run", "w.yaml") as seen:
+        seen.await_words("at it")
+        seen.hang_up()
+        assert seen.process.wait(20) == 129
+    assert state_of(folder)["status"] == "paused"
+    give_sign(folder, "go")
+    assert orchestrate(folder, "resume", "latest").returncode == 0
+
+
+MACHINE = """\
+id: two
+label: Two
+description: Two steps
+initialStep: one
+steps:
+  one:
+    prompt: One.
+    outcomes: [done, other]
+    onOutcome:
+      done: {nextStep: two}
+      other: {action: exit, reason: user-provided-other}
+  two:
+    prompt: Two.
+    outcomes: [done, other]
+    onOutcome:
+      done: {action: exit, reason: all-done}
+      other: {action: exit, reason: user-provided-other}
+"""
+# The terminal closes between the steps of a machine, which prints answers to it.
+NOHUP = """
+import fcntl, os, signal, sys, termios, time
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+from orchestrate.agents.rehearsal import Rehearsal
+ask = Rehearsal.ask
+def slowly(self, question, run):
+    if question.step == "two":
+        print("now", flush=True, file=sys.stderr)
+        while not os.path.exists("go"):
+            time.sleep(0.02)
+    return ask(self, question, run)
+Rehearsal.ask = slowly
+from orchestrate.cli.main import main
+main()
+"""
+
+
+def test_a_run_that_ignores_hang_ups_outlives_its_terminal(folder: Path) -> None:
+    (folder / "m.yaml").write_text(MACHINE)
+    with display(folder, "run", "m.yaml", "--backend", "rehearsal", start=NOHUP) as seen:
+        seen.await_words("● two")
+        seen.hang_up()
+        give_sign(folder, "go")
+        seen.process.wait(20)
+    assert state_of(folder)["reason"] == "all-done"
+
+
+def test_what_is_typed_does_not_disturb(folder: Path) -> None:
+    write(folder)
+    with display(folder, "run", "w.yaml") as seen:
+        seen.await_words("at it")
+        seen.type("ls -l foo")
+        seen.read_for(1.3)
+        assert "ls -l" not in seen.shown
+        give_sign(folder, "go")
+        assert seen.finish() == 0
+    assert os.path.isdir(latest(folder))
