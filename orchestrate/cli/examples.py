@@ -17,6 +17,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("orchestrate approve latest review --message 'ship it'", "one stage, with a remark"),
         ("orchestrate approve latest --resume", "and go on at once"),
     ),
+    "attach": (("orchestrate attach latest", "watch a run that another process works on"),),
     "cancel": (("orchestrate cancel latest", "end the newest run and its programs for good"),),
     "clean": (
         ("orchestrate clean --older-than 7d --dry-run", "what a week's rule would remove"),
@@ -73,6 +74,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("orchestrate run tidy.yaml --backend rehearsal", "the whole path, without an agent"),
         ("orchestrate run implement-and-review --model opus", "a recipe of the catalogue"),
         ("orchestrate run review.yaml --context file=src/app.py", "with a variable"),
+        ("orchestrate run tidy.yaml --detach", "in the background; prints the run's id"),
     ),
     "run-step": (
         ("orchestrate run-step Build --workflow release.yaml", "one step by itself"),
@@ -90,6 +92,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "status": (
         ("orchestrate status latest", "how it stands, and the command to go on"),
         ("orchestrate status latest --json", "all of its state for a script"),
+        ("orchestrate status latest --watch", "live, until it ends"),
+    ),
+    "wait": (
+        ("orchestrate wait latest", "until it ends, with its exit code"),
+        ("orchestrate wait latest --timeout 3600 --json", "at most an hour; how it stands then"),
     ),
     "validate": (
         ("orchestrate validate workflows/*.yaml", "every mistake, each at its place"),
