@@ -93,7 +93,7 @@ def _unquoted(word: str) -> str:
 def _parse(command: click.Command, before: list[str], current: str) -> Line:
     """Read the words before the cursor as the command would."""
     line = Line(command)
-    flags = {name: option for option in _options(command) for name in option.opts}
+    flags = {name: option for option in _options(command) for name in _spellings(option)}
     waiting: click.Option | None = None
     is_open = True
     for word in before:
@@ -127,6 +127,11 @@ def _parse(command: click.Command, before: list[str], current: str) -> Line:
 
 def _options(command: click.Command) -> list[click.Option]:
     return [option for option in command.params if isinstance(option, click.Option)]
+
+
+def _spellings(option: click.Option) -> list[str]:
+    """`--live` and `--no-live` are one option."""
+    return [*option.opts, *option.secondary_opts]
 
 
 def _takes_value(option: click.Option) -> bool:
@@ -189,7 +194,7 @@ def _flags(line: Line) -> Iterator[Item]:
     for option in _options(line.command):
         if not option.hidden and (option.multiple or option.opts[0] not in line.options):
             about = (option.help or "").split("; ")[0]
-            yield from (Item(name, about) for name in option.opts if name.startswith("--"))
+            yield from (Item(name, about) for name in _spellings(option) if name.startswith("--"))
     yield Item("--help", "Show this message and exit.")
 
 
