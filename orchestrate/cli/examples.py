@@ -17,7 +17,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("orchestrate approve latest review --message 'ship it'", "one stage, with a remark"),
         ("orchestrate approve latest --resume", "and go on at once"),
     ),
-    "attach": (("orchestrate attach latest", "watch a run that another process works on"),),
+    "attach": (
+        ("orchestrate attach latest", "watch the newest run; Ctrl-C leaves it alone"),
+        ("orchestrate attach latest --no-live", "as lines"),
+    ),
     "cancel": (("orchestrate cancel latest", "end the newest run and its programs for good"),),
     "clean": (
         ("orchestrate clean --older-than 7d --dry-run", "what a week's rule would remove"),
@@ -94,13 +97,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("orchestrate status latest --json", "all of its state for a script"),
         ("orchestrate status latest --watch", "live, until it ends"),
     ),
-    "wait": (
-        ("orchestrate wait latest", "until it ends, with its exit code"),
-        ("orchestrate wait latest --timeout 3600 --json", "at most an hour; how it stands then"),
-    ),
     "validate": (
         ("orchestrate validate workflows/*.yaml", "every mistake, each at its place"),
         ("orchestrate validate --all --strict", "all recipes here; warnings count"),
         ("orchestrate validate --all --format github", "annotations for a pull request"),
+    ),
+    "wait": (
+        ("orchestrate wait latest", "until it ends, with its exit code"),
+        ("orchestrate wait latest --timeout 3600 --json", "at most an hour; how it stands then"),
     ),
 }

@@ -118,6 +118,15 @@ def test_a_gate_is_told_once_however_often_it_is_passed_by(office: Project) -> N
     assert len(events_told(office)) == 2
 
 
+def test_a_detached_run_tells_too(office: Project) -> None:
+    left = office.run("run", "bad.yaml", "--detach")
+    assert left.exit_code == 0, left.stderr
+    assert office.run("wait", "latest").exit_code == 1
+    # The run has ended before it is told that it has.
+    wait_until(lambda: bool(told(office)), "nobody was told")
+    assert events_told(office) == ["failed"]
+
+
 def test_only_what_was_asked_for_is_told(office: Project) -> None:
     configure(office, {"on": ["failed"], "command": [sys.executable, "keep.py"]})
     assert office.run("run", "good.yaml").exit_code == 0
