@@ -2,8 +2,9 @@
 
 Run it as `python -m docs.build`, after a change of messages, schemas or the catalogue.
 
-Three things are generated: parts between `<!-- generated: ... -->` and `<!-- end -->`, the output
-in `console` fences, and docs/reference/diagnostics.md, whose texts and examples are in
+Four things are generated: parts between `<!-- generated: ... -->` and `<!-- end -->`, the output
+in `console` fences, the sections and flags of docs/reference/cli.md as far as nobody has written
+about them (docs/commands.py), and docs/reference/diagnostics.md, whose texts and examples are in
 docs/diagnostics.yaml.
 """
 
@@ -19,6 +20,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from docs.commands import complete_commands
 from docs.pages import (
     DOCS,
     Page,
@@ -37,6 +39,7 @@ from orchestrate.compile import compile_file
 from orchestrate.workspace import open_workspace
 
 DIAGNOSTICS = DOCS / "reference" / "diagnostics.md"
+COMMAND_LINE = DOCS / "reference" / "cli.md"
 _GENERATED = re.compile(
     r"(?P<begin>^<!-- generated: (?P<words>.+?) -->\n).*?(?P<end>^<!-- end -->$)",
     re.MULTILINE | re.DOTALL,
@@ -82,7 +85,8 @@ def renew(page: Page, results: Iterable[Result]) -> str:
             pieces += [page.text[position : result.fence.start], result.console]
             position = result.fence.end
     text = "".join([*pieces, page.text[position:]])
-    return _GENERATED.sub(lambda m: m["begin"] + make(m["words"].split()) + m["end"], text)
+    text = _GENERATED.sub(lambda m: m["begin"] + make(m["words"].split()) + m["end"], text)
+    return complete_commands(text) if page.path == COMMAND_LINE else text
 
 
 def diagnostics_page() -> str:

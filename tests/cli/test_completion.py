@@ -206,3 +206,11 @@ def test_each_script_says_how_to_load_it(project: Project, name: str) -> None:
     wrong = project.run("completion", "tcsh")
     assert wrong.code == 2
     assert "'bash', 'zsh', 'fish', 'powershell'" in wrong.err
+
+
+def test_as_json(project: Project) -> None:
+    script = project.run("completion", "bash", "--json").json()
+    assert script["script"] == project.run("completion", "bash").out
+    found = project.run("completion", "zsh", "--json", "--", "schema", "work").json()
+    assert found["kind"] == "words"
+    assert [item["value"] for item in found["candidates"]] == ["workflow"]

@@ -15,6 +15,7 @@ from ruamel.yaml import YAML
 
 from docs.build import main as build
 from docs.build import renew
+from docs.commands import complete_commands
 from docs.pages import REPOSITORY, Fence, Page, Result, find_pages, read_page, work_through
 from orchestrate.cli.group import COMMANDS, root
 from orchestrate.codes import CODES
@@ -160,6 +161,23 @@ def test_every_command_and_flag_is_in_the_reference() -> None:
         for option in command.params:
             if isinstance(option, click.Option):
                 assert all(f"`{flag}" in section for flag in option.opts), (name, option.opts)
+
+
+def test_the_builder_adds_what_is_new_and_keeps_what_was_written() -> None:
+    whole = page("docs/reference/cli.md").text
+    assert complete_commands(whole) == whole
+    row = next(line for line in whole.splitlines() if line.startswith("| `--older-than AGE`"))
+    without = whole.replace(row + "\n", "| `--vanished` | it is gone |\n")
+    renewed = complete_commands(without)
+    assert "--vanished" not in renewed
+    assert "| `--older-than AGE` | remove runs in which nothing has happened" in renewed
+    section = re.search(r"^## wait\n.*?(?=^## )", whole, re.MULTILINE | re.DOTALL)
+    assert section is not None
+    again = complete_commands(whole.replace(section[0], "## vanished\n\nIt is gone.\n\n"))
+    assert "## vanished" not in again
+    assert "\n## wait\n\n```sh\norchestrate wait latest\n" in again
+    assert again.index("## wait") < again.index("## Conventions")
+    assert complete_commands(again) == again
 
 
 def test_every_code_is_explained() -> None:
