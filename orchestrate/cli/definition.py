@@ -42,11 +42,30 @@ def compile_definition(name: str, workspace: Workspace) -> Compilation:
         raise UsageError("the name of a file or recipe is empty")
     path = Path(name)
     if os.path.lexists(path):
-        return compile_file(path, workspace)
+        return _explain_configuration(compile_file(path, workspace), path, workspace)
     found = find_recipe(name, workspace)
     if found is not None:
         return compile_file(found, workspace)
     return _explain_missing(compile_file(path, workspace), path, workspace)
+
+
+def _explain_configuration(
+    compilation: Compilation, path: Path, workspace: Workspace
+) -> Compilation:
+    """The settings are no recipe; who checks them has another command."""
+    if compilation.dialect is not None or path.name != "config.yaml":
+        return compilation
+    from orchestrate.cli.config import FILE
+    from orchestrate.record import replace
+
+    if os.path.realpath(path) != os.path.realpath(workspace.root / FILE):
+        return compilation
+    hint = "this is the configuration; `orchestrate config show` checks it"
+    explained = tuple(
+        replace(finding, hint=hint) if finding.code == "E030" else finding
+        for finding in compilation.diagnostics
+    )
+    return replace(compilation, diagnostics=explained)
 
 
 def _explain_missing(compilation: Compilation, path: Path, workspace: Workspace) -> Compilation:

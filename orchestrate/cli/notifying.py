@@ -229,6 +229,8 @@ def _document(teller: Teller, event: Event) -> dict[str, Any]:
         "event": event,
         **summary(teller.store),
         "workspace": str(teller.workspace),
+        # A rehearsal tells as a real run does, and whoever is told must be able to see that.
+        "backend": state.settings.get("backend"),
         "started_at": timestamp(state.started_at),
         "updated_at": timestamp(state.updated_at),
         "elapsed_s": round(max(0.0, state.updated_at - state.started_at), 3),

@@ -115,6 +115,13 @@ def test_variables_have_to_fit_the_schema_too(
     assert words in done.err
 
 
+def test_who_validates_the_configuration_is_told_how(empty: Project) -> None:
+    empty.write(HERE, "model: opus\n")
+    done = empty.run("validate", HERE)
+    assert done.code == 2
+    assert "this is the configuration; `orchestrate config show` checks it" in done.out
+
+
 def test_paths(empty: Project) -> None:
     empty.write(HERE, "model: opus\n")
     done = empty.run("config", "path", XDG_CONFIG_HOME=f"{empty.folder}/home")

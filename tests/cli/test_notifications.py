@@ -109,6 +109,7 @@ def test_a_gate_is_told_once_however_often_it_is_passed_by(office: Project) -> N
     assert office.run("resume", "latest").exit_code == 6
     assert events_told(office) == ["paused"]
     body = told(office)[0]["body"]
+    assert body["backend"] == "rehearsal"
     assert [gate["stage"] for gate in body["approvals"]] == ["first"]
     assert body["approvals"][0]["prompt"] == "Go on with src?"
     assert body["next"][0] == f"orchestrate approve {body['run_id']}"
@@ -198,6 +199,18 @@ def test_whoever_interrupts_a_run_is_not_told_so(office: Project) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
     assert told(office) == []
+
+
+def test_ctrl_c_does_not_wait_for_one_that_hangs(office: Project) -> None:
+    configure(office, {"command": ["sh", "-c", "echo $$ > pid; exec sleep 300"], "timeout": 300})
+    with started(office, "run", "good.yaml") as process:
+        await_file(office, "pid")
+        process.send_signal(signal.SIGINT)
+        # The run had ended, well, before it was told.
+        assert process.wait(30) == 0
+    pid = (office.folder / "pid").read_text()
+    wait_until(lambda: not is_alive(int(pid)), "it outlived the command")
+    assert "interrupted" in log_of(office)
 
 
 def test_a_kill_while_it_is_told_tells_nobody_twice(office: Project) -> None:
