@@ -21,7 +21,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "cancel": (("orchestrate cancel latest", "end the newest run and its programs for good"),),
     "clean": (
         ("orchestrate clean --older-than 7d --dry-run", "what a week's rule would remove"),
-        ("orchestrate clean --older-than 0s --keep 10", "all but the newest ten"),
+        ("orchestrate clean --keep 10", "all but the newest ten"),
     ),
     "completion": (
         ('eval "$(orchestrate completion bash)"', "in ~/.bashrc"),
@@ -57,6 +57,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("orchestrate logs latest 'Count[3]/Words' --follow", "one item of a loop, as it goes"),
     ),
     "plan": (
+        ("orchestrate plan --run latest --format svg", "the path that a run took, as a picture"),
         ("orchestrate plan workflows/release.yaml", "every step, and where its outcomes lead"),
         ("orchestrate plan rebase --format mermaid", "a drawing for Markdown"),
     ),
@@ -102,5 +103,9 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("orchestrate validate workflows/*.yaml", "every mistake, each at its place"),
         ("orchestrate validate --all --strict", "all recipes here; warnings count"),
         ("orchestrate validate --all --format github", "annotations for a pull request"),
+    ),
+    "watch": (
+        ("orchestrate watch workflows/release.yaml", "run it again after each change"),
+        ("orchestrate watch workflows/release.yaml --validate", "only check it"),
     ),
 }
