@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from orchestrate.cli.looking import STATUSES, Place, glance_at, is_kept, runs_of
 from orchestrate.cli.moments import UNITS, age_in_seconds
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.output import answer, answer_json, note
+from orchestrate.cli.people import has_terminal
 from orchestrate.errors import ConfigError, OrchestrateError, UsageError
 from orchestrate.record import field, mutable_record
 
@@ -36,36 +38,43 @@ class Tidied:
 @click.option("--older-than", metavar="AGE",
               help="Remove runs in which nothing has happened for so long: a number and s, m, h, "
               f"d or w (default: {_VARIABLE}, in days).")  # fmt: skip
-@click.option("--keep", type=click.IntRange(0), default=0, metavar="N",
-              help="Keep the newest N runs, however old they are.")  # fmt: skip
+@click.option("--keep", type=click.IntRange(0), metavar="N",
+              help="Keep the newest N runs, however old they are; alone: remove all others.")  # fmt: skip  # noqa: E501
 @click.option("--status", "statuses", type=click.Choice(STATUSES), multiple=True,
               help="Only runs that stand so; repeatable.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
 @state_dir_option
 @working_dir_option
 @json_option
 def clean(
     older_than: str | None,
-    keep: int,
+    keep: int | None,
     statuses: tuple[str, ...],
     dry_run: bool,
+    yes: bool,
     state_dir: str | None,
     working_dir: str | None,
     as_json: bool,
 ) -> int:
     """Remove runs in which nothing has happened for a while, e.g. `--older-than 7d`.
 
-    A run that is at work, or whose programs still run, always stays.
+    A run that is at work, or whose programs still run, always stays. At a terminal it is shown
+    first what would be removed, and asked.
     """
     from orchestrate.state.runs import list_runs
 
-    before = time.time() - _age_of(older_than, working_dir)
+    before = time.time() - _age_of(older_than, keep, working_dir)
     folder = runs_of(Place(working_dir, state_dir))
-    newest = {run.id for run in list_runs(folder)[:keep]}
+    newest = {run.id for run in list_runs(folder)[: keep or 0]}
 
     def stays(run: Run) -> bool:
         return run.id in newest or bool(statuses and glance_at(run).status not in statuses)
 
+    asks = not (dry_run or yes or as_json) and has_terminal()
+    if asks and not _is_wanted(_rehearse(folder, before, stays)):
+        note("nothing is removed\n")
+        return 0
     tidied = _rehearse(folder, before, stays) if dry_run else _clean(folder, before, stays)
     for run_id, reason in tidied.failed:
         note(f"orchestrate: run {run_id} cannot be removed: {reason}\n")
@@ -76,18 +85,32 @@ def clean(
     return ConfigError.exit_code if tidied.failed else 0
 
 
-def _age_of(older_than: str | None, working_dir: str | None) -> float:
-    """Seconds, from the flag, or from the days that the environment or the configuration say."""
+def _is_wanted(planned: Tidied) -> bool:
+    """Show what would be removed, and ask whoever sits there; nothing to remove needs no word."""
+    if not planned.removed:
+        return True
+    shown = _text(planned, dry_run=True)
+    note(shown + "Remove? [y/N] ")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _age_of(older_than: str | None, keep: int | None, working_dir: str | None) -> float:
+    """Seconds, from the flag, or from the days that the environment or the configuration say.
+
+    Whoever says how many to keep need not say how old the others must be.
+    """
     if older_than is not None:
         return age_in_seconds("--older-than", older_than)
     from orchestrate.cli.config import load_config
     from orchestrate.cli.definition import workspace_of
 
     days = load_config(workspace_of(working_dir)).get("keep_runs")
+    if days is None and keep is not None:
+        return 0.0
     if days is None:
         raise UsageError(
             "how old must a run be to be removed?",
-            f"say e.g. --older-than 7d, or set {_VARIABLE} to a number of days",
+            f"say e.g. --older-than 7d or --keep 20, or set {_VARIABLE} to a number of days",
         )
     if days < 0:
         raise ConfigError(f"{_VARIABLE} is {days}: a run cannot be younger than new")

@@ -24,7 +24,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "cancel": (("orchestrate cancel latest", "end the newest run and its programs for good"),),
     "clean": (
         ("orchestrate clean --older-than 7d --dry-run", "what a week's rule would remove"),
-        ("orchestrate clean --older-than 0s --keep 10", "all but the newest ten"),
+        ("orchestrate clean --keep 10", "all but the newest ten"),
     ),
     "completion": (
         ('eval "$(orchestrate completion bash)"', "in ~/.bashrc"),
@@ -60,6 +60,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("orchestrate logs latest 'Count[3]/Words' --follow", "one item of a loop, as it goes"),
     ),
     "plan": (
+        ("orchestrate plan --run latest --format svg", "the path that a run took, as a picture"),
         ("orchestrate plan workflows/release.yaml", "every step, and where its outcomes lead"),
         ("orchestrate plan rebase --format mermaid", "a drawing for Markdown"),
     ),
@@ -105,5 +106,9 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "wait": (
         ("orchestrate wait latest", "until it ends, with its exit code"),
         ("orchestrate wait latest --timeout 3600 --json", "at most an hour; how it stands then"),
+    ),
+    "watch": (
+        ("orchestrate watch workflows/release.yaml", "run it again after each change"),
+        ("orchestrate watch workflows/release.yaml --validate", "only check it"),
     ),
 }

@@ -110,6 +110,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "orchestrate.cli.wait:wait",
         "Wait until a run ends.",
     ),
+    "watch": (
+        "orchestrate.cli.watch:watch",
+        "Run a recipe again whenever a file of it changes.",
+    ),
 }
 
 

@@ -41,7 +41,7 @@ def run_command(arguments: Sequence[str]) -> int:
         try:
             code = _dispatch(arguments, settings)
         except OrchestrateError as error:
-            _tell(error, as_json=settings["json"])
+            tell(error, as_json=settings["json"])
             code = error.exit_code
         finish_output()
     except OutputClosed:
@@ -54,7 +54,7 @@ def run_command(arguments: Sequence[str]) -> int:
     except OrchestrateError as error:
         # The answer, or the error itself, could not be written, e.g. because the disk is full.
         abandon_output()
-        _tell(error, as_json=False)
+        tell(error, as_json=False)
         return error.exit_code
     except Exception as error:  # noqa: BLE001  the user gets a line, whatever it is
         _tell_bug(error)
@@ -75,7 +75,8 @@ def _dispatch(arguments: Sequence[str], settings: dict[str, Any]) -> int:
     return run_group(arguments, settings)
 
 
-def _tell(error: OrchestrateError, *, as_json: bool) -> None:
+def tell(error: OrchestrateError, *, as_json: bool) -> None:
+    """An error for people, and as the one JSON document if that was asked for."""
     from orchestrate.plan.visible import visible
 
     if isinstance(error, DefinitionError):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import pty
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -87,6 +90,36 @@ def test_some_are_kept_by_number_or_status(project: Project) -> None:
     assert (none["removed"], none["in_use"]) == ([], [])
     project.run("clean", "--older-than", "0s", "--status", "completed").assert_success()
     assert not three.exists()
+
+
+def test_a_number_alone_is_enough(project: Project) -> None:
+    one, two = make_runs(project, 30, 20)
+    planned = project.run("clean", "--keep", "2", "--dry-run", "--json").assert_success().json()
+    assert planned["removed"] == [one.name]
+    days = {"ORCHESTRATE_KEEP_RUNS": "25"}
+    done = project.run("clean", "--keep", "0", "--json", env=days).assert_success().json()
+    assert done["removed"] == [one.name], "the age of the configuration counts as well"
+    assert two.exists()
+
+
+@pytest.mark.parametrize(("typed", "stays"), [("n\n", True), ("\x04", True), ("y\n", False)])
+def test_at_a_terminal_it_shows_and_asks(project: Project, typed: str, stays: bool) -> None:
+    (old,) = make_runs(project, 30)
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "orchestrate", "clean", "--older-than", "7d"]
+    with subprocess.Popen(
+        command, cwd=project.folder, stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        while b"[y/N]" not in shown:
+            shown += os.read(ours, 1000)
+        assert old.name.encode() in shown
+        assert old.exists()
+        os.write(ours, typed.encode())
+        assert process.wait(30) == 0
+    os.close(ours)
+    assert old.exists() is stays
 
 
 def test_a_live_run_stays(tmp_path: Path) -> None:
