@@ -44,10 +44,12 @@ def state_of(folder: Path) -> dict[str, Any]:
     return state
 
 
-def orchestrate(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def orchestrate(
+    folder: Path, *arguments: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """The command without a terminal."""
     return subprocess.run(
         [sys.executable, "-m", "orchestrate", *arguments],
         cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
-        timeout=60, check=False,
+        timeout=60, check=False, env={**os.environ, **environment},
     )  # fmt: skip

@@ -53,8 +53,10 @@ def test_ctrl_c_at_any_moment_leaves_a_run_to_go_on_with(folder: Path, delay: fl
         has_begun = (folder / ".orchestrate" / "runs" / "latest").is_symlink()
         assert ("go on:  orchestrate resume RUN" in seen.shown) == has_begun
     give_sign(folder, "go")
-    if has_begun:
-        assert state_of(folder)["status"] == "paused"
+    if not has_begun:
+        return
+    assert state_of(folder)["status"] == "paused"
+    if DELAYS.index(delay) % 3 == 0:  # every third one, because that takes as long again
         assert orchestrate(folder, "resume", "latest").returncode == 0
         assert state_of(folder)["steps"]["Last"]["status"] == "completed"
 
