@@ -36,24 +36,29 @@ def status(
     by its default.
     """
     from orchestrate.cli.deciding import settled_sight
-    from orchestrate.cli.looking import Place
+    from orchestrate.cli.looking import Place, glance_at
     from orchestrate.cli.stored import find_stored
 
     if watches and as_json:
         raise UsageError("--watch and --json exclude each other", "`wait --json` waits for the end")
     _, found, workspace = find_stored(run, working_dir, state_dir)
-    if watches:
+    place = Place(working_dir, state_dir)
+    if watches and glance_at(found).status == "running":
         from orchestrate.cli.attach import watch_run
 
-        return watch_run(found, workspace, Place(working_dir, state_dir), None)
+        return watch_run(found, workspace, place, None)
     sight = settled_sight(found, workspace)
-    document = view(sight, Place(working_dir, state_dir), time.time())
+    document = view(sight, place, time.time())
     if as_json:
         answer_json(document)
     else:
         from orchestrate.cli.status_text import draw_status
 
         answer(draw_status(document))
+    if watches:
+        from orchestrate.cli.wait import code_of
+
+        return code_of(sight)
     return 0
 
 

@@ -11,6 +11,7 @@ import os
 import select
 import sys
 import time
+from contextlib import suppress
 
 _USUAL = (80, 24)
 # More than this unread is given up: whoever stopped the terminal can read the log.
@@ -68,6 +69,13 @@ class Screen:
             self._waiting = self._waiting[written:]
         if self.is_gone:
             self._waiting = b""
+
+    def go_below(self, lines: int) -> None:
+        """Leave so many lines above; called from a signal handler, so nothing is kept for later."""
+        if lines:
+            down = f"\x1b[{lines - 1}B" if lines > 1 else ""
+            with suppress(OSError):
+                os.write(self._descriptor, f"{down}\r\n".encode())
 
     def finish(self, patience_s: float) -> None:
         """Wait a while for what is left to be taken."""

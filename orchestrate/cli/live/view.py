@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import threading
 import time
 from contextlib import suppress
+from types import FrameType
 
 from orchestrate.cli.live.picture import Artist, Row, passed
 from orchestrate.cli.live.screen import Screen
 from orchestrate.cli.live.tails import Tails
 from orchestrate.cli.told import Told
 from orchestrate.record import replace
-from orchestrate.state.events import Event, StepStarted
+from orchestrate.state.events import AttemptEnded, Event, StepFinished, StepStarted
 from orchestrate.state.model import RunState
 
 # At most this often, however much happens; and this often when nothing does but the clock's ticking
@@ -65,14 +67,22 @@ class View:
             os.set_blocking(descriptor, False)
         self._thread = threading.Thread(target=self._work, name="view", daemon=True)
         self._thread.start()
+        self._hears_suspension = _is_suspension_ours()
+        if self._hears_suspension:
+            signal.signal(signal.SIGTSTP, self._suspend)
 
     # What the run's own threads call: nothing here waits for the terminal.
 
     def hear(self, event: Event, _: RunState | None = None) -> None:
         """Something happened in the run."""
-        if isinstance(event, StepStarted):
-            self._artist.began[event.frame] = event.at
-        if not self._has_news and not self._is_over:
+        match event:
+            case StepStarted():
+                self._artist.began[event.frame] = event.at
+            case StepFinished() | AttemptEnded():
+                self._artist.began.pop(event.frame, None)
+            case _:
+                pass
+        if not self._has_news:
             self._has_news = True
             self._wake()
 
@@ -95,8 +105,10 @@ class View:
 
     def pause(self) -> None:
         """Stand still, with all that was said on the screen: somebody is asked now."""
-        self._is_standing_still.clear()
         with self._keeping:
+            if self._is_over:
+                return
+            self._is_standing_still.clear()
             self._is_paused = True
         self._hurry.set()
         self._wake()
@@ -117,14 +129,29 @@ class View:
         self._hurry.set()
         self._wake()
         self._thread.join(2 * _PATIENCE_S)
+        if self._hears_suspension:
+            signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         if not self._thread.is_alive():
             for descriptor in (self._read, self._write):
                 os.close(descriptor)
 
+    def _suspend(self, number: int, _: FrameType | None) -> None:
+        """Ctrl-Z: the shell goes on below our picture, which is drawn anew when we go on."""
+        drawn = self._drawn
+        self._screen.go_below(len(drawn[0]) if drawn is not None else 0)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+        # Here we stand still until somebody says `fg` or `bg`.
+        signal.signal(number, self._suspend)
+        self._drawn = None
+        self._has_news = True
+        self._wake()
+
     def _wake(self) -> None:
-        # When the pipe is full it is awake anyhow.
-        with suppress(OSError):
-            os.write(self._write, b"!")
+        # When the pipe is full it is awake anyhow. At the end the descriptor may be another's.
+        if not self._is_over:
+            with suppress(OSError):
+                os.write(self._write, b"!")
 
     # The thread.
 
@@ -145,7 +172,7 @@ class View:
         finally:
             with self._keeping:
                 self._is_over = True
-            self._is_standing_still.set()
+                self._is_standing_still.set()
             self._screen.close()
 
     def _rest(self) -> None:
@@ -251,6 +278,12 @@ class View:
         words = f"orchestrate: the live view has failed ({type(error).__name__}); the run goes on\n"
         self._screen.write("\r" + _ERASE_BELOW + said + words)
         self._screen.finish(_PATIENCE_S)
+
+
+def _is_suspension_ours() -> bool:
+    """Signals are for the main thread, and one that somebody ignores stays ignored."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return is_main and signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL
 
 
 def _moving(lines: list[str]) -> str:

@@ -78,6 +78,9 @@ def test_a_running_that_is_not_running_is_told_at_once(folder: Path) -> None:
         assert seen.wraps
     said = orchestrate(folder, "attach", run_id)
     assert (said.returncode, said.stdout) == (7, "")
+    said = orchestrate(folder, "status", run_id, "--watch")
+    assert said.returncode == 7
+    assert said.stdout.startswith(f"run {run_id} is interrupted\n")
 
 
 def test_lines_on_a_plain_stream(folder: Path) -> None:

@@ -200,6 +200,51 @@ def test_a_run_that_ignores_hang_ups_outlives_its_terminal(folder: Path) -> None
     assert state_of(folder)["reason"] == "all-done"
 
 
+# A shell with one job: it is told when that stops, does something else, and says `fg`.
+SHELL = """
+import fcntl, os, signal, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+job = os.fork()
+if job == 0:
+    os.setpgid(0, 0)
+    os.tcsetpgrp(0, os.getpid())
+    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+    from orchestrate.cli.main import main
+    main()
+_, status = os.waitpid(job, os.WUNTRACED)
+assert os.WIFSTOPPED(status)
+os.tcsetpgrp(0, os.getpgrp())
+os.write(1, b"$ ")
+sys.stdin.readline()
+os.tcsetpgrp(0, job)
+os.kill(job, signal.SIGCONT)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(job, 0)[1]))
+"""
+
+
+def test_a_suspended_run_leaves_the_screen_to_the_shell(folder: Path) -> None:
+    write(folder)
+    with display(folder, "run", "w.yaml", start=SHELL) as seen:
+        seen.await_words("at it")
+        seen.type("\x1a")
+        seen.await_words("○ Last\n$")
+        assert seen.read_for(1.2) == b"", "it draws although it is suspended"
+        seen.type("fg\n")
+        seen.await_words("○ Last\n$ fg\n▶ demo")
+        give_sign(folder, "go")
+        assert seen.finish() == 0
+        assert seen.shown.endswith("$ fg\n" + FINISHED)
+
+
+FINISHED = """\
+✓ demo     #s
+  ✓ First  #s
+  ✓ Work   3/3
+  ✓ Last   #s
+run RUN completed"""
+
+
 def test_what_is_typed_does_not_disturb(folder: Path) -> None:
     write(folder)
     with display(folder, "run", "w.yaml") as seen:
