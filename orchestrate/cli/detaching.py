@@ -61,6 +61,8 @@ def part_ways(place: Place, as_json: bool) -> Departure | int:
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     heard, said = os.pipe()
+    # A Ctrl-C in between would end the command and leave a run that nobody knows of.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     process = os.fork()
     if process == 0:
         os.close(heard)
@@ -69,29 +71,44 @@ def part_ways(place: Place, as_json: bool) -> Departure | int:
         nowhere = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nowhere, 0)
         os.close(nowhere)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
         return Departure(said)
     os.close(said)
-    with open(heard, "rb") as line:
-        root = os.fsdecode(_hear(line.fileno(), process))
-    return _tell(root, process, place, as_json) if root else _code_of(process)
+    root, is_interrupted = _hear(heard, process)
+    os.close(heard)
+    if not root:
+        return _code_of(process)
+    if is_interrupted:
+        return _tell_interrupted(root, process, place)
+    return _tell(root, process, place, as_json)
 
 
-def _hear(line: int, process: int) -> bytes:
-    """The folder of the run; nothing if the process ended before it had one."""
+def _hear(line: int, process: int) -> tuple[str, bool]:
+    """The folder of the run, '' if the process ended before it had one; and was there a Ctrl-C?"""
     told = b""
     is_interrupted = False
     while True:
         try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
             part = os.read(line, 65536)
         except KeyboardInterrupt:
-            # It does not hear our terminal any more, so it is told; once, then it is left alone.
+            # It does not hear our terminal any more, so it is told; once, for it is sure to end.
             if not is_interrupted:
                 os.kill(process, signal.SIGINT)
             is_interrupted = True
             continue
         if not part:
-            return told
+            return os.fsdecode(told), is_interrupted
         told += part
+
+
+def _tell_interrupted(root: str, process: int, place: Place) -> int:
+    """The run had just begun, and stops in good order."""
+    code = _code_of(process)
+    run_id = os.path.basename(root)
+    note(f"run {run_id} was interrupted\n")
+    note(f"  go on:  {place.command('resume', run_id)}\n")
+    return code
 
 
 def _code_of(process: int) -> int:

@@ -165,3 +165,31 @@ def test_a_wait_ends_at_a_gate_and_with_a_signal(shop: Workshop) -> None:
     run_id = detached(shop.folder)
     os.kill(owner_of(shop.folder), signal.SIGTERM)
     shop.orchestrate("wait", run_id).assert_exit(143)
+
+
+# The run is made slowly, so that there is time for a Ctrl-C.
+SLOWLY = """
+import fcntl, pathlib, termios, time
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+from orchestrate.cli import execution
+start_run = execution.start_run
+def slowly(*arguments):
+    pathlib.Path("starting").touch()
+    time.sleep(0.5)
+    return start_run(*arguments)
+execution.start_run = slowly
+from orchestrate.cli.main import main
+main()
+"""
+
+
+def test_ctrl_c_while_the_run_starts_leaves_no_run_that_nobody_knows_of(folder: Path) -> None:
+    (folder / "w.yaml").write_text(SLOW)
+    with display(folder, "run", "-d", "w.yaml", start=SLOWLY) as seen:
+        while not (folder / "starting").exists():
+            seen.read(0.02)
+        seen.type("\x03")
+        assert seen.finish() == 130
+        assert seen.shown.endswith("run RUN was interrupted\n  go on:  orchestrate resume RUN")
+    assert state_of(folder)["status"] == "paused"
+    assert not is_held(latest(folder) / "run.lock")
