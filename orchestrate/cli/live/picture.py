@@ -133,7 +133,8 @@ class Artist:
         if len(loop.open) == 1:
             (frame,) = loop.open.values()
             nodes = self._index.block(frame.plan, frame.block).nodes
-            if len(nodes) > 1 and room > 1:
+            has_more = len(nodes) > 1 or (frame.here is not None and frame.here.phase == "open")
+            if has_more and room > 1:
                 item = Row(depth, "item", _item_name(frame))
                 return [item, *self._block(state, frame, now, room - 1, depth + 1)]
         shown = room if len(loop.open) <= room else room - 1

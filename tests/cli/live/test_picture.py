@@ -13,7 +13,7 @@ from orchestrate.compile import compile_file, require_program
 from orchestrate.plan.nodes import main_plan
 from orchestrate.plan.override import with_max_parallel
 from orchestrate.state.apply import apply, start
-from orchestrate.state.events import LoopOpened, RunStarted, StepStarted
+from orchestrate.state.events import CallOpened, LoopOpened, RunStarted, StepStarted
 from orchestrate.state.model import Here, Index, RunState
 from orchestrate.workspace import open_workspace
 from tests.cli.live.scenes import command, workflow
@@ -94,3 +94,42 @@ def test_many_steps(tmp_path: Path) -> None:
             counted = sum(int(line.split()[1]) for line in lines if line.startswith("more"))
             steps = sum(1 for line in lines if line.split()[1].startswith("S"))
             assert height < 4 or counted + steps == total
+
+
+def test_a_recipe_that_a_loop_calls(tmp_path: Path) -> None:
+    """One item is shown in full, with what it calls; and the tree never outgrows the screen."""
+    (tmp_path / "inner.yaml").write_text(
+        recipe("""
+            context: {more: [x]}
+            steps:
+              - {id: one, agent: helper, prompt: hello}
+              - {id: two, foreach: "{{more}}", agent: helper, prompt: "{{item}}"}
+        """)
+    )
+    text = recipe("""
+        context: {names: [x]}
+        steps:
+          - {id: each, foreach: "{{names}}", type: recipe, recipe: inner.yaml}
+          - {id: last, agent: helper, prompt: hello}
+    """)
+    index, state = state_for(tmp_path, text)
+    apply(index, state, LoopOpened("", "each", 1, 100.0, ["first", "second"]))
+    (frame,) = state.root.loops["each"].open.values()
+    assert frame.here is not None
+    called = CallOpened(frame.key, frame.here.node, 1, 101.0, "inner.yaml", {"more": ["x"]})
+    apply(index, state, called)
+    inner = frame.call
+    assert inner is not None
+    apply(index, state, StepStarted(inner.key, "one", 1, 2, 102.0, {"agent": "helper"}))
+    artist = Artist(index)
+    assert shown(artist.picture(state, 105.0, 24)) == [
+        "head trial 5s",
+        "work each 0/2 5s",
+        "item [0] first",
+        "work each 4s",
+        "work one attempt 2 helper 3s",
+        "todo two",
+        "todo last",
+    ]
+    for height in range(1, 8):
+        assert len(artist.picture(state, 105.0, height)) <= height
