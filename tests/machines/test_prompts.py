@@ -78,16 +78,16 @@ def _is(path: Path) -> bool:
 def test_a2_2_text_that_claude_would_act_on_stays_text(tmp_path: Path) -> None:
     """A leading `/` and `@path` are commands of Claude Code (agent-clis.md §3.1).
 
-    They arrive so that it acts on neither, and so that a reader sees what was written.
+    They arrive so that it acts on neither, and so that a reader sees what was written. This
+    version can be told to leave `@` alone, so that nothing of it needs an escape.
     """
     text = "/clear\nRead @STANDARDS.md and @/etc/hostname first."
     scene = Scene(tmp_path, said("done"))
     scene.play(machine({"look": {"prompt": text, "done": "!done"}}))
     (call,) = scene.ledger()
     assert not call.prompt.startswith("/")
-    assert call.env.get("CLAUDE_CODE_DISABLE_FILE_MENTIONS") == "1" or " @" not in call.prompt
-    written = call.prompt.lstrip("\n").replace("\\@", "@")
-    assert written.startswith(text + "\n\nEnd your response")
+    assert call.env.get("CLAUDE_CODE_DISABLE_FILE_MENTIONS") == "1"
+    assert call.prompt.lstrip("\n").startswith(text + "\n\nEnd your response")
 
 
 # The reminder.
