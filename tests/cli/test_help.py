@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from importlib import import_module
 
 import click
@@ -11,7 +12,6 @@ import pytest
 from orchestrate.cli.examples import EXAMPLES
 from orchestrate.cli.group import COMMANDS
 from tests.cli.conftest import Project
-from tests.cli.test_main import loaded_modules
 
 
 def words_of(line: str) -> list[str]:
@@ -39,14 +39,24 @@ def test_examples_parse(name: str) -> None:
         assert len(line) <= 78, "it has to fit on a terminal"
 
 
-@pytest.mark.parametrize("name", list(COMMANDS))
-def test_help_shows_them_and_loads_no_compiler(project: Project, name: str) -> None:
-    shown = project.run(name, "--help").out
-    for line, _ in EXAMPLES[name]:
-        assert f"  {line}\n" in shown
-    loaded = loaded_modules(project, name, "--help")
+def test_help_shows_them_and_loads_no_compiler(project: Project) -> None:
+    """All in one process: what one of them loads, all of them are seen to have loaded."""
+    script = (
+        "import sys\n"
+        "from orchestrate.cli.main import run_command\n"
+        f"for name in {list(COMMANDS)!r}:\n"
+        "    assert run_command([name, '--help']) == 0\n"
+        "print('\\n'.join(sys.modules), file=sys.stderr)\n"
+    )
+    done = project.start([sys.executable, "-c", script])
+    assert done.code == 0, done.err
+    for examples in EXAMPLES.values():
+        for line, _ in examples:
+            assert f"  {line}\n" in done.out
     heavy = ("orchestrate.compile", "orchestrate.source", "orchestrate.dialects", "ruamel.yaml",
              "jsonschema", "rich", "asyncio")  # fmt: skip
+    loaded = done.err.split()
+    assert "orchestrate.cli.run" in loaded
     assert not [m for m in loaded if m in heavy or m.startswith(tuple(f"{h}." for h in heavy))]
 
 

@@ -96,6 +96,39 @@ def test_generated_parts_are_current(name: str, update_goldens: bool) -> None:
         assert page(name).text == fresh, "run python -m docs.build, and read the diff"
 
 
+def shown(name: str, command: str) -> str:
+    """What a page shows below a command."""
+    after = page(name).text.partition(f"$ {command}\n")[2]
+    return re.split(r"^(?:\$ |```)", after, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def test_the_tutorial_teaches_what_it_says() -> None:
+    """Output is generated, so nobody would notice a lesson that has stopped to work."""
+    name = "docs/tutorial/start-here.md"
+    headings = re.findall(r"^## (.+)$", prose(name), re.MULTILINE)
+    assert headings == [
+        "Install", "A first recipe", "A gate", "Kill it, and go on", "In a project of your own",
+        "What you know now",
+    ]  # fmt: skip
+    parked = 'orchestrate run notes.yaml --backend rehearsal < /dev/null; echo "exit code $?"'
+    assert shown(name, parked).endswith("\nexit code 6\n")
+    assert "stage 'write'" in shown(name, "orchestrate approvals")
+    approve = "orchestrate approve latest --message 'mention the new licence'"
+    assert "is approved" in shown(name, approve)
+    assert shown(name, "cat ledger.txt") == "first\nsecond\nthird\n"
+    killed = shown(name, "touch go\n$ orchestrate resume latest")
+    assert "First" not in killed
+    assert killed.endswith(" completed\n")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_fences_hold_no_other_fence(name: str) -> None:
+    """A fence that is not closed swallows what follows, and the builder then replaces it."""
+    for fence in page(name).fences:
+        assert fence.language != "console" or "```" not in fence.text, place(name, fence)
+    assert not re.search(r"^[^`\n]+```$", page(name).text, re.MULTILINE)
+
+
 def test_the_builder_tells_what_is_stale(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
