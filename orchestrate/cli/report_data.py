@@ -61,6 +61,8 @@ def gather(run: Run, workspace: Workspace, place: Place, now: float) -> Report:
     from orchestrate.cli.changes import find_changes
     from orchestrate.cli.looking import look_at
     from orchestrate.cli.report_details import find_details
+    from orchestrate.cli.step_logs import entries_of
+    from orchestrate.plan.visible import plural
     from orchestrate.state.locks import is_held
 
     notes: list[str] = []
@@ -79,9 +81,16 @@ def gather(run: Run, workspace: Workspace, place: Place, now: float) -> Report:
     notes += [f"{text[0].upper()}{text[1:]}." for text in chronicle.notes]
     if sight is not None and sight.note:
         notes.append(f"{sight.note[0].upper()}{sight.note[1:]}.")
+    if sight is not None:
+        added = chronicle.tallies.add_results(
+            (e.path, e.result) for e in entries_of(sight.document)
+        )
+        if added:
+            notes.append(
+                f"{plural(added, 'step')} that the journal does not have: from state.json, without "
+                "times."
+            )
     tallies = list(chronicle.tallies.by_path.values())
-    if not tallies and sight is not None:
-        notes.append("The table of steps is empty: the journal says nothing about steps.")
     usage = Usage()
     for tally in tallies:
         usage.include(tally.usage)
@@ -102,9 +111,9 @@ def gather(run: Run, workspace: Workspace, place: Place, now: float) -> Report:
         usage=usage,
         tallies=tallies,
         notes=notes,
-        next=_next(sight, place, now),
         whole_plan=place.command("plan", "--run", run.id, "--format", "svg"),
     )
+    _add_standing(report, sight, place)
     _add_drawing(report, program, index, why_no_plan)
     report.details = find_details(run, sight, tallies)
     return report
@@ -145,13 +154,18 @@ def _reason(sight: Sight | None) -> str:
     return str(sight.document.get("reason") or "")
 
 
-def _next(sight: Sight | None, place: Place, now: float) -> list[str]:
+def _add_standing(report: Report, sight: Sight | None, place: Place) -> None:
+    """What `status` says: how to go on, and how loops and calls stand, whose ends are no events."""
     if sight is None:
-        return []
+        return
     from orchestrate.cli.status import view
 
-    commands: list[str] = view(sight, place, now)["next"]
-    return commands
+    shown = view(sight, place, report.now)
+    report.next = shown["next"]
+    for tally in report.tallies:
+        step = shown["steps"].get(tally.path)
+        if not tally.last and step is not None:
+            tally.last = step["status"]
 
 
 def _add_drawing(

@@ -96,7 +96,8 @@ def tokens(usage: Usage) -> str:
 def status_of(tally: Tally) -> str:
     """In short; for the items of a loop, how many ended how."""
     if tally.items is not None:
-        return plural(tally.items, "item")
+        items = plural(tally.items, "item")
+        return f"{tally.last}: {items}" if tally.last else items
     if tally.is_inner or len(tally.statuses) > 1:
         counts = ", ".join(f"{number} {status}" for status, number in tally.statuses.items())
         still = f", {tally.last}" if tally.last and tally.last not in tally.statuses else ""

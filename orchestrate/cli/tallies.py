@@ -7,6 +7,7 @@ a loop has one tally, `Loop[*]/Step`, which counts, adds up, and keeps a few res
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from orchestrate.record import field, mutable_record, record
@@ -188,6 +189,27 @@ class Tallies:
                 tally.last = "waiting"
                 tally.draw(start, end, "rest" if kind == "rest" else "wait")
         self._stretch_spans()
+
+    def add_results(self, results: Iterable[tuple[str, Json]]) -> int:
+        """Steps that the journal does not have, from the state's results by path; how many."""
+        heard = set(self.by_path)
+        for path, result in results:
+            general = _ITEM.sub("[*]", path)
+            if general in heard:
+                continue
+            where, _, name = path.rpartition("/")
+            tally = self.by_path.setdefault(general, Tally(general, name, where))
+            status = str(result.get("status", ""))
+            tally.visits += status != "skipped"
+            tally.attempts += int(result.get("attempts", 0))
+            tally.statuses[status] = tally.statuses.get(status, 0) + 1
+            tally.last, tally.error = status, _message(result)
+            tally.usage.add(result)
+            took = result.get("duration_ms", 0) / 1000
+            tally.seconds += took
+            tally.longest = max(tally.longest, took)
+            tally.keep(Example(where, 1, "", 0.0, result))
+        return len(self.by_path) - len(heard)
 
     def _of(self, frame: str, node: str) -> Tally:
         path = path_of(frame, node)

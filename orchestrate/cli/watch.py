@@ -112,13 +112,15 @@ def _round(watched: Watch, compilation: Compilation, changed: list[str]) -> int:
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "changed": changed,
         "valid": compilation.program is not None,
+        "exit_code": None,
     }
+    # Listed from its beginning: Ctrl-C may come at any moment.
+    watched.rounds = [*watched.rounds, told][-_MOST_ROUNDS:]
     if watched.validates or compilation.program is None:
         code = _check(watched, compilation)
     else:
         code = _run(watched, told)
     told["exit_code"] = code
-    watched.rounds = [*watched.rounds, told][-_MOST_ROUNDS:]
     return code
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from orchestrate.testing import Project
-from tests.cli.background import await_file, latest_root, started
+from tests.cli.background import PATIENCE_S, await_file, latest_root, started
 
 RETRIED = r"""
 version: "1.1"
@@ -140,21 +141,33 @@ def test_following_survives_retries(tmp_path: Path) -> None:
     """Each attempt's file has the place of the one before it, and is longer at once."""
     script = (
         "echo x >> tries; n=$(wc -l < tries); "
-        'for i in $(seq $((n * 50))); do echo "try $n line $i"; done; sleep 0.6; '
+        'for i in $(seq $((n * 50))); do echo "try $n line $i"; done; '
+        "while ! test -e go.$n; do sleep 0.05; done; "
         'echo "try $n ends"; test $n -ge 3'
     )
     text = 'version: "1.1"\nsteps:\n  - name: Flaky\n'
     text += f"    command: [sh, -c, '{script}']\n    retries: {{max: 3, delay_ms: 10}}\n"
     project = Project(tmp_path, {"w.yaml": text})
+    wanted = [
+        [*(f"try {n} line {i}" for i in range(1, n * 50 + 1)), f"try {n} ends"] for n in (1, 2, 3)
+    ]
     with started(project, "run", "w.yaml"):
         await_file(project, "tries")
-        followed = project.run("logs", "latest", "Flaky", "-f").assert_success().stdout
-    wanted = [
-        line
-        for n in (1, 2, 3)
-        for line in (*(f"try {n} line {i}" for i in range(1, n * 50 + 1)), f"try {n} ends")
-    ]
-    assert followed.splitlines() == wanted
+        command = [sys.executable, "-m", "orchestrate", "logs", "latest", "Flaky", "-f"]
+        with subprocess.Popen(
+            command, cwd=tmp_path, stdout=subprocess.PIPE, text=True
+        ) as following:
+            assert following.stdout is not None
+            patience = threading.Timer(PATIENCE_S * 2, following.kill)
+            patience.start()
+            for number, lines in enumerate(wanted, 1):
+                heard = [following.stdout.readline().rstrip("\n") for _ in lines[:-1]]
+                assert heard == lines[:-1]
+                (tmp_path / f"go.{number}").touch()
+                assert following.stdout.readline() == lines[-1] + "\n"
+            assert following.stdout.read() == ""
+            assert following.wait(30) == 0
+            patience.cancel()
 
 
 def test_following_ends_with_a_run_that_is_killed(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_figures_of_steps(failed: Project) -> None:
     steps = {step["step"]: step for step in told["steps"]}
     assert steps["Flaky"]["attempts"] == 2
     assert steps["Flaky"]["visits"] == 1
-    assert steps["Write"]["items"] == 3
+    assert (steps["Write"]["items"], steps["Write"]["status"]) == (3, "completed")
     assert steps["Write[*]/One"]["statuses"] == {"completed": 2, "failed": 1}
     assert steps["Bad"]["usage"]["turns"] == 0
     assert (told["status"], told["file"]) == ("failed", None)
@@ -291,6 +291,9 @@ def test_a_damaged_run_is_told_as_far_as_it_can_be_read(tmp_path: Path) -> None:
     page = report_of(project)
     assert "The journal can be read up to event 6 only" in page.seen
     assert "It has failed" in page.seen, "the state is whole"
+    assert "steps that the journal does not have: from state.json" in page.seen
+    told = project.run("report", "latest", "--json").assert_success().json()
+    assert {"Names", "Commit", "Flaky", "Bad"} <= {step["step"] for step in told["steps"]}
     (root / "state.json").write_text("{", "utf-8")
     page = report_of(project)
     assert "It is damaged." in page.seen
