@@ -207,4 +207,45 @@ RESTARTED = Shape(
     },
 )
 
+# What is decided in these does not depend on how often an attempt was lost.
+STEADY_RECIPE = Shape(
+    "steady recipe",
+    recipe("""
+        context: {letters: [a, b]}
+        steps:
+          - {id: first, agent: helper, prompt: "STEP:first", output: x}
+          - {id: each, foreach: "{{letters}}", as: letter, agent: helper,
+             prompt: "STEP:each:{{letter}} {{x}}", collect: all}
+          - {id: last, agent: helper, prompt: "STEP:last {{all}}", output: end}
+        """),
+    files=HELPER,
+    answers={"first": "sleep 0.05; echo one", "each": "echo $2; sleep 0.02", "last": "echo done"},
+)
+
+STEADY_MACHINE = Shape(
+    "steady machine",
+    """
+    id: trial
+    label: trial
+    description: a trial
+    initialStep: first
+    steps:
+      first:
+        prompt: "STEP:first"
+        outcomes: [done, other]
+        onOutcome: {done: {nextStep: second}, other: {action: exit, reason: user-provided-other}}
+      second:
+        prompt: "STEP:second"
+        outcomes: [done, other]
+        onOutcome: {done: {nextStep: third}, other: {action: exit, reason: user-provided-other}}
+      third:
+        prompt: "STEP:third"
+        outcomes: [done, other]
+        onOutcome:
+          done: {action: exit, reason: all-done}
+          other: {action: exit, reason: user-provided-other}
+    """,
+    answers={name: "sleep 0.02; " + outcome("done") for name in ("first", "second", "third")},
+)
+
 OF_AGENTS = (RECIPE, STAGED, PARALLEL, CALLING, REMINDED, RESTARTED)

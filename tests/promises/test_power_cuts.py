@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.promises.agent_shapes import STEADY_MACHINE, STEADY_RECIPE
 from tests.promises.commands import await_lines
 from tests.promises.judging import check_same
 from tests.promises.keepers import kill_keeper_and_company
 from tests.promises.lanes import Lane, Lanes
 from tests.promises.processes import kill
-from tests.promises.shapes import STEADY
+from tests.promises.shapes import STEADY, Shape
 from tests.promises.test_keeper_kills import go_on_until_over, strike_in_thread
 from tests.promises.trials import Trial
 
@@ -72,16 +73,22 @@ def _synced(events: Path) -> list[bytes]:
     return lines
 
 
+# After which lines of the ledger the power is cut: after the start of a step outside of loops,
+# whose state was just written, and inside.
+CUTS = ((STEADY, [1, 3, 9, 21]), (STEADY_RECIPE, [1, 2, 4, 5]), (STEADY_MACHINE, [1, 2, 3, 4]))
+
+
+@pytest.mark.parametrize(("shape", "cuts"), CUTS, ids=lambda value: getattr(value, "name", ""))
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.__name__)
 def test_a_run_goes_on_after_a_power_cut(
-    loss: Callable[[Path], None], quick_top: Path, lanes: Lanes
+    loss: Callable[[Path], None], shape: Shape, cuts: list[int], quick_top: Path, lanes: Lanes
 ) -> None:
-    whole = Trial(quick_top / "whole", STEADY)
+    whole = Trial(quick_top / "whole", shape)
     with lanes.one() as lane:
         reference = whole.left(whole.go_on(lane))
 
     def judge(lane: Lane, lines: int) -> str:
-        trial = Trial(quick_top / str(lines), STEADY)
+        trial = Trial(quick_top / str(lines), shape)
 
         def cut(pid: int) -> None:
             await_lines(trial, 1)
@@ -100,6 +107,5 @@ def test_a_run_goes_on_after_a_power_cut(
             return f"cut after line {lines}: {error}"
         return ""
 
-    # After the start of a step outside of loops, whose state was just written, and inside.
-    faults = [fault for fault in lanes.spread([1, 3, 9, 21], judge) if fault]
+    faults = [fault for fault in lanes.spread(cuts, judge) if fault]
     assert not faults, f"{len(faults)} of 4:\n" + "\n".join(faults)[:3000]
