@@ -1,11 +1,19 @@
 """A power cut takes all processes, and of the files what was not synced; `resume` copes with that.
 
-Nobody can cut the power here. The tests kill everybody and then take away what a disk may lose:
-the journal's lines since its last sync, and the newest name of the state's file.
+Twice over. By a model: the tests kill everybody and then take away what a disk may lose, which is
+the journal's lines since its last sync and the newest name of the state's file. And for real where
+root may mount: an ext4 in a file is shut down with nothing flushed (`cutting`).
 """
 
 from __future__ import annotations
 
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +27,7 @@ from tests.promises.lanes import Lane, Lanes
 from tests.promises.processes import kill
 from tests.promises.shapes import STEADY, Shape
 from tests.promises.test_keeper_kills import go_on_until_over, strike_in_thread
+from tests.promises.test_kill_sweep import seed_of
 from tests.promises.trials import Trial
 
 
@@ -109,3 +118,46 @@ def test_a_run_goes_on_after_a_power_cut(
 
     faults = [fault for fault in lanes.spread(cuts, judge) if fault]
     assert not faults, f"{len(faults)} of 4:\n" + "\n".join(faults)[:3000]
+
+
+@functools.cache
+def can_cut() -> bool:
+    """May we make, mount and shut down a file system of our own?"""
+    if os.geteuid() != 0 or not all(map(shutil.which, ("mkfs.ext4", "unshare", "losetup"))):
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        tried = "truncate -s 8M i && mkfs.ext4 -q -F i && mkdir m && mount -o loop i m && umount m"
+        done = subprocess.run(
+            ["unshare", "-m", "sh", "-c", tried], cwd=folder, capture_output=True, check=False
+        )
+    return done.returncode == 0
+
+
+@pytest.mark.skipif(not can_cut(), reason="needs root and loop devices; the model above does not")
+@pytest.mark.parametrize(
+    ("shape", "cuts"),
+    [
+        (STEADY, 4),
+        pytest.param(STEADY, 120, marks=pytest.mark.soak),
+        pytest.param(STEADY_RECIPE, 110, marks=pytest.mark.soak),
+        pytest.param(STEADY_MACHINE, 110, marks=pytest.mark.soak),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_a_run_goes_on_after_a_real_disk_was_cut_off(
+    shape: Shape, cuts: int, quick_top: Path
+) -> None:
+    seed = seed_of(f"{cuts} cuts of {shape.name}")
+    words = [sys.executable, "-m", "tests.promises.cutting"]
+    done = subprocess.run(
+        ["unshare", "-m", *words, str(quick_top), shape.name, str(cuts), str(seed)],
+        cwd=Path(__file__).resolve().parents[2],
+        capture_output=True,
+        text=True,
+        timeout=cuts * 20 + 60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout)
+    print(f"{shape.name}: {told['cuts']} cuts, {told['lost']} attempts lost")
+    assert not told["faults"], f"{len(told['faults'])} of {cuts}:\n" + "\n".join(told["faults"][:3])
