@@ -26,7 +26,7 @@ esac
 say() { printf '{"session_id": "%s", "model": "%s", %s}\n' "$session" "$model" "$1"; }
 say '"type": "system", "subtype": "init"'
 text=$(sh ../act "$name" "${item:--}" ". ../answers/$name") || { echo 'API Error: Unable to connect to API (ECONNREFUSED)' >&2; exit 1; }
-text=$(printf %s "$text" | sed 's/\\/\\\\/g; s/"/\\"/g' | awk '{printf "%s%s", (NR > 1 ? "\\n" : ""), $0}')
+text=$(printf %s "$text" | sed 's/\\/\\\\/g; s/"/\\"/g; s/\r/\\r/g' | awk '{printf "%s%s", (NR > 1 ? "\\n" : ""), $0}')
 used='"usage": {"input_tokens": 10, "output_tokens": 1}, "total_cost_usd": 0.01'
 say '"type": "result", "subtype": "success", "is_error": false, "result": "'"$text"'", '"$used"
 """  # noqa: E501 - a script

@@ -131,8 +131,8 @@ PARENT = recipe("""
     context: {other: OTHER, payloads: []}
     recursion: {max_depth: 3, max_total_steps: 1000}
     steps:
-      - {id: each, foreach: "{{payloads}}", max_iterations: 1000, agent: helper, prompt: "STEP:each {{item}} .",
-         collect: all}
+      - {id: each, foreach: "{{payloads}}", max_iterations: 1000, agent: helper,
+         prompt: "STEP:each {{item}} .", collect: all}
       - {id: call, foreach: "{{payloads}}", max_iterations: 1000, type: recipe,
          recipe: child.yaml, context: {given: "{{item}}"}}
       - {id: whole, agent: helper, prompt: "STEP:whole {{payloads}} {{all}}"}
