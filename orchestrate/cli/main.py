@@ -63,7 +63,7 @@ def run_command(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001  the user gets a line, whatever it is
         fault = _of_the_machine(error)
         if fault is not None:
-            _tell(fault, as_json=False)
+            tell(fault, as_json=False)
             return fault.exit_code
         _tell_bug(error)
         return BUG
