@@ -15,8 +15,9 @@ import random
 import struct
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from tests.promises.keepers import kill_keeper_and_company
 from tests.promises.lanes import Lane
 from tests.promises.processes import end_all_in, kill
 from tests.promises.shapes import STEADY
-from tests.promises.test_keeper_kills import go_on_until_over, strike_in_thread
+from tests.promises.test_keeper_kills import go_on_until_over
 from tests.promises.trials import KILLED, Left, Trial, sealed_state
 
 SHAPES = {shape.name: shape for shape in (STEADY, STEADY_RECIPE, STEADY_MACHINE)}
@@ -94,7 +95,15 @@ def judge_cut(
 ) -> int:
     """One cut some time after a line of the ledger; how many attempts were lost."""
     with mounted(trial, disk):
-        code = lane.run(trial.start_order(), strike_in_thread(cutter(trial, disk, moment)))
+        cutting = list[threading.Thread]()
+
+        def begin(pid: int) -> None:
+            cutting.append(threading.Thread(target=cut, args=(trial, disk, moment, pid)))
+            cutting[0].start()
+
+        code = lane.run(trial.start_order(), begin)
+        # The run may have been quicker; then the power is cut when it is over.
+        cutting[0].join()
         # It may have seen that its disk is gone before it was killed.
         assert code in (KILLED, 5, reference.code), f"exit code {code}: {trial.said()}"
         assert "Traceback" not in trial.said(), trial.said()
@@ -108,18 +117,14 @@ def judge_cut(
         return len(trial.lost())
 
 
-def cutter(trial: Trial, disk: Disk, moment: tuple[int, float]) -> Callable[[int], None]:
+def cut(trial: Trial, disk: Disk, moment: tuple[int, float], pid: int) -> None:
     lines, delay_s = moment
-
-    def strike(pid: int) -> None:
-        if lines:
-            await_lines(trial, lines)
-        time.sleep(delay_s)
-        disk.cut()
-        kill(pid)
-        kill_keeper_and_company(trial)
-
-    return strike
+    if lines:
+        await_lines(trial, lines)
+    time.sleep(delay_s)
+    disk.cut()
+    kill(pid)
+    kill_keeper_and_company(trial)
 
 
 @contextmanager
