@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -23,6 +24,9 @@ INTERRUPTED = 130
 # As a shell reports a program that SIGPIPE ended.
 OUTPUT_CLOSED = 141
 BUG = 70
+_FAULTS_OF_THE_MACHINE = (
+    errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM,
+)  # fmt: skip
 _REPORT_IT = "this is a bug in orchestrate; please report it with the command and the file"
 
 
@@ -57,9 +61,24 @@ def run_command(arguments: Sequence[str]) -> int:
         tell(error, as_json=False)
         return error.exit_code
     except Exception as error:  # noqa: BLE001  the user gets a line, whatever it is
+        fault = _of_the_machine(error)
+        if fault is not None:
+            tell(fault, as_json=False)
+            return fault.exit_code
         _tell_bug(error)
         return BUG
     return code
+
+
+def _of_the_machine(error: Exception) -> OrchestrateError | None:
+    """A disk that fails or is full, or no descriptors left: no bug of ours, wherever it is met."""
+    if not isinstance(error, OSError) or error.errno not in _FAULTS_OF_THE_MACHINE:
+        return None
+    from pathlib import Path
+
+    from orchestrate.state.durable import explain
+
+    return explain("use", Path(os.fsdecode(error.filename or "a file")), error)
 
 
 def _dispatch(arguments: Sequence[str], settings: dict[str, Any]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from orchestrate.agents.base import Agent, Failure, Finished, Invocation, Question, Reply
@@ -59,6 +60,7 @@ from orchestrate.plan.nodes import (
 )
 from orchestrate.process.facts import Exit, Lost, Request
 from orchestrate.record import record, replace
+from orchestrate.state.durable import read_file, write_visibly
 from orchestrate.state.events import Event
 from orchestrate.state.travel import inner_key
 
@@ -172,7 +174,7 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
     agent = step.rt.library.agent_of(backend)
     turn = recall_turn(step, op, agent) if asked else begin_turn(step, op, agent)
     prompt = _prompt_again(step, op) if asked else _prompt_for(step, op)
-    version = {} if asked else program_version(step.rt, who.backend)
+    version = {} if step.is_announced else program_version(step.rt, who.backend)
     question = Question(
         prompt=prompt,
         workspace=step.rt.workspace.root,
@@ -194,7 +196,7 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
     )
     if not asked:
         step.announce(_about(who, turn, prompt) | version)
-    step.announce(_about(who, turn, prompt), is_begun=True)
+    step.announce(_about(who, turn, prompt) | version, is_begun=True)
     try:
         reply = agent.ask(question, _runner(step, agent, turn))
     except _LostAttempt as fault:
@@ -234,12 +236,12 @@ def _prompt_for(step: Step, op: Ask) -> str:
 
 def _prompt_again(step: Step, op: Ask) -> str:
     """The prompt of a turn that was asked before we came; '' if it cannot be made again."""
-    asked = step.frame.steps.get(step.node.name, {}).get("prompt_sha256")
+    asked = step.about.get("prompt_sha256") if step.is_announced else None
     try:
         prompt = _prompt_for(step, op)
     except StepFault:
         return ""
-    return prompt if _digest(prompt) == asked else ""
+    return prompt if asked in (None, _digest(prompt)) else ""
 
 
 def _digest(prompt: str) -> str:
@@ -304,9 +306,8 @@ def _runner(step: Step, agent: Agent, turn: Turn) -> Any:
         if isinstance(ended, Lost):
             raise _LostAttempt(ended)
         step.ended_at = ended.ended_at
-        for path, size in ((out, ended.stdout_bytes), (err, ended.stderr_bytes)):
-            if not size:
-                path.touch(mode=0o600)
+        _restore(out, ended.stdout, ended.stdout_bytes)
+        _restore(err, ended.stderr, ended.stderr_bytes)
         return Finished(
             code=ended.code,
             signal=ended.signal,
@@ -319,6 +320,17 @@ def _runner(step: Step, agent: Agent, turn: Turn) -> Any:
         )
 
     return run
+
+
+def _restore(path: Path, captured: bytes | None, size: int) -> None:
+    """Let a file of the attempt be there as it was: a later attempt may have written over it.
+
+    That is so after `resume --repair` went back to a state from before that attempt.
+    """
+    if not size:
+        path.touch(mode=0o600)
+    elif captured is not None and read_file(path) != captured:
+        write_visibly(path, captured)
 
 
 def _conclude(

@@ -46,12 +46,21 @@ def recall_turn(step: Step, op: Ask, agent: Agent) -> Turn:
 
     It may still be running: nobody else may use its session until it has ended.
     """
-    about = step.frame.steps.get(step.node.name, {})
+    # What stands there otherwise is about an earlier visit.
+    about = step.about if step.is_announced else {}
     session = about.get("session_id")
     is_shared = op.session == "shared"
+    known = step.rt.store.state.session
+    is_new = not (is_shared and known.is_created)
+    if not about:
+        # A power cut took what was said about it. The answer will name the session; until then
+        # it is the run's own, or one whose name nobody knows.
+        session = known.id if is_shared else None
+        if session is None and not agent.chooses_session:
+            session = step.rt.new_session()
     if is_shared and session is not None:
         step.rt.hold_session(agent.name, session)
-    return Turn(session, bool(about.get("is_new_session", True)), is_shared, agent.name)
+    return Turn(session, bool(about.get("is_new_session", is_new)), is_shared, agent.name)
 
 
 def seen(step: Step, turn: Turn, session: str | None) -> list[Event]:

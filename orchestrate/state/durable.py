@@ -32,6 +32,8 @@ _WAYS_OUT = {
     errno.EROFS: "the file system is read-only: choose another folder with --state-dir",
     errno.EACCES: "give yourself write permission there, or choose a folder with --state-dir",
     errno.EPERM: "give yourself write permission there, or choose a folder with --state-dir",
+    errno.EMFILE: "raise the limit of open files (ulimit -n), then resume",
+    errno.ENFILE: "the machine has too many open files: end other programs, then resume",
     errno.EIO: "the disk reports errors: check it before you resume",
     errno.ENOENT: "the run's folder is gone; look at the other runs with: orchestrate runs",
     errno.ELOOP: "a link stands where a file of ours belongs: remove it",

@@ -176,12 +176,15 @@ def test_interrupt_exits_with_130(project: Project) -> None:
     assert "Traceback" not in result.err
 
 
-def crash(project: Project, **environment: str) -> tuple[int, str]:
+ZERO = "ZeroDivisionError('by \\x1b[31m zero')"
+
+
+def crash(project: Project, error: str = ZERO, **environment: str) -> tuple[int, str]:
     script = (
         "import sys\n"
         "import orchestrate.compile\n"
         "def crash(*_):\n"
-        "    raise ZeroDivisionError('by \\x1b[31m zero')\n"
+        f"    raise {error}\n"
         "orchestrate.compile.compile_file = crash\n"
         "from orchestrate.cli.main import run_command\n"
         "sys.exit(run_command(['validate', 'workflows/tidy.yaml']))\n"
@@ -198,6 +201,15 @@ def test_our_own_bug_exits_with_70_in_one_line(project: Project) -> None:
     assert "report" in err
     assert "Traceback" not in err
     assert "Traceback" in crash(project, ORCHESTRATE_DEBUG="1")[1]
+
+
+def test_a_broken_disk_is_no_bug_wherever_it_is_met(project: Project) -> None:
+    code, err = crash(project, "OSError(5, 'Input/output error', 'some\\x1b[31m/file')")
+    assert code == 5
+    assert "Input/output error (EIO)" in err
+    assert "/file" in err
+    assert "hint: the disk reports errors" in err
+    assert crash(project, "OSError(22, 'Invalid argument')")[0] == 70
 
 
 def test_nothing_waits_for_input(project: Project) -> None:

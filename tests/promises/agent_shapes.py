@@ -26,7 +26,7 @@ esac
 say() { printf '{"session_id": "%s", "model": "%s", %s}\n' "$session" "$model" "$1"; }
 say '"type": "system", "subtype": "init"'
 text=$(sh ../act "$name" "${item:--}" ". ../answers/$name") || { echo 'API Error: Unable to connect to API (ECONNREFUSED)' >&2; exit 1; }
-text=$(printf %s "$text" | sed 's/\\/\\\\/g; s/"/\\"/g' | awk '{printf "%s%s", (NR > 1 ? "\\n" : ""), $0}')
+text=$(printf %s "$text" | sed 's/\\/\\\\/g; s/"/\\"/g; s/\r/\\r/g' | awk '{printf "%s%s", (NR > 1 ? "\\n" : ""), $0}')
 used='"usage": {"input_tokens": 10, "output_tokens": 1}, "total_cost_usd": 0.01'
 say '"type": "result", "subtype": "success", "is_error": false, "result": "'"$text"'", '"$used"
 """  # noqa: E501 - a script
@@ -205,6 +205,47 @@ RESTARTED = Shape(
         "hand": outcome("on"),
         "work": by_count(outcome("again"), outcome("end")),
     },
+)
+
+# What is decided in these does not depend on how often an attempt was lost.
+STEADY_RECIPE = Shape(
+    "steady recipe",
+    recipe("""
+        context: {letters: [a, b]}
+        steps:
+          - {id: first, agent: helper, prompt: "STEP:first", output: x}
+          - {id: each, foreach: "{{letters}}", as: letter, agent: helper,
+             prompt: "STEP:each:{{letter}} {{x}}", collect: all}
+          - {id: last, agent: helper, prompt: "STEP:last {{all}}", output: end}
+        """),
+    files=HELPER,
+    answers={"first": "sleep 0.05; echo one", "each": "echo $2; sleep 0.02", "last": "echo done"},
+)
+
+STEADY_MACHINE = Shape(
+    "steady machine",
+    """
+    id: trial
+    label: trial
+    description: a trial
+    initialStep: first
+    steps:
+      first:
+        prompt: "STEP:first"
+        outcomes: [done, other]
+        onOutcome: {done: {nextStep: second}, other: {action: exit, reason: user-provided-other}}
+      second:
+        prompt: "STEP:second"
+        outcomes: [done, other]
+        onOutcome: {done: {nextStep: third}, other: {action: exit, reason: user-provided-other}}
+      third:
+        prompt: "STEP:third"
+        outcomes: [done, other]
+        onOutcome:
+          done: {action: exit, reason: all-done}
+          other: {action: exit, reason: user-provided-other}
+    """,
+    answers={name: "sleep 0.02; " + outcome("done") for name in ("first", "second", "third")},
 )
 
 OF_AGENTS = (RECIPE, STAGED, PARALLEL, CALLING, REMINDED, RESTARTED)

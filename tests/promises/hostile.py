@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import re
 import shlex
 import urllib.parse
 from pathlib import Path
@@ -41,20 +42,21 @@ class Tree:
         return [pid for pid in alive() if mark in words_of(pid)]
 
 
-# Prints a secret in every spelling, and pieces of it one after the other.
+# Prints a secret in every spelling, and each of them cut in two at every byte.
 SPEAKER = """\
 import json, os, sys, time
-forms = json.loads(os.environ["FORMS_FOR_TEST"])
-halves = [(form[: len(form) // 2], form[len(form) // 2 :]) for form in forms]
-for out in (sys.stdout, sys.stderr):
+forms = [form.encode() for form in json.loads(os.environ["FORMS_FOR_TEST"])]
+for out in (sys.stdout.buffer, sys.stderr.buffer):
     for form in forms:
-        print("form", form, file=out, flush=True)
-    for first, second in halves:
-        out.write(first)
+        out.write(b"form " + form + b"\\n")
         out.flush()
-        time.sleep(0.01)
-        out.write(second + "\\n")
-        out.flush()
+    for form in forms:
+        for cut in range(1, len(form), int(sys.argv[2])):
+            out.write(form[:cut])
+            out.flush()
+            time.sleep(0.0005)
+            out.write(form[cut:] + b"\\n")
+            out.flush()
 sys.exit(int(sys.argv[1]))
 """
 
@@ -66,12 +68,18 @@ def spellings(secret: str) -> list[str]:
         secret,
         json.dumps(secret)[1:-1],
         json.dumps(secret, ensure_ascii=False)[1:-1],
+        json.dumps(json.dumps([secret]))[1:-1],
         urllib.parse.quote(secret, safe=""),
+        urllib.parse.quote(secret),
         urllib.parse.quote_plus(secret),
         base64.b64encode(data).decode(),
+        base64.b64encode(b"me:" + data).decode(),
+        base64.b64encode(b"you:" + data + b"\n").decode(),
         base64.urlsafe_b64encode(data).decode().rstrip("="),
         data.hex(),
         data.hex().upper(),
         shlex.quote(secret)[1:-1],
+        re.sub(r'([$`"\\])', r"\\\1", secret),
+        re.sub(r"([^\w@%+=:,./\n-])", r"\\\1", secret, flags=re.ASCII),
     ]
     return [*whole, *secret.splitlines()]

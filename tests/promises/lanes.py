@@ -50,6 +50,12 @@ class Lane:
 
     def run(self, order: Order, before: Callable[[int], None] = lambda _: None) -> int:
         """Start it, let `before` do something to the process that stands still, await its end."""
+        return self.run_many(order, 1, before)[0]
+
+    def run_many(
+        self, order: Order, times: int, before: Callable[[int], None] = lambda _: None
+    ) -> list[int]:
+        """So many processes of one command, let go in the same instant; how each ended."""
         written: dict[str, Any] = {
             "arguments": list(order.arguments),
             "cwd": str(order.cwd),
@@ -57,6 +63,7 @@ class Lane:
             "stderr": str(order.stderr),
             "env": dict(order.env),
             "die_before": order.die_before,
+            "times": times,
             "clock": "" if order.clock is None else str(order.clock),
         }
         self._say(json.dumps(written))
@@ -66,8 +73,8 @@ class Lane:
             self._say("go")
             heard = self._hear()
         self.changes = heard["changes"]
-        code: int = heard["code"]
-        return code
+        codes: list[int] = heard["codes"]
+        return codes
 
     def close(self) -> None:
         assert self._process.stdin is not None

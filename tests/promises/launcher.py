@@ -2,7 +2,7 @@
 
 Read from standard input, one JSON line each: a command to start, then `go`. Written to standard
 output: its process id as soon as it stands still before its first instruction, and later how it
-ended. What runs is the command's own `main`, in a process of its own.
+ended. What runs is the command's own `main`, in a process of its own, or in several at once.
 """
 
 from __future__ import annotations
@@ -127,22 +127,27 @@ def main() -> None:
         counter = mmap.mmap(-1, 8)
         here, here_end = os.pipe()
         gate, gate_end = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            os.close(gate_end)
-            become(json.loads(line), counter, here_end, gate)
+        order = json.loads(line)
+        pids = []
+        for _ in range(order["times"]):
+            pids.append(os.fork())
+            if pids[-1] == 0:
+                os.close(gate_end)
+                become(order, counter, here_end, gate)
         os.close(here_end)
         os.close(gate)
-        os.read(here, 1)
-        say(pid=pid)
+        for _ in pids:
+            os.read(here, 1)
+        say(pid=pids[0])
         sys.stdin.readline()
         # By closing it, not by writing: whoever may have been killed meanwhile.
         os.close(gate_end)
         os.close(here)
-        await_end(pid)
-        _, status = os.waitpid(pid, 0)
-        changes = int.from_bytes(counter[:8], "little")
-        say(code=os.waitstatus_to_exitcode(status), changes=changes)
+        codes = []
+        for pid in pids:
+            await_end(pid)
+            codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        say(codes=codes, changes=int.from_bytes(counter[:8], "little"))
 
 
 if __name__ == "__main__":

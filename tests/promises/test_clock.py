@@ -32,6 +32,8 @@ class Moment:
     name: str
     shape: Shape
     is_here: Callable[[Trial], object]
+    # Nothing in it is measured but by others.
+    is_easy: bool = False
 
 
 def has(kind: str, number: int = 1) -> Callable[[Trial], bool]:
@@ -78,6 +80,7 @@ MOMENTS = (
         one_step("running", f"{{name: Long, command: {act('Long', '-', 'sleep 0.8')},"
                  " timeout_sec: 20}"),
         has("step-started"),
+        is_easy=True,
     ),
     Moment(
         "a step that times out",
@@ -97,6 +100,7 @@ MOMENTS = (
         one_step("waiting", "{name: Await, wait_for: {glob: \"replies/*.txt\", timeout_sec: 20,"
                  " poll_ms: 20}}"),
         has("step-started"),
+        is_easy=True,
     ),
     Moment(
         "a wait that times out",
@@ -142,7 +146,14 @@ def set_clock(trial: Trial, jump: float) -> None:
     spare.rename(trial.clock)
 
 
-@pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.name)
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param(moment, marks=[pytest.mark.soak] if moment.is_easy else [])
+        for moment in MOMENTS
+    ],
+    ids=lambda moment: moment.name,
+)
 def test_a_jump_of_the_clock_changes_no_result(
     moment: Moment, quick_top: Path, lanes: Lanes
 ) -> None:

@@ -210,7 +210,7 @@ STAGES: tuple[tuple[Shape, tuple[float, float]], ...] = (
     (REMINDED, (0.5, 0.3)),
     (RESTARTED, (0.5, 0.4)),
 )
-QUICK = (STAGES[4], STAGES[8])
+QUICK = (STAGES[4],)
 # Another workflow, whose files are put into a run's folder.
 STRANGE = TOLERANT
 

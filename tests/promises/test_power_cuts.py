@@ -1,23 +1,33 @@
 """A power cut takes all processes, and of the files what was not synced; `resume` copes with that.
 
-Nobody can cut the power here. The tests kill everybody and then take away what a disk may lose:
-the journal's lines since its last sync, and the newest name of the state's file.
+Twice over. By a model: the tests kill everybody and then take away what a disk may lose, which is
+the journal's lines since its last sync and the newest name of the state's file. And for real where
+root may mount: an ext4 in a file is shut down with nothing flushed (`cutting`).
 """
 
 from __future__ import annotations
 
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.promises.agent_shapes import STEADY_MACHINE, STEADY_RECIPE
 from tests.promises.commands import await_lines
 from tests.promises.judging import check_same
 from tests.promises.keepers import kill_keeper_and_company
 from tests.promises.lanes import Lane, Lanes
 from tests.promises.processes import kill
-from tests.promises.shapes import STEADY
+from tests.promises.shapes import STEADY, Shape
 from tests.promises.test_keeper_kills import go_on_until_over, strike_in_thread
+from tests.promises.test_kill_sweep import seed_of
 from tests.promises.trials import Trial
 
 
@@ -72,16 +82,32 @@ def _synced(events: Path) -> list[bytes]:
     return lines
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.__name__)
+# After which lines of the ledger the power is cut: after the start of a step outside of loops,
+# whose state was just written, and inside.
+CUTS = {
+    STEADY.name: (STEADY, [1, 3, 9, 21]),
+    STEADY_RECIPE.name: (STEADY_RECIPE, [1, 2, 4, 5]),
+    STEADY_MACHINE.name: (STEADY_MACHINE, [1, 2, 3, 4]),
+}
+# What is lost matters most where an agent's call has been announced.
+CASES = [(STEADY.name, loss) for loss in LOSSES] + [
+    (name, loss)
+    for name in (STEADY_RECIPE.name, STEADY_MACHINE.name)
+    for loss in (lose_the_unsynced_line, lose_both)
+]
+
+
+@pytest.mark.parametrize(("name", "loss"), CASES)
 def test_a_run_goes_on_after_a_power_cut(
-    loss: Callable[[Path], None], quick_top: Path, lanes: Lanes
+    name: str, loss: Callable[[Path], None], quick_top: Path, lanes: Lanes
 ) -> None:
-    whole = Trial(quick_top / "whole", STEADY)
+    shape, cuts = CUTS[name]
+    whole = Trial(quick_top / "whole", shape)
     with lanes.one() as lane:
         reference = whole.left(whole.go_on(lane))
 
     def judge(lane: Lane, lines: int) -> str:
-        trial = Trial(quick_top / str(lines), STEADY)
+        trial = Trial(quick_top / str(lines), shape)
 
         def cut(pid: int) -> None:
             await_lines(trial, 1)
@@ -100,6 +126,48 @@ def test_a_run_goes_on_after_a_power_cut(
             return f"cut after line {lines}: {error}"
         return ""
 
-    # After the start of a step outside of loops, whose state was just written, and inside.
-    faults = [fault for fault in lanes.spread([1, 3, 9, 21], judge) if fault]
+    faults = [fault for fault in lanes.spread(cuts, judge) if fault]
     assert not faults, f"{len(faults)} of 4:\n" + "\n".join(faults)[:3000]
+
+
+@functools.cache
+def can_cut() -> bool:
+    """May we make, mount and shut down a file system of our own?"""
+    if os.geteuid() != 0 or not all(map(shutil.which, ("mkfs.ext4", "unshare", "losetup"))):
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        tried = "truncate -s 8M i && mkfs.ext4 -q -F i && mkdir m && mount -o loop i m && umount m"
+        done = subprocess.run(
+            ["unshare", "-m", "sh", "-c", tried], cwd=folder, capture_output=True, check=False
+        )
+    return done.returncode == 0
+
+
+@pytest.mark.skipif(not can_cut(), reason="needs root and loop devices; the model above does not")
+@pytest.mark.parametrize(
+    ("shape", "cuts"),
+    [
+        (STEADY, 4),
+        pytest.param(STEADY, 120, marks=pytest.mark.soak),
+        pytest.param(STEADY_RECIPE, 110, marks=pytest.mark.soak),
+        pytest.param(STEADY_MACHINE, 110, marks=pytest.mark.soak),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_a_run_goes_on_after_a_real_disk_was_cut_off(
+    shape: Shape, cuts: int, quick_top: Path
+) -> None:
+    seed = seed_of(f"{cuts} cuts of {shape.name}")
+    words = [sys.executable, "-m", "tests.promises.cutting"]
+    done = subprocess.run(
+        ["unshare", "-m", *words, str(quick_top), shape.name, str(cuts), str(seed)],
+        cwd=Path(__file__).resolve().parents[2],
+        capture_output=True,
+        text=True,
+        timeout=cuts * 20 + 60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout)
+    print(f"{shape.name}: {told['cuts']} cuts, {told['lost']} attempts lost")
+    assert not told["faults"], f"{len(told['faults'])} of {cuts}:\n" + "\n".join(told["faults"][:3])

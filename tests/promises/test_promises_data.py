@@ -124,7 +124,11 @@ def test_promise_09_no_value_changes_what_is_executed(tmp_path: Path) -> None:
     assert not (trial.workspace / "canary").exists()
 
 
-def test_promise_10_secrets_are_masked_everywhere(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "every", [9, pytest.param(1, marks=pytest.mark.soak)], ids=["some cuts", "every cut"]
+)
+def test_promise_10_secrets_are_masked_everywhere(every: int, tmp_path: Path) -> None:
+    """Sixteen spellings, each cut in two at the bytes, in every place that we write or print."""
     secret = "pä/ss w\"o'rd$1+\\x\nsecond-line_of=it"
     forms = spellings(secret)
     (tmp_path / "speaker.py").write_text(SPEAKER, "utf-8")
@@ -137,9 +141,10 @@ def test_promise_10_secrets_are_masked_everywhere(tmp_path: Path) -> None:
         strict_flow: false
         context: {{flag: none}}
         steps:
-          - {{name: Says, secrets: [TOKEN], output_file: kept.txt, command: {run}, "0"]}}
-          - {{name: Lines, secrets: [TOKEN], output_capture: lines, command: {run}, "0"]}}
-          - {{name: Fails, secrets: [TOKEN], command: {run}, "5"]}}
+          - {{name: Says, secrets: [TOKEN], output_file: kept.txt, command: {run}, "0", "{every}"]}}
+          - {{name: Lines, secrets: [TOKEN], output_capture: lines,
+             command: {run}, "0", "{every}"]}}
+          - {{name: Fails, secrets: [TOKEN], command: {run}, "5", "{every}"]}}
           - name: Tells
             secrets: [TOKEN]
             command: ["sh", "-c", 'printf ''{{"t": "%s"}}'' "$WORD"']

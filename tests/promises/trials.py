@@ -235,7 +235,7 @@ def write(path: Path, text: str) -> None:
 
 def attempt_of(event: dict[str, Any]) -> str:
     """The name under which the ledger knows an attempt."""
-    name = event["node"].rpartition("/")[2]
+    name = event["node"].rpartition("/")[2].removesuffix("[]")
     where = f"{event['frame']}/{name}" if event["frame"] else name
     return f"{where}:{event['visit']}.{event['attempt']}"
 
