@@ -44,7 +44,8 @@ dt { color: var(--quiet); } dd { margin: 0; overflow-wrap: anywhere; }
 table { border-collapse: collapse; font-size: .88rem; width: 100%; }
 th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid var(--line);
   vertical-align: top; overflow-wrap: anywhere; }
-th { color: var(--quiet); font-weight: 600; } td:first-child { font-weight: 600; }
+th { color: var(--quiet); font-weight: 600; white-space: nowrap; }
+td:first-child { font-weight: 600; }
 tr.bad td:nth-child(2) { color: var(--bad); }
 details { border: 1px solid var(--line); border-radius: 6px; margin: .4rem 0; }
 summary { padding: .4rem .7rem; cursor: pointer; overflow-wrap: anywhere; }
