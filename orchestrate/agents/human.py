@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable
 
 from orchestrate.agents.base import Failure, Question, Reply, RunProgram
 from orchestrate.agents.unbilled import Unbilled
 from orchestrate.record import record
 
+# Parallel items share one person, who can have one conversation at a time.
+CONVERSATION = threading.RLock()
 _OTHER = "other"
 _END = "."
 # All that a terminal would act on, except line breaks and tabs.
@@ -44,14 +47,15 @@ class Human(Unbilled):
             message = "the backend 'human' needs a terminal, and there is none: nobody can be asked"
             return Reply(failure=Failure("not-installed", message), session=question.session)
         try:
-            text = self._converse(question)
+            with CONVERSATION:
+                text = self._converse(question)
         except _InputEnded:
             message = f"the input ended before step '{question.step}' was answered"
             return Reply(failure=Failure("stopped", message), session=question.session)
         return Reply(text=text, session=question.session)
 
     def _converse(self, question: Question) -> str:
-        self._write(f"\nStep '{_safe(question.step)}', visit {question.visit}\n\n")
+        self._write(f"\nStep '{_safe(question.place or question.step)}', visit {question.visit}\n\n")
         self._write(f"{_safe(question.prompt)}\n\n")
         if not question.outcomes:
             return self._read_answer()

@@ -166,7 +166,7 @@ class ProgramAgent:
         if refusal is not None:
             return Reply(failure=Failure("invalid-request", refusal))
         call = adapter.make_call(read_settings(adapter, question))
-        if fault := _argument_fault(call):
+        if fault := _argument_fault(call) or _size_fault(adapter, call.stdin):
             return Reply(failure=Failure("invalid-request", fault))
         found = find_program(adapter.program, question.environment)
         # A missing program is "started" too: an earlier orchestrator may have started it while it
@@ -244,9 +244,8 @@ def refuse(adapter: Adapter, question: Question) -> str | None:
     # and cannot be made again. Programs that are really given an empty one refuse it themselves.
     if question.prompt.isspace():
         return f"the prompt for {title} is blank"
-    size = len(question.prompt.encode("utf-8"))
-    if size > adapter.longest_prompt:
-        return f"the prompt has {size} bytes, and {title} takes {adapter.longest_prompt} at most"
+    if fault := _size_fault(adapter, question.prompt):
+        return fault
     has_session = question.session is not None or (
         adapter.chooses_session and question.is_new_session
     )
@@ -255,6 +254,13 @@ def refuse(adapter: Adapter, question: Question) -> str | None:
     if question.session is not None and not _SESSION_ID.match(question.session):
         return f"{question.session!r} is no session id"
     return None
+
+
+def _size_fault(adapter: Adapter, prompt: str) -> str:
+    """Escapes can make a prompt longer than it was written."""
+    size, most = len(prompt.encode("utf-8")), adapter.longest_prompt
+    title = adapter.program.title
+    return f"the prompt has {size} bytes, and {title} takes {most} at most" if size > most else ""
 
 
 def _known_session(adapter: Adapter, question: Question) -> str | None:

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from orchestrate.record import record
+from orchestrate.state.model import Here
 
 
 @record
 class Cursor:
     """A step that is being worked on, waits, or has stopped the run.
 
-    `path` is how people name it, `Loop[3]/Step`; `phase` is one of `state.model.Phase`; `result`
-    is what is recorded of it so far.
+    `path` is how people name it, `Loop[3]/Step`; `phase` is one of `state.model.Phase`; `since` is
+    when its newest attempt began, else its visit; `result` is what is recorded of it so far.
     """
 
     frame: str
@@ -38,10 +39,11 @@ def cursors_in(document: dict[str, Any]) -> list[Cursor]:
 def _cursors(frame: dict[str, Any], results: dict[str, Any]) -> Iterator[Cursor]:
     if "here" not in frame:
         return
-    node, visit, phase, attempt, _, since, rest_until, _ = frame["here"]
+    here = Here(*frame["here"])
+    node = here.node
     name = name_of(node, frame["block"])
     result = results.get(name)
-    if phase == "open":
+    if here.phase == "open":
         if "call" in frame:
             inner = result.get("steps", {}) if isinstance(result, dict) else {}
             yield from _cursors(frame["call"], inner)
@@ -52,7 +54,10 @@ def _cursors(frame: dict[str, Any], results: dict[str, Any]) -> Iterator[Cursor]
             yield from _cursors(inner_frame, items[int(position)])
         return
     recorded = result if isinstance(result, dict) else {}
-    yield Cursor(frame["key"], name, visit, phase, attempt, since, rest_until, recorded)
+    yield Cursor(
+        frame["key"], name, here.visit, here.phase, here.attempt,
+        here.attempt_since or here.since, here.rest_until, recorded,
+    )  # fmt: skip
 
 
 def name_of(node: str, block: str) -> str:

@@ -6,6 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Literal
 
+from orchestrate.agents.human import CONVERSATION
 from orchestrate.cli.output import diversion, note
 from orchestrate.engine.runtime import Answer, People
 from orchestrate.engine.stop import Stop
@@ -22,6 +23,16 @@ class AtTerminal(People):
         self._stop = stop
 
     def choose_after_failure(self, step: str, message: str) -> Answer:
+        with CONVERSATION:
+            return self._choose(step, message)
+
+    def decide_gate(
+        self, stage: str, prompt: str, seconds_left: float | None
+    ) -> tuple[Literal["approved", "denied"], str] | None:
+        with CONVERSATION:
+            return self._decide(stage, prompt, seconds_left)
+
+    def _choose(self, step: str, message: str) -> Answer:
         note(f"Step '{visible(step)}' failed: {visible(message)}\n")
         words: dict[str, Answer] = {"r": "retry", "c": "continue", "s": "stop"}
         while True:
@@ -33,7 +44,7 @@ class AtTerminal(People):
             if chosen is not None:
                 return chosen
 
-    def decide_gate(
+    def _decide(
         self, stage: str, prompt: str, seconds_left: float | None
     ) -> tuple[Literal["approved", "denied"], str] | None:
         note(f"\nApproval of stage '{visible(stage)}'\n\n")

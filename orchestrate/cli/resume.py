@@ -19,7 +19,7 @@ from orchestrate.cli.options import (
 from orchestrate.cli.output import answer, answer_json, note
 from orchestrate.cli.run import OVERRIDES, apply_flags, override_options, plan_flags
 from orchestrate.errors import ConfigError, DefinitionError, UsageError
-from orchestrate.plan.override import known_backend
+from orchestrate.plan.override import known_backend, require_applicable
 from orchestrate.plan.visible import visible
 from orchestrate.record import replace
 
@@ -115,6 +115,8 @@ def _go_on(
     try:
         settings = {**header.settings, **given}
         program = program_of(replace(header, settings=settings), workspace)
+        if "backend" in given:
+            require_applicable(program, "--backend")
         store = open_stored(found, lock, program, workspace, repair=repair)
     except BaseException:
         lock.release()

@@ -167,8 +167,9 @@ def apply_flags(program: Program, flags: dict[str, Any], workspace: Workspace) -
 
 
 def plan_flags(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a run's settings, those that change the plan."""
-    return {name: settings.get(name) for name in OVERRIDES if not name.startswith("context")}
+    """Of a run's settings, those that change the plan; who is asked does not."""
+    others = ("backend", "context", "context_file")
+    return {name: settings.get(name) for name in OVERRIDES if name not in others}
 
 
 def refuse_inapplicable(program: Program, flags: dict[str, Any]) -> None:

@@ -62,7 +62,7 @@ def running_lines(state: RunState, label: Callable[[str, str], str], now: float)
         here = frame.here
         if here is None or here.phase not in ("running", "resting"):
             continue
-        waited = max(0, round(now - (here.since or now)))
+        waited = max(0, round(now - (here.attempt_since or here.since or now)))
         word = "Running" if here.phase == "running" else "Waiting to try again"
         lines.append(f"{label(frame.key, here.node)}: {word} ({waited}s)...")
         if frame.is_iteration:

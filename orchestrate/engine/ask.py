@@ -197,6 +197,8 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
     if not asked:
         step.announce(_about(who, turn, prompt) | version)
     step.announce(_about(who, turn, prompt) | version, is_begun=True)
+    if agent.name == "human":
+        step.rt.store.checkpoint()  # who looks from elsewhere must see what a person is asked
     try:
         reply = agent.ask(question, _runner(step, agent, turn))
     except _LostAttempt as fault:

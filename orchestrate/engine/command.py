@@ -300,6 +300,7 @@ def failed_attempt(
         return step.ended("failed", result, rest)
     if step.node.on_failure == "ask":
         message = result.get("error", {}).get("message", "it failed")
+        step.rt.store.checkpoint()
         answer = step.rt.people.choose_after_failure(step.node.name, message)
         if answer == "retry":
             return step.ended("failed", result)

@@ -73,6 +73,8 @@ def decide_at_terminal(rt: Runtime, frame: Frame) -> GateDecided | None:
     gate = pending_gate(rt.store.state, frame)
     expires = gate["expires_at"]
     left = None if expires is None else max(0.0, seconds_of(expires) - rt.now())
+    # Whoever looks from elsewhere must see that it waits, and for what.
+    rt.store.checkpoint()
     answer = rt.people.decide_gate(str(gate["stage"]), str(gate["prompt"]), left)
     if answer is None:
         # The time may be up while somebody sat there and said nothing.

@@ -90,7 +90,7 @@ def take_over(folder: str) -> Journal:
         raise Refused("processes of an earlier attempt cannot be ended")
     os.close(past)
     journal = Journal(os.path.join(folder, JOURNAL))
-    if journal.unsettled:
+    if journal.unsettled or journal.was_torn:
         from orchestrate.process.lost import settle_lost
 
         settle_lost(journal)

@@ -32,6 +32,7 @@ from orchestrate.process.facts import (
     are_wardens_left,
     exit_of,
     look,
+    look_again,
     pack_environment,
     pack_request,
     reason_of,
@@ -183,7 +184,7 @@ class Keeper:
         words, _ = self._answer(f"watch {attempt}")
         if words == ["1"]:
             return Running()
-        return look(self.run_dir, attempt)
+        return look_again(self.run_dir, attempt)
 
     def wait(self, attempt: str, timeout_s: float | None = None) -> Ended | Lost | None:
         """The end of an attempt that was started or adopted; None if it does not come in time.

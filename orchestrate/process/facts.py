@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from orchestrate.errors import InternalError
-from orchestrate.process.journal import read_facts
+from orchestrate.process.journal import read_facts, was_torn
 from orchestrate.process.protocol import (
     FOLDER,
     JOURNAL,
@@ -124,6 +124,14 @@ def look(run_dir: Path, attempt: str) -> Look:
     if "claim" not in known:
         return NotStarted()
     return Running() if alive or ending else Lost("its keeper ended without recording an exit")
+
+
+def look_again(run_dir: Path, attempt: str) -> Look:
+    """`look`, for an attempt of before: of a torn journal it may be what is missing."""
+    found = look(run_dir, attempt)
+    if isinstance(found, NotStarted) and was_torn(str(run_dir / FOLDER / JOURNAL)):
+        return Lost("the keeper's journal was damaged, and nobody knows whether it was started")
+    return found
 
 
 def is_keeper_alive(run_dir: Path) -> bool:

@@ -7,8 +7,12 @@ hears of it; a line's checksum covers the file up to its own end:
     claim  A {"at": …}         point of no return: without it A never started, with it never again
     exit   A {"code": …, …}    how A ended (the fields of `facts.Exit`)
     lost   A {"reason": …}     A was claimed, its keeper is gone, and nothing of A is alive
+    torn   - {"bytes": …}      here stood something that cannot be read; it is gone now
 
-Space is reserved ahead, so the file ends in zero bytes; a torn last line is dropped on reading.
+Space is reserved ahead, so the file ends in zero bytes; a torn last line is dropped on reading. It
+may have been a claim, and on a disk that forgets there may have been many: so the next keeper ends
+whatever still runs and says `torn`, and an attempt of before that nobody has heard of counts as
+lost, not as never started.
 """
 
 from __future__ import annotations
@@ -101,25 +105,42 @@ def read_facts(path: str, attempt: str) -> dict[str, bytes]:
     return found
 
 
+def was_torn(path: str) -> bool:
+    """Did a keeper find something in it that it could not read?"""
+    return b" torn - " in read_whole(path) and any(
+        kind == b"torn" for kind, _, _ in read_lines(path)[0]
+    )
+
+
 def read_whole(path: str) -> bytes:
     """The journal as far as it is whole: without reserved space, without what a crash tore."""
+    return _read_both(path)[0]
+
+
+def _read_both(path: str) -> tuple[bytes, bytes]:
+    """The whole part, and what is behind it that is neither whole nor nothing."""
     try:
         with open(path, "rb") as file:
             content = file.read()
     except FileNotFoundError:
-        return b""
+        return b"", b""
+    end = _end_of_whole(content)
+    return content[:end], content[end:].rstrip(b"\0")
+
+
+def _end_of_whole(content: bytes) -> int:
     end = content.rfind(b"\n") + 1
     start = content.rfind(b"\n", 0, max(end - 1, 0)) + 1
     # If the last checksum is right, so is all that it stands for.
     if end and _is_right(content[start:end], binascii.crc32(memoryview(content)[:start])):
-        return content[:end]
+        return end
     place = checksum = 0
     for line in content[:end].splitlines(keepends=True):
         if not _is_right(line, checksum):
             break
         place += len(line)
         checksum = binascii.crc32(line, checksum)
-    return content[:place]
+    return place
 
 
 def _is_right(line: bytes, before: int) -> bool:
@@ -138,16 +159,23 @@ def _attempts_of(content: bytes) -> tuple[set[str], set[str]]:
     return claimed, settled
 
 
+def _token_in(torn: bytes) -> str:
+    """The token of a first line that is damaged elsewhere; our programs carry it still."""
+    found = torn.partition(b'"token":"')[2][:32]
+    is_token = len(found) == 32 and not found.strip(b"0123456789abcdef")
+    return found.decode("ascii") if is_token else ""
+
+
 class Journal:
     """The writing side of the journal: one writer, the holder of the keeper's lock."""
 
     def __init__(self, path: str) -> None:
         self._folder = os.path.dirname(os.path.abspath(path))
-        content = read_whole(path)
+        content, torn = _read_both(path)
+        self.was_torn = bool(torn)
         self._end = self._reserved = len(content)
         self._checksum = binascii.crc32(content)
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        os.ftruncate(self._fd, self._end)
         self._failed = False
         # An earlier keeper may have been killed before it came to that, too.
         self._has_durable_name = False
@@ -157,10 +185,16 @@ class Journal:
         if content:
             self.token = content.split(b'"', 4)[3].decode("ascii")
         else:
-            self.token = os.urandom(16).hex()
+            self.token = _token_in(torn) or os.urandom(16).hex()
             self.reserve(1)
             self.note("open", "-", json_of({"token": self.token}))
             self._write()
+        if torn:
+            # Before the rest is cut off, so that a kill in between forgets nothing.
+            self.append("torn", "-", {"bytes": len(torn)})
+        if content or torn:
+            os.ftruncate(self._fd, self._end)
+            self._reserved = self._end
 
     def reserve(self, records: int) -> None:
         """Make sure that so many records of any size will fit, or raise while nothing is lost."""

@@ -145,6 +145,7 @@ def _start_attempt(index: Index, state: RunState, event: StepStarted) -> None:
     begin_visit(state, frame, here, event.at)
     here.phase = "running"
     here.attempt = event.attempt
+    here.attempt_since = event.at
     here.tries += 1
     name = index.place(frame.plan, event.node).node.name
     frame.steps[name] = {

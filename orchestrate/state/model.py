@@ -44,6 +44,8 @@ class Here:
     since: float = 0.0
     rest_until: float = 0.0
     turn: dict[str, Json] = field(default_factory=dict)
+    # Of the newest attempt; `since` is the visit's.
+    attempt_since: float = 0.0
 
 
 @mutable_record

@@ -6,11 +6,14 @@ import json
 import os
 import shutil
 import signal
+import time
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.acceptance.fakes import RUN_ID, Stage, is_alive
+from tests.acceptance.fakes import RUN_ID, Stage, is_alive, wait_until
 
 HELLO = """
     version: "1.1"
@@ -323,3 +326,48 @@ def test_r5_17_status_and_logs_answer_on_stdout(tmp_path: Path) -> None:
         assert word in status.stdout
     assert "reason" in stage.orchestrate("logs", "latest", "Bad").assert_success().stdout
     assert stage.orchestrate("runs").assert_success().stdout.count("failed") == 1
+
+
+def test_r7_what_the_configuration_says_of_agents_is_no_flag(tmp_path: Path) -> None:
+    """A `backend:` line means nothing to a workflow, and keeps nobody from going on with one."""
+    stage = Stage(tmp_path)
+    stage.write(".orchestrate/config.yaml", "backend: codex\n")
+    fails_once = """
+        version: "1.1"
+        name: once
+        steps:
+          - name: Once
+            command: ["sh", "-c", "test -f ok || { touch ok; exit 1; }"]
+    """
+    stage.play(fails_once, exit_code=1)
+    refused = stage.orchestrate("resume", "latest", "--backend", "codex").assert_exit(2)
+    assert "--backend cannot be used with a workflow" in refused.stderr
+    stage.orchestrate("resume", "latest").assert_success()
+    stage.orchestrate("resume", "latest", "--force-restart").assert_success()
+
+
+def test_c_the_time_of_an_attempt_is_its_own(tmp_path: Path) -> None:
+    """`status` answers "is it stuck?": the pause before an attempt is no work."""
+    stage = Stage(tmp_path)
+    waits = """
+        version: "1.1"
+        name: again
+        steps:
+          - name: Again
+            command: ["sh", "-c", "test -f second && sleep 60; touch second; exit 1"]
+    """
+    stage.play(waits, exit_code=1)
+    time.sleep(1.1)  # times are compared by their seconds
+    resumed_at = datetime.now(UTC)
+    with stage.command("resume", "latest") as process:
+        wait_until(lambda: _current(stage).get("attempt") == 2, "the second attempt did not begin")
+        began = datetime.fromisoformat(_current(stage)["since"])
+        assert began >= resumed_at.replace(microsecond=0)
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+
+
+def _current(stage: Stage) -> dict[str, Any]:
+    status = json.loads(stage.orchestrate("status", "latest", "--json").stdout)
+    found: list[dict[str, Any]] = status.get("current") or [{}]
+    return found[0]

@@ -283,6 +283,16 @@ def test_a_prompt_that_a_program_would_cut_off_is_refused(booth: Booth) -> None:
     assert booth.calls == []
 
 
+def test_a_prompt_that_grows_too_long_by_escapes_is_refused(booth: Booth) -> None:
+    longest = PROGRAMS[booth.name]().longest_prompt
+    reply = booth.ask("@a " * (longest // 3))
+    if not reply.is_answer:
+        assert str(longest) in failure_in(reply).message
+        assert booth.calls == []
+    else:
+        assert len(booth.calls[-1]["prompt"].encode()) <= longest
+
+
 def test_the_prompt_is_never_an_argument(booth: Booth) -> None:
     booth.ask("PROMPT-MARK @file", system_prompt="SYSTEM-MARK")
     call = booth.stage.calls[-1]

@@ -28,6 +28,7 @@ from orchestrate.process.journal import (
     line_of,
     read_facts,
     read_lines,
+    was_torn,
 )
 from orchestrate.process.protocol import (
     FOLDER,
@@ -74,7 +75,7 @@ def test_goes_on_after_a_torn_line(tmp_path: Path) -> None:
     again = Journal(str(path))
     assert (again.claimed, again.unsettled, again.token) == ({"a"}, {"a"}, first.token)
     again.append("exit", "a", {})
-    assert whole(path)[-2:] == [(b"claim", b"a"), (b"exit", b"a")]
+    assert whole(path)[-3:] == [(b"claim", b"a"), (b"torn", b"-"), (b"exit", b"a")]
 
 
 def test_all_of_a_round_in_one_write(tmp_path: Path) -> None:
@@ -103,7 +104,9 @@ def test_what_stands_behind_a_torn_line_does_not_count(tmp_path: Path) -> None:
     again = Journal(str(path))
     assert again.claimed == {"a"}
     again.append("claim", "d", {})
-    assert whole(path)[1:] == [(b"claim", b"a"), (b"claim", b"d")]
+    # That something stood there is not forgotten.
+    assert whole(path)[1:] == [(b"claim", b"a"), (b"torn", b"-"), (b"claim", b"d")]
+    assert was_torn(str(path))
 
 
 def test_a_line_out_of_another_place_does_not_count(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import pytest
 from orchestrate.errors import ConfigError
 from orchestrate.process import starter
 from orchestrate.process.client import ensure_keeper
-from orchestrate.process.facts import Ended, Lost, NotStarted, Running, look
+from orchestrate.process.facts import Ended, Lost, NotStarted, Running, is_keeper_alive, look
 from orchestrate.process.protocol import FOLDER, KEEPER_LOCK, is_locked
 from tests.process.conftest import MakeRequest, children_of, is_alive, parent_of, pid_in, wait_until
 
@@ -115,6 +115,57 @@ def test_a_killed_keeper_takes_its_programs_along(run_dir: Path, request_for: Ma
         assert second.start(request_for("a2", "true")) == "started"
         assert isinstance(second.wait("a2", 10), Ended)
         assert isinstance(look(run_dir, "a"), Lost)
+
+
+@pytest.mark.parametrize("spot", ["token", "claim", "exit", "cut", "first byte"])
+def test_a_damaged_journal_starts_nothing_again(
+    run_dir: Path, request_for: MakeRequest, spot: str
+) -> None:
+    """A bit that flipped, or a file that was cut: what stood behind it may have been started."""
+    with ensure_keeper(run_dir) as keeper:
+        assert isinstance(keeper.run(request_for("a", "true")), Ended)
+        assert isinstance(keeper.run(request_for("b", "true")), Ended)
+        assert isinstance(keeper.adopt("c"), NotStarted)
+        keeper.shutdown()
+    wait_until(lambda: not is_keeper_alive(run_dir))
+    path = run_dir / "keeper" / "journal"
+    data = bytearray(path.read_bytes())
+    places = {"token": b"token", "claim": b" claim b ", "exit": b" exit a ", "cut": b" exit b "}
+    place = 0 if spot == "first byte" else data.index(places[spot]) + 3
+    if spot == "cut":
+        del data[place:]
+    else:
+        data[place] ^= 1
+    path.write_bytes(data)
+    for _ in range(2):
+        with ensure_keeper(run_dir) as keeper:
+            known = ["a"] if spot in ("claim", "cut") else []
+            for attempt in ("a", "b", "c"):
+                expected = Ended if attempt in known else Lost
+                assert isinstance(keeper.adopt(attempt), expected), attempt
+            assert isinstance(keeper.run(request_for("d", "true")), Ended)
+            keeper.shutdown()
+        wait_until(lambda: not is_keeper_alive(run_dir))
+
+
+def test_what_still_runs_is_ended_when_the_journal_is_damaged(
+    run_dir: Path, plain_request: MakeRequest
+) -> None:
+    request_for = plain_request
+    with ensure_keeper(run_dir) as keeper:
+        keeper.start(request_for("a", "sh", "-c", "echo $$ > pid; exec sleep 60"))
+        pid = pid_in(run_dir / "pid")
+        everybody = {keeper.pid, parent_of(keeper.pid), *children_of(keeper.pid)} - {pid}
+        for number in (signal.SIGSTOP, signal.SIGKILL):  # at once: none may act on another's end
+            for other in everybody:
+                os.kill(other, number)
+        wait_until(lambda: not any(map(is_alive, everybody)))
+    path = run_dir / "keeper" / "journal"
+    path.write_bytes(path.read_bytes().replace(b" claim a ", b" claim b "))
+    assert is_alive(pid)
+    with ensure_keeper(run_dir) as second:
+        assert not is_alive(pid)
+        assert isinstance(second.adopt("a"), Lost)
 
 
 def test_a_killed_warden_costs_one_attempt(run_dir: Path, guarded_request: MakeRequest) -> None:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
+from tests.acceptance.fakes import read_state
 from tests.recipes.fakes import Workshop, recipe, rule
 from tests.recipes.terminal import Terminal, at_terminal
 
@@ -40,6 +41,43 @@ def test_b_gate_on_a_terminal_shows_its_prompt_and_asks(shop: Workshop) -> None:
         terminal.type("a looks fine to me\n")
         assert terminal.wait() == 0
     assert shop.prompt("b") == "STEP:b [looks fine to me]"
+
+
+def test_c_state_is_current_while_a_person_is_asked(shop: Workshop) -> None:
+    """Others look at `state.json`, and see that the run waits, and for what."""
+    with start(shop) as terminal:
+        terminal.read_until(QUESTION)
+        state = read_state(shop.latest)
+        assert [gate["stage"] for gate in state["approvals"]] == ["planning"]
+        assert state["steps"]["a"]["status"] == "completed"
+        terminal.type("a\n")
+        assert terminal.wait() == 0
+
+
+def test_parallel_items_ask_one_person_one_question_at_a_time(shop: Workshop) -> None:
+    text = recipe("""
+        context: {items: [x, y, z]}
+        steps:
+          - {id: look, foreach: "{{items}}", parallel: true, agent: helper, prompt: "See {{item}}.",
+             collect: all}
+          - {id: sum, agent: helper, prompt: "All: {{all}}"}
+    """)
+    shop.write("r.yaml", text)
+    words = ("run", "r.yaml", "--backend", "human", "--no-live")
+    with at_terminal(shop.folder, shop.surroundings, *words) as terminal:
+        asked = []
+        for _ in range(3):
+            shown = terminal.read_until("a line with only '.':")
+            assert shown.count("See ") == 1
+            item = shown.partition("See ")[2][0]
+            assert f"Step 'look[{'xyz'.index(item)}]/look'" in shown
+            asked.append(item)
+            terminal.type(f"saw {item}\n.\n")
+        shown = terminal.read_until("a line with only '.':")
+        assert 'All: ["saw x","saw y","saw z"]' in shown.replace('", "', '","')
+        terminal.type("done\n.\n")
+        assert terminal.wait() == 0
+    assert sorted(asked) == ["x", "y", "z"]
 
 
 def test_b_gate_on_a_terminal_denied_is_final(shop: Workshop) -> None:

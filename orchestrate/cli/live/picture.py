@@ -169,7 +169,7 @@ class Artist:
         about: dict[str, Any] = result if isinstance(result, dict) else {}
         facts += _who(about)
         if here.since and here.phase in ("running", "open", "resting"):
-            facts.append((passed(now - here.since), ""))
+            facts.append((passed(now - (here.attempt_since or here.since)), ""))
         row = Row(depth, _MARKS[here.phase], _name_of(node), tuple(facts))
         match here.phase:
             case "running" if isinstance(node.op, Ask | Run):
