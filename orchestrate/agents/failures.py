@@ -31,7 +31,7 @@ _WORDS_OVER_STATUS: dict[FailureKind, tuple[str, ...]] = {
 _WORDS: dict[FailureKind, tuple[str, ...]] = {
     "session": (
         r"no conversation found|no rollout found|thread/resume|resuming session|invalid session",
-        r"session (?:id )?\S* ?(?:is )?(?:already|not found|in use)|no session",
+        r"session (?:id )?\S* ?(?:is )?(?:already|not found|in use)|no (?:saved )?session",
     ),
     "rate-limit": (
         r"rate.?limit|usage limit|too many requests|quota|resource.?exhausted",
@@ -39,11 +39,11 @@ _WORDS: dict[FailureKind, tuple[str, ...]] = {
     ),
     "auth": (
         r"api.?key|unauthori[sz]ed|unauthenticated|authenticat|oauth|credential|forbidden",
-        r"log.?in\b|logged in|permission_error",
+        r"log.?in\b|logged in|permission_error|auth type",
     ),
     "overloaded": (
         r"overloaded|high demand|server.?(?:side )?(?:error|issue)|unavailable|capacity",
-        r"try again in a moment|transient|bad gateway|internal error",
+        r"try again in a moment|transient|bad gateway|internal error|empty response",
     ),
     "network": (
         r"econn|enotfound|eai_again|etimedout|ehostunreach|enetunreach|epipe|getaddrinfo|dns",

@@ -68,6 +68,12 @@ def _opencode() -> Adapter:
     return OPENCODE
 
 
+def _qwen() -> Adapter:
+    from orchestrate.agents.qwen import QWEN
+
+    return QWEN
+
+
 def _rehearsal(equipment: Equipment) -> Agent:
     from orchestrate.agents.rehearsal import EMPTY_SCRIPT, Rehearsal, parse_script
 
@@ -97,6 +103,7 @@ PROGRAMS: dict[str, Callable[[], Adapter]] = {
     "opencode": _opencode,
     "codex": _codex,
     "gemini": _gemini,
+    "qwen": _qwen,
 }
 WITHOUT_A_BILL: dict[str, Callable[[Equipment], Agent]] = {
     "rehearsal": _rehearsal,

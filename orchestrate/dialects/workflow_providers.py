@@ -15,7 +15,7 @@ from orchestrate.plan.nodes import Agent, BuiltinProvider, CommandTemplate
 from orchestrate.record import record
 from orchestrate.source.located import LocatedMap, as_map
 
-BUILT_IN = ("claude", "codex", "gemini", "copilot", "cursor", "opencode")
+BUILT_IN = ("claude", "codex", "gemini", "copilot", "cursor", "opencode", "qwen")
 
 
 @record

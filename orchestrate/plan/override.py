@@ -65,6 +65,7 @@ BACKENDS: dict[str, str] = {
     "opencode": "opencode",
     "codex": "codex",
     "gemini": "gemini",
+    "qwen": "qwen",
     "rehearsal": "rehearsal",
     "human": "human",
     "replay": "replay",

@@ -265,7 +265,9 @@ def test_r9_2_always_overrides(tmp_path: Path) -> None:
     assert targets["@ok"] == targets["@failed"] == "finish"
 
 
-@pytest.mark.parametrize("name", ["claude", "gemini", "codex", "copilot", "cursor", "opencode"])
+@pytest.mark.parametrize(
+    "name", ["claude", "gemini", "codex", "copilot", "cursor", "opencode", "qwen"]
+)
 def test_r9_3_known_providers(tmp_path: Path, name: str) -> None:
     assert codes(tmp_path, f"provider: {name}\ninput_file: task.md") == []
 

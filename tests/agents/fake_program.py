@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal, NoReturn, cast
 
-Kind = Literal["claude-code", "codex", "gemini", "github-copilot", "opencode", "cursor"]
+Kind = Literal["claude-code", "codex", "gemini", "github-copilot", "opencode", "cursor", "qwen"]
 KIND: Kind = cast(Kind, sys.argv[1])
 ARGV = sys.argv[2:]
 ORDER: dict[str, Any] = json.loads(os.environ.get("FAKE_ORDER", "{}"))
@@ -40,6 +40,7 @@ NO_SESSION = {
     "github-copilot": (1, "Error: No session, task, or name matched '{0}'."),
     "opencode": (1, "\x1b[91m\x1b[1mError: \x1b[0mSession not found"),
     "cursor": (1, "Error: session {0} not found"),
+    "qwen": (1, "No saved session found with ID {0}. Run `qwen --resume` without an ID."),
 }
 
 
@@ -82,7 +83,7 @@ def open_session(prompt: str) -> tuple[str, list[str]]:
 
 def begin(session: str) -> None:
     match KIND:
-        case "claude-code" | "cursor":
+        case "claude-code" | "cursor" | "qwen":
             show(type="system", subtype="init", session_id=session, model="fake-model")
         case "codex":
             show(type="thread.started", thread_id=session)
@@ -99,7 +100,7 @@ def begin(session: str) -> None:
 def say(session: str, text: str) -> None:
     """What is said on the way, before the terminal event."""
     match KIND:
-        case "claude-code" | "cursor":
+        case "claude-code" | "cursor" | "qwen":
             message = {"role": "assistant", "content": [{"type": "text", "text": text}]}
             show(type="assistant", message=message, session_id=session)
         case "codex":
@@ -130,6 +131,9 @@ def finish(session: str, text: str, turns: int) -> None:
             )  # fmt: skip
         case "cursor":
             show(type="result", subtype="success", is_error=False, result=text, session_id=session)
+        case "qwen":
+            usage = {"input_tokens": 100 * turns, "output_tokens": 10 * turns}
+            show(type="result", is_error=False, result=text, session_id=session, usage=usage)
         case "codex":
             usage = {"input_tokens": 100 * turns, "output_tokens": 10 * turns}
             show(type="turn.completed", usage=usage)
@@ -171,6 +175,10 @@ def report_error(session: str, status: int) -> NoReturn:
         case "opencode":
             data = {"message": message, "statusCode": status, "responseHeaders": {}}
             show(type="error", sessionID=session, error={"name": "APIError", "data": data})
+        case "qwen":
+            words = f"[API Error: {status} {message}]"
+            say(session, words)
+            show(type="result", is_error=True, session_id=session, error={"message": words})
         case "cursor":
             fail(1, f"Error: request failed with status {status}: {message}")
     sys.exit(1)

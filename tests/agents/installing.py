@@ -22,6 +22,7 @@ PACKAGES = {
     "gemini": "@google/gemini-cli@0.61.0",
     "github-copilot": "@github/copilot@1.0.102",
     "opencode": "opencode-ai@1.18.33",
+    "qwen": "@qwen-code/qwen-code@0.24.4",
 }
 # What npm installs today on a machine with Node 20.
 OLD_CLAUDE = {"claude-code": "@anthropic-ai/claude-code@2.1.197"}

@@ -57,6 +57,16 @@ CALLS: dict[str, tuple[list[str], list[str], dict[str, list[str]]]] = {
             "read-only": ["--deny-tool=write"],
         },
     ),
+    "qwen": (
+        ["--session-id", ID],
+        ["--resume", ID],
+        {
+            "bypass": ["--approval-mode", "yolo"],
+            "edit": ["--approval-mode", "auto-edit"],
+            "default": ["--approval-mode", "default"],
+            "read-only": ["--approval-mode", "plan"],
+        },
+    ),
     "opencode": ([], ["--session", ID], {"bypass": ["--auto"], "default": []}),
     "cursor": (
         [],
@@ -73,6 +83,7 @@ ALWAYS = {
     ],
     "opencode": ["run", "--format", "json"],
     "cursor": ["-p", "--output-format", "stream-json", "--trust"],
+    "qwen": ["-o", "stream-json"],
 }  # fmt: skip
 
 
@@ -116,6 +127,7 @@ def test_every_program_has_its_table() -> None:
         ("github-copilot", "opus", ["--model", "claude-opus-5.5"]),
         ("opencode", "prov/model", ["-m", "prov/model"]),
         ("cursor", "some-model", ["--model", "some-model"]),
+        ("qwen", "qwen3-coder-plus", ["-m", "qwen3-coder-plus"]),
     ],
 )
 def test_models(name: str, model: str | None, flags: list[str]) -> None:
@@ -163,6 +175,8 @@ def test_copilot_with_a_provider_of_ones_own_has_no_tiers() -> None:
                             "disallowed_tools": ["write"]},
          ["--available-tools=view,grep", "--allow-tool=shell(git:*)", "--deny-tool=write"]),
         ("opencode", {"effort": "max"}, ["--variant", "max"]),
+        ("qwen", {"disallowed_tools": ["edit", "agent"], "max_turns": 3},
+         ["--exclude-tools=edit,agent", "--max-session-turns", "3"]),
     ],
 )  # fmt: skip
 def test_settings_become_flags(name: str, settings: dict[str, Any], flags: list[str]) -> None:
@@ -218,6 +232,29 @@ def test_gemini_does_not_start_itself_again() -> None:
     assert call("gemini").environment == {"GEMINI_CLI_NO_RELAUNCH": "true"}
 
 
+def test_qwen_code_gets_our_defaults_unless_there_are_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    relaunch, path = "QWEN_CODE_NO_RELAUNCH", "QWEN_CODE_SYSTEM_DEFAULTS_PATH"
+    monkeypatch.setattr("orchestrate.agents.qwen._PLACES_OF_DEFAULTS", (str(tmp_path / "admin"),))
+    made = call("qwen").environment
+    assert set(made) == {relaunch, path}
+    defaults = json.loads(Path(str(made[path])).read_text())
+    assert defaults["memory"]["enableManagedAutoMemory"] is False
+    for own in (path, "QWEN_CODE_SYSTEM_SETTINGS_PATH"):
+        assert call("qwen", environment={own: "/mine"}).environment == {relaunch: "true"}
+    (tmp_path / "admin").touch()
+    assert call("qwen").environment == {relaunch: "true"}
+
+
+def test_a_system_prompt_for_qwen_code_is_said_on_every_call_and_not_shown() -> None:
+    for is_new in (True, False):
+        made = call("qwen", system_prompt="-x\nBe terse.", is_new_session=is_new)
+        assert made.arguments[-1] == "--append-system-prompt=-x\nBe terse."
+        assert made.hidden == {made.arguments[-1]: "--append-system-prompt=…"}
+        assert made.stdin == "Do it."
+
+
 def test_a_system_prompt_is_a_toml_string_for_codex() -> None:
     import tomllib
 
@@ -265,3 +302,18 @@ def test_a_prompt_for_an_older_claude_code_is_escaped(prompt: str, sent: str, ve
 )
 def test_a_prompt_for_gemini_is_escaped(prompt: str, sent: str) -> None:
     assert as_text(prompt) == sent
+
+
+@pytest.mark.parametrize(
+    ("prompt", "sent"),
+    [
+        ("plain", "plain"),
+        ("/context a", "\n/context a"),
+        ("a\n/b", "a\n/b"),
+        ("@a.txt and a@b.c", "\\@a.txt and a\\@b.c"),
+        ("already \\@a.txt", "already \\@a.txt"),
+        ("one @ alone, @, and @@", "one \\@ alone, \\@, and \\@\\@"),
+    ],
+)
+def test_a_prompt_for_qwen_code_is_escaped(prompt: str, sent: str) -> None:
+    assert call("qwen", prompt).stdin == sent

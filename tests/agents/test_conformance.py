@@ -312,7 +312,7 @@ def test_a_hostile_prompt_stays_text(booth: Booth) -> None:
         assert reply.is_answer, case
         arrived = booth.calls[-1]["prompt"]
         expected = prompt.replace("\ud83d", "\ufffd").replace("\udcff", "\ufffd")
-        if booth.name in ("gemini", "claude-code"):
+        if booth.name in ("gemini", "claude-code", "qwen"):
             # There `\@` and a line break before `/` are the only ways to say it (`as_text`).
             arrived = arrived.replace("\\@", "@").removeprefix("\n" if expected[0] == "/" else "")
         assert arrived == expected, case
@@ -340,8 +340,8 @@ def test_a_system_prompt_reaches_the_first_turn(booth: Booth) -> None:
 def test_a_system_prompt_that_cannot_be_passed_is_refused(booth: Booth) -> None:
     """As an argument it has limits; where it is sent before the first prompt it has none."""
     for system_prompt, is_refused in (
-        ("nul \0 inside", booth.name == "claude-code"),
-        ("x" * 200_000, booth.name in ("claude-code", "codex")),
+        ("nul \0 inside", booth.name in ("claude-code", "qwen")),
+        ("x" * 200_000, booth.name in ("claude-code", "codex", "qwen")),
     ):
         calls = len(booth.calls)
         reply = booth.ask(system_prompt=system_prompt, session=f"{calls}{SESSION[1:]}")
@@ -365,7 +365,7 @@ def test_tiers_are_translated(booth: Booth) -> None:
     for number, tier in enumerate(("haiku", "sonnet", "opus")):
         booth.ask(model=tier, session=f"{number}d0c6a7e-3f5b-4c1d-9a52-0c5f7b2f9e12")
         said.append([a for a in booth.calls[-1]["argv"] if "c5f7b2f9e12" not in a])
-    if booth.name in ("opencode", "cursor"):  # whose models depend on the user's own choice
+    if booth.name in ("opencode", "cursor", "qwen"):  # whose models depend on the user's own choice
         assert said[0] == said[1] == said[2]
     else:
         assert said[0] != said[1] != said[2] != said[0]

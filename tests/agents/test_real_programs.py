@@ -19,6 +19,7 @@ import pytest
 
 from orchestrate.agents.base import Permissions, Question, Reply
 from orchestrate.agents.finding import version_in
+from orchestrate.agents.qwen import DEFAULTS as QWEN_DEFAULTS
 from orchestrate.agents.registry import PROGRAMS, make_agent, program_version
 from tests.agents.fakemodel import Answer, FakeModel, Request
 from tests.agents.installing import OLD_CLAUDE, PACKAGES, CannotInstall, check_start, install
@@ -34,6 +35,7 @@ WRITING: dict[str, Callable[[str], tuple[str, dict[str, Any]]]] = {
     "gemini": lambda path: ("write_file", {"file_path": path, "content": "x"}),
     "github-copilot": lambda path: ("create", {"path": path, "file_text": "x"}),
     "opencode": lambda path: ("write", {"filePath": path, "content": "x"}),
+    "qwen": lambda path: ("write_file", {"file_path": path, "content": "x"}),
 }
 
 
@@ -72,6 +74,9 @@ def prepare_home(home: Path, url: str) -> dict[str, str]:
     (home / ".gemini" / "settings.json").write_text(
         json.dumps({"security": {"auth": {"selectedType": "gemini-api-key"}}})
     )
+    (home / ".qwen").mkdir()
+    service = {"selectedType": "openai", "apiKey": "not-a-real-key", "baseUrl": f"{url}/v1"}
+    (home / ".qwen" / "settings.json").write_text(json.dumps({"security": {"auth": service}}))
     provider = {
         "npm": "@ai-sdk/openai-compatible",
         "options": {"baseURL": f"{url}/v1", "apiKey": "not-a-real-key"},
@@ -171,7 +176,7 @@ def check_usage(name: str, first: Reply, second: Reply) -> None:
     """The model reports 1000 and 100 tokens for each request."""
     read = (first.input_tokens, second.input_tokens)
     match name:
-        case "codex" | "github-copilot":
+        case "codex" | "github-copilot" | "qwen":
             assert read == (1000, 2000)
             assert second.tokens_count_up
         case _:
@@ -212,11 +217,24 @@ def test_a_large_prompt_arrives_as_text(program: Program) -> None:
     assert reply.text == "ok"
     (request,) = program.model.requests
     arrived = request.last_prompt
-    if program.name == "gemini":
+    if program.name in ("gemini", "qwen"):
         assert arrived.count("\\@") == 3
         arrived = arrived.replace("\\@", "@")
     assert prompt in arrived
     assert "SECRETWORD42" not in request.everything
+
+
+def test_qwen_code_asks_only_what_it_is_told_to(
+    model: FakeModel, surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    """By itself it sends a second request, for its memory; and it rewrites old settings files."""
+    program = Program("qwen", model, surroundings, Stage(tmp_path, PATIENCE_S))
+    before = QWEN_DEFAULTS.read_bytes()
+    model.reset()
+    assert program.ask("one @\n\n  @ two").text == "ok"
+    (request,) = model.requests
+    assert "one \\@\n\n  \\@ two" in request.last_prompt
+    assert QWEN_DEFAULTS.read_bytes() == before
 
 
 # The rest takes longer.
@@ -302,6 +320,51 @@ def test_limits_of_claude_code(
         assert reply.failure is not None
         assert reply.failure.kind == "limit"
         assert reply.cost_usd
+
+
+@pytest.mark.soak
+def test_limits_of_qwen_code(
+    model: FakeModel, surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    program = Program("qwen", model, surroundings, Stage(tmp_path, PATIENCE_S))
+    tool = ("run_shell_command", {"command": "ls", "description": "x", "is_background": False})
+    model.reset(lambda _: Answer("looking", tool=tool))
+    reply = program.ask("x", settings={"max_turns": 1})
+    assert reply.failure is not None
+    assert reply.failure.kind == "limit"
+    assert "Reached max session turns" in reply.failure.message
+    assert len(model.requests) == 1
+    model.reset()
+    assert program.ask("x", settings={"disallowed_tools": ["run_shell_command"]}).text == "ok"
+    assert "run_shell_command" not in model.requests[-1].tools
+    assert "write_file" in model.requests[-1].tools
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("status", "kind"), [(429, "rate-limit"), (500, "overloaded")])
+def test_qwen_code_gives_up_by_itself(
+    status: int, kind: str, model: FakeModel, surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    """After 77 s; with what it does by itself a 429 would last for most of an hour."""
+    program = Program("qwen", model, surroundings, Stage(tmp_path, PATIENCE_S))
+    model.reset(lambda _: Answer(status=status))
+    reply = program.ask("x")
+    assert reply.failure is not None
+    assert (reply.failure.kind, reply.failure.http_status) == (kind, status)
+    assert len(model.requests) == 7
+
+
+@pytest.mark.soak
+def test_what_the_user_sets_for_qwen_code_wins_over_our_defaults(
+    model: FakeModel, surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    program = Program("qwen", model, surroundings, Stage(tmp_path, PATIENCE_S))
+    settings = program.stage.workspace / ".qwen" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(json.dumps({"memory": {"enableManagedAutoMemory": True}}))
+    model.reset()
+    assert program.ask("x").text == "ok"
+    assert len(model.requests) == 2
 
 
 @pytest.mark.soak

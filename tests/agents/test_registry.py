@@ -95,7 +95,7 @@ def test_the_registry_alone_loads_no_adapter() -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout.split()
-    adapters = {"claude", "codex", "gemini", "copilot", "cursor", "opencode"}
+    adapters = {"claude", "codex", "gemini", "copilot", "cursor", "opencode", "qwen"}
     others = {"rehearsal", "human", "replay", "recording"}
     assert "orchestrate.agents.registry" in loaded
     assert not {f"orchestrate.agents.{name}" for name in adapters | others} & set(loaded)

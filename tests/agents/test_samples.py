@@ -90,6 +90,21 @@ ANSWERS: dict[str, tuple[str, dict[str, Any]]] = {
         "done",
         {"input_tokens": 7771 + 7844, "output_tokens": 2, "cost_usd": 0.007773 + 0.007846},
     ),
+    "qwen/b-json-stdin": (HELLO, {"input_tokens": 26356, "output_tokens": 13}),
+    "qwen/b-stream-json": (HELLO, {"model": "fake-model", "cost_usd": None}),
+    "qwen/c1-new-session": ("Noted, codeword=BANANA77.", {"input_tokens": 32921}),
+    "qwen/c2-resume": (
+        "The codeword was BANANA77.",
+        {
+            "session": "5e4052ba-e5a7-44d5-843a-872b7ee8da79",
+            "input_tokens": 59353,
+            "tokens_count_up": True,
+        },
+    ),
+    "qwen/stream-new": ("ok", {"input_tokens": 1000, "output_tokens": 100}),
+    "qwen/stream-resume": ("ok", {"input_tokens": 2000, "tokens_count_up": True}),
+    "qwen/stream-tool": (DONE, {"input_tokens": 2000, "output_tokens": 200}),
+    "qwen/tool-default": ("done", {}),
 }
 
 # Sample -> the kind of failure, its HTTP status, and words of its message.
@@ -138,6 +153,13 @@ FAILURES: dict[str, tuple[FailureKind, int | None, str]] = {
     "opencode/d-err404": ("invalid-request", 404, "fake 404"),
     "opencode/rejected": ("refused", None, "rejected permission"),
     "opencode/unknown-model": ("crash", None, "Unexpected server error"),
+    "qwen/d-err400": ("invalid-request", 400, "fake 400"),
+    "qwen/d-err401": ("auth", 401, "fake 401"),
+    "qwen/stream-429": ("rate-limit", 429, "slow down"),
+    "qwen/stream-connection-refused": ("network", None, "fetch failed"),
+    "qwen/stream-empty": ("overloaded", None, "empty response"),
+    "qwen/stream-no-auth-type": ("auth", None, "No auth type is selected"),
+    "qwen/stream-no-key": ("auth", None, "Missing API key"),
 }
 
 # Programs that were ended before they had come to a result: sample -> the last thing they said.
@@ -145,6 +167,7 @@ CUT_OFF = {
     "claude/d-err401-stream": "waits to try again (8 of 10): authentication_failed (401)",
     "codex/e-sigint-waiting": "",
     "copilot/e-sigint-waiting": "",
+    "qwen/stream-max-turns": "run_shell_command: echo hi",
 }
 
 
@@ -205,7 +228,9 @@ def test_the_session_is_seen_in_the_output(sample: str) -> None:
     assert seen
 
 
-@pytest.mark.parametrize("name", ["claude/b-stream-json", "codex/tool", "gemini/stream-tool"])
+@pytest.mark.parametrize(
+    "name", ["claude/b-stream-json", "codex/tool", "gemini/stream-tool", "qwen/stream-tool"]
+)
 def test_the_session_is_seen_before_the_end(name: str) -> None:
     agent = ProgramAgent(PROGRAMS[own_name(name.partition("/")[0])]())
     output = (SAMPLES / f"{name}.stdout").read_bytes()
@@ -222,6 +247,8 @@ LAST_WORDS = {
     "gemini/stream-tool": [DONE.replace("\n", " "), "run_shell_command: echo hi"],
     "opencode/tool-default": ["done", "bash: touch made; echo rc=$?", "running"],
     "cursor/documented": ["uses read", "I'll read the file"],
+    "qwen/stream-tool": [DONE.replace("\n", " "), "run_shell_command: echo hi", "I look first."],
+    "qwen/stream-empty": ["[API Error: Model stream ended", "tries again"],
 }
 
 

@@ -150,7 +150,7 @@ def test_flag_that_cannot_apply_is_refused(flag: str, main: str) -> None:
 def test_backends_have_the_names_of_a_and_c() -> None:
     assert override.known_backend("claude") == override.known_backend("claude-code")
     assert override.known_backend("copilot") == "github-copilot"
-    for name in ("cursor", "opencode", "codex", "gemini", "rehearsal", "human", "replay"):
+    for name in ("cursor", "opencode", "codex", "gemini", "qwen", "rehearsal", "human", "replay"):
         assert override.known_backend(name) == name
     with pytest.raises(ConfigError, match="did you mean 'opencode'") as caught:
         override.known_backend("open-code")

@@ -1,0 +1,142 @@
+"""Qwen Code (`qwen -o stream-json`), as measured with 0.24.4 (agent-clis.md §3.6)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from orchestrate.agents.base import Failure
+from orchestrate.agents.claude import session_of
+from orchestrate.agents.claude import words_of as claude_words
+from orchestrate.agents.events import Event, map_at, text_at, whole_at
+from orchestrate.agents.failures import failure_of
+from orchestrate.agents.finding import Program
+from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard
+from orchestrate.agents.settings import Setting
+
+_APPROVAL = {"bypass": "yolo", "edit": "auto-edit", "default": "default", "read-only": "plan"}
+# `@path` anywhere reads a file. One `@` without a path is enough for it to lay out the prompt anew.
+_MENTION = re.compile(r"(?<!\\)@")
+# Only a settings file turns off the calls after each turn that fill a "memory" and are billed, its
+# updates, and two of its three layers of retries. This one holds where the user's own says nothing.
+# Its `$version` is above all of Qwen Code's, which rewrites a file of an older one.
+DEFAULTS = Path(__file__).with_name("qwen_defaults.json")
+_DEFAULTS_VARIABLE = "QWEN_CODE_SYSTEM_DEFAULTS_PATH"
+# Where an administrator's defaults are.
+_PLACES_OF_DEFAULTS = (
+    "/etc/qwen-code/system-defaults.json",
+    "/Library/Application Support/QwenCode/system-defaults.json",
+)
+
+
+def make_call(asked: Asked) -> Call:
+    question = asked.question
+    arguments = ["-o", "stream-json", "--approval-mode", _APPROVAL[asked.permissions]]
+    if asked.model is not None:
+        arguments += ["-m", asked.model]
+    arguments += ["--session-id" if question.is_new_session else "--resume", asked.session]
+    if denied := asked.names("disallowed_tools"):
+        # With `=`, because the flag takes every argument that follows it.
+        arguments.append(f"--exclude-tools={','.join(denied)}")
+    if turns := asked.text("max_turns"):
+        arguments += ["--max-session-turns", turns]
+    hidden = {}
+    if question.system_prompt:
+        # On every call: it is no part of the session.
+        arguments.append(f"--append-system-prompt={question.system_prompt}")
+        hidden[arguments[-1]] = "--append-system-prompt=…"
+    # Without the variable there would be one more parent between us and the program that works.
+    environment = {"QWEN_CODE_NO_RELAUNCH": "true", **_defaults(question.environment)}
+    return Call(tuple(arguments), as_text(asked.prompt), environment, hidden)
+
+
+def _defaults(environment: Mapping[str, str]) -> dict[str, str]:
+    """Ours, unless there are others: a key or a proxy may be in them."""
+    is_elsewhere = _DEFAULTS_VARIABLE in environment or (
+        "QWEN_CODE_SYSTEM_SETTINGS_PATH" in environment
+    )
+    if is_elsewhere or any(os.path.exists(place) for place in _PLACES_OF_DEFAULTS):
+        return {}
+    return {_DEFAULTS_VARIABLE: str(DEFAULTS)}
+
+
+def as_text(prompt: str) -> str:
+    """The prompt so that nothing in it is a command: `/name` at the start, `@path` anywhere.
+
+    A line break before the slash is enough. The only thing that stops `@` is a backslash, which the
+    model sees too.
+    """
+    escaped = _MENTION.sub(r"\\@", prompt)
+    return "\n" + escaped if escaped.startswith("/") else escaped
+
+
+def hear(events: Iterable[Event], now: float) -> Heard:
+    text = note = ""
+    session = model = None
+    failure = None
+    is_done = False
+    usage: Event = {}
+    for event in events:
+        session = session_of(event) or session
+        note = words_of(event) or note
+        match text_at(event, "type"), text_at(event, "subtype"):
+            case "system", "init":
+                model = text_at(event, "model") or None
+            case "result", _:
+                text, usage = text_at(event, "result"), map_at(event, "usage")
+                is_done = event.get("is_error") is False
+                failure = None if is_done else _failure_in(event, note, now)
+            case _:
+                pass
+    return Heard(
+        text=text,
+        is_done=is_done,
+        failure=failure,
+        note=note,
+        session=session,
+        model=model,
+        # Zero is what it says when it did not come as far as to know the session's total.
+        input_tokens=whole_at(usage, "input_tokens") or None,
+        output_tokens=whole_at(usage, "output_tokens") or None,
+        tokens_count_up=True,
+    )
+
+
+def _failure_in(result: Event, note: str, now: float) -> Failure:
+    return failure_of(text_at(result, "error", "message") or note, now)
+
+
+def words_of(event: Event) -> str:
+    """As Claude Code's events, but for those that say that it waits."""
+    if (text_at(event, "type"), text_at(event, "subtype")) == ("system", "retry"):
+        delay = whole_at(event, "data", "delayMs")
+        return "tries again" if delay is None else f"waits {delay // 1000} s to try again"
+    return claude_words(event)
+
+
+QWEN = Adapter(
+    name="qwen",
+    program=Program(
+        title="Qwen Code",
+        executables=("qwen",),
+        variable="QWEN_CLI_PATH",
+        places=("~/.local/bin/qwen",),
+        install="npm install -g @qwen-code/qwen-code",
+    ),
+    chooses_session=False,
+    make_call=make_call,
+    hear=hear,
+    session_of=session_of,
+    words_of=words_of,
+    take_over=lambda session: ("qwen", "--resume", session),
+    permissions=("bypass", "edit", "default", "read-only"),
+    settings={
+        "disallowed_tools": Setting("names", "tools that it must not use"),
+        "max_turns": Setting("count", "how many turns it may take in one step"),
+    },
+    exit_kinds={53: "limit", 55: "limit"},
+    # It cuts off what is longer than twice that, and a backslash may double a prompt.
+    longest_prompt=4 << 20,
+)
