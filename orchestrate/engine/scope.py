@@ -14,7 +14,7 @@ from orchestrate.engine.evaluate import Undefined, descend, kind_of
 from orchestrate.plan.nodes import Node
 from orchestrate.record import record
 from orchestrate.state.model import Frame, Index, RunState, plan_frame
-from orchestrate.state.times import run_timestamp, timestamp
+from orchestrate.state.times import timestamp
 
 # The old name of a step's field (C).
 _ALIASES = {"duration": "duration_ms"}
@@ -71,7 +71,8 @@ class StepScope:
         values = {
             "id": self._facts.id,
             "root": self._facts.root,
-            "timestamp_utc": run_timestamp(self._facts.started_at),
+            # The id's own: a run may be recorded in the second after the one that named it.
+            "timestamp_utc": self._facts.id.partition("-")[0],
         }
         return str(descend(values, rest))
 

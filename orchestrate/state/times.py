@@ -25,8 +25,3 @@ def seconds_of(text: str) -> float:
 
     stem, _, rest = text.removesuffix("Z").partition(".")
     return calendar.timegm(time.strptime(stem, "%Y-%m-%dT%H:%M:%S")) + float(f"0.{rest or 0}")
-
-
-def run_timestamp(seconds: float) -> str:
-    """`${run.timestamp_utc}`."""
-    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))
