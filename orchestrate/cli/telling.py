@@ -69,13 +69,24 @@ def stays(event: Event) -> bool:
     """Is it worth a line beside the live view? Trouble is, and what a person has decided."""
     match event:
         case StepFinished():
-            return bool(event.result["status"] == "failed")
+            return bool(event.result["status"] == "failed") or lacks_lines(event.result)
         case ItemMoved():
             return bool(event.lifecycle["error"])
         case AttemptEnded() | GateDecided():
             return True
         case _:
             return False
+
+
+# Said loudly: a loop over them would pass for complete.
+LACKS_LINES = (
+    "warning: only the first 10,000 lines are kept; a loop over them does not see the others"
+)
+
+
+def lacks_lines(result: dict[str, Any]) -> bool:
+    """Was there more output than C keeps as `lines`?"""
+    return result.get("output_capture") == "lines" and bool(result.get("truncated"))
 
 
 def _items(number: int) -> str:
@@ -90,7 +101,8 @@ def _finished(event: StepFinished, progress: Labels) -> list[str]:
     if status == "skipped":
         return [f"{label}: skipped ({visible(str(result.get('reason', '')))})"]
     if status == "completed":
-        return [f"{label}: completed{took}"]
+        done = f"{label}: completed{took}"
+        return [done, f"    {LACKS_LINES}"] if lacks_lines(result) else [done]
     lines = [f"{label}: failed with exit code {result.get('exit_code')}{took}"]
     error = result.get("error", {})
     lines.append(f"    {visible(str(error.get('message', '')))}")

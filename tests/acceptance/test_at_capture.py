@@ -41,6 +41,8 @@ def test_at_001_lines_stop_at_ten_thousand(tmp_path: Path) -> None:
     wanted = [str(number) for number in range(1, 10_001)]
     assert (exact["lines"], exact["truncated"]) == (wanted, False)
     assert (more["lines"], more["truncated"]) == (wanted, True)
+    # A loop over them would pass for complete, so it is said.
+    assert played.result.stderr.count("warning: only the first 10,000 lines are kept") == 1
     assert not played.has_log("Exact.stdout")
     assert played.log("More.stdout") == "".join(f"{number}\n" for number in range(1, 10_002))
 
