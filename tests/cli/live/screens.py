@@ -86,6 +86,13 @@ class Display:
             assert left > 0, f"{words} are not on the screen:\n{self.shown}"
             assert self.read(min(left, 0.1)), f"it ended before {words}:\n{self.shown}"
 
+    def await_no(self, words: str) -> None:
+        """Wait until the words are no longer on the screen."""
+        end = time.monotonic() + PATIENCE_S
+        while words in self.shown:
+            assert time.monotonic() < end, f"{words} is still on the screen:\n{self.shown}"
+            assert self.read(0.1), f"it ended with {words}:\n{self.shown}"
+
     def type(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 
