@@ -61,3 +61,8 @@ class InternalError(OrchestrateError):
     """An invariant of ours does not hold: a bug in orchestrate, never the user's fault."""
 
     exit_code = 70
+
+
+def repair_hint(run_id: str) -> str:
+    """The way out of a run's damage; a journal lies in a folder that has its run's name."""
+    return f"to go back to the newest valid state: orchestrate resume {run_id} --repair"

@@ -267,6 +267,11 @@ def is_denied(document: dict[str, Any]) -> bool:
     return any(gate["status"] == "denied" for gate in gates_of(document))
 
 
+def is_at_end(document: dict[str, Any]) -> bool:
+    """Is there no step left to go on with? So it is where a run went on after failures."""
+    return "here" not in document["engine"]["root"] and document["engine"]["restart"] is None
+
+
 def gates_of(document: dict[str, Any]) -> list[dict[str, Any]]:
     """The records of the gates that were reached, oldest first."""
     gates: list[dict[str, Any]] = document.get("approvals") or document["engine"]["approvals"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -238,10 +239,7 @@ def last_words(store: Told, ending: Ending) -> str:
             lines.append(f"run {run_id} completed" + _because(ending))
         case "failed":
             lines.append(f"run {run_id} failed: {visible(ending.reason)}")
-            lines.append(f"  look:   orchestrate logs {run_id}")
-            is_denied = any(gate["status"] == "denied" for gate in state.approvals)
-            if not is_denied and state.root.here is not None:
-                lines.append(f"  go on:  orchestrate resume {run_id}")
+            lines += _after_failure(store, ending)
         case "paused" if ending.code == 6:
             lines.append(f"run {run_id} {visible(ending.reason)}")
             lines.append(f"  approve: orchestrate approve {run_id}")
@@ -252,6 +250,26 @@ def last_words(store: Told, ending: Ending) -> str:
     if state.costs.turns:
         lines.append("  " + cost_line(state))
     return "\n".join(lines) + "\n"
+
+
+def _after_failure(store: Told, ending: Ending) -> list[str]:
+    """What to look at and how to go on; nothing that would only say that it cannot."""
+    from orchestrate.cli.advising import resume_flags, stopped_at, what_to_look_at
+
+    run_id, state = store.run.id, store.state
+    is_denied = any(gate["status"] == "denied" for gate in state.approvals)
+    stopped = stopped_at(state, store.index)
+    look = what_to_look_at(run_id, stopped, state.root.steps, is_denied=is_denied)
+    lines = []
+    if look is not None:
+        lines.append(f"  look:   {visible(shlex.join(['orchestrate', 'logs', *look]))}")
+    flags = resume_flags(
+        state.dialect, ending.reason, ending.code, state.root.visits, state.steps_run
+    )
+    is_at_end = state.root.here is None and state.restart is None
+    if not is_denied and not is_at_end and flags is not None:
+        lines.append(f"  go on:  {' '.join(['orchestrate', 'resume', run_id, *flags])}")
+    return lines
 
 
 def _because(ending: Ending) -> str:

@@ -225,7 +225,7 @@ def _refuse_changed(run_id: str, before: dict[str, str], now: dict[str, str]) ->
         )
         raise UsageError(
             f"the definition of run {run_id} has changed: {names}",
-            "put the files back, or start over with: orchestrate resume --force-restart",
+            f"put the files back, or start over with: orchestrate resume {run_id} --force-restart",
         )
 
 

@@ -106,7 +106,7 @@ def runs(
     elif not chosen:
         answer("There are no such runs.\n")
     else:
-        answer(_table(chosen))
+        answer(table(chosen))
         if more:
             answer("There are more; --limit 0 shows all.\n")
     return 0
@@ -166,7 +166,8 @@ def _as_json(glance: Glance) -> dict[str, Any]:
     return shown | {name: fields.get(name) for name in names} | took
 
 
-def _table(glances: list[Glance]) -> str:
+def table(glances: list[Glance]) -> str:
+    """A line for each: its id, how it stands, its age, how long it took, and its definition."""
     from orchestrate.cli.telling import duration
     from orchestrate.plan.visible import visible
 

@@ -208,10 +208,15 @@ def _gate(gate: dict[str, Any]) -> dict[str, Any]:
 
 def _look(sight: Sight, place: Place) -> str | None:
     """The command that shows what the step printed that has stopped the run."""
-    failed = [at.path for at in _cursors(sight) if at.phase == "failed"]
-    if sight.status != "failed" or not failed:
+    from orchestrate.cli.advising import what_to_look_at
+    from orchestrate.cli.looking import is_denied
+
+    if sight.status != "failed":
         return None
-    return place.command("logs", sight.run.id, failed[0])
+    failed = [at.path for at in _cursors(sight) if at.phase == "failed"]
+    steps = {name: sight.document["steps"][name] for name in _steps(sight.document)}
+    look = what_to_look_at(sight.run.id, failed, steps, is_denied=is_denied(sight.document))
+    return None if look is None else place.command("logs", *look)
 
 
 def _waiting_gates(sight: Sight) -> list[dict[str, Any]]:
@@ -223,7 +228,7 @@ def _waiting_gates(sight: Sight) -> list[dict[str, Any]]:
 
 def next_commands(sight: Sight, place: Place) -> list[str]:
     """The commands with which a person can go on."""
-    from orchestrate.cli.looking import FINAL, is_denied
+    from orchestrate.cli.looking import FINAL, is_at_end, is_denied
 
     run_id = sight.run.id
     if sight.status in FINAL or sight.is_live:
@@ -237,6 +242,18 @@ def next_commands(sight: Sight, place: Place) -> list[str]:
             for name in dict.fromkeys(names)
             for verb in ("approve", "deny")
         ]
-    if sight.status == "failed" and is_denied(sight.document):
+    if sight.status != "failed":
+        return [place.command("resume", run_id)]
+    flags = _resume_flags(sight.document)
+    if is_denied(sight.document) or is_at_end(sight.document) or flags is None:
         return []
-    return [place.command("resume", run_id)]
+    return [place.command("resume", run_id, *flags)]
+
+
+def _resume_flags(document: dict[str, Any]) -> tuple[str, ...] | None:
+    from orchestrate.cli.advising import resume_flags
+
+    engine = document["engine"]
+    _, reason, code = engine["ending"] or ("", "", 0)
+    visits = engine["root"].get("visits", {})
+    return resume_flags(document["dialect"], reason, code, visits, engine["steps_run"])

@@ -58,7 +58,10 @@ def _machine(machine: dict[str, Any] | None) -> Iterator[str]:
     if machine is None:
         return
     restarts = f", {plural(machine['restarts'], 'restart')}" if machine["restarts"] else ""
-    steps = plural(machine["stepCount"], "step")
+    limits = machine.get("limits") or {}
+    steps = f"{_of(machine['stepCount'], limits.get('maxTotalSteps'))} steps"
+    if limits.get("maxTotalSteps") is None:
+        steps = plural(machine["stepCount"], "step")
     yield f"  machine     {visible(machine['recipeId'])}: {steps}{restarts}"
     if machine["sessionId"]:
         yield f"  session     {visible(machine['sessionId'])}"
@@ -87,10 +90,22 @@ def _steps(view: dict[str, Any]) -> Iterator[str]:
         is_left = step["status"] == "running" and view["status"] != "running"
         status = "unfinished" if is_left else step["status"]
         facts = _loop_facts(step) if "total" in step else _step_facts(step)
+        facts += _visits(name, view.get("machine"))
         yield f"    {names[name]}{pad}  {status:10}  {'  '.join(facts)}".rstrip()
         for message in (step.get("error"), step.get("reason")):
             if message and step["status"] in ("failed", "skipped"):
                 yield f"    {' ' * width}  {_short(message)}"
+
+
+def _visits(name: str, machine: dict[str, Any] | None) -> list[str]:
+    """How often a machine has come by, against its guardrail."""
+    visits = (machine or {}).get("stepVisitCounts", {}).get(name)
+    most = ((machine or {}).get("limits") or {}).get("maxStepVisits")
+    return [] if visits is None or most is None else [f"visit {_of(visits, most)}"]
+
+
+def _of(count: int, most: int | None) -> str:
+    return f"{count}" if most is None else f"{count}/{most}"
 
 
 def _step_facts(step: dict[str, Any]) -> list[str]:

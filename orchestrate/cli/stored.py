@@ -54,25 +54,14 @@ def find_stored(
 
 
 def header_of(run: Run) -> Header:
-    """From the journal's first event; the settings of a later resume from the state."""
-    from orchestrate.state.codec import check_state
-    from orchestrate.state.durable import read_file
-    from orchestrate.state.journal import read_tail
+    """From the journal's first event, or else from the newest valid state.
 
-    document: dict[str, Any] = {}
+    The settings of a later resume come from the state and from what the journal has beyond it, up
+    to the first damage.
+    """
+    document = _newest_document(run)
+    started, settings = _start_of(run, document)
     try:
-        content = read_file(run.state)
-        document = check_state(content, run.id) if content is not None else {}
-    except ValueError:
-        document = {}
-    try:
-        first = next(read_tail(run.events), None)
-        started = first.event if first is not None else {}
-        settings = dict(document.get("settings", started.get("settings", {})))
-        for entry in read_tail(run.events, document.get("seq", 0)):
-            # Of a resume that was killed before it brought the state up to date.
-            if entry.event.get("on") == "run-resumed":
-                settings |= entry.event.get("settings", {})
         return Header(
             run_id=run.id,
             workspace=started["workspace"],
@@ -81,7 +70,7 @@ def header_of(run: Run) -> Header:
             settings=settings,
             context=started["context"],
         )
-    except (KeyError, StateError, ValueError):
+    except KeyError:
         pass
     try:
         return Header(
@@ -97,6 +86,39 @@ def header_of(run: Run) -> Header:
             f"run {run.id} is damaged: neither its journal nor its state says what was run",
             f"look into {run.root}; start the definition anew with: orchestrate run",
         ) from None
+
+
+def _newest_document(run: Run) -> dict[str, Any]:
+    """The state, the one before it, or a copy of an earlier one; empty if none is valid."""
+    from orchestrate.state.backups import newest_valid
+    from orchestrate.state.codec import check_state
+    from orchestrate.state.durable import read_file
+
+    # What is no file, or may not be read, has to be put right by its owner first.
+    read_file(run.state)
+    try:
+        return newest_valid(run, lambda content: check_state(content, run.id))[1]
+    except StateError:
+        return {}
+
+
+def _start_of(run: Run, document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The journal's first event, empty if it cannot be read, and the settings that hold now."""
+    from orchestrate.state.journal import read_tail
+
+    started: dict[str, Any] = {}
+    settings = dict(document.get("settings", {}))
+    try:
+        first = next(read_tail(run.events), None)
+        started = first.event if first is not None else {}
+        settings = dict(document.get("settings", started.get("settings", {})))
+        for entry in read_tail(run.events, document.get("seq", 0)):
+            # Of a resume that was killed before it brought the state up to date.
+            if entry.event.get("on") == "run-resumed":
+                settings |= entry.event.get("settings", {})
+    except (StateError, ValueError):
+        pass
+    return started, settings
 
 
 def open_stored(

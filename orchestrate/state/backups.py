@@ -72,7 +72,7 @@ def newest_valid(run: Run, check: Callable[[bytes], _T]) -> tuple[Path, _T]:
             tried.append(f"{path.name}: {error.message}")
     raise StateError(
         f"run {run.id} has no valid state ({'; '.join(tried)})",
-        "start over with: orchestrate resume --force-restart",
+        f"start over with: orchestrate resume {run.id} --force-restart",
     )
 
 

@@ -114,8 +114,9 @@ class Encoder:
         """A §2.5."""
         root = state.root
         last = root.here.node if root.here is not None else _last_step(root)
+        plan = self._index.plan(root.plan)
         return {
-            "recipeId": self._index.plan(root.plan).name,
+            "recipeId": plan.name,
             "currentStep": last,
             "stepCount": state.steps_run,
             "stepVisitCounts": root.visits,
@@ -126,6 +127,11 @@ class Encoder:
             "sessionCreated": state.session.is_created,
             "sessionId": state.session.id,
             "restarts": state.restarts,
+            "limits": {
+                "maxStepVisits": plan.limits.max_visits,
+                "maxTotalSteps": plan.limits.max_steps,
+                "maxRestarts": plan.limits.max_restarts,
+            },
         }
 
     def _stages(self, state: RunState) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from orchestrate.errors import StateError
+from orchestrate.errors import StateError, repair_hint
 from orchestrate.record import record
 from orchestrate.state.durable import (
     dump_json,
@@ -252,7 +252,8 @@ def refuse_foreign(path: Path, run_id: str) -> None:
     if owner != run_id:
         raise JournalCorruptError(
             f"the journal {path} belongs to run {owner}",
-            "put this run's own journal back; else resume with --repair goes on from its state",
+            "put this run's own journal back, or go on from its state: "
+            f"orchestrate resume {run_id} --repair",
         )
 
 
@@ -440,5 +441,5 @@ def _find_end(descriptor: int, size: int, path: Path) -> tuple[int, int]:
 def _corrupt(path: Path, problem: str) -> JournalCorruptError:
     return JournalCorruptError(
         f"the journal {path} is damaged: {problem}",
-        "resume with --repair goes back to the newest valid state",
+        repair_hint(path.parent.name),
     )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from orchestrate.errors import StateError
+from orchestrate.errors import StateError, repair_hint
 from orchestrate.state.apply import apply, start
 from orchestrate.state.backups import back_up_state, newest_valid
 from orchestrate.state.codec import Encoder, check_seal, check_state, decode
@@ -154,7 +154,7 @@ def _fold(run: Run, index: Index, state: RunState | None) -> RunState:
             if not isinstance(event, RunStarted):
                 raise StateError(
                     f"the journal of run {run.id} does not begin with its start",
-                    "start over with: orchestrate resume --force-restart",
+                    f"start over with: orchestrate resume {run.id} --force-restart",
                 )
             state = start(index, event)
         else:
@@ -166,7 +166,7 @@ def _fold(run: Run, index: Index, state: RunState | None) -> RunState:
     if state is None:
         raise StateError(
             f"run {run.id} has neither a state nor a journal that can be read",
-            "start over with: orchestrate resume --force-restart",
+            f"start over with: orchestrate resume {run.id} --force-restart",
         )
     return state
 
@@ -182,7 +182,7 @@ def _events(path: Path, after: int) -> Iterator[tuple[int, Event]]:
 def _damaged(path: Path, problem: str) -> JournalCorruptError:
     return JournalCorruptError(
         f"the journal {path} is damaged: {problem}",
-        "resume with --repair goes back to the newest valid state",
+        repair_hint(path.parent.name),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from orchestrate.errors import StateError
+from orchestrate.errors import StateError, repair_hint
 from orchestrate.plan.nodes import (
     FAILED,
     LOST,
@@ -61,7 +61,7 @@ def frame_of(state: RunState, key: str) -> Frame:
     if frame is None:
         raise StateError(
             f"the journal does not fit the state: there is no frame '{key}'",
-            "resume with --repair goes back to the newest valid state",
+            repair_hint(state.run_id),
         )
     return frame
 
@@ -71,8 +71,7 @@ def here_of(frame: Frame, node: str, visit: int) -> Here:
     if here is None or here.node != node or here.visit != visit:
         at = "nowhere" if here is None else f"visit {here.visit} of '{here.node}'"
         raise StateError(
-            f"the journal does not fit the state: visit {visit} of '{node}', but it is at {at}",
-            "resume with --repair goes back to the newest valid state",
+            f"the journal does not fit the state: visit {visit} of '{node}', but it is at {at}"
         )
     return here
 

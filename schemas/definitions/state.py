@@ -72,6 +72,12 @@ MACHINE = record(
             type=["string", "null"],
         ),
         "restarts": count("How often restart-new-session was taken.", 0, minimum=0),
+        "limits": field(
+            "The guardrails that hold, flags included: maxStepVisits, maxTotalSteps, maxRestarts; "
+            "null is no bound.",
+            {"maxStepVisits": 3, "maxTotalSteps": 100, "maxRestarts": None},
+            type="object",
+        ),
     },
     "recipeId",
     "currentStep",

@@ -55,7 +55,8 @@ def test_a_dry_run_removes_nothing(project: Project) -> None:
     old, young = make_runs(project, 8, 1)
     before = sorted(runs_folder(project).rglob("*"))
     shown = project.run("clean", "--older-than", "7d", "--dry-run").assert_success().stdout
-    assert shown.splitlines()[0] == old.name
+    line = shown.splitlines()[0].split()
+    assert (line[0], line[1], line[-1]) == (old.name, "completed", "w.yaml"), "as `runs` shows it"
     assert "would remove 1 run, would free" in shown
     assert young.name not in shown
     listed = project.run("clean", "--older-than", "7d", "--dry-run", "--json").json()
@@ -114,7 +115,9 @@ def test_at_a_terminal_it_shows_and_asks(project: Project, typed: str, stays: bo
         shown = b""
         while b"[y/N]" not in shown:
             shown += os.read(ours, 1000)
-        assert old.name.encode() in shown
+        (line,) = (line for line in shown.decode().splitlines() if old.name in line)
+        assert line.split()[1] == "completed"
+        assert line.endswith("w.yaml")
         assert old.exists()
         os.write(ours, typed.encode())
         assert process.wait(30) == 0
@@ -136,6 +139,66 @@ def test_a_live_run_stays(tmp_path: Path) -> None:
         kept = project.run("clean", "--older-than", "0s").assert_success().stdout
         assert kept == f"removed 0 runs\nin use and kept: {root.name}\n", "its program still runs"
         assert root.exists()
+
+
+def parked_and_killed(folder: Path) -> Project:
+    """A project with a run that waits at a gate, one whose process is gone, and one that failed."""
+    gate = """
+        name: gated
+        description: Waits at once
+        version: 1.0.0
+        context: {go: "no"}
+        stages:
+          - name: first
+            steps: [{id: look, agent: reader, prompt: Look., condition: "{{go}} == 'yes'"}]
+            approval: {required: true, prompt: "Go on?", timeout: 3600}
+    """
+    failing = 'version: "1.1"\nsteps: [{name: Bad, command: ["false"]}]\n'
+    slow = 'version: "1.1"\nsteps: [{name: Slow, command: [sh, -c, "touch b; sleep 1"]}]\n'
+    files = {"gate.yaml": gate, "bad.yaml": failing, "slow.yaml": slow}
+    agent = "---\nname: reader\n---\nYou read.\n"
+    project = Project(folder, {**files, ".orchestrate/agents/reader.md": agent})
+    project.run("run", "gate.yaml", env={"CLAUDE_CLI_PATH": "/bin/true"}).assert_exit(6)
+    project.run("run", "bad.yaml").assert_exit(1)
+    with started(project, "run", "slow.yaml") as process:
+        await_file(project, "b")
+        process.kill()
+        process.wait()
+        for root in runs_folder(project).glob("2*"):
+            # Their keepers live on for a moment, and would keep the runs by themselves.
+            shutil.copytree(root, folder / root.name, ignore=shutil.ignore_patterns("keeper"))
+    for copy in folder.glob("2*"):
+        (runs_folder(project) / copy.name).rename(folder / f"old-{copy.name}")
+        copy.rename(runs_folder(project) / copy.name)
+    return project
+
+
+def test_runs_that_can_go_on_stay_unless_they_are_named(tmp_path: Path) -> None:
+    project = parked_and_killed(tmp_path)
+    by_status = {
+        run["status"]: run["run_id"] for run in project.run("runs", "--json").json()["runs"]
+    }
+    assert set(by_status) == {"paused", "interrupted", "failed"}
+    planned = project.run("clean", "--older-than", "0s", "--dry-run").assert_success().stdout
+    assert [line.split()[0] for line in planned.splitlines() if "yaml" in line] == [
+        by_status["failed"]
+    ]
+    done = project.run("clean", "--older-than", "0s").assert_success().stdout
+    for told in (planned, done):
+        assert "can still be resumed and kept: 2 runs; to choose them, add " in told
+        assert "--status interrupted --status paused\n" in told
+    left = project.run("clean", "--keep", "0", "--json").assert_success().json()
+    assert left["removed"] == []
+    assert {one["status"]: one["run_id"] for one in left["left"]} == {
+        status: by_status[status] for status in ("paused", "interrupted")
+    }
+    assert [one["stage"] for one in project.run("approvals", "--json").json()["approvals"]] == [
+        "first"
+    ]
+    named = project.run("clean", "--older-than", "0s", "--status", "paused", "--json").json()
+    assert (named["removed"], named["left"]) == ([by_status["paused"]], [])
+    named = project.run("clean", "--older-than", "0s", "--status", "interrupted", "--json").json()
+    assert (named["removed"], named["left"]) == ([by_status["interrupted"]], [])
 
 
 def test_without_runs(tmp_path: Path) -> None:

@@ -69,6 +69,7 @@ def test_a20_2_1_the_state_as_the_first_step_begins(tmp_path: Path) -> None:
         "sessionCreated": False,
         "sessionId": call.session,
         "restarts": 0,
+        "limits": {"maxStepVisits": 3, "maxTotalSteps": 100, "maxRestarts": None},
     }
 
 

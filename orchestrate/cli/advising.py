@@ -1,0 +1,67 @@
+"""What to look at, and how to go on, when a run has stopped: the same in `run` and in `status`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from orchestrate.state.model import Index, RunState
+
+_LIMIT = 3
+
+
+def resume_flags(
+    dialect: str, reason: str, code: int, visits: Mapping[str, int], steps: int
+) -> tuple[str, ...] | None:
+    """What `resume` needs besides the run; None if it would fail again at once.
+
+    A guardrail of a machine holds for its resumes, too, until a flag widens it; twice as much is
+    room for as many rounds again. Those of a recipe stand in the recipe alone.
+    """
+    if code != _LIMIT:
+        return ()
+    kind, _, detail = reason.partition(":")
+    match kind:
+        case "max-step-visits-exceeded":
+            return "--max-visits", str(_more_than(visits.get(detail, 0)))
+        case "max-total-steps":
+            return "--max-steps", str(_more_than(steps))
+        case "max-restarts-exceeded" if detail.isdecimal():
+            return "--max-restarts", str(_more_than(int(detail)))
+        case _:
+            return () if dialect == "machine" else None
+
+
+def _more_than(reached: int) -> int:
+    return max(2 * reached, reached + 1)
+
+
+def what_to_look_at(
+    run_id: str, stopped: Iterable[str], results: Mapping[str, Any], *, is_denied: bool
+) -> tuple[str, ...] | None:
+    """The words after `logs` that show why a run failed; a denial has no output.
+
+    Where the run went on after failures, it stands at no step any more: then it is the first that
+    failed. Failures in a loop, and guardrails, are found from the list of all steps.
+    """
+    if is_denied:
+        return None
+    for path in stopped:
+        return run_id, path
+    for name, result in results.items():
+        if isinstance(result, dict) and result.get("status") == "failed":
+            return run_id, name
+    return (run_id,)
+
+
+def stopped_at(state: RunState, index: Index) -> list[str]:
+    """The steps that have stopped the run."""
+    from orchestrate.state.model import frames_below
+
+    found = []
+    for frame in frames_below(state.root):
+        if frame.here is not None and frame.here.phase == "failed":
+            name = index.here(frame).node.name
+            found.append(f"{frame.key}/{name}" if frame.key else name)
+    return found

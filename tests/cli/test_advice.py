@@ -1,0 +1,130 @@
+"""The commands that a stopped run is told with: each of them does what it is offered for."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from orchestrate.testing import Project
+from tests.cli.background import latest_root
+from tests.cli.test_approvals import command, make_project
+from tests.machines.fakes import ROUND, Scene, said
+
+GOES_ON = """\
+version: "1.1"
+steps:
+  - {name: Good, command: ["true"]}
+  - {name: Bad one, command: [sh, -c, 'echo why; exit 3']}
+  - {name: Last, command: ["true"]}
+"""
+
+
+def advised(text: str, heading: str) -> list[list[str]]:
+    """The commands after `look:` or `go on:`, without `orchestrate`."""
+    found = re.findall(rf"^  {heading} +orchestrate (.*)$", text, re.MULTILINE)
+    return [shlex.split(line) for line in found]
+
+
+@pytest.mark.parametrize("flag", ["--max-visits", "--max-steps"])
+def test_the_way_past_a_guardrail_leads_past_it(tmp_path: Path, flag: str) -> None:
+    scene = Scene(tmp_path, *[said("broken"), said("complete")] * 2, said("fine"))
+    limit = {"--max-visits": "2", "--max-steps": "4"}[flag]
+    played = scene.play(ROUND, flag, limit, exit_code=3)
+    told = advised(played.result.stderr, "go on:")
+    assert told == [["resume", played.state["run_id"], flag, str(2 * int(limit))]]
+    shown = scene.orchestrate("status", "latest").assert_success().stdout
+    assert advised(shown, "go on:") == told
+    scene.orchestrate(*told[0]).assert_success()
+
+
+def test_the_way_past_too_many_restarts(tmp_path: Path) -> None:
+    text = ROUND.replace("nextStep: review", "action: restart-new-session, recipeId: trial")
+    assert "restart-new-session" in text
+    scene = Scene(tmp_path, *[said("broken"), said("complete")] * 2, said("fine"))
+    played = scene.play(text, "--max-restarts", "1", exit_code=3)
+    told = advised(played.result.stderr, "go on:")
+    assert told == [["resume", played.state["run_id"], "--max-restarts", "2"]]
+    shown = scene.orchestrate("status", "latest").assert_success().stdout
+    assert advised(shown, "go on:") == told
+    scene.orchestrate(*told[0]).assert_success()
+
+
+def test_status_shows_visits_against_the_guardrail(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, *[said("broken"), said("complete")] * 3)
+    scene.play(ROUND, "--max-steps", "9", exit_code=3)
+    lines = scene.orchestrate("status", "latest").assert_success().stdout.splitlines()
+    assert [line.split()[-2:] for line in lines if line.startswith("    ")] == [
+        ["visit", "3/3"], ["visit", "3/3"],
+    ]  # fmt: skip
+    assert any("6/9 steps" in line for line in lines)
+    view = scene.orchestrate("status", "latest", "--json").json()
+    assert view["machine"]["limits"]["maxStepVisits"] == 3
+
+
+def test_a_run_that_went_on_to_its_end_offers_no_resume(tmp_path: Path) -> None:
+    project = Project(tmp_path, {"w.yaml": GOES_ON})
+    ended = project.run("run", "w.yaml", "--on-error", "continue").assert_exit(1)
+    shown = project.run("status", "latest").assert_success().stdout
+    run_id = latest_root(project).name
+    for told in (ended.stderr, shown):
+        assert advised(told, "go on:") == []
+        assert advised(told, "look:") == [["logs", run_id, "Bad one"]]
+    assert "why" in project.run("logs", run_id, "Bad one").assert_success().stdout
+    waited = project.run("wait", "latest", "--json").assert_exit(1)
+    assert waited.json()["next"] == []
+
+
+def test_run_and_status_name_the_same_step(tmp_path: Path) -> None:
+    project = Project(tmp_path, {"w.yaml": GOES_ON})
+    ended = project.run("run", "w.yaml").assert_exit(1)
+    shown = project.run("status", "latest").assert_success().stdout
+    run_id = latest_root(project).name
+    assert (
+        advised(ended.stderr, "look:") == advised(shown, "look:") == [["logs", run_id, "Bad one"]]
+    )
+    assert advised(ended.stderr, "go on:") == advised(shown, "go on:") == [["resume", run_id]]
+
+
+def test_a_step_in_a_loop_is_named_with_its_item(tmp_path: Path) -> None:
+    loop = """
+        version: "1.1"
+        steps:
+          - name: Each
+            for_each:
+              items: [a, b]
+              steps: [{name: Do, command: [sh, -c, 'echo "${item}"; test "${item}" = a']}]
+    """
+    project = Project(tmp_path, {"w.yaml": loop})
+    ended = project.run("run", "w.yaml").assert_exit(1)
+    (look,) = advised(ended.stderr, "look:")
+    assert look[2] == "Each[1]/Do"
+    assert project.run(*look).assert_success().stdout.splitlines()[-1] == "b"
+
+
+def test_a_denied_run_offers_nothing_that_is_not_there(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    command(project, "run", "w.yaml", code=6)
+    command(project, "deny", "latest")
+    shown = command(project, "status", "latest").stdout
+    assert "has failed" in shown
+    assert advised(shown, "look:") == advised(shown, "go on:") == []
+
+
+def test_hints_name_the_run(tmp_path: Path) -> None:
+    project = Project(tmp_path, {"w.yaml": GOES_ON})
+    project.run("run", "w.yaml").assert_exit(1)
+    root = latest_root(project)
+    text = (tmp_path / "w.yaml").read_text("utf-8")
+    project.write("w.yaml", text + "# changed\n")
+    changed = project.run("resume", "latest").assert_exit(2)
+    assert f"orchestrate resume {root.name} --force-restart" in changed.stderr
+    project.write("w.yaml", text)
+    journal = (root / "events.jsonl").read_bytes().splitlines(keepends=True)
+    (root / "events.jsonl").write_bytes(b"".join([journal[0], b"nonsense\n", *journal[2:]]))
+    (root / "state.json").write_bytes(b"{")
+    damaged = project.run("resume", "latest")
+    assert damaged.exit_code != 0
+    assert f"orchestrate resume {root.name} --repair" in damaged.stderr
