@@ -23,6 +23,8 @@ _NOT_TEXT = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 # Variables for agents whose values are nobody's business, by a part of their names.
 _SECRET = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
 HIDDEN = "***"
+# Which default holds is up to the dialect, so none can be shown as a value.
+_STEP_TIMEOUT = "# step_timeout: 86400 in a machine, 600 in a recipe"
 
 
 @click.command(short_help="Show the settings that hold, and where each was written.")
@@ -53,6 +55,8 @@ def config(what: str, origin: bool, working_dir: str | None, as_json: bool) -> i
         answer_json({"settings": settings, "origins": _origins_json(loaded, origins)})
     else:
         answer("".join(f"{line}\n" for line in _lines(settings, origins if origin else {})))
+        if "step_timeout" not in settings:
+            answer(_STEP_TIMEOUT + ("  # default\n" if origin else "\n"))
     return 0
 
 

@@ -32,6 +32,7 @@ def test_without_any_file_the_defaults_hold(empty: Project) -> None:
     assert shown["backend"] == "claude-code"
     assert shown["permissions"] == "bypass"
     assert "model" not in shown
+    assert "# step_timeout: 86400 in a machine, 600 in a recipe\n" in show(empty)
     lines = show(empty, "--origin").splitlines()
     assert all(line.endswith("# default") for line in lines)
 

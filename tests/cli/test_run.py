@@ -74,8 +74,8 @@ def test_workflow_view_has_kinds_loops_and_waits(project: Project) -> None:
         assert line in out.splitlines(), line
 
 
-def dry_run(project: Project, name: str, *flags: str) -> Any:
-    result = project.run("run", name, "--dry-run", "--json", *flags)
+def dry_run(project: Project, name: str, *flags: str, **environment: str) -> Any:
+    result = project.run("run", name, "--dry-run", "--json", *flags, **environment)
     assert result.code == 0, result.err
     document = result.json()
     program = document["program"]
@@ -130,6 +130,24 @@ def test_recipe_flags_reach_the_plan(project: Project) -> None:
     plan = dry_run(project, "look", "--max-parallel", "3", "--step-timeout", "5")
     assert plan["limits"]["max_parallel"] == 3
     assert plan["defaults"]["timeout_s"] == 5
+
+
+def test_the_configuration_reaches_the_plan_and_a_flag_wins(project: Project) -> None:
+    project.write(
+        ".orchestrate/config.yaml", "model: haiku\nstep_timeout: 2\nmax_parallel: 2\n"
+    )
+    shown = project.run("run", "look", "--dry-run").out
+    assert "max_parallel=2" in shown
+    assert "Step timeout: 2 s" in shown
+    assert "Model: (default: haiku)" in project.run("run", "tidy", "--dry-run").out
+    plan = dry_run(project, "look", "--max-parallel", "3", ORCHESTRATE_STEP_TIMEOUT="7")
+    assert plan["limits"]["max_parallel"] == 3
+    assert plan["defaults"]["timeout_s"] == 7
+    assert not (project.folder / ".orchestrate/runs").exists()
+    project.write(".orchestrate/config.yaml", "step_timeout: soon\n")
+    refused = project.run("run", "look", "--dry-run")
+    assert refused.code == 5
+    assert ".orchestrate/config.yaml:1:15" in refused.err
 
 
 @pytest.mark.parametrize(
