@@ -133,9 +133,7 @@ def test_recipe_flags_reach_the_plan(project: Project) -> None:
 
 
 def test_the_configuration_reaches_the_plan_and_a_flag_wins(project: Project) -> None:
-    project.write(
-        ".orchestrate/config.yaml", "model: haiku\nstep_timeout: 2\nmax_parallel: 2\n"
-    )
+    project.write(".orchestrate/config.yaml", "model: haiku\nstep_timeout: 2\nmax_parallel: 2\n")
     shown = project.run("run", "look", "--dry-run").out
     assert "max_parallel=2" in shown
     assert "Step timeout: 2 s" in shown

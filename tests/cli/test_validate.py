@@ -102,7 +102,7 @@ def warned(project: Project) -> str:
 def test_question_mark_inside_brackets_belongs_to_its_word(project: Project, words: str) -> None:
     """YAML 1.2, which libyaml does not know."""
     gate = f"    approval: {{required: true, prompt: {words}, timeout: 100, default: deny}}\n"
-    stage = "  - name: s\n    steps: [{id: a, agent: r, prompt: é?}, {id: b, agent: r, prompt: b}]\n"
+    stage = "  - name: s\n    steps: [{id: a, agent: r, prompt: é?}]\n"
     head = "name: q\ndescription: d\nversion: 1.0.0\nstages:\n"
     project.write("q.yaml", head + stage + gate)
     plan = project.run("plan", "q.yaml")
