@@ -52,7 +52,7 @@ class Human(Unbilled):
 
     def _converse(self, question: Question) -> str:
         self._write(f"\nStep '{_safe(question.step)}', visit {question.visit}\n\n")
-        self._write(f"{_safe(question.prompt)}\n\n")
+        self._write(f"{_safe(question.shown or question.prompt)}\n\n")
         if not question.outcomes:
             return self._read_answer()
         outcome = self._choose(question.outcomes)
