@@ -10,6 +10,7 @@ from orchestrate.cli.definition import given_names, tell_warnings
 from orchestrate.cli.output import note
 from orchestrate.cli.progress import first_words
 from orchestrate.cli.running import carry_out, show_end, start_run, stoppable
+from orchestrate.cli.unread import tell_unread
 from orchestrate.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def execute(
         try:
             note(first_words(store.run.id, store.state.definition, is_resumed=False))
             tell_warnings(compilation, given_names(program))
+            tell_unread(compilation, program, flags)
             watching.started(store)
             ending = carry_out(store, program, workspace, watching, stop)
             if ending.status == "completed":

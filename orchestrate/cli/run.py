@@ -106,8 +106,11 @@ def run(file: str, dry_run: bool, working_dir: str | None, as_json: bool, **flag
     if dry_run:
         if flags["detach"]:
             raise UsageError("--dry-run and --detach exclude each other")
+        from orchestrate.cli.unread import tell_unread
+
         program = _configured(program, workspace, flags)
         tell_warnings(compilation, given_names(program))
+        tell_unread(compilation, program, flags)
         return _show(program, as_json)
     if flags["detach"]:
         from orchestrate.cli.detaching import depart

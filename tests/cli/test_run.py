@@ -114,6 +114,33 @@ def test_context_precedence_and_types(project: Project) -> None:
     assert dict(plan["context"]["items"])["who"]["value"] == "yaml"
 
 
+MODES = """\
+version: "1.1"
+context: {mode: fast}
+steps:
+  - {name: Say, command: [echo, "${context.mode}", "${context.extra}"]}
+"""
+
+
+@pytest.mark.parametrize("how", [["--dry-run"], []])
+def test_context_that_nothing_reads_is_told(project: Project, how: list[str]) -> None:
+    project.write("m.yaml", MODES)
+    project.write("c.yaml", "mood: slow\nfor_another_recipe: 1\nextra: e\n")
+    flags = ("--context", "mod=slow", "--context", "zzz=1", "--context-file", "c.yaml")
+    told = project.run("run", "m.yaml", *how, *flags)
+    assert told.code == 0, told.err
+    assert "warning: --context: nothing here reads 'mod' (did you mean 'mode'?)" in told.err
+    assert "warning: --context: nothing here reads 'zzz'\n" in told.err
+    assert "--context-file: nothing here reads 'mood' (did you mean 'mode'?)" in told.err
+    assert "another" not in told.err
+    assert "'extra'" not in told.err
+    right = project.run("run", "m.yaml", *how, "--context", "mode=slow", "--context", "extra=1")
+    assert "warning" not in right.err
+    recipe = project.run("run", "look", "--dry-run", "--context", "taget=x", "--context", "depth=1")
+    assert "nothing here reads 'taget' (did you mean 'target'?)" in recipe.err
+    assert "depth" not in recipe.err
+
+
 def test_workflow_flags_reach_the_plan(project: Project) -> None:
     flags = ("--on-error", "continue", "--max-retries", "2", "--retry-delay", "1500")
     plan = dry_run(project, "words", *flags)
