@@ -62,6 +62,8 @@ class Question:
     # The step's address in the run, where the same step can stand in several (loops, restarts).
     place: str = ""
     outcomes: tuple[str, ...] = ()
+    # The prompt without the words for machines at its end, for a person who picks from `outcomes`.
+    shown: str = ""
 
 
 @record

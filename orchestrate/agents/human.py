@@ -55,10 +55,9 @@ class Human(Unbilled):
         return Reply(text=text, session=question.session)
 
     def _converse(self, question: Question) -> str:
-        self._write(
-            f"\nStep '{_safe(question.place or question.step)}', visit {question.visit}\n\n"
-        )
-        self._write(f"{_safe(question.prompt)}\n\n")
+        where = _safe(question.place or question.step)
+        self._write(f"\nStep '{where}', visit {question.visit}\n\n")
+        self._write(f"{_safe(question.shown or question.prompt)}\n\n")
         if not question.outcomes:
             return self._read_answer()
         outcome = self._choose(question.outcomes)

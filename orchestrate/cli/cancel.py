@@ -51,6 +51,7 @@ def _cancel(run: Run, workspace: Workspace, give_up: float) -> tuple[str, str]:
     from orchestrate.cli.claiming import AtWorkError, claim_briefly
     from orchestrate.cli.ending import program_if_unchanged, record_cancelled
     from orchestrate.cli.looking import look_at
+    from orchestrate.state.users import user_name
 
     # Compiled before the lock is taken, so that it is held for an instant only.
     program = program_if_unchanged(run, workspace)
@@ -80,7 +81,7 @@ def _cancel(run: Run, workspace: Workspace, give_up: float) -> tuple[str, str]:
     if over is not None:
         lock.release()
         return over
-    record_cancelled(run, lock, program, workspace, f"cancelled by {_user()}")
+    record_cancelled(run, lock, program, workspace, f"cancelled by {user_name(os.environ)}")
     return f"run {run.id} is cancelled" + (
         "; its programs were ended" if ended else ""
     ), "cancelled"
@@ -159,7 +160,3 @@ def _end_programs(run: Run, *, is_interrupted: bool) -> bool:
         return False
     ensure_keeper(run.root).shutdown(stop=True, reason="cancelled")
     return was_kept and is_interrupted
-
-
-def _user() -> str:
-    return os.environ.get("USER") or os.environ.get("LOGNAME") or "somebody"

@@ -99,6 +99,15 @@ def _overlay(
             config.origins[dotted] = Origin(display, line_of(mark) + 1)
 
 
+def plan_defaults(config: Config, flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the configuration, what changes the plan where no flag does."""
+    return {
+        name: config.values[name]
+        for name in ("model", "step_timeout", "max_parallel")
+        if name in config.values and flags.get(name) is None
+    }
+
+
 def with_defaults(program: Program, defaults: Mapping[str, Any]) -> Program:
     """What the configuration says where neither the recipe nor a flag does."""
     from orchestrate.plan import override

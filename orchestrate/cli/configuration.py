@@ -23,6 +23,9 @@ _NOT_TEXT = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 # Variables for agents whose values are nobody's business, by a part of their names.
 _SECRET = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
 HIDDEN = "***"
+_WIDEST = 40
+# Which default holds is up to the dialect, so none can be shown as a value.
+_STEP_TIMEOUT = "# step_timeout: 86400 in a machine, 600 in a recipe"
 
 
 @click.command(short_help="Show the settings that hold, and where each was written.")
@@ -53,6 +56,8 @@ def config(what: str, origin: bool, working_dir: str | None, as_json: bool) -> i
         answer_json({"settings": settings, "origins": _origins_json(loaded, origins)})
     else:
         answer("".join(f"{line}\n" for line in _lines(settings, origins if origin else {})))
+        if "step_timeout" not in settings:
+            answer(_STEP_TIMEOUT + ("  # default\n" if origin else "\n"))
     return 0
 
 
@@ -140,7 +145,9 @@ def _lines(
         else:
             origin = origins.get(prefix + name, "")
             rows.append((f"{indent}{_scalar(name)}: {_scalar(value)}", origin, "", None))
-    width = max((len(text) for text, origin, _, _ in rows if origin), default=0)
+    # One long value must not push the places of all others off the screen.
+    lengths = (len(text) for text, origin, _, _ in rows if origin)
+    width = max((length for length in lengths if length <= _WIDEST), default=0)
     for text, origin, deeper, value in rows:
         yield f"{text:{width}}  # {visible(origin)}" if origin else text
         if value is not None:

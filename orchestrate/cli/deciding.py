@@ -46,6 +46,7 @@ def decide(
     from orchestrate.engine.secrets import Secrets
     from orchestrate.state.clock import now_by
     from orchestrate.state.events import GateDecided
+    from orchestrate.state.users import user_name
 
     program = program_of(header_of(run), workspace)
     verb = "approve" if decision == "approved" else "deny"
@@ -61,7 +62,7 @@ def decide(
             gate["visit"],
             now_by(store.state.clock),
             decision,
-            _user(),
+            user_name(os.environ),
             said,
         )
         _record(store, event)
@@ -235,7 +236,3 @@ def _why_none(run: Run, state: RunState, stage: str | None) -> str:
     near = closest(stage, (gate["stage"] for gate in state.approvals))
     also = f" (did you mean '{near}'?)" if near else ""
     return f"run {run.id} does not wait for an approval of '{stage}'{also}"
-
-
-def _user() -> str:
-    return os.environ.get("USER") or os.environ.get("LOGNAME") or "somebody"

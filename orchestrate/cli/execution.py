@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.cli.agents import outcomes_of
-from orchestrate.cli.config import load_config, with_defaults
+from orchestrate.cli.config import load_config, plan_defaults, with_defaults
 from orchestrate.cli.definition import given_names, tell_warnings
 from orchestrate.cli.output import note
 from orchestrate.cli.progress import first_words
 from orchestrate.cli.running import carry_out, show_end, start_run, stoppable
+from orchestrate.cli.unread import tell_unread
 from orchestrate.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def execute(
         try:
             note(first_words(store.run.id, store.state.definition, is_resumed=False))
             tell_warnings(compilation, given_names(program))
+            tell_unread(compilation, program, flags)
             watching.started(store)
             ending = carry_out(store, program, workspace, watching, stop)
             if ending.status == "completed":
@@ -77,11 +79,7 @@ def settings_of(flags: dict[str, Any], config: Config) -> dict[str, Any]:
         value = config.get(name, flags.get(name))
         if value is not None:
             settings[name] = value
-    defaults = {
-        name: config.values[name]
-        for name in ("model", "step_timeout", "max_parallel")
-        if name in config.values and flags.get(name) is None
-    }
+    defaults = plan_defaults(config, flags)
     if defaults:
         settings["defaults"] = defaults
     if config.values.get("agents"):

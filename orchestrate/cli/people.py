@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from orchestrate.agents.human import CONVERSATION
@@ -16,15 +17,20 @@ if TYPE_CHECKING:
     from orchestrate.cli.running import Watching
 
 
+# Of a failed step's errors; as many as `run` tells.
+_LAST_LINES = 3
+_LONGEST_WORD = 40
+
+
 class AtTerminal(People):
     """Asks on stderr, reads from stdin."""
 
     def __init__(self, stop: Stop) -> None:
         self._stop = stop
 
-    def choose_after_failure(self, step: str, message: str) -> Answer:
+    def choose_after_failure(self, step: str, message: str, last_lines: Sequence[str]) -> Answer:
         with CONVERSATION:
-            return self._choose(step, message)
+            return self._choose(step, message, last_lines)
 
     def decide_gate(
         self, stage: str, prompt: str, seconds_left: float | None
@@ -32,17 +38,22 @@ class AtTerminal(People):
         with CONVERSATION:
             return self._decide(stage, prompt, seconds_left)
 
-    def _choose(self, step: str, message: str) -> Answer:
+    def _choose(self, step: str, message: str, last_lines: Sequence[str]) -> Answer:
         note(f"Step '{visible(step)}' failed: {visible(message)}\n")
-        words: dict[str, Answer] = {"r": "retry", "c": "continue", "s": "stop"}
+        for line in last_lines[-_LAST_LINES:]:
+            note(f"    | {visible(line)}\n")
+        answers: tuple[Answer, ...] = ("retry", "continue", "stop")
         while True:
             note("  [r]etry, [c]ontinue or [s]top? ")
-            line = read_line(self._stop)
-            if line is None:
+            typed = read_line(self._stop)
+            if typed is None:
                 return "stop"
-            chosen = words.get(line.strip().lower()[:1])
-            if chosen is not None:
-                return chosen
+            word = typed.strip().lower()
+            for answer in answers:
+                if word and answer.startswith(word):
+                    return answer
+            note(f"  {_not_understood(word)}type r to try the step again, c to go on without it, ")
+            note("or s to stop the run\n")
 
     def _decide(
         self, stage: str, prompt: str, seconds_left: float | None
@@ -59,15 +70,34 @@ class AtTerminal(People):
                 note("\n")
                 return None
             word, _, message = line_read.strip().partition(" ")
-            match word.lower()[:1]:
-                case "a":
+            match _meant(word.lower(), is_alone=not message):
+                case "approve":
                     return "approved", message.strip()
-                case "d":
+                case "deny":
                     return "denied", message.strip()
-                case "l":
+                case "later":
                     return None
                 case _:
-                    continue
+                    note(f"{_not_understood(word)}type a to approve, d to deny, or l to decide ")
+                    note("later; `a looks good` approves with a message\n")
+
+
+def _meant(word: str, *, is_alone: bool) -> str:
+    """The choice at a gate that a word stands for; '' if it could be anything.
+
+    `abort` must not approve, so that the first letter is not enough. Yes and no are answers when
+    nothing follows them: `no idea` is none.
+    """
+    for choice in ("approve", "deny", "later"):
+        if word and choice.startswith(word):
+            return choice
+    return {"y": "approve", "yes": "approve", "n": "deny", "no": "deny"}.get(
+        word if is_alone else "", ""
+    )
+
+
+def _not_understood(word: str) -> str:
+    return f"'{visible(word[:_LONGEST_WORD])}' is no answer here: " if word else "please "
 
 
 def read_line(stop: Stop, seconds: float | None = None) -> str | None:

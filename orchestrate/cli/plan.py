@@ -44,9 +44,11 @@ def plan(
 ) -> int:
     """Show what a recipe compiles to: every step, and where each of its outcomes leads.
 
-    FILE is a path, or the id of a recipe of the workspace or the catalogue. With --run instead, the
-    plan of that run is shown with the path that it took: steps visited and how often, routes taken,
-    and where it stands or has failed.
+    FILE is a path, or the id of a recipe of the workspace or the catalogue. This is the file alone:
+    `run FILE --dry-run` shows it with the configuration and the flags of a run.
+
+    With --run instead, the plan of that run is shown with the path that it took: steps visited and
+    how often, routes taken, and where it stands or has failed.
     """
     shape = choose_format(output_format, as_json)
     if (file is None) == (run_text is None):

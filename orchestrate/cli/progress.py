@@ -138,11 +138,9 @@ class Progress:
     def label(self, frame_key: str, node: str) -> str:
         """`[2/5] ProcessData`, or `[2/5] Loop[3]/Step` inside a loop."""
         outer = frame_key.partition("/")[0].partition("[")[0].partition("(")[0].partition(":")[0]
-        name = node.rpartition("/")[2].removesuffix("[]")
         number = self._numbers.get(outer if frame_key else node)
         place = f"[{number}/{self._total}] " if number is not None else ""
-        shown = f"{frame_key}/{name}" if frame_key else name
-        return visible(place + shown)
+        return visible(place + _path_of(frame_key, node))
 
     def _log(self, event: Event, state: RunState, logbook: Logbook) -> None:
         if self._is_machine:
@@ -174,9 +172,14 @@ class Progress:
             return
         node = getattr(event, "node", None)
         if node is not None:
-            where = getattr(event, "frame", "")
-            fields = {"step": f"{where}/{node}" if where else node, **fields}
+            fields = {"step": _path_of(getattr(event, "frame", ""), node), **fields}
         logbook.write(level, event_name(event), fields)
+
+
+def _path_of(frame_key: str, node: str) -> str:
+    """`Loop[3]/Step`: what `logs` and `status` take; the step's id names its loops as well."""
+    name = node.rpartition("/")[2].removesuffix("[]")
+    return f"{frame_key}/{name}" if frame_key else name
 
 
 def shown_answer(text: str) -> str:

@@ -94,8 +94,9 @@ def run(file: str, dry_run: bool, working_dir: str | None, as_json: bool, **flag
     """Run a recipe, given as a file or by its id.
 
     Every step is recorded under .orchestrate/runs/RUN_ID as it happens; `orchestrate resume`
-    goes on from there after anything. With --dry-run nothing is started or written. A flag that
-    has no meaning for the file's dialect is an error.
+    goes on from there after anything. With --dry-run nothing is started or written; the
+    configuration and the flags are applied as in a run. A flag that has no meaning for the file's
+    dialect is an error.
     """
     workspace = workspace_of(working_dir)
     compilation, program = compiled(file, workspace)
@@ -105,7 +106,11 @@ def run(file: str, dry_run: bool, working_dir: str | None, as_json: bool, **flag
     if dry_run:
         if flags["detach"]:
             raise UsageError("--dry-run and --detach exclude each other")
+        from orchestrate.cli.unread import tell_unread
+
+        program = _configured(program, workspace, flags)
         tell_warnings(compilation, given_names(program))
+        tell_unread(compilation, program, flags)
         return _show(program, as_json)
     if flags["detach"]:
         from orchestrate.cli.detaching import depart
@@ -117,6 +122,13 @@ def run(file: str, dry_run: bool, working_dir: str | None, as_json: bool, **flag
     from orchestrate.cli.execution import execute
 
     return execute(compilation, program, workspace, as_json, flags)
+
+
+def _configured(program: Program, workspace: Workspace, flags: dict[str, Any]) -> Program:
+    """The program with what the configuration says, as a run would have it."""
+    from orchestrate.cli.config import load_config, plan_defaults, with_defaults
+
+    return with_defaults(program, plan_defaults(load_config(workspace), flags))
 
 
 def _show(program: Program, as_json: bool) -> int:

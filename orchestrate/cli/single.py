@@ -199,7 +199,7 @@ def needs_of(program: Program, name: str) -> Needs:
     steps: dict[str, None] = {}
     unset: dict[str, None] = {}
     for node in (step, *inner):
-        for ref in (r for part in (node.op, node.guard, node.needs) for r in _references(part)):
+        for ref in (r for part in (node.op, node.guard, node.needs) for r in references_in(part)):
             match ref.path:
                 case ("steps", other, *_) if node is step or other not in inner_steps:
                     steps[other] = None
@@ -220,18 +220,18 @@ def context_uses(program: Program, name: str) -> tuple[str, ...]:
     step = find_step(program, name)
     inner = [node for block in _blocks_below(plan, step) for node in block.nodes]
     known = {key for key, _ in plan.context.items}
-    refs = (r for n in (step, *inner) for p in (n.op, n.guard, n.needs) for r in _references(p))
+    refs = (r for n in (step, *inner) for p in (n.op, n.guard, n.needs) for r in references_in(p))
     used = [ref.path[1] for ref in refs if ref.path[0] == "context" and len(ref.path) > 1]
     return tuple(dict.fromkeys(key for key in used if key not in known))
 
 
-def _references(value: Any) -> Iterator[Ref]:
-    """Every reference anywhere in a part of a node."""
+def references_in(value: Any) -> Iterator[Ref]:
+    """Every reference anywhere in a part of a plan."""
     if isinstance(value, Ref):
         yield value
     elif is_record(value):
         for name in field_names(value):
-            yield from _references(getattr(value, name))
+            yield from references_in(getattr(value, name))
     elif isinstance(value, tuple):
         for item in value:
-            yield from _references(item)
+            yield from references_in(item)

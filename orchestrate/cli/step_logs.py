@@ -52,7 +52,7 @@ def find_entry(document: dict[str, Any], text: str) -> Entry:
     by_name = []
     entries = list(entries_of(document))
     for entry in entries:
-        if text in (entry.path, entry.dotted, entry.path.replace("()", "")):
+        if text in (entry.path, entry.dotted, entry.path.replace("()", ""), _as_once_logged(entry)):
             return entry
         if entry.name == text:
             by_name.append(entry)
@@ -66,6 +66,13 @@ def find_entry(document: dict[str, Any], text: str) -> Entry:
     near = closest(text, dict.fromkeys(n for entry in entries for n in (entry.name, entry.path)))
     also = f" (did you mean '{near}'?)" if near else ""
     raise NoSuchStep(f"no step '{text}' has run{also}", _name_some(entries))
+
+
+def _as_once_logged(entry: Entry) -> str:
+    """`Loop[3]/Loop/Step`, as logs of earlier runs have it: the place, and then the step's id."""
+    place, _, name = entry.path.rpartition("/")
+    within = re.sub(r"\[\d+\]", "", place.rpartition("()/")[2])
+    return f"{place}/{within}/{name}" if place and within != name else f"{place}/{name}[]"
 
 
 def find_entries(document: dict[str, Any], text: str) -> list[Entry]:

@@ -29,7 +29,7 @@ from orchestrate.engine.confine import open_regular
 from orchestrate.engine.evaluate import evaluate, render
 from orchestrate.engine.faults import StepFault
 from orchestrate.engine.inject import Composed, compose_prompt
-from orchestrate.engine.outcome import Unreadable, read_outcome, reminder, with_outcome_block
+from orchestrate.engine.outcome import Unreadable, bare, read_outcome, reminder, with_outcome_block
 from orchestrate.engine.programs import Watch, run_program, was_started
 from orchestrate.engine.rehearsing import ways_out
 from orchestrate.engine.runtime import AgentDefinition
@@ -191,6 +191,7 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
         turn=2 if step.here.turn else 1,
         place=inner_key(step.frame, step.node.name),
         outcomes=op.outcomes,
+        shown=bare(prompt, op.outcomes),
         version=str(version.get("agent_version", "")),
         usage_file=step.log("usage.json"),
     )

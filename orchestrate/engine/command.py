@@ -299,9 +299,11 @@ def failed_attempt(
             rest = max(rest, not_before - step.rt.now())
         return step.ended("failed", result, rest)
     if step.node.on_failure == "ask":
-        message = result.get("error", {}).get("message", "it failed")
+        error = result.get("error", {})
         step.rt.store.checkpoint()
-        answer = step.rt.people.choose_after_failure(step.node.name, message)
+        answer = step.rt.people.choose_after_failure(
+            step.node.name, error.get("message", "it failed"), error.get("stderr_tail", [])
+        )
         if answer == "retry":
             return step.ended("failed", result)
         return step.finished(FAILED, result, choice="continue" if answer == "continue" else "stop")

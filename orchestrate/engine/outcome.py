@@ -40,8 +40,17 @@ class _Duplicate(ValueError):
 
 def with_outcome_block(prompt: str, outcomes: tuple[str, ...]) -> str:
     """The whole prompt of a step: the author's text, two newlines, and what to end with."""
+    return prompt + _outcome_block(outcomes)
+
+
+def bare(prompt: str, outcomes: tuple[str, ...]) -> str:
+    """The author's text of a whole prompt: a person is shown the outcomes in another way."""
+    return prompt.removesuffix(_outcome_block(outcomes))
+
+
+def _outcome_block(outcomes: tuple[str, ...]) -> str:
     return (
-        f"{prompt}\n\nEnd your response with one of these JSON blocks on the last line:\n\n"
+        "\n\nEnd your response with one of these JSON blocks on the last line:\n\n"
         f"{_examples(outcomes)}"
     )
 

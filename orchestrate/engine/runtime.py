@@ -6,7 +6,7 @@ import os
 import random
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -29,6 +29,7 @@ from orchestrate.state.events import RunEnded
 from orchestrate.state.locks import Lock, lock_session
 from orchestrate.state.runs import Run
 from orchestrate.state.store import Store
+from orchestrate.state.users import user_name
 from orchestrate.workspace import Workspace
 
 # Tenths of a second.
@@ -61,7 +62,12 @@ class AgentDefinition:
 class People:
     """Whoever sits at the terminal. Without one nobody is asked and nothing blocks."""
 
-    def choose_after_failure(self, step: str, message: str) -> Answer:  # noqa: ARG002
+    def choose_after_failure(
+        self,
+        step: str,  # noqa: ARG002
+        message: str,  # noqa: ARG002
+        last_lines: Sequence[str],  # noqa: ARG002
+    ) -> Answer:
         """What to do about a failed step (`--on-error interactive`)."""
         return "stop"
 
@@ -138,7 +144,7 @@ class Runtime:
             started_at=state.started_at,
             project=slug(str(workspace.root)),
         )
-        self.user = environment.get("USER") or environment.get("LOGNAME") or "somebody"
+        self.user = user_name(environment)
         # Asked for several times a step, and cheaper as a text.
         self.logs = str(store.run.logs)
         self._litter: dict[str, list[Path]] = {}

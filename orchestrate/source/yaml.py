@@ -61,13 +61,26 @@ def _compose(text: str, source: int, report: Report, allowance: Allowance) -> An
         events = unshielded(_event_reader(shielded), table)
         return _Builder(source, report, allowance).build(events)
     except Exception as error:
-        # `[curl, http://host]` is YAML 1.2, which the C parser does not know. The pure one does;
-        # what it reports a second time counts once.
-        known = "found unexpected ':'" in str(getattr(error, "problem", ""))
-        if not known or len(text) > _MOST_FOR_PURE:
+        # What the pure parser reports a second time counts once.
+        if not _may_be_newer(error, shielded) or len(text) > _MOST_FOR_PURE:
             raise
     events = unshielded(pure_event_reader(shielded), table)
     return _Builder(source, report, allowance).build(events)
+
+
+def _may_be_newer(error: Exception, text: str) -> bool:
+    """Did the C parser stop at YAML 1.2, which it does not know? The pure one does.
+
+    Inside brackets these are `[curl, http://host]` and `{prompt: ok?}`: a `:` or `?` that belongs
+    to a word.
+    """
+    problem = str(getattr(error, "problem", ""))
+    if "found unexpected ':'" in problem:
+        return True
+    mark = getattr(error, "problem_mark", None)
+    if mark is None or not problem.startswith("did not find expected ',' or"):
+        return False
+    return text[mark.index : mark.index + 1] == "?"
 
 
 # The pure parser needs a second for this much.

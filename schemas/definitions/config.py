@@ -142,10 +142,10 @@ ROOT = record(
             hint="write a whole number of at least 1",
         ),
         "step_timeout": amount(
-            "Seconds one agent call may take where a recipe sets no limit. Default: 86400 (a day).",
+            "Seconds one step may take that sets no limit itself. Default: 86400 (a day) in a "
+            "machine, 600 in a recipe.",
             86400,
             3600,
-            default=86400,
             exclusiveMinimum=0,
             hint="write seconds, more than 0",
         ),

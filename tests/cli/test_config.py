@@ -32,8 +32,20 @@ def test_without_any_file_the_defaults_hold(empty: Project) -> None:
     assert shown["backend"] == "claude-code"
     assert shown["permissions"] == "bypass"
     assert "model" not in shown
+    assert "# step_timeout: 86400 in a machine, 600 in a recipe\n" in show(empty)
     lines = show(empty, "--origin").splitlines()
     assert all(line.endswith("# default") for line in lines)
+
+
+def test_a_long_value_does_not_push_the_others_aside(empty: Project) -> None:
+    command = ", ".join(f"word{number}" for number in range(40))
+    empty.write(HERE, f"keep_runs: 9\nnotifications: [{{on: [failed], command: [{command}]}}]\n")
+    lines = show(empty, "--origin").splitlines()
+    short = [line for line in lines if not line.startswith(("notifications", "#"))]
+    assert len(short) > 5
+    assert len({line.index("  # ") for line in short if line.index("  # ") > 25}) <= 1
+    assert max(map(len, short)) < 80
+    assert f"  # {HERE}:2" in next(line for line in lines if line.startswith("notifications"))
 
 
 def test_each_setting_has_its_place(empty: Project) -> None:

@@ -292,6 +292,49 @@ def test_a_step_without_output_has_its_error_told(failed: Project) -> None:
     assert "Bad printed nothing (failed: Command failed with exit code 3)" in silent.stderr
 
 
+LOOPS = """\
+version: "1.1"
+steps:
+  - name: Outer
+    for_each:
+      items: [a, b]
+      steps:
+        - name: Inner
+          for_each:
+            items: [c]
+            as: other
+            steps:
+              - {name: Chew, command: [echo, "${other}"]}
+"""
+REVIEWS = """\
+name: reviews
+context: {items: [x, y]}
+description: A loop
+version: 1.0.0
+steps:
+  - {id: review, agent: helper, prompt: "Look at {{item}}.", foreach: "{{items}}", collect: all}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "once"),
+    [
+        (LOOPS, "Outer[1]/Inner[0]/Chew", "Outer[1]/Inner[0]/Outer/Inner/Chew"),
+        (REVIEWS, "review[1]/review", "review[1]/review[]"),
+    ],
+)
+def test_the_names_in_the_log_can_be_typed(tmp_path: Path, text: str, path: str, once: str) -> None:
+    """Also those of logs that an earlier release has written."""
+    helper = "---\nname: helper\n---\nYou help.\n"
+    project = Project(tmp_path, {"w.yaml": text, ".orchestrate/agents/helper.md": helper})
+    flags = ["--backend", "rehearsal"] if text is REVIEWS else []
+    project.run("run", "w.yaml", *flags).assert_success()
+    log = project.run("logs", "latest").stdout
+    assert f"step-finished step={path} " in log
+    for name in (path, once):
+        assert project.run("logs", "latest", name).assert_success().stdout.strip()
+
+
 def test_logs_as_json(failed: Project) -> None:
     shown = failed.run("logs", "latest", "List", "--json").assert_success().json()
     assert (shown["step"], shown["status"], shown["stdout"]) == ("List", "completed", "a\nb\nc\n")

@@ -74,8 +74,8 @@ def test_workflow_view_has_kinds_loops_and_waits(project: Project) -> None:
         assert line in out.splitlines(), line
 
 
-def dry_run(project: Project, name: str, *flags: str) -> Any:
-    result = project.run("run", name, "--dry-run", "--json", *flags)
+def dry_run(project: Project, name: str, *flags: str, **environment: str) -> Any:
+    result = project.run("run", name, "--dry-run", "--json", *flags, **environment)
     assert result.code == 0, result.err
     document = result.json()
     program = document["program"]
@@ -114,6 +114,33 @@ def test_context_precedence_and_types(project: Project) -> None:
     assert dict(plan["context"]["items"])["who"]["value"] == "yaml"
 
 
+MODES = """\
+version: "1.1"
+context: {mode: fast}
+steps:
+  - {name: Say, command: [echo, "${context.mode}", "${context.extra}"]}
+"""
+
+
+@pytest.mark.parametrize("how", [["--dry-run"], []])
+def test_context_that_nothing_reads_is_told(project: Project, how: list[str]) -> None:
+    project.write("m.yaml", MODES)
+    project.write("c.yaml", "mood: slow\nfor_another_recipe: 1\nextra: e\n")
+    flags = ("--context", "mod=slow", "--context", "zzz=1", "--context-file", "c.yaml")
+    told = project.run("run", "m.yaml", *how, *flags)
+    assert told.code == 0, told.err
+    assert "warning: --context: nothing here reads 'mod' (did you mean 'mode'?)" in told.err
+    assert "warning: --context: nothing here reads 'zzz'\n" in told.err
+    assert "--context-file: nothing here reads 'mood' (did you mean 'mode'?)" in told.err
+    assert "another" not in told.err
+    assert "'extra'" not in told.err
+    right = project.run("run", "m.yaml", *how, "--context", "mode=slow", "--context", "extra=1")
+    assert "warning" not in right.err
+    recipe = project.run("run", "look", "--dry-run", "--context", "taget=x", "--context", "depth=1")
+    assert "nothing here reads 'taget' (did you mean 'target'?)" in recipe.err
+    assert "depth" not in recipe.err
+
+
 def test_workflow_flags_reach_the_plan(project: Project) -> None:
     flags = ("--on-error", "continue", "--max-retries", "2", "--retry-delay", "1500")
     plan = dry_run(project, "words", *flags)
@@ -130,6 +157,22 @@ def test_recipe_flags_reach_the_plan(project: Project) -> None:
     plan = dry_run(project, "look", "--max-parallel", "3", "--step-timeout", "5")
     assert plan["limits"]["max_parallel"] == 3
     assert plan["defaults"]["timeout_s"] == 5
+
+
+def test_the_configuration_reaches_the_plan_and_a_flag_wins(project: Project) -> None:
+    project.write(".orchestrate/config.yaml", "model: haiku\nstep_timeout: 2\nmax_parallel: 2\n")
+    shown = project.run("run", "look", "--dry-run").out
+    assert "max_parallel=2" in shown
+    assert "Step timeout: 2 s" in shown
+    assert "Model: (default: haiku)" in project.run("run", "tidy", "--dry-run").out
+    plan = dry_run(project, "look", "--max-parallel", "3", ORCHESTRATE_STEP_TIMEOUT="7")
+    assert plan["limits"]["max_parallel"] == 3
+    assert plan["defaults"]["timeout_s"] == 7
+    assert not (project.folder / ".orchestrate/runs").exists()
+    project.write(".orchestrate/config.yaml", "step_timeout: soon\n")
+    refused = project.run("run", "look", "--dry-run")
+    assert refused.code == 5
+    assert ".orchestrate/config.yaml:1:15" in refused.err
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,23 @@ def warned(project: Project) -> str:
     return "warned.yaml"
 
 
+@pytest.mark.parametrize("words", ["ok?", "a?b", "may it go on? really", "so ?what"])
+def test_question_mark_inside_brackets_belongs_to_its_word(project: Project, words: str) -> None:
+    """YAML 1.2, which libyaml does not know."""
+    gate = f"    approval: {{required: true, prompt: {words}, timeout: 100, default: deny}}\n"
+    stage = "  - name: s\n    steps: [{id: a, agent: r, prompt: é?}]\n"
+    head = "name: q\ndescription: d\nversion: 1.0.0\nstages:\n"
+    project.write("q.yaml", head + stage + gate)
+    plan = project.run("plan", "q.yaml")
+    assert plan.code == 0, plan.err
+    assert words in plan.out
+    # A real mistake behind it is still found where it is.
+    project.write("q.yaml", head + stage + gate.replace(", timeout: 100", " timeout: 100"))
+    broken = project.run("validate", "q.yaml")
+    assert broken.code != 0
+    assert f"q.yaml:7:{gate.index('timeout:') + len('timeout')}: error E006" in broken.out
+
+
 def test_strict_turns_warnings_into_invalidity(project: Project) -> None:
     name = warned(project)
     mild, strict = project.run("validate", name), project.run("validate", "--strict", name)

@@ -31,7 +31,8 @@ def test_a4_1_a_person_picks_the_outcomes(tmp_path: Path) -> None:
         shown = terminal.finish()
     assert terminal.process.returncode == 0
     assert "Exit: all-done" in shown
-    assert "Do first.\n\nEnd your response with one of these" in shown
+    assert "Do first.\n\n  1  done\n" in shown
+    assert "End your response" not in shown
     state = read_state(scene.runs_folder / "latest")
     assert [state["steps"][step]["outcome"] for step in ("first", "second")] == ["done", "done"]
     assert {state["steps"][step]["agent"] for step in ("first", "second")} == {"human"}

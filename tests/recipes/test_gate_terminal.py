@@ -36,8 +36,11 @@ def test_b_gate_on_a_terminal_shows_its_prompt_and_asks(shop: Workshop) -> None:
         assert "planning" in shown
         assert "Found two issues." in shown
         assert "Go on?" in shown
-        terminal.type("what?\n")
-        terminal.read_until(QUESTION)
+        for word in ("what?", "maybe", "abort", "no idea", ""):
+            terminal.type(f"{word}\n")
+            told = terminal.read_until(QUESTION)
+            assert "type a to approve, d to deny, or l to decide later" in told
+            assert not word or f"'{word.split()[0]}' is no answer here" in told
         terminal.type("a looks fine to me\n")
         assert terminal.wait() == 0
     assert shop.prompt("b") == "STEP:b [looks fine to me]"
@@ -78,6 +81,15 @@ def test_parallel_items_ask_one_person_one_question_at_a_time(shop: Workshop) ->
         terminal.type("done\n.\n")
         assert terminal.wait() == 0
     assert sorted(asked) == ["x", "y", "z"]
+
+
+@pytest.mark.parametrize(("word", "code"), [("y", 0), ("Yes", 0), ("appr", 0), ("n", 1)])
+def test_b_gate_on_a_terminal_takes_yes_and_no(shop: Workshop, word: str, code: int) -> None:
+    with start(shop) as terminal:
+        terminal.read_until(QUESTION)
+        terminal.type(f"{word}\n")
+        assert terminal.wait() == code
+    assert shop.asked() == (["a"] if code else ["a", "b"])
 
 
 def test_b_gate_on_a_terminal_denied_is_final(shop: Workshop) -> None:

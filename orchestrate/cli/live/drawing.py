@@ -16,18 +16,20 @@ if TYPE_CHECKING:
 
 _SIGNS: dict[Mark, str] = {
     "head": "▶", "todo": "○", "work": "●", "rest": "◌", "ask": "◆", "done": "✓", "failed": "✗",
-    "skipped": "·", "item": "▸", "more": "…",
+    "skipped": "·", "item": "▸", "more": "…", "halted": "■",
 }  # fmt: skip
 _PLAIN_SIGNS: dict[Mark, str] = {
     "head": ">", "todo": ".", "work": "*", "rest": "~", "ask": "?", "done": "+", "failed": "x",
-    "skipped": "-", "item": "-", "more": ":",
+    "skipped": "-", "item": "-", "more": ":", "halted": "=",
 }  # fmt: skip
 _SIGN_STYLES: dict[Mark, str] = {
     "head": "bold cyan", "todo": "dim", "work": "bold cyan", "rest": "yellow", "ask": "bold yellow",
     "done": "green", "failed": "bold red", "skipped": "dim", "item": "cyan", "more": "dim",
+    "halted": "bold yellow",
 }  # fmt: skip
 _NAME_STYLES: dict[Mark, str] = {
     "head": "bold", "todo": "dim", "work": "bold", "skipped": "dim", "more": "dim",
+    "halted": "bold",
 }  # fmt: skip
 _FACT_STYLES = {"": "", "good": "green", "bad": "red", "weak": "dim", "warn": "yellow"}
 _INDENT = 2
@@ -119,7 +121,7 @@ def _start_of(row: Row) -> int:
 
 def _is_in_line(row: Row) -> bool:
     """Rows of steps stand in line also before they have facts, so that nothing jumps then."""
-    return bool(row.facts) or row.mark in ("todo", "work")
+    return bool(row.facts) or row.mark in ("todo", "work", "halted")
 
 
 def _can_encode(encoding: str) -> bool:

@@ -18,7 +18,8 @@ from orchestrate.plan.visible import plural, visible
 from orchestrate.record import record, replace
 from orchestrate.state.model import Frame, Here, Index, Loop, RunState, open_loop
 
-Mark = Literal["head", "todo", "work", "rest", "ask", "done", "failed", "skipped", "item", "more"]
+Mark = Literal["head", "todo", "work", "rest", "ask", "done", "failed", "skipped", "item", "more",
+             "halted"]  # fmt: skip
 # A fact and how it is meant: "" is plain.
 Fact = tuple[str, Literal["", "good", "bad", "weak", "warn"]]
 # Rows for the steps around the one that has rows of its own, where there is room.
@@ -170,7 +171,10 @@ class Artist:
         facts += _who(about)
         if here.since and here.phase in ("running", "open", "resting"):
             facts.append((passed(now - (here.attempt_since or here.since)), ""))
-        row = Row(depth, _MARKS[here.phase], _name_of(node), tuple(facts))
+        mark = _MARKS[here.phase]
+        if mark == "work" and state.status != "running":
+            mark = "halted"
+        row = Row(depth, mark, _name_of(node), tuple(facts))
         match here.phase:
             case "running" if isinstance(node.op, Ask | Run):
                 return replace(row, program=self._program(frame, node, here, about))
@@ -256,7 +260,10 @@ def _counters(loop: Loop) -> Iterator[Fact]:
 
 def _who(about: Mapping[str, Any]) -> Iterator[Fact]:
     """Who is asked: the agent, and the model where one was chosen."""
-    if "agent" in about:
+    if about.get("backend") == "human":
+        # Whatever agent and model the recipe names, a person is asked instead.
+        yield "human", "weak"
+    elif "agent" in about:
         model = f" {visible(str(about['model']))}" if about.get("model") else ""
         yield f"{visible(str(about['agent']))}{model}", "weak"
 

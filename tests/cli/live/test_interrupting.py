@@ -110,6 +110,9 @@ def test_a_second_ctrl_c_does_not_wait_for_programs(folder: Path) -> None:
         # The programs would have had five seconds.
         assert time.monotonic() - began < 4
         assert "stopping" not in seen.shown
+        # Nothing is at work any more.
+        assert "■ Deaf" in seen.shown
+        assert "●" not in seen.shown
         assert "go on:  orchestrate resume RUN" in seen.shown
         assert is_restored(seen)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -201,7 +202,7 @@ run RUN completed
 
 
 def who() -> str:
-    return os.environ.get("USER") or os.environ.get("LOGNAME") or "somebody"
+    return os.environ.get("USER") or os.environ.get("LOGNAME") or pwd.getpwuid(os.getuid()).pw_name
 
 
 def test_a_failure_stays_above_with_its_reason(folder: Path) -> None:

@@ -1,0 +1,43 @@
+"""Context given on the command line that nothing reads: most often a slip of the pen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from orchestrate.cli.definition import given_names
+from orchestrate.cli.output import note
+from orchestrate.diagnostics import closest
+from orchestrate.plan.visible import visible
+
+if TYPE_CHECKING:
+    from orchestrate.compile import Compilation
+    from orchestrate.plan.nodes import Program
+
+
+def tell_unread(compilation: Compilation, program: Program, flags: dict[str, Any]) -> None:
+    """Warn of each key that nothing reads or declares; it may be meant for later, so no more.
+
+    A file of values may serve several recipes: of its keys only those count that look like a slip.
+    """
+    if not (flags.get("context") or flags.get("context_file")) or compilation.program is None:
+        return
+    known = {*_read_names(program), *given_names(compilation.program)}
+    pairs = {pair.partition("=")[0] for pair in flags.get("context") or ()}
+    for key in given_names(program):
+        near = "" if key in known else closest(key, known)
+        if key not in known and (key in pairs or near):
+            flag = "--context" if key in pairs else "--context-file"
+            also = f" (did you mean '{visible(near)}'?)" if near else ""
+            note(f"orchestrate: warning: {flag}: nothing here reads '{visible(key)}'{also}\n")
+
+
+def _read_names(program: Program) -> set[str]:
+    """The variables that any step of the program refers to."""
+    from orchestrate.cli.single import references_in
+
+    return {
+        ref.path[1]
+        for plan in program.plans
+        for ref in references_in((plan.blocks, plan.context))
+        if ref.path[0] in ("context", "var") and len(ref.path) > 1
+    }
