@@ -223,7 +223,7 @@ def test_a_failure_stays_above_with_its_reason(folder: Path) -> None:
               ✗ Bad   exit code 3  #s
                 Command failed with exit code 3
             run RUN failed: step 'Bad' failed
-              look:   orchestrate logs RUN
+              look:   orchestrate logs RUN Bad
               go on:  orchestrate resume RUN
         """)
 
