@@ -108,6 +108,7 @@ def _scope_of(
 ) -> Scope:
     """The steps of a block by name; a second one of the same name is reported and left out."""
     named: dict[str, LocatedMap] = {}
+    repeated: set[str] = set()
     for step in steps or ():
         name = step.get("name")
         if name is None:
@@ -122,6 +123,7 @@ def _scope_of(
                 hint="choose another name",
             )
         elif name in named:
+            repeated.add(name)
             first = work.span(named[name], "name")
             work.report(
                 "E402",
@@ -132,7 +134,7 @@ def _scope_of(
             )
         else:
             named[name] = step
-    return Scope(named, prefix, variables, outer)
+    return Scope(named, prefix, variables, outer, frozenset(repeated))
 
 
 @record

@@ -31,6 +31,8 @@ class Scope:
     prefix: str = ""
     variables: tuple[str, ...] = ()
     outer: Scope | None = None
+    # Names that several steps of this block have: which one is meant cannot be known.
+    repeated: frozenset[str] = frozenset()
 
     def find(self, name: str) -> tuple[NodeId, LocatedMap] | None:
         """The nearest step of that name."""
@@ -40,6 +42,12 @@ class Scope:
                 return scope.prefix + name, scope.steps[name]
             scope = scope.outer
         return None
+
+    def is_repeated(self, name: str) -> bool:
+        """Do several steps have that name, where it is nearest?"""
+        if name in self.steps or self.outer is None:
+            return name in self.repeated
+        return self.outer.is_repeated(name)
 
     def has(self, step: LocatedMap) -> bool:
         """Is it a step of this very block, and not one whose name was taken or reserved?"""
@@ -306,6 +314,8 @@ class Resolver:
             return
         node_id, step = found
         problem = _result_problem(step, fields)
+        if self.scope.is_repeated(name):
+            return  # E402 says it; what the other one has may be what is meant here
         if problem:
             self.work.report_at(
                 "E124",
