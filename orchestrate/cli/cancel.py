@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchestrate.cli.numbers import Number
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.output import answer, answer_json, note
 from orchestrate.errors import ConfigError
@@ -23,7 +24,7 @@ _POLL_S = 0.05
 
 @click.command(short_help="End a run for good.")
 @click.argument("run", metavar="RUN")
-@click.option("--wait", "wait_s", type=click.FloatRange(0, 86400), default=60.0, metavar="SECONDS",
+@click.option("--wait", "wait_s", type=Number(float, 0, 86400), default=60.0, metavar="SECONDS",
               help="How long the run may take to end its programs (default: 60).")  # fmt: skip
 @state_dir_option
 @working_dir_option

@@ -11,6 +11,7 @@ import click
 
 from orchestrate.cli.looking import STATUSES, Glance, Place, glance_at, is_kept, runs_of
 from orchestrate.cli.moments import UNITS, age_in_seconds
+from orchestrate.cli.numbers import AT_LEAST_0
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.output import answer, answer_json, note
 from orchestrate.cli.people import has_terminal
@@ -59,7 +60,7 @@ class Chosen:
 @click.option("--older-than", metavar="AGE",
               help="Remove runs in which nothing has happened for so long: a number and s, m, h, "
               f"d or w (default: {_VARIABLE}, in days).")  # fmt: skip
-@click.option("--keep", type=click.IntRange(0), metavar="N",
+@click.option("--keep", type=AT_LEAST_0, metavar="N",
               help="Keep the newest N runs, however old they are; alone: remove all others.")  # fmt: skip  # noqa: E501
 @click.option("--status", "statuses", type=click.Choice(STATUSES), multiple=True,
               help="Only runs that stand so; repeatable.")  # fmt: skip

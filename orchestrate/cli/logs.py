@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchestrate.cli.moments import moment_of
+from orchestrate.cli.numbers import AT_LEAST_0
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.output import answer_json, note
 from orchestrate.errors import UsageError
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from orchestrate.workspace import Workspace
 
 _POLL_S = 0.25
-_MOST_LINES = 1_000_000_000
 
 
 @record
@@ -41,7 +41,7 @@ class Wish:
 @click.argument("step", metavar="[STEP]", required=False)
 @click.option("--stdout", "only_stdout", is_flag=True, help="Only the step's standard output.")
 @click.option("--stderr", "only_stderr", is_flag=True, help="Only the step's standard error.")
-@click.option("-n", "--lines", "last_lines", type=click.IntRange(0, _MOST_LINES), metavar="N",
+@click.option("-n", "--lines", "last_lines", type=AT_LEAST_0, metavar="N",
               help="Only the last N lines (of each).")  # fmt: skip
 @click.option("-f", "--follow", "follows", is_flag=True,
               help="Go on with what is written, until the step or the run ends.")  # fmt: skip

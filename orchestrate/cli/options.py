@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from orchestrate.cli.numbers import SECONDS
 from orchestrate.errors import UsageError
 from orchestrate.record import replace
 
@@ -71,7 +72,7 @@ def agent_options(command: Command) -> Command:
                      help="Go on in an existing session of the agent (machine)."),
         click.option("--permissions", type=click.Choice(["bypass", "edit", "default", "read-only"]),
                      help="What agents may do without asking (default: bypass)."),
-        click.option("--silence-timeout", type=click.FloatRange(0), metavar="SECONDS",
+        click.option("--silence-timeout", type=SECONDS, metavar="SECONDS",
                      help="End an agent that says nothing for so long; 0 never (default: 3600)."),
         click.option("--system-prompt", metavar="TEXT",
                      help="Appended to the agent's own system prompt (machine)."),

@@ -276,7 +276,9 @@ def _after_failure(store: Told, ending: Ending) -> list[str]:
 
 
 def _because(ending: Ending) -> str:
-    return "" if ending.reason in ("completed", "") else f": {visible(ending.reason)}"
+    from orchestrate.cli.telling import END
+
+    return "" if ending.reason in ("completed", END, "") else f": {visible(ending.reason)}"
 
 
 def cost_line(state: RunState) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from orchestrate.cli.chronicle import Approval, Sitting
 from orchestrate.cli.report_data import Report
 from orchestrate.cli.tallies import Tally, Usage
-from orchestrate.cli.telling import duration
+from orchestrate.cli.telling import END, duration
 from orchestrate.plan.visible import plural, visible
 
 STATUS_WORDS = {
@@ -30,7 +30,7 @@ def safe(text: str) -> str:
 def standing(report: Report) -> str:
     words = STATUS_WORDS.get(report.status, report.status)
     reason = visible(report.reason)
-    return f"{words}: {reason}" if reason and reason != report.status else words
+    return words if reason in ("", report.status, END) else f"{words}: {reason}"
 
 
 def moment(at: float) -> str:

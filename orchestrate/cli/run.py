@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from orchestrate.cli.definition import compiled, given_names, tell_warnings, workspace_of
+from orchestrate.cli.numbers import AT_LEAST_0, AT_LEAST_1
 from orchestrate.cli.options import (
     agent_options,
     detach_option,
@@ -28,12 +29,6 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-# More than this is a slip, and timers cannot hold it.
-_MOST = 1_000_000_000
-_AT_LEAST_0 = click.IntRange(0, _MOST)
-_AT_LEAST_1 = click.IntRange(1, _MOST)
-
-
 # The flags that change the plan, as `apply_flags` takes them.
 OVERRIDES = (
     "backend", "model", "max_steps", "max_visits", "max_restarts", "step_timeout", "max_parallel",
@@ -48,15 +43,15 @@ def override_options(command: Command) -> Command:
                      help="The agent to ask; rehearsal, human and replay stand in for all."),
         click.option("--model", metavar="MODEL",
                      help="Model tier or name for steps without one (machine)."),
-        click.option("--max-steps", type=_AT_LEAST_1, metavar="N",
+        click.option("--max-steps", type=AT_LEAST_1, metavar="N",
                      help="Steps before the run is stopped (machine)."),
-        click.option("--max-visits", type=_AT_LEAST_1, metavar="N",
+        click.option("--max-visits", type=AT_LEAST_1, metavar="N",
                      help="Visits of one step before the run is stopped (machine)."),
-        click.option("--max-restarts", type=_AT_LEAST_0, metavar="N",
+        click.option("--max-restarts", type=AT_LEAST_0, metavar="N",
                      help="Restarts in a new session (machine)."),
-        click.option("--step-timeout", type=_AT_LEAST_1, metavar="SECONDS",
+        click.option("--step-timeout", type=AT_LEAST_1, metavar="SECONDS",
                      help="Limit of each step without its own (machine, recipe)."),
-        click.option("--max-parallel", type=_AT_LEAST_1, metavar="N",
+        click.option("--max-parallel", type=AT_LEAST_1, metavar="N",
                      help="Items of a loop worked on at once (recipe)."),
         click.option("--context", multiple=True, metavar="KEY=VALUE",
                      help="Set a context variable to a text (recipe, workflow); repeatable."),
@@ -64,9 +59,9 @@ def override_options(command: Command) -> Command:
                      help="JSON or YAML mapping of context variables (recipe, workflow)."),
         click.option("--on-error", type=click.Choice(["stop", "continue", "interactive"]),
                      help="What to do when a step fails without a handler (workflow)."),
-        click.option("--max-retries", type=_AT_LEAST_0, metavar="N",
+        click.option("--max-retries", type=AT_LEAST_0, metavar="N",
                      help="Retries of provider steps without their own (workflow)."),
-        click.option("--retry-delay", type=_AT_LEAST_0, metavar="MS",
+        click.option("--retry-delay", type=AT_LEAST_0, metavar="MS",
                      help="Pause between those retries (workflow)."),
     ]  # fmt: skip
     for option in reversed(options):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchestrate.cli.looking import STATUSES, Glance, Place, glance_at, runs_of
+from orchestrate.cli.numbers import AT_LEAST_0
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.output import answer, answer_json
 from orchestrate.record import record
@@ -59,7 +60,7 @@ def _matches(path: str, wanted: str) -> bool:
 
 
 @click.command(short_help="List the runs of the workspace.")
-@click.option("--limit", type=click.IntRange(0), default=20, metavar="N",
+@click.option("--limit", type=AT_LEAST_0, default=20, metavar="N",
               help="How many runs to show at most; 0 shows all (default: 20).")  # fmt: skip
 @click.option("--status", "statuses", type=click.Choice(STATUSES), multiple=True,
               help="Only runs that stand so; repeatable.")  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from orchestrate.cli.telling import duration
+from orchestrate.cli.telling import END, duration
 from orchestrate.plan.visible import clip, plural, visible, width_of
 
 _LONGEST = 200
@@ -49,6 +49,8 @@ def _lines(view: dict[str, Any]) -> Iterator[str]:
 
 def standing(status: str, reason: str) -> str:
     verb = "has" if status == "failed" else "is"
+    if reason == END and status == "completed":
+        reason = ""
     if reason.startswith(status):  # "cancelled by …", or only "completed"
         return f"{verb} {_short(reason)}"
     return f"{verb} {status}" + (f": {_short(reason)}" if reason else "")

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from orchestrate.cli.running import Watching
 
 
+# The reason of a workflow that was told to go to its end: to a person it says nothing.
+END = "_end"
+
+
 class Labels(Protocol):
     """How steps are called for people."""
 

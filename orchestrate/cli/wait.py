@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrate.cli.numbers import SECONDS
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.output import answer_json, note
 
@@ -20,12 +21,11 @@ TIME_IS_UP = 124
 # Nobody works on the run any more, and nothing says how it ended: it has not.
 ABANDONED = 7
 _POLL_S = 0.2
-_MOST_S = 1_000_000_000
 
 
 @click.command(short_help="Wait until a run ends.")
 @click.argument("run", metavar="RUN")
-@click.option("--timeout", "timeout_s", type=click.FloatRange(0, _MOST_S), metavar="SECONDS",
+@click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS",
               help="Wait no longer than this; then the exit code is 124.")  # fmt: skip
 @state_dir_option
 @working_dir_option

@@ -77,9 +77,13 @@ def require_applicable(program: Program, flag: str) -> None:
     dialect = main_plan(program).dialect
     if dialect not in APPLIES[flag]:
         allowed = " or a ".join(APPLIES[flag])
-        raise UsageError(
-            f"{flag} cannot be used with a {dialect}", f"it has a meaning for a {allowed} only"
-        )
+        hint = f"it has a meaning for a {allowed} only"
+        if flag == "--backend":
+            hint += (
+                "; a workflow with providers cannot be rehearsed: its steps name their programs, "
+                "and --dry-run shows them"
+            )
+        raise UsageError(f"{flag} cannot be used with a {dialect}", hint)
 
 
 def known_backend(name: str) -> str:

@@ -292,6 +292,17 @@ def test_a_step_without_output_has_its_error_told(failed: Project) -> None:
     assert "Bad printed nothing (failed: Command failed with exit code 3)" in silent.stderr
 
 
+def test_the_spelling_of_an_end_is_not_told(tmp_path: Path) -> None:
+    step = "{name: A, command: [echo, a], on: {success: {goto: _end}}}"
+    project = Project(tmp_path, {"w.yaml": f'version: "1.1"\nsteps: [{step}]\n'})
+    told = project.run("run", "w.yaml").assert_success()
+    assert told.stderr.rstrip().endswith(" completed")
+    for words in (["status"], ["wait"], ["report", "--format", "md"]):
+        done = project.run(words[0], "latest", *words[1:]).assert_success()
+        assert "completed" in done.stdout + done.stderr
+        assert "completed: _end" not in done.stdout + done.stderr
+
+
 LOOPS = """\
 version: "1.1"
 steps:

@@ -240,6 +240,42 @@ def test_unknown_backend_is_a_configuration_error(project: Project) -> None:
     assert as_json.json()["error"]["exit_code"] == 5
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["run", "tidy", "--max-steps", "abc"], "'abc' is not a whole number of at least 1"),
+        (["run", "tidy", "--max-steps", "0"], "0 is not a whole number of at least 1"),
+        (["run", "tidy", "--max-steps", "1e3"], "'1e3' is not a whole number of at least 1"),
+        (["run", "tidy", "--max-restarts", "-1"], "-1 is not a whole number of at least 0"),
+        (["run", "tidy", "--max-visits", "9000000000"], "9000000000 is too much"),
+        (["run", "tidy", "--silence-timeout", "nan"], "nan is not a number of at least 0"),
+        (["wait", "latest", "--timeout", "inf"], "inf is too much"),
+        (["cancel", "latest", "--wait", "x"], "'x' is not a number of at least 0"),
+        (["runs", "--limit", "x"], "'x' is not a whole number of at least 0"),
+    ],
+)
+def test_what_is_no_number_is_refused_in_words(
+    project: Project, words: list[str], told: str
+) -> None:
+    refused = project.run(*words)
+    assert refused.code == 2
+    assert told in refused.err
+
+
+def test_help_has_no_formulas(project: Project) -> None:
+    for command in ("run", "logs", "wait", "cancel", "clean", "runs", "resume"):
+        shown = project.run(command, "--help").out
+        assert "Options:" in shown
+        assert "<=" not in shown
+        assert "x>=" not in shown
+
+
+def test_that_a_workflow_cannot_be_rehearsed_is_said(project: Project) -> None:
+    refused = project.run("run", "words", "--backend", "rehearsal")
+    assert refused.code == 2
+    assert "a workflow with providers cannot be rehearsed" in refused.err
+
+
 def test_without_dry_run_it_runs(project: Project) -> None:
     result = project.run("run", "tidy", "--backend", "rehearsal")
     assert result.code == 0

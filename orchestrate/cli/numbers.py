@@ -1,0 +1,42 @@
+"""Numbers on the command line, with words for people where click has `1<=x<=1000000000`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+# More than this is a slip, and timers cannot hold it.
+MOST = 1_000_000_000
+
+
+class Number(click.ParamType):
+    """A number from `least` to `most`."""
+
+    def __init__(self, kind: type[int] | type[float], least: int, most: int = MOST) -> None:
+        self.name = "whole number" if kind is int else "number"
+        self._kind = kind
+        self._least = least
+        self._most = most
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | float:
+        try:
+            number = self._kind(value)
+        except (ValueError, OverflowError):
+            self.fail(f"'{value}' is not a {self._wanted()}", param, ctx)
+        if number > self._most:
+            self.fail(f"{value} is too much: at most {self._most} can be said", param, ctx)
+        # Written so that `nan` does not pass either.
+        if not number >= self._least:
+            self.fail(f"{value} is not a {self._wanted()}", param, ctx)
+        return number
+
+    def _wanted(self) -> str:
+        return f"{self.name} of at least {self._least}"
+
+
+AT_LEAST_0 = Number(int, 0)
+AT_LEAST_1 = Number(int, 1)
+SECONDS = Number(float, 0)
