@@ -27,6 +27,8 @@ class CheckedFile:
     valid: bool
     exit_code: int
     steps: int
+    # Those of `steps` that stand in a workflow's loops: `run` does not number them.
+    looped: int
     diagnostics: tuple[Diagnostic, ...]
     dropped: int
 
@@ -64,7 +66,8 @@ def _check(name: str, workspace: Workspace, strict: bool) -> CheckedFile:
         dialect=compilation.dialect,
         valid=program is not None and not (strict and compilation.diagnostics),
         exit_code=_invalid_code(compilation),
-        steps=_count_steps(program) if program is not None else 0,
+        steps=sum(counted := _count_steps(program) if program is not None else (0, 0)),
+        looped=counted[1],
         diagnostics=compilation.diagnostics,
         dropped=compilation.dropped,
     )
@@ -75,13 +78,15 @@ def _invalid_code(compilation: Compilation) -> int:
     return 1 if compilation.dialect == "machine" else 2
 
 
-def _count_steps(program: Program) -> int:
-    """The author's steps: gates are none, and a recipe's loop is one step with its body."""
+def _count_steps(program: Program) -> tuple[int, int]:
+    """The author's steps, and those in loops: gates are none, a recipe's loop is its one step."""
     from orchestrate.plan.nodes import Gate, main_plan
 
     plan = main_plan(program)
-    blocks = plan.blocks[:1] if plan.dialect == "recipe" else plan.blocks
-    return sum(not isinstance(node.op, Gate) for block in blocks for node in block.nodes)
+    main = sum(not isinstance(node.op, Gate) for node in plan.blocks[0].nodes)
+    if plan.dialect == "recipe":
+        return main, 0
+    return main, sum(len(block.nodes) for block in plan.blocks[1:])
 
 
 def _report(files: Sequence[CheckedFile], shape: str, strict: bool) -> None:
@@ -106,7 +111,9 @@ def _text(files: Sequence[CheckedFile], strict: bool) -> str:
     told: set[Diagnostic] = set()
     for file in files:
         if not file.diagnostics:
-            steps = plural(file.steps, "step")
+            steps = plural(file.steps - file.looped, "step")
+            if file.looped:
+                steps += f", {file.looped} more in loops"
             parts.append(f"{visible(file.file)}: valid {file.dialect} ({steps})\n")
             continue
         from orchestrate.cli.findings import draw

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[int | float]
+else:
+    # Not generic in the older releases that we work with.
+    _ParamType = click.ParamType
 
 # More than this is a slip, and timers cannot hold it.
 MOST = 1_000_000_000
 
 
-class Number(click.ParamType):
+class Number(_ParamType):
     """A number from `least` to `most`."""
 
     def __init__(self, kind: type[int] | type[float], least: int, most: int = MOST) -> None:

@@ -18,7 +18,7 @@ def test_valid_files_are_named_with_dialect_and_steps(project: Project) -> None:
     assert result.out.splitlines() == [
         "workflows/tidy.yaml: valid machine (2 steps)",
         "workflows/look.yaml: valid recipe (2 steps)",
-        "workflows/words.yaml: valid workflow (6 steps)",
+        "workflows/words.yaml: valid workflow (4 steps, 2 more in loops)",
         "nothing to report in 3 files",
     ]
     assert result.err == ""
