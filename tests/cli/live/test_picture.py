@@ -133,3 +133,11 @@ def test_a_recipe_that_a_loop_calls(tmp_path: Path) -> None:
     ]
     for height in range(1, 8):
         assert len(artist.picture(state, 105.0, height)) <= height
+
+
+def test_a_person_is_shown_as_one_whatever_agent_the_recipe_names(tmp_path: Path) -> None:
+    text = recipe("steps: [{id: one, agent: helper, prompt: hello}]")
+    index, state = state_for(tmp_path, text)
+    about = {"agent": "helper", "model": "opus", "backend": "human"}
+    apply(index, state, StepStarted("", "one", 1, 1, 102.0, about))
+    assert shown(Artist(index).picture(state, 105.0, 5))[1:] == ["work one human 3s"]
