@@ -64,13 +64,14 @@ def _parked(place: Place) -> list[Sight]:
     from orchestrate.state.runs import list_runs
 
     found = []
-    for run in list_runs(runs_of(place)):
+    for run in list_runs(runs_of(place, is_looking=True)):
         glance = glance_at(run)
         may_wait = glance.status in ("running", "interrupted", "paused")
         if not may_wait or glance.fields().get("dialect") != "recipe":
             continue
         try:
-            sight = settled_sight(run, find_stored(run.id, place.working_dir, place.state_dir)[2])
+            where = (place.working_dir, place.state_dir)
+            sight = settled_sight(run, find_stored(run.id, *where, is_looking=True)[2])
         except OrchestrateError as error:
             note(f"orchestrate: run {run.id} is left out: {visible(error.message)}\n")
             continue
@@ -186,7 +187,7 @@ def _decide(
     from orchestrate.cli.deciding import decide
     from orchestrate.cli.stored import find_stored
 
-    _, run, workspace = find_stored(name, place.working_dir, place.state_dir)
+    _, run, workspace = find_stored(name, place.working_dir, place.state_dir, is_looking=True)
     try:
         return run, decide(run, workspace, stage, decision, message)
     except AtWorkError as error:

@@ -45,7 +45,7 @@ def attach(
     from orchestrate.cli.looking import Place
     from orchestrate.cli.stored import find_stored
 
-    _, found, workspace = find_stored(run, working_dir, state_dir)
+    _, found, workspace = find_stored(run, working_dir, state_dir, is_looking=True)
     place = Place(working_dir, state_dir)
     if as_json:
         from orchestrate.cli.wait import wait_for
@@ -79,7 +79,7 @@ def watch_run(run: Run, workspace: Workspace, place: Place, live: bool | None) -
 
 def _follow(run: Run, workspace: Workspace, stop: Stop, live: bool | None) -> int | None:
     """The exit code of a run that has ended; None if we were stopped, or its process is gone."""
-    from orchestrate.cli.config import load_config
+    from orchestrate.cli.config_aside import config_for_looking
     from orchestrate.cli.follower import Follower
     from orchestrate.cli.live.wanted import is_live
     from orchestrate.cli.looking import because
@@ -87,7 +87,7 @@ def _follow(run: Run, workspace: Workspace, stop: Stop, live: bool | None) -> in
     from orchestrate.cli.running import Watching
     from orchestrate.cli.ticking import running_lines
 
-    configured = load_config(workspace).get("live")
+    configured = config_for_looking(workspace).get("live")
     watching = Watching(live=is_live(Watching(), live, configured))
     try:
         follower = Follower(run, workspace)

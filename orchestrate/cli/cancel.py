@@ -38,7 +38,7 @@ def cancel(
     """
     from orchestrate.cli.stored import find_stored
 
-    _, found, workspace = find_stored(run, working_dir, state_dir)
+    _, found, workspace = find_stored(run, working_dir, state_dir, is_looking=True)
     message, status = _cancel(found, workspace, time.monotonic() + wait_s)
     if as_json:
         answer_json({"run_id": found.id, "status": status, "message": message})

@@ -35,6 +35,11 @@ class Change:
     # Of a file that is not committed: was it last changed while the run was at work?
     is_during: bool = True
 
+    @property
+    def may_be_the_runs(self) -> bool:
+        """Of a deleted file nobody knows when it went."""
+        return self.is_during or self.what == "deleted"
+
 
 @mutable_record
 class Changes:
@@ -44,6 +49,16 @@ class Changes:
     commits: list[str] = field(default_factory=list)
     files: list[Change] = field(default_factory=list)
     left_out: int = 0
+
+    @property
+    def listed(self) -> list[Change]:
+        """Those that may be the run's doing."""
+        return [change for change in self.files if change.may_be_the_runs]
+
+    @property
+    def before(self) -> list[Change]:
+        """Those that the run has not touched, by their times."""
+        return [change for change in self.files if not change.may_be_the_runs]
 
 
 def find_changes(workspace: Path, sittings: Sequence[Sitting], now: float) -> Changes:

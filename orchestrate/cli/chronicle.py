@@ -13,6 +13,7 @@ from orchestrate.errors import OrchestrateError
 from orchestrate.record import field, mutable_record
 
 if TYPE_CHECKING:
+    from orchestrate.plan.nodes import Target
     from orchestrate.plan.trail import Mark, Trail
     from orchestrate.state.model import Index, RunState
     from orchestrate.state.runs import Run
@@ -141,7 +142,16 @@ class _Follower:
         self._index = index
         self._state: RunState | None = None
         self._is_lost = False
-        index.hear_move = self.trail.move
+        # Steps whose failure counts, though the run went on.
+        self._failures: set[tuple[str, str]] = set()
+        index.hear_move = self._move
+
+    def _move(self, plan: str, node: str, label: str, target: Target) -> None:
+        from orchestrate.plan.nodes import FAILED
+
+        self.trail.move(plan, node, label, target)
+        if label == FAILED and self._index.place(plan, node).node.on_failure == "count":
+            self._failures.add((plan, node))
 
     def hear(self, written: Json) -> None:
         if self._is_lost:
@@ -197,12 +207,19 @@ class _Follower:
         state = self._state
         if state is None or state.status in ("completed", "cancelled"):
             return
+        has_failed = state.status == "failed"
+        if has_failed and state.has_failures and state.root.here is None:
+            self.trail.failed_at_end = state.reason or "some steps failed"
+        if has_failed:
+            for place in self._failures:
+                self.trail.marks[place] = "failed"
         for frame in frames_below(state.root):
             here = frame.here
             if here is None or here.phase == "open":
                 continue
             mark: Mark = "at work" if is_live else "waiting"
-            if here.phase == "failed":
+            # A guardrail lets a step not even begin.
+            if here.phase == "failed" or (has_failed and here.phase == "arriving"):
                 mark = "failed"
             elif here.phase in ("asking", "resting"):
                 mark = "waiting"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from orchestrate.cli.config import Config
     from orchestrate.workspace import Workspace
 
 _PATIENCE_S = 20
@@ -111,7 +112,24 @@ def _workspace(workspace: Workspace, state_dir: str | None) -> Iterator[Finding]
     yield _locks(folder)
     backend = config.values.get("backend", "claude-code")
     permissions = config.values.get("permissions", "bypass")
-    yield Finding("agents", True, f"default {backend}, permissions {permissions}")
+    yield _default_agent(config, str(backend), f"default {backend}, permissions {permissions}")
+
+
+def _default_agent(config: Config, backend: str, detail: str) -> Finding:
+    """Recipes that name no agent ask this one; it has to be there for them, but for no others."""
+    from orchestrate.agents.finding import Missing
+    from orchestrate.agents.registry import find_program, is_program
+    from orchestrate.plan.override import known_backend
+
+    name = known_backend(backend)
+    found = find_program(name, os.environ) if is_program(name) else None
+    if not isinstance(found, Missing) or config.agent(name).get("path"):
+        return Finding("agents", True, detail)
+    return Finding(
+        "agents", False, f"{detail}; but {name} is not installed",
+        f"install it ({found.program.install}), choose another (backend: in the configuration), "
+        "or try recipes without one: --backend rehearsal",
+    )  # fmt: skip
 
 
 def _locks(folder: Path) -> Finding:

@@ -69,7 +69,7 @@ def logs(
     from orchestrate.cli.stored import find_stored
 
     wish = _wish(step, as_json, flags)
-    _, found, workspace = find_stored(run, working_dir, state_dir)
+    _, found, workspace = find_stored(run, working_dir, state_dir, is_looking=True)
     if step is None:
         _show_log(found, wish, as_json)
     elif wish.shows_all:

@@ -109,7 +109,53 @@ def glance_at(run: Run) -> Glance:
             status = _left_as(run) if status == "running" else status
         return Glance(run, status, start)
     except (ValueError, OSError, OrchestrateError):
+        pass
+    try:
+        return _glance_at_journal(run)
+    except (ValueError, OSError, KeyError, TypeError, OrchestrateError):
         return Glance(run, "damaged", b"")
+
+
+def _glance_at_journal(run: Run) -> Glance:
+    """The run in short where its state file does not hold, but its journal does.
+
+    All of the journal is read, which only a damaged run is worth; nothing is compiled.
+    """
+    import json
+
+    from orchestrate.state.durable import read_file
+    from orchestrate.state.journal import read_tail, refuse_foreign
+    from orchestrate.state.locks import is_held
+    from orchestrate.state.times import timestamp
+
+    # What is no file, or may not be read, has to be put right by its owner first.
+    read_file(run.state)
+    refuse_foreign(run.events, run.id)
+    first: dict[str, Any] = {}
+    ended: dict[str, Any] | None = None
+    at = 0.0
+    for entry in read_tail(run.events):
+        event = entry.event
+        first = first or event
+        at = max(at, event.get("at", 0.0))
+        if event["on"] in ("run-ended", "run-resumed"):
+            ended = event if event["on"] == "run-ended" else None
+    fields = {
+        "dialect": first["dialect"],
+        "workflow_file": first["definition"],
+        "started_at": timestamp(first["at"]),
+        "updated_at": timestamp(at),
+    }
+    status = "interrupted"
+    if is_held(run.lock_file):
+        status = "running"
+    elif ended is not None:
+        status = ended["status"]
+        fields |= {"reason": ended["reason"]}
+        fields |= {"completed_at": timestamp(ended["at"])} if status != "paused" else {}
+    # As a state file begins, so that a glance can be read like any other.
+    start = "".join(f'\n  "{name}": {json.dumps(value)},' for name, value in fields.items())
+    return Glance(run, status, start.encode() + b"\n")
 
 
 def _left_as(run: Run) -> str:
@@ -226,14 +272,20 @@ def program_of(header: Header, workspace: Workspace) -> Program:
     return with_defaults(program, header.settings.get("defaults", {}))
 
 
-def runs_of(place: Place) -> Runs:
-    """The folder of the runs: where the user said, or the configuration, or the workspace's."""
+def runs_of(place: Place, *, is_looking: bool = False) -> Runs:
+    """The folder of the runs: where the user said, or the configuration, or the workspace's.
+
+    For whoever only looks, the rest of the configuration may be wrong.
+    """
     from orchestrate.cli.config import load_config
+    from orchestrate.cli.config_aside import config_for_looking
     from orchestrate.cli.definition import workspace_of
     from orchestrate.state.runs import open_runs
 
     workspace = workspace_of(place.working_dir)
-    return open_runs(workspace.root, load_config(workspace).get("state_dir", place.state_dir))
+    given = place.state_dir
+    config = config_for_looking(workspace, given) if is_looking else load_config(workspace)
+    return open_runs(workspace.root, config.get("state_dir", given))
 
 
 def are_programs_left(sight: Sight) -> bool:

@@ -105,7 +105,7 @@ def _show_run(text: str, shape: str, working_dir: str | None, state_dir: str | N
     from orchestrate.plan.visible import visible
     from orchestrate.state.locks import is_held
 
-    _, found, workspace = find_stored(text, working_dir, state_dir)
+    _, found, workspace = find_stored(text, working_dir, state_dir, is_looking=True)
     index, program, why_no_plan = index_of(found, workspace)
     chronicle = read_chronicle(found, index, time.time(), is_live=is_held(found.lock_file))
     drawing, remark = draw_path(chronicle, program, index, why_no_plan)

@@ -52,7 +52,7 @@ def report(
         raise UsageError(
             "HTML is not for a terminal", "say where: -o report.html; or read it: --format md"
         )
-    _, found, workspace = find_stored(run, working_dir, state_dir)
+    _, found, workspace = find_stored(run, working_dir, state_dir, is_looking=True)
     gathered = gather(found, workspace, Place(working_dir, state_dir), time.time())
     if as_json and output is None:
         from orchestrate.cli.report_data import as_json as data_of

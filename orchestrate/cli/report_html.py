@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from html import escape
 
@@ -10,6 +11,7 @@ from orchestrate.cli.report_data import MOST_STEPS, Report
 from orchestrate.cli.report_details import MOST_DETAILED, Detail
 from orchestrate.cli.report_words import (
     COLUMNS,
+    before_words,
     cells_of,
     decision_of,
     facts,
@@ -70,6 +72,9 @@ _KEY = (
 )
 
 
+_CODE = re.compile(r"`([^`]+)`")
+
+
 def render_html(report: Report) -> str:
     return "\n".join(_lines(report)) + "\n"
 
@@ -89,7 +94,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield f'<h1>{name}</h1><div class="id">run {escape(report.run_id)}</div>'
     yield f'<p class="standing {escape(report.status)}">It {escape(standing(report))}.</p>'
     for text in report.notes:
-        yield f'<p class="note">{escape(visible(text))}</p>'
+        yield f'<p class="note">{_prose(text)}</p>'
     yield "<dl>"
     for title, value in facts(report):
         yield f"<dt>{title}</dt><dd>{escape(value)}</dd>"
@@ -108,6 +113,11 @@ def _lines(report: Report) -> Iterator[str]:
         "What lies in the run's folder is whole; this page is not.</footer>"
     )
     yield "</body></html>"
+
+
+def _prose(text: str) -> str:
+    """A sentence in which `…` is a command."""
+    return _CODE.sub(r"<code>\1</code>", escape(visible(text)))
 
 
 def _graph(report: Report) -> Iterator[str]:
@@ -182,18 +192,20 @@ def _changes(report: Report) -> Iterator[str]:
     changes = report.changes
     yield "<h2>Files changed</h2>"
     for text in changes.how:
-        yield f'<p class="quiet">{escape(visible(text))}</p>'
+        yield f'<p class="quiet">{_prose(text)}</p>'
     if changes.commits:
         yield "<p>Commits:</p><ul>"
         yield from (f"<li><code>{escape(visible(line))}</code></li>" for line in changes.commits)
         yield "</ul>"
-    if not changes.files:
+    if changes.before:
+        yield f'<p class="quiet">{escape(before_words(changes))}</p>'
+    if not changes.listed:
         return
     yield "<table><thead><tr><th>file</th><th>change</th><th>state</th></tr></thead><tbody>"
-    for change in changes.files:
+    for change in changes.listed:
         state = "committed" if change.is_committed else "not committed, changed during the run"
         if not change.is_during:
-            state = "not committed, not changed during the run as far as its time says"
+            state = "not committed, when is not known"
         yield (
             f"<tr><td><code>{escape(visible(change.path))}</code></td>"
             f"<td>{escape(visible(change.what))}</td><td>{state}</td></tr>"

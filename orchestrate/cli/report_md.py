@@ -10,6 +10,7 @@ from orchestrate.cli.report_data import MOST_STEPS, Report
 from orchestrate.cli.report_details import MOST_DETAILED, Detail
 from orchestrate.cli.report_words import (
     COLUMNS,
+    before_words,
     cells_of,
     decision_of,
     facts,
@@ -21,7 +22,10 @@ from orchestrate.cli.tallies import Tally
 from orchestrate.cli.timeline import MOST_ROWS
 from orchestrate.plan.visible import clip, plural, visible, width_of
 
-_MEANS_SOMETHING = re.compile(r"([\\`*_{}\[\]|~$]|^[#+>=-]|^\d+(?=[.)]))")
+# Signs of Markdown anywhere, and those that mean something only at the beginning of a line.
+_MEANS_SOMETHING = re.compile(r"([\\`*_{}\[\]|~$]|^[#>]|^[+-](?=\s|$)|^[=-](?=[=-]*\s*$))")
+_LIST_NUMBER = re.compile(r"^(\d{1,9})([.)])(?=\s|$)")
+_CODE = re.compile(r"`([^`]+)`")
 _CHART = 60
 _LONGEST_NAME = 32
 # Later ones are drawn over earlier ones.
@@ -58,7 +62,13 @@ def _lines(report: Report) -> Iterator[str]:
 def plain(text: str) -> str:
     """Text that Markdown and HTML take as it is, on one line."""
     shown = visible(text).replace("&", "&amp;").replace("<", "&lt;")
-    return _MEANS_SOMETHING.sub(r"\\\1", shown)
+    return _LIST_NUMBER.sub(r"\1\\\2", _MEANS_SOMETHING.sub(r"\\\1", shown))
+
+
+def _prose(text: str) -> str:
+    """A sentence of our own, in which `…` is a command."""
+    pieces = _CODE.split(text)
+    return "".join(_code(p) if number % 2 else plain(p) for number, p in enumerate(pieces))
 
 
 def _code(text: str) -> str:
@@ -167,18 +177,18 @@ def _approvals(report: Report) -> Iterator[str]:
 def _changes(report: Report) -> Iterator[str]:
     changes = report.changes
     yield from _heading("Files changed")
-    yield from (f"{plain(text)}\n" for text in changes.how)
+    yield from (f"{_prose(text)}\n" for text in changes.how)
     if changes.commits:
         yield from (f"- commit {_code(line)}" for line in changes.commits)
         yield ""
-    if not changes.files:
+    if changes.before:
+        yield f"{plain(before_words(changes))}\n"
+    if not changes.listed:
         return
     rows = []
-    for change in changes.files:
+    for change in changes.listed:
         state = "committed" if change.is_committed else "not committed"
-        rows.append(
-            (change.path, change.what, state, "yes" if change.is_during else "no, by its time")
-        )
+        rows.append((change.path, change.what, state, "yes" if change.is_during else "not known"))
     yield from _table(("file", "change", "state", "during the run"), rows)
     yield from _left_out(changes.left_out, "file")
 

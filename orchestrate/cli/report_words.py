@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from orchestrate.cli.changes import Changes
 from orchestrate.cli.chronicle import Approval, Sitting
 from orchestrate.cli.report_data import Report
 from orchestrate.cli.tallies import Tally, Usage
@@ -118,6 +119,16 @@ def cells_of(tally: Tally) -> tuple[str, ...]:
         ", ".join(visible(name) for name in list(tally.agents)[:3]) or NOTHING,
         cost(tally.usage),
         tokens(tally.usage),
+    )
+
+
+def before_words(changes: Changes) -> str:
+    """How many files of the project are not listed, and why."""
+    files = plural(len(changes.before), "file")
+    verb = "is" if len(changes.before) == 1 else "are"
+    return (
+        f"{files} more {verb} not committed, and not listed here: last changed outside the run's "
+        "sittings."
     )
 
 

@@ -88,13 +88,13 @@ def runs(
 ) -> int:
     """List the runs of the workspace, newest first.
 
-    A run whose process is gone without an end is `interrupted`; one whose state cannot be read is
-    `damaged`.
+    A run whose process is gone without an end is `interrupted`; one of which neither
+    the state nor the journal can be read is `damaged`.
     """
     from orchestrate.state.runs import list_runs
 
     wanted = _wanted(filters)
-    folder = runs_of(Place(working_dir, state_dir))
+    folder = runs_of(Place(working_dir, state_dir), is_looking=True)
     known = list_runs(folder)
     found = _glances(known, wanted, reverse and order == "started")
     if order != "started":

@@ -41,7 +41,7 @@ def status(
 
     if watches and as_json:
         raise UsageError("--watch and --json exclude each other", "`wait --json` waits for the end")
-    _, found, workspace = find_stored(run, working_dir, state_dir)
+    _, found, workspace = find_stored(run, working_dir, state_dir, is_looking=True)
     place = Place(working_dir, state_dir)
     if watches and glance_at(found).status == "running":
         from orchestrate.cli.attach import watch_run

@@ -33,18 +33,21 @@ class Header:
 
 
 def find_stored(
-    text: str, working_dir: str | None, state_dir: str | None
+    text: str, working_dir: str | None, state_dir: str | None, *, is_looking: bool = False
 ) -> tuple[Runs, Run, Workspace]:
     """The run that the user means, and the workspace that it works in.
 
     A run inside the current workspace belongs to it, also after the folder was moved or copied;
-    one that lies elsewhere (`--state-dir`) belongs to the workspace it was started in.
+    one that lies elsewhere (`--state-dir`) belongs to the workspace it was started in. For whoever
+    only looks, the rest of the configuration may be wrong.
     """
+    from orchestrate.cli.config_aside import config_for_looking
     from orchestrate.state.runs import find_run, open_runs
     from orchestrate.workspace import open_workspace
 
     workspace = workspace_of(working_dir)
-    runs = open_runs(workspace.root, load_config(workspace).get("state_dir", state_dir))
+    config = config_for_looking(workspace, state_dir) if is_looking else load_config(workspace)
+    runs = open_runs(workspace.root, config.get("state_dir", state_dir))
     run = find_run(runs, text)
     if working_dir is None and not run.root.is_relative_to(workspace.root):
         recorded = Path(header_of(run).workspace)

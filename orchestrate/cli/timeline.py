@@ -20,8 +20,10 @@ _WIDTH = 960
 _NAMES = 260
 _RIGHT = 16
 _ROW = 20
-_TOP = 30
+_TOP = 36
 _BREAK = 34
+# Labels of gaps stand above those of the grid, so that they never touch.
+_GAP_LABEL = 25
 MOST_ROWS = 120
 _LONGEST_NAME = 38
 _STEPS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400,
@@ -125,7 +127,7 @@ def _axis(pieces: Sequence[_Piece], height: int) -> Iterator[str]:
                 f"{duration((piece.end - piece.start) * 1000)}</title></rect>"
             )
             yield (
-                f'<text class="small" x="{piece.x + piece.width / 2:.1f}" y="{_TOP - 18}" '
+                f'<text class="small" x="{piece.x + piece.width / 2:.1f}" y="{_TOP - _GAP_LABEL}" '
                 f'text-anchor="middle">+{duration((piece.end - piece.start) * 1000)}</text>'
             )
             continue

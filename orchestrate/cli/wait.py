@@ -46,7 +46,7 @@ def wait(
     from orchestrate.cli.looking import Place
     from orchestrate.cli.stored import find_stored
 
-    _, found, workspace = find_stored(run, working_dir, state_dir)
+    _, found, workspace = find_stored(run, working_dir, state_dir, is_looking=True)
     place = Place(working_dir, state_dir)
     return wait_for(found, workspace, place, timeout_s=timeout_s, as_json=as_json)
 

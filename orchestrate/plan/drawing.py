@@ -81,6 +81,10 @@ class Drawing:
     edges: list[Edge] = field(default_factory=list)
 
 
+# The first plan that is drawn is the one that the run began with.
+_MAIN = "p0"
+
+
 def look_of(vertex: Vertex) -> str:
     """How a vertex is drawn beside its shape; '' when no run is shown."""
     if vertex.visits is None:
@@ -215,6 +219,9 @@ class _Artist:
             case Restart(plan):
                 return self.entries[plan]
             case Finish(reason):
+                if self.is_failed_end(target):
+                    assert self.trail is not None
+                    return self.end_of(target, f"failed: {self.trail.failed_at_end}", "abort")
                 return self.end_of(target, reason or "end", "finish")
             case Abort(kind, reason):
                 return self.end_of(target, reason or kind, "abort")
@@ -225,6 +232,12 @@ class _Artist:
             reached = None if self.trail is None else self.arrivals(target)
             self.frame.members.append(Vertex(self.ends[target], text, shape, reached))
         return self.ends[target]
+
+    def is_failed_end(self, target: Target) -> bool:
+        """Did the run come here, to its end, and failed although it went on to it?"""
+        if self.trail is None or not self.trail.failed_at_end:
+            return False
+        return self.prefix == _MAIN and self.arrivals(target) > 0
 
     def arrivals(self, target: Target) -> int:
         assert self.trail is not None

@@ -23,6 +23,8 @@ class Trail:
     marks: dict[tuple[PlanId, NodeId], Mark] = field(default_factory=dict)
     # How often each plan was begun.
     starts: dict[PlanId, int] = field(default_factory=dict)
+    # Why a run has failed that went on to its end all the same; '' for all others.
+    failed_at_end: str = ""
 
     def visit(self, plan: PlanId, node: NodeId) -> None:
         self.visits[plan, node] = self.visits.get((plan, node), 0) + 1

@@ -165,10 +165,18 @@ def _fold(run: Run, index: Index, state: RunState | None) -> RunState:
         state.seq = seq
     if state is None:
         raise StateError(
-            f"run {run.id} has neither a state nor a journal that can be read",
-            f"start over with: orchestrate resume {run.id} --force-restart",
+            f"run {run.id} has neither a state nor a journal that can be read", _way_out(run)
         )
     return state
+
+
+def _way_out(run: Run) -> str:
+    """An earlier state that is valid can be gone back to; without one, only a new start is left."""
+    try:
+        newest_valid(run, lambda data: check_state(data, run.id))
+    except StateError as error:
+        return error.hint
+    return repair_hint(run.id)
 
 
 def _events(path: Path, after: int) -> Iterator[tuple[int, Event]]:

@@ -240,3 +240,38 @@ def test_a_run_that_asks_at_a_terminal_can_be_cancelled(tmp_path: Path) -> None:
         "waits for no approval: it is cancelled"
         in command(project, "approve", "latest", code=2).stderr
     )
+
+
+def test_a_gate_is_found_though_the_state_file_is_cut(parked: Project) -> None:
+    root = latest_root(parked)
+    whole = command(parked, "runs", "--json").json()["runs"]
+    state = (root / "state.json").read_bytes()
+    (root / "state.json").write_bytes(state[:100])
+    listed = command(parked, "approvals", "--json").json()["approvals"]
+    assert [(one["run_id"], one["stage"]) for one in listed] == [(root.name, "first look")]
+    assert command(parked, "runs", "--json").json()["runs"] == whole
+    (line,) = command(parked, "runs").stdout.splitlines()
+    assert line.split()[:2] == [root.name, "paused"]
+    assert line.endswith("w.yaml")
+    (root / "events.jsonl").write_bytes(b"")
+    (line,) = command(parked, "runs").stdout.splitlines()
+    assert line.split()[1] == "damaged", "neither says anything"
+    assert "Nothing waits" in command(parked, "approvals").stdout
+
+
+def test_repair_goes_back_to_the_state_before(parked: Project) -> None:
+    """Both files are cut within the first event; the state before and the definition are there."""
+    root = latest_root(parked)
+    command(parked, "approve", "latest")
+    assert (root / "state.json.prev").exists()
+    for name in ("state.json", "events.jsonl"):
+        (root / name).write_bytes((root / name).read_bytes()[:60])
+    for verb in ("status", "resume"):
+        refused = parked.run(verb, "latest", env=ENV)
+        assert refused.exit_code == 5
+        assert f"orchestrate resume {root.name} --repair" in refused.stderr
+    repaired = parked.run("resume", "latest", "--repair", env=ENV)
+    assert "went back to state.json.prev at event" in repaired.stderr
+    assert repaired.exit_code == 6, "at the gate that was open then"
+    command(parked, "approve", "latest", "--resume", code=6)
+    command(parked, "approve", "latest", "--resume")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from orchestrate.testing import Project as Workspace
 from tests.cli.conftest import ROOT, Project
 
 HERE = ".orchestrate/config.yaml"
@@ -165,3 +166,36 @@ def test_the_example_is_complete_and_valid(empty: Project) -> None:
     empty.write(HERE, whole)
     shown = empty.run("config", "show", "--json").json()["settings"]
     assert set(shown) == set(schema["properties"])
+
+
+FAILS = 'version: "1.1"\nsteps: [{name: Bad, command: ["false"]}]\n'
+FAULTY = "notifications: [{command: [a], webhook: 'http://localhost'}]\n"
+
+
+@pytest.mark.parametrize("fault", [FAULTY, "nonsense: 1\n", "a: [\n", FAULTY + "state_dir: here\n"])
+def test_commands_that_only_look_go_on_with_a_note(tmp_path: Path, fault: str) -> None:
+    project = Workspace(tmp_path, {"w.yaml": FAILS})
+    where = ("--state-dir", "here") if "state_dir" in fault else ()
+    project.run("run", "w.yaml", *where).assert_exit(1)
+    project.write(".orchestrate/config.yaml", fault)
+    for words in (["runs"], ["status", "latest"], ["logs", "latest"], ["approvals"],
+                  ["report", "latest", "--format", "md"], ["plan", "--run", "latest"]):  # fmt: skip
+        told = project.run(*words).assert_success()
+        assert told.stderr.count("the configuration is left aside: ") == 1, words
+        assert ".orchestrate/config.yaml:1" in told.stderr
+        assert told.stdout
+    assert "w.yaml" in project.run("runs").stdout
+    project.run("wait", "latest").assert_exit(1)
+    for words in (["run", "w.yaml"], ["resume", "latest"], ["clean", "--older-than", "0s"]):
+        refused = project.run(*words).assert_exit(5)
+        assert "left aside" not in refused.stderr
+    assert "w.yaml" in project.run("runs").stdout, "nothing was removed"
+
+
+@pytest.mark.parametrize("fault", ["state_dir: 7\n", "state_dir: x\na: [\n", "state_dir: ''\n"])
+def test_where_runs_are_must_be_told(tmp_path: Path, fault: str) -> None:
+    project = Workspace(tmp_path, {"w.yaml": FAILS, ".orchestrate/config.yaml": fault})
+    refused = project.run("runs").assert_exit(5)
+    assert ".orchestrate/config.yaml" in refused.stderr
+    there = project.run("runs", "--state-dir", "there").assert_success()
+    assert "left aside" in there.stderr

@@ -45,3 +45,19 @@ def test_a_broken_configuration_is_a_fault(tmp_path: Path) -> None:
 def test_nothing_is_left_behind(tmp_path: Path) -> None:
     Project(tmp_path).run("doctor").assert_success()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_default_agent_that_is_not_installed_is_told(tmp_path: Path) -> None:
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "CLAUDE_CLI_PATH": ""}
+    project = Project(tmp_path)
+    lines = project.run("doctor", env=env).assert_success().stdout.splitlines()
+    at = next(number for number, line in enumerate(lines) if line[4:].startswith("agents "))
+    assert lines[at].startswith("--")
+    assert "claude-code is not installed" in lines[at]
+    assert "--backend rehearsal" in lines[at + 1]
+    env = {**env, "ORCHESTRATE_BACKEND": "rehearsal"}
+    findings = project.run("doctor", "--json", env=env).assert_success().json()["findings"]
+    assert next(one["ok"] for one in findings if one["name"] == "agents")
+    env = {**env, "ORCHESTRATE_BACKEND": "", "CLAUDE_CLI_PATH": program(tmp_path, "my-claude")}
+    findings = project.run("doctor", "--json", env=env).assert_success().json()["findings"]
+    assert next(one["ok"] for one in findings if one["name"] == "agents")

@@ -77,6 +77,40 @@ def test_text_says_what_was_visited_and_taken(project: Project) -> None:
         assert line in lines, line
 
 
+def test_a_run_that_went_on_after_failures(tmp_path: Path) -> None:
+    project = Project(tmp_path, {"w.yaml": LOOPING})
+    project.run("run", "w.yaml", "--on-error", "continue").assert_exit(1)
+    told = project.run("plan", "--run", "latest").assert_success().stdout
+    lines = [line.strip() for line in told.splitlines()]
+    for line in (
+        "! Bad  (failed)",
+        "ok, failed => Never",
+        "* Never",
+        "ok, failed => failed: some steps failed",
+    ):
+        assert line in lines, told
+    assert "completed" not in told
+    assert f"* Do {TIMES}3" in lines, "its failure was handled"
+    svg = project.run("plan", "--run", "latest", "--format", "svg").assert_success().stdout
+    space = "{http://www.w3.org/2000/svg}"
+    groups = ET.fromstring(svg).findall(f"{space}g")
+    looks = {group.findtext(f"{space}text"): group.get("class") for group in groups}
+    assert (looks["Bad"], looks["Never"]) == ("failed", "visited")
+    assert looks["failed: some steps failed"] == "failed"
+
+
+def test_the_step_that_a_guardrail_stopped_has_failed(tmp_path: Path) -> None:
+    script = {"write": ["complete", "complete"], "check": ["bad", "bad"]}
+    project = Project(tmp_path, {"m.yaml": MACHINE, "script.json": json.dumps(script)})
+    flags = ("--backend", "rehearsal", "--script", "script.json", "--max-visits", "2")
+    project.run("run", "m.yaml", *flags).assert_exit(3)
+    told = project.run("plan", "--run", "latest").assert_success().stdout
+    assert f"! write {TIMES}2  (failed)" in told
+    page = project.run("report", "latest", "--format", "html").assert_success().stdout
+    assert '<g class="failed">' in page
+    assert '<g class="waiting">' not in page
+
+
 def test_drawings_mark_the_path(project: Project) -> None:
     mermaid = project.run("plan", "--run", "latest", "--format", "mermaid").assert_success().stdout
     assert "classDef failed" in mermaid

@@ -315,3 +315,35 @@ def test_no_run_and_no_such_run(tmp_path: Path) -> None:
     slip = name[:-1] + ("x" if name[-1] != "x" else "y")
     told = project.run("report", slip, "--json").assert_exit(2)
     assert f"did you mean '{name}'?" in told.json()["error"]["message"]
+
+
+def test_files_that_the_run_did_not_touch_are_counted_only(failed: Project) -> None:
+    page = report_of(failed).text
+    text = failed.run("report", "latest", "--format", "md").assert_success().stdout
+    data = failed.run("report", "latest", "--json").json()["changes"]
+    count = sum(not change["during_run"] for change in data["files"])
+    assert count >= 1
+    for shown in (page, text):
+        assert "b.txt" in shown
+        assert "old.txt" not in shown
+        assert re.search(rf"{count} files? more (is|are) not committed, and not listed", shown)
+    assert "<code>git status</code>" in page
+    assert "`git status` as it is now" not in page
+    assert "`git status` as it is now" in text
+
+
+def test_markdown_escapes_only_what_means_something(failed: Project) -> None:
+    from orchestrate.cli.report_md import plain
+
+    text = failed.run("report", "latest", "--format", "md").assert_success().stdout
+    assert re.search(r"^- Elapsed: \d+\.\d+s$", text, re.MULTILINE)
+    text = text.partition("## Prompts")[0]
+    assert not re.search(r"\\[0-9a-zA-Z]", text), (
+        "no sign of Markdown, so the backslash would be seen"
+    )
+    for written, shown in {
+        "9.4s": "9.4s", "-5": "-5", "+2 more": "+2 more", "1. one": r"1\. one", "12)": r"12\)",
+        "- item": r"\- item", "---": r"\---", "# head": r"\# head", "> said": r"\> said",
+        "a*b": r"a\*b", "a|b": r"a\|b",
+    }.items():  # fmt: skip
+        assert plain(written) == shown

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
+import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from docs.commands import complete_commands
 from docs.pages import REPOSITORY, Fence, Page, Result, find_pages, read_page, work_through
 from orchestrate.cli.group import COMMANDS, root
 from orchestrate.codes import CODES
+from orchestrate.testing import Project
 
 PAGES = [path.relative_to(REPOSITORY).as_posix() for path in find_pages()]
 DIALECTS = ("machine", "recipe", "workflow")
@@ -262,3 +265,25 @@ def test_the_catalogue_is_described() -> None:
         if "shared" not in path.parts:
             name = path.relative_to(REPOSITORY / "workflows").with_suffix("").as_posix()
             assert f"`{name}`" in text
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed here")
+def test_the_jq_examples_about_the_state_work_with_a_loop(tmp_path: Path) -> None:
+    loop = """
+        version: "1.1"
+        steps:
+          - {name: First, command: ["true"]}
+          - name: Each
+            for_each: {items: [a, b], steps: [{name: Do, command: ["true"]}]}
+    """
+    project = Project(tmp_path, {"w.yaml": loop})
+    project.run("run", "w.yaml").assert_success()
+    text = (REPOSITORY / "docs/reference/state.md").read_text("utf-8")
+    (block,) = (part for part in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) if "jq" in part)
+    done = subprocess.run(
+        ["sh", "-ec", block], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    steps, _ = json.JSONDecoder().raw_decode(done.stdout)
+    assert steps == {"First": {"status": "completed", "exit_code": 0}, "Each": {"items": 2}}
+    assert '["Each/Do","@ok"]' in done.stdout

@@ -52,6 +52,18 @@ def test_time_in_which_nobody_worked_is_squeezed() -> None:
     assert all(float(bar.get("width", "0")) > 20 for bar in bars), "two seconds can still be seen"
 
 
+def test_labels_of_gaps_and_of_the_grid_stand_in_rows_of_their_own() -> None:
+    tallies = list(loop_of(15).by_path.values())
+    sittings = [Sitting(0.0, end=15.0), Sitting(28.9, end=44.0)]
+    drawn = ET.fromstring(draw_timeline(tallies, sittings, 44.0))
+    space = "{http://www.w3.org/2000/svg}"
+    small = [t for t in drawn.iter(f"{space}text") if t.get("class") == "small"]
+    gaps = {float(t.get("y", "0")) for t in small if (t.text or "").startswith("+")}
+    grid = {float(t.get("y", "0")) for t in small if not (t.text or "").startswith("+")}
+    assert (len(gaps), len(grid)) == (1, 1)
+    assert grid.pop() - gaps.pop() >= 13, "letters are 11 pixels high"
+
+
 def test_merging_keeps_kinds_apart_and_order() -> None:
     bars = [Bar(0, 1, "work"), Bar(1.1, 2, "fail"), Bar(2.05, 3, "work"), Bar(9, 10, "work")]
     assert merged(bars, 2) == [Bar(0, 3, "work"), Bar(1.1, 2, "fail"), Bar(9, 10, "work")]
