@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +18,17 @@ from orchestrate.engine.command import (
     debug_record,
     failed_attempt,
     lost,
-    needs,
     open_tee,
     render_program,
     request_of,
     write_answer,
 )
-from orchestrate.engine.confine import open_regular
-from orchestrate.engine.evaluate import evaluate, render
+from orchestrate.engine.evaluate import evaluate
 from orchestrate.engine.faults import StepFault
-from orchestrate.engine.inject import Composed, compose_prompt
-from orchestrate.engine.outcome import Unreadable, bare, read_outcome, reminder, with_outcome_block
+from orchestrate.engine.inject import Composed
+from orchestrate.engine.outcome import Unreadable, bare, read_outcome
 from orchestrate.engine.programs import Watch, run_program, was_started
+from orchestrate.engine.prompts import compose, digest_of, prompt_again, prompt_for
 from orchestrate.engine.rehearsing import ways_out
 from orchestrate.engine.runtime import AgentDefinition
 from orchestrate.engine.scope import WithMore
@@ -44,7 +42,7 @@ from orchestrate.engine.sessions import (
     usage_of,
 )
 from orchestrate.engine.step import TIMED_OUT, Step
-from orchestrate.engine.texts import clip, decode, encode
+from orchestrate.engine.texts import clip, encode
 from orchestrate.engine.values import is_stored
 from orchestrate.engine.versions import program_version
 from orchestrate.errors import ConfigError
@@ -54,7 +52,6 @@ from orchestrate.plan.nodes import (
     Ask,
     BuiltinProvider,
     CommandTemplate,
-    FileText,
     NamedAgent,
     RunAgent,
 )
@@ -127,7 +124,7 @@ class _TemplateCall:
 
 def _call_of(step: Step, op: Ask, template: CommandTemplate) -> _TemplateCall:
     """How a declared provider is called: its tokens filled in, the prompt among them or beside."""
-    composed = _compose(step, op)
+    composed = compose(step, op)
     params = evaluate(template.params, step.scope)
     more: dict[tuple[str, ...], Any] = {("param", key): value for key, value in params.items()}
     scope = WithMore(step.scope, {**more, ("prompt",): composed.prompt})
@@ -136,24 +133,6 @@ def _call_of(step: Step, op: Ask, template: CommandTemplate) -> _TemplateCall:
     stdin = encode(composed.prompt) if template.input_mode == "stdin" else None
     debug = debug_record(step, argv, environment) | _injection(composed)
     return _TemplateCall(argv, environment, stdin, debug)
-
-
-def _compose(step: Step, op: Ask) -> Composed:
-    """The prompt as it is sent: literal file contents or text, with the files it depends on."""
-    needed = needs(step)
-    if isinstance(op.prompt, FileText):
-        path = render(op.prompt.path, step.scope)
-        with open_regular(step.rt.workspace, path) as opened:
-            prompt = decode(opened.read())[0]
-    else:
-        prompt = render(op.prompt, step.scope)
-    inject = step.node.needs.inject if step.node.needs is not None else None
-    composed = compose_prompt(prompt, needed, inject, step.rt.workspace)
-    if step.rt.options.debug:
-        from orchestrate.engine.debugging import write_prompt
-
-        write_prompt(step, composed.prompt)
-    return composed
 
 
 def _injection(composed: Composed) -> dict[str, Any]:
@@ -173,7 +152,7 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
     backend = step.about.get("backend", who.backend) if asked else who.backend
     agent = step.rt.library.agent_of(backend)
     turn = recall_turn(step, op, agent) if asked else begin_turn(step, op, agent)
-    prompt = _prompt_again(step, op) if asked else _prompt_for(step, op)
+    prompt = prompt_again(step, op) if asked else prompt_for(step, op)
     version = {} if step.is_announced else program_version(step.rt, who.backend)
     question = Question(
         prompt=prompt,
@@ -230,27 +209,6 @@ def _definition(step: Step, op: Ask) -> AgentDefinition:
             raise AssertionError("a declared provider is no agent of ours")
 
 
-def _prompt_for(step: Step, op: Ask) -> str:
-    if step.here.turn:
-        return reminder(str(step.here.turn["error"]), op.outcomes)
-    prompt = _compose(step, op).prompt
-    return with_outcome_block(prompt, op.outcomes) if op.outcomes else prompt
-
-
-def _prompt_again(step: Step, op: Ask) -> str:
-    """The prompt of a turn that was asked before we came; '' if it cannot be made again."""
-    asked = step.about.get("prompt_sha256") if step.is_announced else None
-    try:
-        prompt = _prompt_for(step, op)
-    except StepFault:
-        return ""
-    return prompt if asked in (None, _digest(prompt)) else ""
-
-
-def _digest(prompt: str) -> str:
-    return sha256(encode(prompt)).hexdigest()
-
-
 def _visit_for(step: Step, agent: Agent) -> int:
     """A script of a rehearsal goes on over restarts; for all others each session begins anew."""
     before = step.rt.store.state.earlier_visits.get(step.node.id, 0)
@@ -269,7 +227,7 @@ def _about(who: AgentDefinition, turn: Turn, prompt: str) -> dict[str, Any]:
         "backend": who.backend,
         "is_new_session": turn.is_new,
         "prompt_length": len(prompt),
-        "prompt_sha256": _digest(prompt),
+        "prompt_sha256": digest_of(prompt),
     }
     if who.model is not None:
         about["model"] = who.model
