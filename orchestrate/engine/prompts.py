@@ -1,4 +1,4 @@
-"""The prompt of an `Ask` step: composed, with its outcome block, or as a reminder; also once more."""
+"""The prompt of an `Ask` step: composed, with its outcome block, or as a reminder; made again."""
 
 from __future__ import annotations
 
