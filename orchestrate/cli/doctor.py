@@ -93,7 +93,7 @@ def _machine() -> Iterator[Finding]:
 
 
 def _workspace(workspace: Workspace, state_dir: str | None) -> Iterator[Finding]:
-    from orchestrate.cli.config import load_config
+    from orchestrate.cli.config import FILE, load_config
     from orchestrate.state.runs import open_runs
 
     try:
@@ -107,7 +107,8 @@ def _workspace(workspace: Workspace, state_dir: str | None) -> Iterator[Finding]
         yield Finding("configuration", False, message, advice, is_needed=True)
         return
     origins = sorted({origin.place for origin in config.origins.values()})
-    yield Finding("configuration", True, ", ".join(origins) or "none; defaults hold")
+    nothing = f"{FILE} sets nothing" if (workspace.root / FILE).is_file() else "none"
+    yield Finding("configuration", True, ", ".join(origins) or f"{nothing}; defaults hold")
     folder = open_runs(workspace.root, config.get("state_dir", state_dir)).folder
     yield _locks(folder)
     backend = config.values.get("backend", "claude-code")

@@ -162,22 +162,22 @@ def _show_steps(run: Run, entries: list[Entry], wish: Wish) -> None:
     from orchestrate.cli.step_logs import source_of, was_at_work_since
 
     printer = Printer()
-    # Who asks for several must know which is which; of one, only a person needs to be told.
-    has_titles = len(entries) > 1 or (printer.is_for_people and len(wish.streams) > 1)
     for entry in entries:
         if wish.since is not None and not was_at_work_since(entry.result, wish.since):
             if len(entries) == 1:
                 note(f"orchestrate: {visible(entry.path)} has ended before that\n")
             continue
         printed = 0
-        for stream in wish.streams:
-            source = source_of(run, entry, stream)
-            if source == b"":
-                continue
+        found = [(stream, source_of(run, entry, stream)) for stream in wish.streams]
+        found = [(stream, source) for stream, source in found if source != b""]
+        # Who asks for several must know which is which; a program takes a step's two as they are.
+        has_titles = len(entries) > 1 or (printer.is_for_people and len(found) > 1)
+        for stream, source in found:
             if has_titles:
                 title = f"--- {stream} of {entry.path}\n"
                 printer.print(title.encode("utf-8", "surrogateescape"))
             printed += print_source(printer, source, last_lines=wish.last_lines)
+            printer.end_line()
         if not printed:
             _tell_silence(entry)
 

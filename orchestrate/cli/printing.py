@@ -23,6 +23,7 @@ class Printer:
     def __init__(self) -> None:
         self._is_terminal = sys.stdout is not None and sys.stdout.isatty()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._is_mid_line = False
 
     @property
     def is_for_people(self) -> bool:
@@ -34,6 +35,14 @@ class Printer:
             return
         text = self._decoder.decode(data).replace("\r\n", "\n").replace("\t", "    ")
         answer("\n".join(visible(line) for line in text.split("\n")))
+        if text:
+            self._is_mid_line = not text.endswith("\n")
+
+    def end_line(self) -> None:
+        """At a terminal, do not leave what follows on the last line of an output without an end."""
+        if self._is_mid_line:
+            answer("\n")
+            self._is_mid_line = False
 
     def flush(self) -> None:
         finish_output()

@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from functools import lru_cache
 
+_DUST = 0.001
+
 
 def timestamp(seconds: float) -> str:
     """A moment with milliseconds; the clock may stand anywhere, also before 1970."""
     whole = int(seconds // 1)
-    thousandths = min(int((seconds - whole) * 1000), 999)
+    # A moment that was read from such a text is written as it was, though 0.123 is a bit less.
+    thousandths = min(int((seconds - whole) * 1000 + _DUST), 999)
     return f"{_second(whole)}.{thousandths:03d}Z"
 
 
