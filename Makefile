@@ -9,6 +9,9 @@ VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
+# Most tests wait for programs half of the time, so that one worker more than cores is well used.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)' 2>/dev/null || echo 2)
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := setup
@@ -46,7 +49,7 @@ demo: $(READY) ## rehearse a recipe of the catalogue; then kill a run half-way a
 	@$(PY) demo/demo.py
 
 test: $(READY) ## run the tests
-	@$(PY) -m pytest -n auto $(ARGS)
+	@$(PY) -m pytest -n $(WORKERS) $(ARGS)
 
 coverage: $(READY) ## run the tests and report branch coverage
 	@$(PY) -m pytest -n auto --cov --cov-report=term $(ARGS)
