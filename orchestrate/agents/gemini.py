@@ -29,13 +29,13 @@ def make_call(asked: Asked) -> Call:
     return Call(tuple(arguments), as_text(asked.instructed_prompt), environment)
 
 
-def as_text(prompt: str) -> str:
+def as_text(prompt: str, mention: re.Pattern[str] = _MENTION) -> str:
     """The prompt so that nothing in it is a command: `/name` at the start, `@path` anywhere.
 
     A line break before the slash is enough. The only thing that stops `@` is a backslash, which the
     model sees too.
     """
-    escaped = _MENTION.sub(r"\\@", prompt)
+    escaped = mention.sub(r"\\@", prompt)
     return "\n" + escaped if escaped.startswith("/") else escaped
 
 

@@ -13,6 +13,7 @@ from orchestrate.agents.claude import words_of as claude_words
 from orchestrate.agents.events import Event, map_at, text_at, whole_at
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
+from orchestrate.agents.gemini import as_text
 from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard
 from orchestrate.agents.settings import Setting
 
@@ -49,7 +50,7 @@ def make_call(asked: Asked) -> Call:
         hidden[arguments[-1]] = "--append-system-prompt=…"
     # Without the variable there would be one more parent between us and the program that works.
     environment = {"QWEN_CODE_NO_RELAUNCH": "true", **_defaults(question.environment)}
-    return Call(tuple(arguments), as_text(asked.prompt), environment, hidden)
+    return Call(tuple(arguments), as_text(asked.prompt, _MENTION), environment, hidden)
 
 
 def _defaults(environment: Mapping[str, str]) -> dict[str, str]:
@@ -60,16 +61,6 @@ def _defaults(environment: Mapping[str, str]) -> dict[str, str]:
     if is_elsewhere or any(os.path.exists(place) for place in _PLACES_OF_DEFAULTS):
         return {}
     return {_DEFAULTS_VARIABLE: str(DEFAULTS)}
-
-
-def as_text(prompt: str) -> str:
-    """The prompt so that nothing in it is a command: `/name` at the start, `@path` anywhere.
-
-    A line break before the slash is enough. The only thing that stops `@` is a backslash, which the
-    model sees too.
-    """
-    escaped = _MENTION.sub(r"\\@", prompt)
-    return "\n" + escaped if escaped.startswith("/") else escaped
 
 
 def hear(events: Iterable[Event], now: float) -> Heard:

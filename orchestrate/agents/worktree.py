@@ -15,13 +15,19 @@ def worktree_environment(workspace: Path) -> dict[str, str]:
     Git is not asked: in a worktree, `.git` is a file that says where the repository keeps it.
     """
     folder = Path(os.path.abspath(workspace))
-    root = next((place for place in (folder, *folder.parents) if (place / ".git").exists()), None)
-    if root is None or not _is_worktree(root / ".git"):
+    git = git_above(folder)
+    if git is None or not _is_worktree(git):
         return {}
-    for place in dict.fromkeys((folder, root)):
+    for place in dict.fromkeys((folder, git.parent)):
         if (place / _DATABASE).is_file():
             return {"BEADS_DB": str(place / _DATABASE)}
     return {}
+
+
+def git_above(folder: Path) -> Path | None:
+    """`.git` of the folder or of the nearest one above it that has one."""
+    entries = (place / ".git" for place in (folder, *folder.parents))
+    return next((git for git in entries if os.path.exists(git)), None)
 
 
 def _is_worktree(git: Path) -> bool:

@@ -42,16 +42,11 @@ class Follower:
     """A run's state, kept up by its journal; the same to look at as the `Store` of its owner."""
 
     def __init__(self, run: Run, workspace: Workspace) -> None:
-        from orchestrate.cli.looking import program_of
-        from orchestrate.cli.running import LatePlans
-        from orchestrate.cli.stored import header_of
-        from orchestrate.state.model import Index
+        from orchestrate.cli.looking import index_of
         from orchestrate.state.store import load
 
-        header = header_of(run)
-        late = LatePlans(workspace, header.settings)
         self.run = run
-        self.index: Index = Index(program_of(header, workspace), late.find)
+        self.index: Index = index_of(run, workspace)
         self.state: RunState = load(run, self.index)
         self._tail = Tail(run, self.state.seq)
         self._folding = threading.Lock()

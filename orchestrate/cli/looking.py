@@ -12,6 +12,7 @@ from orchestrate.record import record
 if TYPE_CHECKING:
     from orchestrate.cli.stored import Header
     from orchestrate.plan.nodes import Program
+    from orchestrate.state.model import Index
     from orchestrate.state.runs import Run, Runs
     from orchestrate.workspace import Workspace
 
@@ -246,18 +247,23 @@ def because(error: OrchestrateError) -> str:
 
 def _fold(run: Run, workspace: Workspace) -> dict[str, Any]:
     """The state file as it would be if it were written now."""
-    from orchestrate.cli.running import LatePlans
-    from orchestrate.cli.stored import header_of
     from orchestrate.state.codec import Encoder
     from orchestrate.state.durable import parse_json
-    from orchestrate.state.model import Index
     from orchestrate.state.store import load
 
-    header = header_of(run)
-    late = LatePlans(workspace, header.settings)
-    index = Index(program_of(header, workspace), late.find)
+    index = index_of(run, workspace)
     document: dict[str, Any] = parse_json(Encoder(index).encode(load(run, index)))
     return document
+
+
+def index_of(run: Run, workspace: Workspace) -> Index:
+    """The plans that a run was started with, and those that it finds later."""
+    from orchestrate.cli.running import LatePlans
+    from orchestrate.cli.stored import header_of
+    from orchestrate.state.model import Index
+
+    header = header_of(run)
+    return Index(program_of(header, workspace), LatePlans(workspace, header.settings).find)
 
 
 def program_of(header: Header, workspace: Workspace) -> Program:

@@ -34,17 +34,13 @@ def draw_path(
 
 def index_of(run: Run, workspace: Workspace) -> tuple[Index | None, Program | None, str]:
     """The plan that the run was started with, or why it cannot be had."""
-    from orchestrate.cli.looking import because, program_of
-    from orchestrate.cli.running import LatePlans
-    from orchestrate.cli.stored import header_of
-    from orchestrate.state.model import Index
+    from orchestrate.cli import looking
 
     try:
-        header = header_of(run)
-        program = program_of(header, workspace)
+        index = looking.index_of(run, workspace)
     except OrchestrateError as error:
-        return None, None, because(error)
-    return Index(program, LatePlans(workspace, header.settings).find), program, ""
+        return None, None, looking.because(error)
+    return index, index.program, ""
 
 
 def with_late_plans(program: Program, index: Index, trail: Trail) -> Program:

@@ -10,6 +10,8 @@ import os
 import re
 from pathlib import Path
 
+from orchestrate.agents.worktree import git_above
+
 _COMMIT = re.compile(r"\A(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
 _REF = re.compile(r"\Aref: (refs/[^\x00-\x20\x7f]{1,500})\Z")
 # A file of references that were packed; no repository that people work in has a longer one.
@@ -40,17 +42,14 @@ def head_of(folder: Path) -> str:
 
 
 def _git_folder(folder: Path) -> Path | None:
-    """`.git` of the folder or of one above it; in a worktree it is a file that names the folder."""
-    for place in (folder, *folder.parents):
-        git = place / ".git"
-        if os.path.isdir(git):
-            return git
-        if os.path.isfile(git):
-            text = _read(git, 4096).strip()
-            if text.startswith("gitdir: "):
-                return Path(os.path.normpath(place / text.removeprefix("gitdir: ")))
-            return None
-    return None
+    """Where the repository is kept; in a worktree `.git` is a file that names the folder."""
+    git = git_above(folder)
+    if git is None or git.is_dir():
+        return git
+    text = _read(git, 4096).strip()
+    if not text.startswith("gitdir: "):
+        return None
+    return Path(os.path.normpath(git.parent / text.removeprefix("gitdir: ")))
 
 
 def _packed(path: Path, ref: str) -> str:

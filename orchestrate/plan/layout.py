@@ -106,11 +106,6 @@ class _Lane:
     edges: list[tuple[int, Edge]] = field(default_factory=list)
     number: int = 0
 
-    @property
-    def is_taken(self) -> int | None:
-        counts = [edge.taken for _, edge in self.edges]
-        return None if None in counts else sum(count or 0 for count in counts)
-
 
 def lay_out(drawing: Drawing) -> Picture:
     """Where everything stands; the same drawing always gives the same picture."""

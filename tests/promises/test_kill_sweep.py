@@ -176,25 +176,27 @@ def sweep_over(sweep: Sweep, cases: list[list[Spot]]) -> int:
     return sum(kills for kills in judged if isinstance(kills, int))
 
 
+def kills_at_some(shape: Shape, top: Path, lanes: Lanes, number: int) -> int:
+    """How many kills there were, one a run, at so many spots."""
+    chance = random.Random(seed_of(shape.name))
+    sweep = begin(shape, top, lanes)
+    kills = sweep_over(sweep, [[spot] for spot in choose(sweep, number, chance)])
+    print(f"{shape.name}: {kills} kills at {len(sweep.calls)} system calls")
+    return kills
+
+
 @pytest.mark.parametrize("shape", QUICK, ids=lambda shape: shape.name)
 def test_a_killed_run_is_resumed_as_if_nothing_had_happened(
     shape: Shape, quick_top: Path, lanes: Lanes
 ) -> None:
-    chance = random.Random(seed_of(shape.name))
-    sweep = begin(shape, quick_top, lanes)
-    kills = sweep_over(sweep, [[spot] for spot in choose(sweep, 60, chance)])
-    print(f"{shape.name}: {kills} kills at {len(sweep.calls)} system calls")
-    assert kills >= 50
+    assert kills_at_some(shape, quick_top, lanes, 60) >= 50
 
 
 @pytest.mark.parametrize("shape", OF_AGENTS, ids=lambda shape: shape.name)
 def test_a_killed_recipe_or_machine_is_resumed_as_if_nothing_had_happened(
     shape: Shape, quick_top: Path, lanes: Lanes
 ) -> None:
-    chance = random.Random(seed_of(shape.name))
-    sweep = begin(shape, quick_top, lanes)
-    kills = sweep_over(sweep, [[spot] for spot in choose(sweep, 6, chance)])
-    print(f"{shape.name}: {kills} kills at {len(sweep.calls)} system calls")
+    kills = kills_at_some(shape, quick_top, lanes, 6)
     # Threads share the system calls of a parallel loop: which of them makes the nth is chance.
     assert kills >= (5 if shape.is_ordered else 3)
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.promises.lanes import Lanes
-from tests.promises.processes import end_all_in
+from tests.promises.processes import folder_in_memory
 from tests.recipes.fakes import Workshop
-
-_MEMORY = "/dev/shm"
 
 
 @pytest.fixture(scope="session")
@@ -27,12 +23,8 @@ def lanes() -> Iterator[Lanes]:
 @pytest.fixture
 def quick_top() -> Iterator[Path]:
     """A folder in memory where there is one; keepers that are left in it end with the test."""
-    memory = _MEMORY if os.access(_MEMORY, os.W_OK | os.X_OK) else None
-    with tempfile.TemporaryDirectory(dir=memory, ignore_cleanup_errors=True) as folder:
-        try:
-            yield Path(folder)
-        finally:
-            end_all_in(Path(folder))
+    with folder_in_memory() as folder:
+        yield folder
 
 
 @pytest.fixture
