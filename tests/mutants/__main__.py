@@ -80,38 +80,43 @@ def chosen_mutants(modules: list[str], sample: int, seed: int) -> list[tuple[str
 def try_all(mutants: list[tuple[str, Mutant]], workers: int) -> list[tuple[str, Mutant]]:
     """Those that survived."""
     survivors: list[tuple[str, Mutant]] = []
-    with tempfile.TemporaryDirectory(prefix="mutants-") as top:
+    with (
+        tempfile.TemporaryDirectory(prefix="mutants-") as top,
+        ThreadPoolExecutor(workers) as pool,
+    ):
         copies: Queue[Copy] = Queue()
         for number in range(workers):
             copies.put(Copy(Path(top) / f"copy-{number}"))
-        usual = {tests: _usual_s(copies, tests) for tests in {TESTS[name] for name, _ in mutants}}
+        usual = {
+            tests: max(pool.map(lambda trial, tests=tests: _usual_s(trial, tests), copies.queue))
+            for tests in {TESTS[name] for name, _ in mutants}
+        }
 
-        def judge(pair: tuple[str, Mutant]) -> None:
+        def survives(pair: tuple[str, Mutant]) -> bool:
             module, mutant = pair
             trial = copies.get()
             try:
                 tests = TESTS[module]
-                if trial.kills(module, mutant.source, tests, usual[tests]):
-                    return
+                return not trial.kills(module, mutant.source, tests, usual[tests])
             finally:
                 copies.put(trial)
-            survivors.append(pair)
-            lines = (PROJECT / module).read_text("utf-8").splitlines()
-            describe(
-                "survived:{}: {}".format(mutant.line, " ;; ".join(key_of(module, lines, mutant)))
-            )
 
-        with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(judge, mutants))
+        verdicts = pool.map(survives, mutants)
+        for number, (pair, survived) in enumerate(zip(mutants, verdicts, strict=True), 1):
+            module, mutant = pair
+            if survived:
+                survivors.append(pair)
+                key = key_of(module, (PROJECT / module).read_text("utf-8").splitlines(), mutant)
+                describe("survived:{}: {}".format(mutant.line, " ;; ".join(key)))
+            if number % 50 == 0:
+                describe(f"{number} tried, {number - len(survivors)} killed")
     return survivors
 
 
-def _usual_s(copies: Queue[Copy], tests: tuple[str, ...]) -> float:
-    trial = copies.get()
+def _usual_s(trial: Copy, tests: tuple[str, ...]) -> float:
     began = time.monotonic()
     if not trial.is_healthy(tests):
         sys.exit(f"{' '.join(tests)} fails without any mutant")
-    copies.put(trial)
     return time.monotonic() - began
 
 

@@ -27,6 +27,7 @@ cd "$1" && shift && exec "$@"
 # Enough for a slow machine; what takes longer hangs, and that was noticed.
 _PATIENCE_S = 30.0
 _SLOWER = 4.0
+_LONGEST_TEST_S = 25
 
 
 class CannotIsolate(Exception):
@@ -52,30 +53,40 @@ class Copy:
 
     def is_healthy(self, tests: tuple[str, ...]) -> bool:
         """Do the tests pass without any fault, here and like this?"""
-        return self.run(tests, patience_s=600) == 0
+        return self.run(tests, patience_s=600, keeps_bytecode=True) == 0
 
     def kills(self, module: str, source: str, tests: tuple[str, ...], usual_s: float) -> bool:
         """Do the tests notice it?"""
         file = self.folder / module
-        before = file.read_bytes()
+        before, times = file.read_bytes(), file.stat()
         file.write_text(source, "utf-8")
         try:
             return self.run(tests, patience_s=_PATIENCE_S + _SLOWER * usual_s) != 0
         finally:
             file.write_bytes(before)
+            # Bytecode goes by a source's time: that of the sound module holds again.
+            os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
 
-    def run(self, tests: tuple[str, ...], patience_s: float) -> int:
-        """The exit code of the tests; they end at the first failure."""
+    def run(
+        self, tests: tuple[str, ...], patience_s: float, *, keeps_bytecode: bool = False
+    ) -> int:
+        """The exit code of the tests; they end at the first failure.
+
+        Who noticed the mutant before, mostly one of the same line, is asked first.
+        """
         scratch = self.folder / "scratch"
         command = [
             "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
             "sh", "-c", _ISOLATED, "sh", str(self.folder),
-            str(self._python), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider",
-            f"--basetemp={scratch / 'pytest'}", *tests,
+            str(self._python), "-m", "pytest", "-x", "-q", "--failed-first",
+            "-o", f"faulthandler_timeout={_LONGEST_TEST_S}",
+            "-o", "faulthandler_exit_on_timeout=true",
+            "-o", f"cache_dir={self.folder / '.cache'}", f"--basetemp={scratch / 'pytest'}", *tests,
         ]  # fmt: skip
         environment = {
             **os.environ, "TMPDIR": str(scratch), "HOME": str(scratch), "PYTHONPATH": "",
-            "PYTHONDONTWRITEBYTECODE": "1", "HYPOTHESIS_STORAGE_DIRECTORY": str(scratch / "h"),
+            "PYTHONDONTWRITEBYTECODE": "" if keeps_bytecode else "1",
+            "HYPOTHESIS_STORAGE_DIRECTORY": str(scratch / "h"),
         }  # fmt: skip
         try:
             done = subprocess.run(
