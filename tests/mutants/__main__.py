@@ -26,7 +26,9 @@ _KEEPER = (
 )  # fmt: skip
 # What each module's tests are, the quickest first.
 TESTS: dict[str, tuple[str, ...]] = {
-    "orchestrate/state/durable.py": (f"{_STATE}/test_durable.py", f"{_STATE}/test_kills.py"),
+    "orchestrate/state/durable.py": (
+        f"{_STATE}/test_durable.py", f"{_STATE}/test_journal.py", f"{_STATE}/test_kills.py",
+    ),
     "orchestrate/state/locks.py": (f"{_STATE}/test_locks.py", f"{_STATE}/test_runs.py"),
     "orchestrate/process/masking.py": ("tests/process/test_masking.py",),
     "orchestrate/engine/confine.py": (

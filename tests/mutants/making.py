@@ -114,6 +114,8 @@ def _changed_statements(node: ast.stmt) -> Iterator[ast.stmt]:
                 changed = copy.copy(node)
                 changed.test = ast.Constant(constant)
                 yield changed
+        case ast.Return(value=ast.Constant(value=bool())):
+            return  # as a value it is turned round; None would be the same as False
         case ast.Return(value=ast.expr()):
             yield ast.Return(ast.Constant(None))
         case ast.Break():

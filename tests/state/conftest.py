@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from collections.abc import Iterator
@@ -19,3 +20,16 @@ def quick_folder(tmp_path: Path) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(dir=memory) as folder:
         yield Path(folder)
+
+
+@pytest.fixture(autouse=True)
+def _no_descriptor_is_lost() -> Iterator[None]:
+    """A descriptor that an error path forgets ends a long run with "too many open files"."""
+    before = _open_descriptors()
+    yield
+    gc.collect()
+    assert _open_descriptors() <= before
+
+
+def _open_descriptors() -> int:
+    return len(os.listdir("/dev/fd"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import math
 import os
@@ -10,6 +11,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,15 @@ from orchestrate.errors import InternalError, StateError
 from orchestrate.state import durable
 from orchestrate.state.durable import (
     dump_json,
+    explain,
     make_link_durably,
     parse_json,
     read_file,
     remove_leftovers,
+    sync_data,
+    sync_folder,
     write_durably,
+    write_visibly,
 )
 from tests.state.killing import ROOT, command, environment, start
 
@@ -57,6 +63,36 @@ def test_keeps_the_previous_content(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["state.json", "state.json.prev"]
 
 
+def test_the_previous_one_of_a_link_is_the_link(tmp_path: Path) -> None:
+    (tmp_path / "outside").write_bytes(b"precious")
+    path = tmp_path / "state.json"
+    path.symlink_to("outside")
+    write_durably(path, b"new", keep_previous=True)
+    assert os.readlink(tmp_path / "state.json.prev") == "outside"
+    assert (tmp_path / "outside").stat().st_nlink == 1
+
+
+def test_a_writer_killed_before_its_rename_leaves_the_next_one_nothing_to_tidy(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "state.json"
+    path.write_bytes(b"1")
+    os.link(path, tmp_path / "state.json.prev")
+    write_durably(path, b"2", keep_previous=True)
+    assert (tmp_path / "state.json.prev").read_bytes() == b"1"
+    assert sorted(os.listdir(tmp_path)) == ["state.json", "state.json.prev"]
+
+
+def test_a_previous_content_that_cannot_be_kept_stops_the_write(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    path.write_bytes(b"old")
+    (tmp_path / "state.json.prev").mkdir()
+    with pytest.raises(StateError, match="EISDIR"):
+        write_durably(path, b"new", keep_previous=True)
+    assert path.read_bytes() == b"old"
+    assert sorted(os.listdir(tmp_path)) == ["state.json", "state.json.prev"]
+
+
 def test_keeps_the_previous_content_without_hard_links(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,10 +106,10 @@ def test_keeps_the_previous_content_without_hard_links(
     assert (tmp_path / "state.json.prev").read_bytes() == b"1"
 
 
-def test_syncs_the_file_before_the_rename_and_the_folder_after(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    order = []
+@pytest.fixture
+def order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is synced and renamed, in its order."""
+    order: list[str] = []
     fsync, rename = os.fsync, os.rename
 
     def see_sync(descriptor: int) -> None:
@@ -86,8 +122,37 @@ def test_syncs_the_file_before_the_rename_and_the_folder_after(
 
     monkeypatch.setattr(os, "fsync", see_sync)
     monkeypatch.setattr(os, "rename", see_rename)
+    return order
+
+
+def test_syncs_the_file_before_the_rename_and_the_folder_after(
+    tmp_path: Path, order: list[str]
+) -> None:
     write_durably(tmp_path / "state.json", b"x")
     assert order == ["file", "rename", "folder"]
+
+
+def test_what_can_be_made_again_does_not_wait_for_the_folder(
+    tmp_path: Path, order: list[str]
+) -> None:
+    write_visibly(tmp_path / "state.json", b"x")
+    assert order == ["file", "rename"]
+    assert (tmp_path / "state.json").read_bytes() == b"x"
+
+
+def test_a_link_is_on_the_disk_when_it_is_made(tmp_path: Path, order: list[str]) -> None:
+    make_link_durably(tmp_path / "latest", "a")
+    assert order == ["rename", "folder"]
+
+
+def test_content_is_synced_without_its_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: list[str]
+) -> None:
+    # Where there is no other way (macOS), all of it is.
+    monkeypatch.setattr(os, "fdatasync", os.fsync, raising=False)
+    with (tmp_path / "journal").open("wb") as file:
+        sync_data(file.fileno())
+    assert order == ["file"] or sys.platform == "darwin"
 
 
 @pytest.mark.parametrize(
@@ -123,13 +188,64 @@ def test_an_error_keeps_the_old_file_and_leaves_no_other(
     assert os.listdir(tmp_path) == ["state.json"]
 
 
-def test_an_interrupt_leaves_no_temporary_file(
+@pytest.mark.parametrize("sync", [durable.sync_all, sync_data])
+def test_on_macos_the_disks_cache_is_synced_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: Callable[[int], None], order: list[str]
+) -> None:
+    """Its kernel's `fsync` stops at the cache. Here the calls are seen, not made."""
+    fault = 0
+
+    def see_full_sync(_: int, number: int) -> None:
+        order.append(f"fcntl {number}")
+        if fault:
+            raise OSError(fault, os.strerror(fault))
+
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(fcntl, "fcntl", see_full_sync)
+    with (tmp_path / "file").open("wb") as file:
+        sync(file.fileno())
+        assert order == ["fcntl 51"]
+        fault = errno.ENOTSUP
+        sync(file.fileno())
+        assert order == ["fcntl 51", "fcntl 51", "file"]
+        fault = errno.EIO
+        with pytest.raises(OSError, match="output error"):
+            sync(file.fileno())
+    assert order == ["fcntl 51", "fcntl 51", "file", "fcntl 51"]
+
+
+def test_a_folder_that_cannot_be_synced_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(_: int) -> None:
+    fsync = os.fsync
+
+    def fail(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(StateError, match=f"cannot sync {tmp_path}: .*EIO"):
+        write_durably(tmp_path / "state.json", b"new")
+    assert (tmp_path / "state.json").read_bytes() == b"new"
+    with pytest.raises(StateError, match=r"cannot sync .*ENOENT"):
+        sync_folder(tmp_path / "missing")
+
+
+def test_an_error_without_a_number_is_told_all_the_same(tmp_path: Path) -> None:
+    told = explain("read", tmp_path, OSError("odd"))
+    assert told.message == f"cannot read {tmp_path}: odd (unknown error)"
+    assert told.hint == ""
+
+
+@pytest.mark.parametrize("function", ["fsync", "rename"])
+def test_an_interrupt_leaves_no_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(os, "fsync", interrupt)
+    monkeypatch.setattr(os, function, interrupt)
     with pytest.raises(KeyboardInterrupt):
         write_durably(tmp_path / "state.json", b"new")
     assert os.listdir(tmp_path) == []
@@ -218,6 +334,11 @@ def test_any_text_survives_as_ascii(value: object) -> None:
     assert parse_json(data) == value
 
 
+def test_json_for_people_is_indented_and_for_programs_short() -> None:
+    assert dump_json({"a": [1, 2]}) == b'{"a":[1,2]}\n'
+    assert dump_json({"a": [1, 2]}, indent=1) == b'{\n "a": [\n  1,\n  2\n ]\n}\n'
+
+
 @pytest.mark.parametrize("value", [math.nan, -math.inf, {"a": object()}, {1, 2}])
 def test_what_is_not_json_is_our_bug(value: object) -> None:
     with pytest.raises(InternalError, match="JSON"):
@@ -253,6 +374,12 @@ def test_reads_only_regular_files(tmp_path: Path) -> None:
         read_file(tmp_path / "link")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a regular file whose reading fails")
+def test_a_file_that_opens_and_cannot_be_read_is_named() -> None:
+    with pytest.raises(StateError, match=r"cannot read /proc/self/mem: .*EIO"):
+        read_file(Path("/proc/self/mem"))
+
+
 def test_a_link_is_moved_in_one_step(tmp_path: Path) -> None:
     for target in ("a", "b"):
         make_link_durably(tmp_path / "latest", target)
@@ -269,3 +396,5 @@ def test_only_our_leftovers_are_removed(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"")
     remove_leftovers(tmp_path)
     assert sorted(os.listdir(tmp_path)) == [".hidden", ".notes.tmp", "x.tmp"]
+    with pytest.raises(StateError, match=r"cannot read .*missing: .*ENOENT"):
+        remove_leftovers(tmp_path / "missing")

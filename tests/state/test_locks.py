@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from orchestrate.errors import ConfigError, StateError
+from orchestrate.state.durable import dump_json
 from orchestrate.state.locks import (
     LockHeldError,
     is_held,
@@ -188,15 +189,66 @@ def test_a_damaged_owner_file_only_costs_the_name(tmp_path: Path, content: bytes
             lock_run(path, "X", COMMAND)
 
 
-def test_a_dead_process_is_not_named(tmp_path: Path) -> None:
+def test_a_dead_process_is_not_named_unless_it_is_another_machines(tmp_path: Path) -> None:
     path = tmp_path / "run.lock"
     dead = subprocess.Popen(["true"])
     dead.wait()
+    here = os.uname().nodename
     with lock_run(path, "X", COMMAND):
-        owner = (tmp_path / "run.owner").read_bytes().replace(b"%d" % os.getpid(), b"%d" % dead.pid)
-        (tmp_path / "run.owner").write_bytes(owner)
+        (tmp_path / "run.owner").write_bytes(dump_json([dead.pid, here, "c", 0.0]))
         with pytest.raises(LockHeldError, match="another process"):
             lock_run(path, "X", COMMAND)
+        (tmp_path / "run.owner").write_bytes(dump_json([dead.pid, f"not-{here}", "c", 0.0]))
+        with pytest.raises(LockHeldError, match=rf"process {dead.pid} on not-{here} \(c\)"):
+            lock_run(path, "X", COMMAND)
+        # No number of a process: it proves nothing, so the name stands.
+        (tmp_path / "run.owner").write_bytes(dump_json([2**70, here, "c", 0.0]))
+        with pytest.raises(LockHeldError, match=f"process {2**70} on {here}"):
+            lock_run(path, "X", COMMAND)
+
+
+def test_an_owner_that_has_not_written_its_name_yet_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run.lock"
+    with lock_run(path, "X", COMMAND):
+        name = (tmp_path / "run.owner").read_bytes()
+        (tmp_path / "run.owner").unlink()
+        assert read_owner(path) is None
+        monkeypatch.setattr(time, "sleep", lambda _: (tmp_path / "run.owner").write_bytes(name))
+        with pytest.raises(LockHeldError, match=f"process {os.getpid()} on"):
+            lock_run(path, "X", COMMAND)
+
+
+def test_an_owner_that_cannot_write_its_name_lets_go(tmp_path: Path) -> None:
+    path = tmp_path / "run.lock"
+    (tmp_path / "run.owner").mkdir()
+    with pytest.raises(StateError, match="EISDIR"):
+        lock_run(path, "X", COMMAND)
+    # While the error is still known, and with it the frame that held the lock.
+    assert not is_held(path)
+
+
+def test_an_owner_is_named_without_its_options_and_shortly(tmp_path: Path) -> None:
+    path = tmp_path / "run.lock"
+    secret = ["/opt/bin/orchestrate", "run", "w.yaml", "--context", "token=s3cret", "more"]
+    for command, named in (
+        (secret, "orchestrate run w.yaml"),
+        (["/x/orchestrate/__main__.py", "resume"], "orchestrate resume"),
+        (["orchestrate", "x" * 600], "orchestrate " + "x" * 488),
+        ([], ""),
+    ):
+        with lock_run(path, "X", command):
+            owner = read_owner(path)
+            assert owner is not None
+            assert owner.command == named
+
+
+def test_whether_a_lock_is_held_is_asked_of_a_file_of_ours_only(tmp_path: Path) -> None:
+    (tmp_path / "run.lock").write_bytes(b"")
+    (tmp_path / "link.lock").symlink_to("run.lock")
+    with pytest.raises(StateError, match=r"cannot open .*link\.lock: .*ELOOP"):
+        is_held(tmp_path / "link.lock")
 
 
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
@@ -247,9 +299,13 @@ def test_a_session_is_locked_by_agent_and_id(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "orchestrate" / "sessions").stat().st_mode) == 0o700
 
 
-def test_where_the_users_state_lies() -> None:
+def test_where_the_users_state_lies(monkeypatch: pytest.MonkeyPatch) -> None:
     assert user_state_folder({"XDG_STATE_HOME": "/s", "HOME": "/h"}) == Path("/s/orchestrate")
     below_home = Path("/h/.local/state/orchestrate")
     assert user_state_folder({"XDG_STATE_HOME": "relative", "HOME": "/h"}) == below_home
     assert user_state_folder({"HOME": "/h"}) == below_home
     assert user_state_folder({}).is_absolute()
+    assert user_state_folder({"HOME": "relative"}) == user_state_folder({})
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    with pytest.raises(ConfigError, match="no home folder"):
+        user_state_folder({"HOME": "relative"})
