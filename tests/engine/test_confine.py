@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
+from orchestrate.engine import confine
 from orchestrate.engine.confine import (
     PathFault,
     encode_path,
@@ -210,6 +211,29 @@ def test_a_flipping_file_is_never_overwritten(workspace: Workspace, outside: Pat
     assert expected <= race(link, targets, put, expected)
     assert os.listdir(outside) == ["secret.txt"]
     assert (outside / "secret.txt").read_text("utf-8") == "do-not-show-this"
+
+
+def test_what_was_in_a_file_is_gone_before_it_is_written(
+    workspace: Workspace, write: Write
+) -> None:
+    write("out.txt", "old")
+    open_for_output(workspace, "out.txt").close()
+    assert (workspace.root / "out.txt").read_bytes() == b""
+
+
+def test_where_nobody_tells_where_a_file_is_nothing_is_opened(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> str:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    open_now = len(os.listdir("/dev/fd"))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "readlink", fail)
+        patch.setattr(confine, "_GET_PATH", None)
+        with pytest.raises(PathFault, match="is /proc there"):
+            open_regular(workspace, "in.txt")
+    assert len(os.listdir("/dev/fd")) == open_now
 
 
 @BOTH

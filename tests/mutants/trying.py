@@ -27,7 +27,7 @@ cd "$1" && shift && exec "$@"
 # Enough for a slow machine; what takes longer hangs, and that was noticed.
 _PATIENCE_S = 30.0
 _SLOWER = 4.0
-_LONGEST_TEST_S = 25
+_LONGEST_TEST_S = 20
 
 
 class CannotIsolate(Exception):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import re
 import shlex
 import urllib.parse
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -68,10 +70,25 @@ def test_nothing_of_the_secret_is_left(name: str) -> None:
     assert len(Mask([secret]).apply(spellings(secret)[name])) <= around + len(MASK)
 
 
+@pytest.mark.parametrize("secret", ["it's\\a-key", "two\nlines\there\rand"])
+def test_quoted_as_shells_quote_what_is_not_plain(secret: str) -> None:
+    escapes = {"\\": r"\\", "'": r"\'", "\n": r"\n", "\t": r"\t", "\r": r"\r"}
+    shown = "$'" + "".join(escapes.get(c, c) for c in secret) + "'"
+    assert Mask([secret]).apply(shown.encode()) == b"$'***'"
+    shown = "'" + secret.replace("'", "'\\''") + "'"
+    assert Mask([secret]).apply(shown.encode()) == b"'***'"
+
+
 def test_lines_of_a_secret_are_secrets() -> None:
     mask = Mask([PEM])
     shown = b"".join(b"> " + line.encode() + b"\r\n" for line in PEM.splitlines())
     assert mask.apply(shown) == b"> ***\r\n" * 4
+
+
+@pytest.mark.parametrize("spell", [bytes.hex, lambda line: base64.b64encode(line).decode()])
+def test_lines_of_a_secret_are_masked_in_other_spellings(spell: Callable[[bytes], str]) -> None:
+    for line in PEM.encode().splitlines():
+        assert Mask([PEM]).apply(spell(line).encode()) == MASK
 
 
 def test_short_lines_of_a_secret_are_no_secrets() -> None:
@@ -85,6 +102,12 @@ def test_nothing_of_base64_is_left(length: int) -> None:
     for shown in (base64.b64encode(secret), base64.b64encode(secret).rstrip(b"=")):
         assert Mask([secret]).apply(shown) == MASK
     assert Mask([secret[:3]]).apply(base64.b64encode(secret[:3])) != MASK
+
+
+def test_base64_in_the_middle_of_something_longer_is_masked_exactly() -> None:
+    secret, before, behind = b"Zk3~Zk3~Z", b"abc", b"def"
+    shown = Mask([secret]).apply(base64.b64encode(before + secret + behind))
+    assert shown == base64.b64encode(before) + MASK + base64.b64encode(behind)
 
 
 @pytest.mark.parametrize("width", [64, 76])
@@ -126,6 +149,20 @@ def test_without_secrets_bytes_pass_untouched() -> None:
 
 def test_secrets_that_are_no_text() -> None:
     assert Mask(["\udcff\udcfeabc"]).apply(b"x\xff\xfeabcx") == b"x***x"
+
+
+@pytest.mark.parametrize(
+    "secrets", [["aab", "abb"], ["abab", "baa"], ["aaab", "b"], ["aabaac", "baab"]]
+)
+def test_secrets_that_begin_like_each_other_and_like_themselves(secrets: list[str]) -> None:
+    """Every text of two letters, behind so much else that the search may not begin at its start."""
+    mask = Mask(secrets)
+    before = b"." * 60
+    for letters in itertools.product(b"ab", repeat=9):
+        text = before + bytes(letters) + b"c"
+        whole = mask.apply(text)
+        for cut in range(len(before), len(text)):
+            assert masked_in_pieces(mask, text[:cut], text[cut:]) == whole, (letters, cut)
 
 
 @given(
