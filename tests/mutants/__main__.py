@@ -19,10 +19,11 @@ from tests.mutants.making import Mutant, mutants_of
 from tests.mutants.trying import PROJECT, CannotIsolate, Copy, describe
 
 _STATE = "tests/state"
-_KEEPER = (
-    "tests/process/test_protocol.py", "tests/process/test_running.py",
-    "tests/process/test_trees.py", "tests/process/test_hand.py", "tests/process/test_wake.py",
-    "tests/process/test_survival.py",
+_KEEPER = tuple(
+    f"tests/process/test_{name}.py"
+    for name in (
+        "capture", "journal", "protocol", "frugal", "running", "trees", "hand", "wake", "survival",
+    )
 )  # fmt: skip
 # What each module's tests are, the quickest first.
 TESTS: dict[str, tuple[str, ...]] = {
@@ -37,7 +38,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     **{
         f"orchestrate/process/{name}.py": _KEEPER
         for name in (
-            "capture", "client", "facts", "guardian", "hand", "journal", "keeper", "launch",
+            "boot", "capture", "client", "facts", "guardian", "hand", "journal", "keeper", "launch",
             "line", "lost", "post", "protocol", "starter", "tree", "warden", "watch",
         )
     },

@@ -90,8 +90,10 @@ class Copy:
         }  # fmt: skip
         try:
             done = subprocess.run(
-                command, env=environment, capture_output=True, timeout=patience_s, check=False
-            )
+                command, env=environment, capture_output=True, timeout=patience_s, check=False,
+                # `kill(0)` reaches the whole group, also those of it outside of the namespace.
+                start_new_session=True,
+            )  # fmt: skip
         except subprocess.TimeoutExpired:
             return 124
         finally:

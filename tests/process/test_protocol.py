@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,9 +43,12 @@ from orchestrate.process.protocol import (
     encode,
     is_locked,
     pack,
+    sync,
+    sync_folder,
     take_lock,
     text_of,
     unpack,
+    write_all,
 )
 
 
@@ -232,17 +239,104 @@ def test_a_request_as_it_travels() -> None:
     assert float(fields["timeout_s"]) == 1e-7
 
 
+def open_descriptors() -> int:
+    return len(os.listdir("/dev/fd"))
+
+
 def test_locks(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
+    before = open_descriptors()
     assert not is_locked(path)
+    assert not os.path.exists(path)
     held = take_lock(path)
     assert held is not None
     assert is_locked(path)
     assert take_lock(path) is None
+    assert take_lock(path, shared=True) is None
     os.close(held)
     assert not is_locked(path)
-    shared = take_lock(path, shared=True)
+    shared, other = take_lock(path, shared=True), take_lock(path, shared=True)
     assert shared is not None
+    assert other is not None
     assert not is_locked(path)
     assert is_locked(path, also_shared=True)
     os.close(shared)
+    os.close(other)
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    assert open_descriptors() == before
+
+
+def test_a_lock_is_waited_for_as_long_as_one_has_patience(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    held = take_lock(path)
+    assert held is not None
+    began = time.monotonic()
+    assert take_lock(path, patience_s=0.2) is None
+    assert time.monotonic() - began >= 0.2
+    timer = threading.Timer(0.2, os.close, [held])
+    timer.start()
+    got = take_lock(path, patience_s=20)
+    timer.join()
+    assert got is not None
+    os.close(got)
+
+
+def test_a_lock_that_does_not_work_is_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "lock")
+    numbers = [errno.EINTR, errno.ENOLCK]
+
+    def fail(*_: int) -> None:
+        number = numbers.pop(0)
+        raise OSError(number, os.strerror(number))
+
+    before = open_descriptors()
+    monkeypatch.setattr(fcntl, "flock", fail)
+    with pytest.raises(OSError, match="No locks") as caught:
+        take_lock(path, patience_s=20)
+    assert caught.value.errno == errno.ENOLCK
+    assert open_descriptors() == before
+    (tmp_path / "link").symlink_to("lock")
+    with pytest.raises(OSError, match="symbolic"):
+        take_lock(str(tmp_path / "link"))
+
+
+def test_no_message_is_too_long_to_be_refused() -> None:
+    """Nonsense that looks like a length would otherwise be waited for, in memory."""
+    with pytest.raises(ValueError, match="too long"):
+        Frames().feed(b"\x7f\xff\xff\xff")
+    assert Frames().feed(b"\x00\xff\xff\xff half of it") == []
+    with pytest.raises(UnicodeDecodeError):
+        Frames().feed(b"\0\0\0\3\xff \n")
+
+
+def test_a_write_that_takes_a_part_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, bytes(data)[:3]))
+    with (tmp_path / "file").open("wb") as file:
+        write_all(file.fileno(), b"0123456789")
+    assert (tmp_path / "file").read_bytes() == b"0123456789"
+
+
+def test_what_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def see(name: str) -> Callable[[int], None]:
+        return lambda fd: seen.append(f"{name} {os.path.basename(os.readlink(f'/dev/fd/{fd}'))}")
+
+    monkeypatch.setattr(os, "fsync", see("fsync"))
+    monkeypatch.setattr(os, "fdatasync", see("fdatasync"))
+    before = open_descriptors()
+    with (tmp_path / "file").open("wb") as file:
+        sync(file.fileno())
+    sync_folder(str(tmp_path))
+    assert seen == ["fdatasync file", f"fsync {tmp_path.name}"]
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(5, "I/O error")))
+    with pytest.raises(OSError, match="I/O error"):
+        sync_folder(str(tmp_path))
+    with pytest.raises(NotADirectoryError):
+        sync_folder(str(tmp_path / "file"))
+    assert open_descriptors() == before
