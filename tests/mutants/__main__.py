@@ -22,7 +22,7 @@ _STATE = "tests/state"
 _KEEPER = tuple(
     f"tests/process/test_{name}.py"
     for name in (
-        "capture", "journal", "protocol", "tree_parts", "frugal", "running", "trees", "hand",
+        "capture", "journal", "protocol", "line", "tree_parts", "frugal", "running", "trees", "hand",
         "wake", "survival",
     )
 )  # fmt: skip

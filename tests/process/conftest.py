@@ -12,7 +12,7 @@ import pytest
 
 from orchestrate.process.client import Keeper, ensure_keeper
 from orchestrate.process.facts import Request
-from orchestrate.process.protocol import FOLDER, KEEPER_LOCK, WARDEN_LOCK, is_locked
+from orchestrate.process.protocol import FOLDER, KEEPER_LOCK, LOG, WARDEN_LOCK, is_locked
 from orchestrate.process.tree import parents
 
 MakeRequest = Callable[..., Request]
@@ -66,6 +66,9 @@ def run_dir(tmp_path: Path) -> Iterator[Path]:
         ensure_keeper(folder).shutdown(stop=True)
     wait_until(lambda: not is_locked(str(folder / FOLDER / WARDEN_LOCK), also_shared=True))
     wait_until(lambda: not processes_in(folder))
+    # A traceback of the keeper or its helpers, however well the rest went.
+    log = folder / FOLDER / LOG
+    assert not log.exists() or log.read_text("utf-8") == ""
 
 
 @pytest.fixture

@@ -114,6 +114,22 @@ def test_a_keeper_that_is_started_costs_its_starter_nothing(
     assert descriptors_of(os.getpid()) == before
 
 
+def test_nothing_of_its_starter_stays_open(run_dir: Path, request_for: MakeRequest) -> None:
+    """Not even what a shell gave to it: `orchestrate run w.yaml 9> some.lock`."""
+    inherited = os.open(run_dir / "some.lock", os.O_RDWR | os.O_CREAT)
+    os.set_inheritable(inherited, True)
+    try:
+        with ensure_keeper(run_dir) as keeper:
+            assert isinstance(keeper.run(request_for("a", "true")), Ended)
+            names = [name for held in held_by(keeper).values() for name in held]
+            assert str(run_dir / "some.lock") not in names
+            assert len({name for name in names if name.startswith("/")}) >= 4
+            for pid, held in held_by(keeper).items():
+                assert held.count("/dev/null") == 2, pid
+    finally:
+        os.close(inherited)
+
+
 def test_a_dead_warden_leaves_nothing(keeper: Keeper, guarded_request: MakeRequest) -> None:
     held = []
     for number in range(3):

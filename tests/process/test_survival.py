@@ -390,8 +390,16 @@ def test_a_client_that_does_not_listen_is_no_danger(
 def test_the_keeper_is_detached(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OF_THE_CLIENT", "secret")
     with ensure_keeper(run_dir) as keeper:
-        assert os.getsid(keeper.pid) != os.getsid(0)
+        # Nobody's terminal and nobody's group, its guardian's neither.
+        for pid in (keeper.pid, parent_of(keeper.pid)):
+            assert os.getsid(pid) == os.getpgid(pid) == pid
         proc = Path(f"/proc/{keeper.pid}")
+        status = dict(line.split(":\t", 1) for line in (proc / "status").read_text().splitlines())
+        assert int(status["SigBlk"], 16) == 0
+        ignored = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ)
+        # 32 and 33 belong to the C library, which lets nobody change them.
+        seen = int(status["SigIgn"], 16) & ~(0b11 << 31)
+        assert seen == sum(1 << (number - 1) for number in ignored)
         assert b"OF_THE_CLIENT" not in (proc / "environ").read_bytes()
         assert os.readlink(proc / "fd" / "0") == os.readlink(proc / "fd" / "1") == "/dev/null"
         assert keeper.ends_whole_trees
