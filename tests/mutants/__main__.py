@@ -81,6 +81,16 @@ def chosen_mutants(modules: list[str], sample: int, seed: int) -> list[tuple[str
     return sorted(every, key=lambda pair: (pair[0], pair[1].line))
 
 
+def survivors_in(log: Path) -> set[str]:
+    """The mutants that an earlier run could not kill, by what it printed."""
+    return {line for line in log.read_text("utf-8").splitlines() if line.startswith("survived:")}
+
+
+def told(module: str, mutant: Mutant) -> str:
+    lines = (PROJECT / module).read_text("utf-8").splitlines()
+    return "survived:{}: {}".format(mutant.line, " ;; ".join(key_of(module, lines, mutant)))
+
+
 def try_all(mutants: list[tuple[str, Mutant]], workers: int) -> list[tuple[str, Mutant]]:
     """Those that survived."""
     survivors: list[tuple[str, Mutant]] = []
@@ -110,8 +120,7 @@ def try_all(mutants: list[tuple[str, Mutant]], workers: int) -> list[tuple[str, 
             module, mutant = pair
             if survived:
                 survivors.append(pair)
-                key = key_of(module, (PROJECT / module).read_text("utf-8").splitlines(), mutant)
-                describe("survived:{}: {}".format(mutant.line, " ;; ".join(key)))
+                describe(told(module, mutant))
             if number % 50 == 0:
                 describe(f"{number} tried, {number - len(survivors)} killed")
     return survivors
@@ -130,8 +139,14 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=0, help="so many of them, by chance")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument(
+        "--again", type=Path, metavar="LOG", help="only those that survived then, by that run's log"
+    )
     given = parser.parse_args()
     mutants = chosen_mutants(given.modules, given.sample, given.seed)
+    if given.again:
+        survived = survivors_in(given.again)
+        mutants = [pair for pair in mutants if told(*pair) in survived]
     describe(f"{len(mutants)} mutants, --seed {given.seed}")
     try:
         survivors = try_all(mutants, given.workers)

@@ -21,7 +21,7 @@ from orchestrate.errors import ConfigError
 from orchestrate.process import starter
 from orchestrate.process.client import ensure_keeper
 from orchestrate.process.facts import Ended, Lost, NotStarted, Running, is_keeper_alive, look
-from orchestrate.process.protocol import FOLDER, KEEPER_LOCK, is_locked
+from orchestrate.process.protocol import FOLDER, JOURNAL, KEEPER_LOCK, LOG, is_locked
 from tests.process.conftest import MakeRequest, children_of, is_alive, parent_of, pid_in, wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -283,7 +283,6 @@ def test_an_upgrade_changes_nothing_under_a_run(
 def test_a_claim_without_a_program_is_lost(run_dir: Path, request_for: MakeRequest) -> None:
     """Power failed right after the claim."""
     from orchestrate.process.journal import Journal
-    from orchestrate.process.protocol import JOURNAL
 
     (run_dir / FOLDER).mkdir()
     Journal(str(run_dir / FOLDER / JOURNAL)).append("claim", "a", {"at": 0.0})
@@ -301,6 +300,16 @@ def test_two_keepers_cannot_have_one_run(run_dir: Path) -> None:
         assert "another keeper" in starter.start_keeper(run_dir, 1.0)
         assert is_alive(first.pid)
         assert is_locked(str(run_dir / FOLDER / KEEPER_LOCK))
+
+
+def test_a_keeper_that_cannot_start_says_why_at_once(run_dir: Path) -> None:
+    (run_dir / FOLDER / JOURNAL).mkdir(parents=True)
+    began = time.monotonic()
+    with pytest.raises(ConfigError, match=r"did not start: .*Is a directory") as caught:
+        ensure_keeper(run_dir)
+    assert time.monotonic() - began < 20, "only another keeper is waited for"
+    assert str(run_dir / FOLDER / LOG) in caught.value.hint
+    assert not is_locked(str(run_dir / FOLDER / KEEPER_LOCK))
 
 
 def test_many_clients_at_once_find_one_keeper(run_dir: Path) -> None:
