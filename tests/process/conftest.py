@@ -34,6 +34,18 @@ def children_of(pid: int) -> list[int]:
     return [int(c) for c in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def assert_idle(pid: int) -> None:
+    """It waits without using the processor: nothing that it no longer wants keeps waking it."""
+
+    def ticks() -> int:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return int(fields[11]) + int(fields[12])
+
+    before = ticks()
+    time.sleep(0.5)
+    assert ticks() - before < 0.2 * os.sysconf("SC_CLK_TCK")
+
+
 def parent_of(pid: int) -> int:
     return parents()[pid]
 

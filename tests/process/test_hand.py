@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from orchestrate.process.client import Keeper, ensure_keeper
-from orchestrate.process.facts import Ended, Lost, look
+from orchestrate.process.facts import Ended, Lost, is_keeper_alive, look
 from tests.process.conftest import (
     MakeRequest,
+    assert_idle,
     children_of,
     is_alive,
     parent_of,
@@ -93,6 +94,8 @@ def test_without_a_guardian_wardens_watch(run_dir: Path, plain_request: MakeRequ
         guardian = parent_of(keeper.pid)
         os.kill(guardian, signal.SIGKILL)
         wait_until(lambda: not is_alive(guardian))
+        assert is_keeper_alive(run_dir)
+        assert_idle(keeper.pid)
         assert watcher_of(keeper, plain_request, "b") != keeper.pid
         (run_dir / "go").touch()
         end = keeper.wait("a", 10)

@@ -20,6 +20,7 @@ from orchestrate.process.facts import (
     Exit,
     NotStarted,
     Request,
+    exit_of,
     look,
     pack_environment,
     pack_request,
@@ -134,6 +135,12 @@ def test_a_program_cannot_print_records(tmp_path: Path) -> None:
     assert set(found) == {"claim", "exit"}
     assert json.loads(found["exit"])["stdout"].endswith(" exit a {")
     assert read_facts(str(path), "-") == {}
+
+
+def test_a_record_of_before_we_listened_for_silence() -> None:
+    record = dict.fromkeys(Exit.__match_args__, 0) | {"stdout": "", "stderr": None}
+    del record["fell_silent"]
+    assert exit_of(json_of(record)).fell_silent is False
 
 
 def test_an_attempt_among_many_is_found_quickly(tmp_path: Path) -> None:

@@ -346,6 +346,25 @@ def test_shutdown_waits_for_what_runs_or_stops_it(run_dir: Path, request_for: Ma
     assert (end.exit.signal, end.exit.stopped) == (signal.SIGTERM, "cancelled")
 
 
+def test_shutdown_waits_until_nobody_of_the_run_is_left(
+    run_dir: Path, request_for: MakeRequest
+) -> None:
+    keeper = ensure_keeper(run_dir)
+    assert isinstance(keeper.run(request_for("a", "true")), Ended)
+    guardian = parent_of(keeper.pid)
+    os.kill(guardian, signal.SIGSTOP)
+    ending = threading.Thread(target=keeper.shutdown)
+    ending.start()
+    wait_until(lambda: not is_alive(keeper.pid))
+    ending.join(0.3)
+    assert ending.is_alive()
+    assert is_keeper_alive(run_dir), "its programs may still be ending"
+    os.kill(guardian, signal.SIGCONT)
+    ending.join(10)
+    assert not ending.is_alive()
+    assert not is_keeper_alive(run_dir)
+
+
 def test_a_terminated_keeper_ends_its_programs_and_says_so(
     run_dir: Path, request_for: MakeRequest
 ) -> None:

@@ -143,6 +143,23 @@ def test_all_threads_wake_up(keeper: Keeper, sleeper: str) -> None:
     assert results == [None] * 5
 
 
+def test_threads_that_wait_use_no_processor(keeper: Keeper, sleeper: str) -> None:
+    """One of them listens for all; the others must not look again and again whether it heard."""
+    used: list[float] = []
+
+    def wait() -> None:
+        assert keeper.wait(sleeper, 0.5) is None
+        used.append(time.thread_time())
+
+    threads = [threading.Thread(target=wait) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert len(used) == 3
+    assert max(used) < 0.1
+
+
 def test_waking_while_a_dead_keepers_program_is_being_ended(
     run_dir: Path, guarded_request: MakeRequest
 ) -> None:
