@@ -203,11 +203,15 @@ def test_attempts_are_told_apart_by_their_whole_names(path: Path) -> None:
     journal = Journal(str(path))
     for attempt in ("a@1", "a@11", "b"):
         journal.append("claim", attempt, {"at": 1})
-    journal.append("lost", "a@11", {"reason": "r"})
-    journal.append("exit", "b", {"code": 0})
+    journal.append("lost", "a@11", {"reason": "it was lost"})
     assert set(read_facts(str(path), "a@1")) == {"claim"}
-    assert read_facts(str(path), "a@11") == {"claim": b'{"at":1}', "lost": b'{"reason":"r"}'}
+    assert read_facts(str(path), "a@11") == {
+        "claim": b'{"at":1}',
+        "lost": b'{"reason":"it was lost"}',
+    }
+    assert kinds(path)[-1] == "lost a@11"
     assert set(read_facts(str(path), "a")) == set()
+    journal.append("exit", "b", {"code": 0})
     again = Journal(str(path))
     assert again.claimed == {"a@1", "a@11", "b"}
     assert again.unsettled == {"a@1"}

@@ -168,6 +168,11 @@ def test_json_that_we_write_ourselves(text: str) -> None:
     assert "\n" not in json_text(text)
 
 
+def test_plain_text_is_itself_in_json() -> None:
+    assert json_text(" a~}{'/") == " a~}{'/"
+    assert json_text('"\\\x7f\x1f\n') == '\\"\\\\\\u007f\\u001f\\n'
+
+
 def test_json_of_scalars() -> None:
     values = {"a": 1, "b": -1.5, "c": None, "d": True, "e": False, "f": 'x"\\\x7f\x00é😀'}
     assert json.loads(json_of(values)) == values

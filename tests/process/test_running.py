@@ -14,10 +14,18 @@ import pytest
 
 from orchestrate.errors import InternalError
 from orchestrate.process.client import Keeper
-from orchestrate.process.facts import Ended, Exit, NotStarted, Request, look
-from orchestrate.process.protocol import MARKER
+from orchestrate.process.facts import (
+    Ended,
+    Exit,
+    NotStarted,
+    Request,
+    look,
+    pack_environment,
+    pack_request,
+)
+from orchestrate.process.protocol import MARKER, encode
 from orchestrate.record import replace
-from tests.process.conftest import MakeRequest, wait_until
+from tests.process.conftest import MakeRequest, pid_in, wait_until
 
 
 def run(keeper: Keeper, request: Request) -> Exit:
@@ -187,9 +195,9 @@ def test_timeout(keeper: Keeper, request_for: MakeRequest) -> None:
     stubborn = "trap '' TERM; while :; do sleep 0.01; done"
     end = run(keeper, request_for("c", "bash", "-c", stubborn, timeout_s=0.2, grace_s=0.2))
     assert (end.timed_out, end.signal) == (True, signal.SIGKILL)
-    frozen = "kill -STOP $$"
-    end = run(keeper, request_for("d", "sh", "-c", frozen, timeout_s=0.2, grace_s=0.2))
-    assert end.timed_out
+    frozen = "trap 'exit 8' TERM; kill -STOP $$; sleep 60"
+    end = run(keeper, request_for("d", "sh", "-c", frozen, timeout_s=0.2, grace_s=25))
+    assert (end.timed_out, end.code) == (True, 8), "what stands still cannot obey"
 
 
 def test_silence(keeper: Keeper, request_for: MakeRequest) -> None:
@@ -221,6 +229,73 @@ def test_stop(keeper: Keeper, request_for: MakeRequest) -> None:
     keeper.stop("a", "too late")
     keeper.stop("never", "unknown")
     assert run(keeper, request_for("b", "true")).stopped == ""
+
+
+STUBBORN = "trap '' TERM; echo $$ > pid; while :; do sleep 0.02; done"
+
+
+@pytest.mark.parametrize("graces", [(60.0, 0.1), (0.1, 60.0)])
+def test_the_more_impatient_of_two_stops_counts(
+    keeper: Keeper, request_for: MakeRequest, run_dir: Path, graces: tuple[float, float]
+) -> None:
+    keeper.start(request_for("a", "bash", "-c", STUBBORN))
+    pid_in(run_dir / "pid")
+    for number, grace_s in enumerate(graces):
+        keeper.stop("a", f"reason {number}", grace_s)
+    end = keeper.wait("a", 15)
+    assert isinstance(end, Ended)
+    assert (end.exit.signal, end.exit.stopped) == (signal.SIGKILL, "reason 0")
+
+
+def test_a_stop_that_comes_with_the_start_is_not_forgotten(
+    keeper: Keeper, request_for: MakeRequest
+) -> None:
+    """Both are heard in one round, before the claim is durable."""
+    for number in range(3):
+        request = request_for(f"a{number}", "sleep", "60")
+        body = pack_request(request, pack_environment(request.env))
+        order = encode(f"run a{number} {not request.guarded:d}", body)
+        keeper._sock.sendall(order + encode(f"stop a{number} 5.0", b"at once"))
+        end = keeper.wait(f"a{number}", 10)
+        assert isinstance(end, Ended)
+        assert (end.exit.signal, end.exit.stopped) == (signal.SIGTERM, "at once")
+
+
+def test_secrets_and_environments_are_each_attempts_own(
+    keeper: Keeper, request_for: MakeRequest
+) -> None:
+    for number, mine in enumerate(("hunter2-one", "hunter2-two", "hunter2-two", "hunter2-one")):
+        env = {"PATH": os.environ["PATH"], "MINE": mine}
+        script = 'echo "$MINE" hunter2-one hunter2-two'
+        request = request_for(f"a{number}", "sh", "-c", script, env=env, secrets=(mine,))
+        shown = f"{mine} hunter2-one hunter2-two\n".replace(mine, "***").encode()
+        assert run(keeper, request).stdout == shown
+
+
+def test_which_file_a_programs_name_means(
+    keeper: Keeper, request_for: MakeRequest, run_dir: Path
+) -> None:
+    """As a shell finds it, by the PATH that the program itself is given."""
+    for folder, mode in (("no", 0o644), ("one", 0o755), ("two", 0o755)):
+        (run_dir / folder).mkdir()
+        (run_dir / folder / "tool").write_text(f"#!/bin/sh\necho {folder}\n")
+        (run_dir / folder / "tool").chmod(mode)
+    (run_dir / "file").touch()
+
+    def found(attempt: str, name: str, *folders: str) -> tuple[int | None, bytes | None]:
+        path = ":".join(str(run_dir / folder) for folder in folders)
+        end = run(keeper, request_for(attempt, name, env={"PATH": path}))
+        return end.code, end.stdout
+
+    assert found("a", "tool", "one", "two") == (0, b"one\n")
+    assert found("b", "tool", "missing", "file", "two", "one") == (0, b"two\n")
+    assert found("c", "tool", "no", "one") == (0, b"one\n")
+    assert found("d", "tool", "no") == (126, b"")
+    assert found("e", "tool", "missing") == (127, b"")
+    assert found("f", "two/tool", "one") == (0, b"two\n")
+    assert found("g", "tool") == (127, b"")
+    end = run(keeper, request_for("h", "sh", "-c", "echo default", env={}))
+    assert (end.code, end.stdout) == (0, b"default\n")
 
 
 def test_a_claimed_attempt_is_never_started_again(
