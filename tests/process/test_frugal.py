@@ -15,7 +15,7 @@ from orchestrate.process.client import Keeper, ensure_keeper
 from orchestrate.process.facts import Ended, Exit, Lost, Request
 from orchestrate.process.protocol import FOLDER, SOCKET
 from orchestrate.record import replace
-from tests.process.conftest import MakeRequest, children_of, wait_until
+from tests.process.conftest import MakeRequest, assert_idle, children_of, wait_until
 
 ESCAPES = "setsid sleep 60 & exec sleep 60"
 
@@ -99,6 +99,7 @@ def test_clients_leave_nothing_behind(run_dir: Path, request_for: MakeRequest) -
         wait_until(lambda: held_by(keeper) == theirs)
         gc.collect()
         assert descriptors_of(os.getpid()) == ours
+        assert_idle(keeper.pid)
 
 
 def test_a_keeper_that_is_started_costs_its_starter_nothing(

@@ -14,7 +14,7 @@ from orchestrate.process.client import ensure_keeper
 from orchestrate.process.facts import Ended
 from orchestrate.process.line import Line, WardenLine
 from orchestrate.process.protocol import FOLDER, SOCKET, VERSION, Frames, encode
-from tests.process.conftest import MakeRequest
+from tests.process.conftest import MakeRequest, assert_idle
 
 Pair = tuple[Line, socket.socket]
 
@@ -118,3 +118,4 @@ def test_a_client_that_reads_late_gets_everything_and_keeps_nobody_waiting(
         }
         late.sendall(encode("about"))
         assert Frames().feed(late.recv(1 << 16)) == [(["about", "-", "1"], b"")]
+        assert_idle(keeper.pid)
