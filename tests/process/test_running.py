@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from orchestrate.errors import InternalError
+from orchestrate.process import launch
 from orchestrate.process.client import Keeper
 from orchestrate.process.facts import (
     Ended,
@@ -70,6 +71,7 @@ def test_programs_that_cannot_start(
     for name in ("fifo", "nothing"):
         end = run(keeper, request_for(f"in-{name}", "cat", stdin=run_dir / name))
         assert end.start_error.startswith("stdin: ")
+        assert end.start_error.endswith(f": {run_dir / name}")
 
 
 def test_the_whole_environment_and_no_more(
@@ -117,6 +119,19 @@ def test_stdin(keeper: Keeper, request_for: MakeRequest, run_dir: Path) -> None:
     end = run(keeper, request_for("big", "cat", stdin=big))
     assert (end.stdout, end.stdout_bytes) == (None, len(big))
     assert (run_dir / "big.stdout").read_bytes() == big
+
+
+def test_stdin_where_there_are_no_files_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It touches the disk then, but under no name."""
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    fd = launch._open_stdin(b"=some text", str(tmp_path))
+    assert os.read(fd, 100) == b"some text"
+    assert os.fstat(fd).st_nlink == 0
+    assert not os.get_inheritable(fd)
+    os.close(fd)
+    assert os.listdir(tmp_path) == []
 
 
 def test_output_of_any_kind(keeper: Keeper, request_for: MakeRequest, run_dir: Path) -> None:
