@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
-from orchestrate.process import tree
 from orchestrate.process.client import Keeper
 from orchestrate.process.facts import Ended
 from tests.process.conftest import MakeRequest, is_alive, wait_until
@@ -83,21 +80,6 @@ def test_the_trees_of_others_stay(keeper: Keeper, request_for: MakeRequest) -> N
     finally:
         stranger.kill()
         stranger.wait()
-
-
-def test_a_process_that_is_not_ours_is_never_signalled() -> None:
-    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    try:
-        tree.signal_process(stranger.pid, signal.SIGKILL, lambda _: False)
-        assert stranger.poll() is None
-        assert tree.is_below(stranger.pid, os.getpid())
-        assert not tree.is_below(os.getpid(), stranger.pid)
-        assert stranger.pid in tree.descendants(os.getpid())
-        assert stranger.pid not in tree.descendants(os.getpid(), frozenset({stranger.pid}))
-    finally:
-        stranger.kill()
-        stranger.wait()
-    tree.signal_process(stranger.pid, signal.SIGKILL, lambda _: True)
 
 
 def test_wardens_are_used_again(keeper: Keeper, guarded_request: MakeRequest) -> None:
