@@ -42,8 +42,8 @@ def assert_idle(pid: int) -> None:
         return int(fields[11]) + int(fields[12])
 
     before = ticks()
-    time.sleep(0.5)
-    assert ticks() - before < 0.2 * os.sysconf("SC_CLK_TCK")
+    time.sleep(0.3)
+    assert ticks() - before < 0.1 * os.sysconf("SC_CLK_TCK")
 
 
 def parent_of(pid: int) -> int:

@@ -15,7 +15,13 @@ from orchestrate.process.client import Keeper, ensure_keeper
 from orchestrate.process.facts import Ended, Exit, Lost, Request
 from orchestrate.process.protocol import FOLDER, SOCKET
 from orchestrate.record import replace
-from tests.process.conftest import MakeRequest, assert_idle, children_of, wait_until
+from tests.process.conftest import (
+    MakeRequest,
+    assert_idle,
+    children_of,
+    parent_of,
+    wait_until,
+)
 
 ESCAPES = "setsid sleep 60 & exec sleep 60"
 
@@ -151,6 +157,30 @@ def test_an_idle_warden_that_is_killed_is_replaced(
         [warden] = children_of(keeper.pid)
         os.kill(warden, signal.SIGKILL)
         wait_until(lambda: children_of(keeper.pid) == [])
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "exec sleep 60",
+        "exec >&- 2>&-; touch ready; exec sleep 60",
+        "for i in 1 2 3; do (true &); done; touch ready; exec sleep 60",
+    ],
+    ids=["silent", "closed streams", "orphans"],
+)
+def test_watching_costs_nothing(
+    keeper: Keeper, request_for: MakeRequest, run_dir: Path, script: str
+) -> None:
+    """A program may run for hours: it is waited for, not looked at again and again."""
+    keeper.start(request_for("a", "sh", "-c", script, timeout_s=3600, silence_s=3600))
+    if "ready" in script:
+        wait_until((run_dir / "ready").exists)
+    time.sleep(0.1)
+    for pid in (keeper.pid, parent_of(keeper.pid), *children_of(keeper.pid)):
+        assert_idle(pid)
+    keeper.stop("a", "enough", grace_s=0.1)
+    assert isinstance(keeper.wait("a", 10), Ended)
+    assert_idle(keeper.pid)
 
 
 def test_nobodys_folder_is_held(keeper: Keeper, request_for: MakeRequest, run_dir: Path) -> None:

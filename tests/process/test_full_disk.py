@@ -16,7 +16,8 @@ from orchestrate.process.client import Keeper, ensure_keeper
 from orchestrate.process.facts import Ended, Lost, NotStarted, look
 from orchestrate.process.journal import read_lines
 from orchestrate.process.protocol import FOLDER, JOURNAL, LOG
-from tests.process.conftest import MakeRequest, is_alive, pid_in, wait_until
+from tests.process.conftest import MakeRequest, children_of, is_alive, pid_in, wait_until
+from tests.process.test_frugal import descriptors_of
 
 TOO_LARGE = os.strerror(errno.EFBIG)
 
@@ -47,6 +48,11 @@ def test_a_claim_that_cannot_be_written_starts_nothing(
     # Room or not: a disk that failed once is not trusted again.
     with pytest.raises(ConfigError, match=r"claim cannot be recorded: .*earlier"):
         keeper.start(request_for("a", "sh", "-c", touch))
+    for number in range(5):
+        with pytest.raises(ConfigError, match="earlier"):
+            keeper.start(request_for(f"c{number}", "true"))
+    for pid in (keeper.pid, *children_of(keeper.pid)):
+        assert descriptors_of(pid).count("pipe") <= 6, "what was prepared is let go"
     assert look(run_dir, "a") == look(run_dir, "b") == NotStarted()
     assert not (run_dir / "it-ran").exists()
     keeper.shutdown()
