@@ -270,7 +270,12 @@ class TestOneProcess:
 
     def test_below_whom_it_is(self, stranger: int) -> None:
         assert tree.is_below(stranger, os.getpid())
-        assert tree.is_below(stranger, os.getppid())
+        with subprocess.Popen(["sh", "-c", "sleep 60 & wait"], start_new_session=True) as parent:
+            wait_until(lambda: tree.descendants(parent.pid))
+            [inner] = tree.descendants(parent.pid)
+            assert tree.is_below(inner, os.getpid())
+            assert not tree.is_below(inner, stranger)
+            os.killpg(parent.pid, signal.SIGKILL)
         assert not tree.is_below(os.getpid(), stranger)
         assert not tree.is_below(stranger, stranger)
         assert not tree.is_below(1, 0)
