@@ -129,7 +129,7 @@ def try_all(mutants: list[tuple[str, Mutant]], workers: int) -> list[tuple[str, 
 def _usual_s(trial: Copy, tests: tuple[str, ...]) -> float:
     began = time.monotonic()
     if not trial.is_healthy(tests):
-        sys.exit(f"{' '.join(tests)} fails without any mutant")
+        sys.exit(f"{trial.said[-3000:]}\n{' '.join(tests)} fails without any mutant")
     return time.monotonic() - began
 
 

@@ -39,6 +39,7 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.said = ""  # by the tests, the last time
         for name in _COPIED:
             if (PROJECT / name).is_dir():
                 shutil.copytree(PROJECT / name, folder / name)
@@ -101,6 +102,7 @@ class Copy:
             scratch.mkdir(exist_ok=True)
         if b"unshare:" in done.stderr or b"mount:" in done.stderr:
             raise CannotIsolate(done.stderr.decode("utf-8", "replace").strip())
+        self.said = done.stdout.decode("utf-8", "replace")
         return done.returncode
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,16 +39,19 @@ def wait_until(is_so):
 
 
 def in_own_process(script: str, **env: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PREFACE + script],
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), **env},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        start_new_session=True,
-    )
-    assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr
+    # Into a file: a pipe would be held open by whom a script that fails leaves behind.
+    with tempfile.TemporaryFile() as said:
+        done = subprocess.run(
+            [sys.executable, "-c", PREFACE + script],
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), **env},
+            stdout=said,
+            stderr=said,
+            timeout=60,
+            check=False,
+            start_new_session=True,
+        )
+        said.seek(0)
+        assert (done.returncode, said.read().decode()) == (0, "end\n")
 
 
 @pytest.fixture
@@ -66,7 +70,7 @@ def stays_alive(pid: int) -> bool:
 def test_orphans_come_to_a_subreaper_and_are_ended() -> None:
     in_own_process("""
 assert tree.become_subreaper()
-subprocess.run(["sh", "-c", "sleep 60 & setsid sh -c 'sleep 60 & sleep 60' &"])
+subprocess.run(["sh", "-c", "sleep 60 & setsid sh -c 'sleep 60 & sleep 60; true' &"])
 wait_until(lambda: len(tree.descendants(os.getpid())) == 4)
 below = tree.descendants(os.getpid())
 assert tree.children() <= set(below) and len(tree.children()) == 2
@@ -162,7 +166,7 @@ leader = subprocess.Popen(
     ["sh", "-c", "sleep 60 & setsid sleep 60 & wait"], start_new_session=True
 ).pid
 bystander = sleeper(start_new_session=True)
-wait_until(lambda: len(tree.descendants(leader)) == 2)
+wait_until(lambda: len({os.getpgid(pid) for pid in tree.descendants(leader)}) == 2)
 below = tree.descendants(leader)
 sent, kill = [], tree.signal_process
 def see(pid, number, is_ours):
