@@ -12,11 +12,13 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from orchestrate.errors import ConfigError, StateError
+from orchestrate.state import locks
 from orchestrate.state.durable import dump_json
 from orchestrate.state.locks import (
     LockHeldError,
@@ -215,7 +217,9 @@ def test_an_owner_that_has_not_written_its_name_yet_is_waited_for(
         name = (tmp_path / "run.owner").read_bytes()
         (tmp_path / "run.owner").unlink()
         assert read_owner(path) is None
-        monkeypatch.setattr(time, "sleep", lambda _: (tmp_path / "run.owner").write_bytes(name))
+        # Only the wait of who was refused: filelock, which waits first, has a clock of its own.
+        clock = SimpleNamespace(sleep=lambda _: (tmp_path / "run.owner").write_bytes(name))
+        monkeypatch.setattr(locks, "time", clock)
         with pytest.raises(LockHeldError, match=f"process {os.getpid()} on"):
             lock_run(path, "X", COMMAND)
 
@@ -223,10 +227,11 @@ def test_an_owner_that_has_not_written_its_name_yet_is_waited_for(
 def test_an_owner_that_cannot_write_its_name_lets_go(tmp_path: Path) -> None:
     path = tmp_path / "run.lock"
     (tmp_path / "run.owner").mkdir()
-    with pytest.raises(StateError, match="EISDIR"):
+    with pytest.raises(StateError, match="EISDIR") as caught:
         lock_run(path, "X", COMMAND)
     # While the error is still known, and with it the frame that held the lock.
     assert not is_held(path)
+    assert caught.traceback
 
 
 def test_an_owner_is_named_without_its_options_and_shortly(tmp_path: Path) -> None:
