@@ -13,6 +13,8 @@ _FLIP = """
 import os, sys, time
 link, *targets = sys.argv[1:]
 end = time.monotonic() + 60
+if os.path.lexists(link + ".spare"):
+    os.unlink(link + ".spare")  # of one that was killed
 while time.monotonic() < end:
     for target in targets:
         os.symlink(target, link + ".spare")
@@ -26,6 +28,7 @@ def flipping(link: Path, inside: str, outside: str) -> Iterator[None]:
     flipper = subprocess.Popen([sys.executable, "-S", "-c", _FLIP, str(link), inside, outside])
     try:
         yield
+        assert flipper.poll() is None, "nothing was flipped any more"
     finally:
         flipper.kill()
         flipper.wait()
