@@ -22,8 +22,8 @@ _STATE = "tests/state"
 _KEEPER = tuple(
     f"tests/process/test_{name}.py"
     for name in (
-        "capture", "journal", "protocol", "line", "tree_parts", "frugal", "full_disk", "running",
-        "trees", "hand", "wake", "survival",
+        "capture", "journal", "protocol", "client", "line", "tree_parts", "frugal", "full_disk",
+        "running", "trees", "hand", "wake", "survival",
     )
 )  # fmt: skip
 # What each module's tests are, the quickest first.

@@ -1,16 +1,21 @@
-"""A full or broken disk ends the run with its error named; what was recorded stays, and goes on."""
+"""A disk or a system that fails ends the run or the step, named; what was recorded stays, and
+`resume` goes on."""
 
 from __future__ import annotations
 
 import random
+import resource
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from tests.promises.commands import doing
 from tests.promises.judging import check_moment, check_nothing_lost, check_same
+from tests.promises.keepers import await_keeper
 from tests.promises.killing import Point, can_trace, fail_at, points_in, tracing
 from tests.promises.lanes import Lane, Lanes
-from tests.promises.shapes import ALL, LINEAR, STEADY, Shape
+from tests.promises.shapes import ALL, LIFECYCLE, LINEAR, NESTED, STEADY, Shape
 from tests.promises.test_keeper_kills import go_on_until_over, run_with_traced_keeper
 from tests.promises.test_kill_sweep import seed_of
 from tests.promises.trials import Left, Trial
@@ -19,9 +24,25 @@ pytestmark = pytest.mark.skipif(
     not can_trace(), reason="needs strace; tests/state fills a real disk without it"
 )
 
-REFUSED = 5
+FAILED, INVALID, REFUSED = 1, 2, 5
 CALLS = ("fdatasync", "fsync", "rename", "write")
-NAMES = {"ENOSPC": "No space left on device", "EIO": "Input/output error"}
+DISK = ("ENOSPC", "EIO")
+NAMES = {
+    "ENOSPC": "No space left on device",
+    "EIO": "Input/output error",
+    "EDQUOT": "Disk quota exceeded",
+    "EROFS": "Read-only file system",
+    "EMFILE": "Too many open files",
+    "EAGAIN": "Resource temporarily unavailable",
+    "EFBIG": "File too large",
+}
+# What else can be refused, and where.
+OTHERS = [
+    ("write", "EDQUOT"), ("fsync", "EDQUOT"), ("rename", "EDQUOT"),
+    ("openat", "EROFS"), ("mkdir", "EROFS"), ("rename", "EROFS"),
+    ("openat", "EMFILE"), ("pipe2", "EMFILE"), ("socket", "EMFILE"),
+    ("clone3", "EAGAIN"),
+]  # fmt: skip
 
 
 def undisturbed(top: Path, shape: Shape, lane: Lane) -> tuple[Left, list[Point]]:
@@ -40,7 +61,7 @@ def numbers_of(points: list[Point], call: str, most: int, chance: random.Random)
     return sorted({1, *range(max(1, last - 5), last + 1), *chosen})
 
 
-@pytest.mark.parametrize("error", NAMES)
+@pytest.mark.parametrize("error", DISK)
 @pytest.mark.parametrize("call", CALLS)
 def test_an_error_of_the_disk_costs_nothing_that_was_recorded(
     call: str, error: str, quick_top: Path, lanes: Lanes
@@ -64,6 +85,30 @@ def test_an_error_at_each_call_costs_nothing_that_was_recorded(
         reference, points = undisturbed(quick_top, shape, lane)
     numbers = [number for name, number in points if name == call]
     judge_errors(quick_top, shape, reference, call, "ENOSPC", numbers, lanes)
+
+
+@pytest.mark.parametrize(("call", "error"), OTHERS)
+def test_what_the_system_refuses_is_named_and_gone_on_from(
+    call: str, error: str, quick_top: Path, lanes: Lanes
+) -> None:
+    """A quota, a disk that became read-only, no descriptors, no processes."""
+    chance = random.Random(seed_of(f"{call} {error}"))
+    with lanes.one() as lane:
+        reference, points = undisturbed(quick_top, LINEAR, lane)
+    numbers = numbers_of(points, call, 4, chance)
+    judge_errors(quick_top, LINEAR, reference, call, error, numbers, lanes)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("call", "error"), OTHERS)
+@pytest.mark.parametrize("shape", [LINEAR, NESTED, LIFECYCLE], ids=lambda shape: shape.name)
+def test_whatever_the_system_refuses_at_each_call_is_gone_on_from(
+    shape: Shape, call: str, error: str, quick_top: Path, lanes: Lanes
+) -> None:
+    with lanes.one() as lane:
+        reference, points = undisturbed(quick_top, shape, lane)
+    numbers = [number for name, number in points if name == call]
+    judge_errors(quick_top, shape, reference, call, error, numbers, lanes)
 
 
 def judge_errors(
@@ -94,17 +139,56 @@ def judge_errors(
 def judge_one(trial: Trial, reference: Left, lane: Lane, options: list[str], error: str) -> str:
     with tracing(options) as attach:
         code = trial.go_on(lane, attach)
+    return judge_rest(trial, reference, lane, code, error)
+
+
+def judge_rest(trial: Trial, reference: Left, lane: Lane, code: int, error: str) -> str:
+    """It went well, or it said why not, and the next command brings it to the same end."""
     said = trial.said()
     recorded = check_moment(trial)
-    assert code in (reference.code, REFUSED), f"exit code {code}: {said}"
+    assert code in (reference.code, REFUSED, INVALID, FAILED), f"exit code {code}: {said}"
     assert "Traceback" not in said
-    if code == REFUSED:
+    if code != reference.code:
         assert NAMES[error] in said, f"the error is not named: {said}"
-        code = trial.go_on(lane)
+        assert code != INVALID or not trial.roots(), "a run of what could not be read"
+        is_failed, code = code == FAILED, trial.go_on(lane)
+    else:
+        is_failed = False
     check_nothing_lost(recorded, trial)
-    check_same(reference, trial.left(code), set())
+    # That a step failed in between is a decision, and stays on record.
+    check_same(reference, trial.left(code), set(), by_deeds=is_failed)
     trial.remove()
     return "stopped" if NAMES[error] in said else "coped"
+
+
+@pytest.mark.parametrize("step", [3001, pytest.param(307, marks=pytest.mark.soak)])
+def test_a_write_that_is_cut_short_is_not_believed(
+    step: int, quick_top: Path, lanes: Lanes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No file may grow beyond a size: a write that reaches it takes a part, the next one fails."""
+    monkeypatch.setenv("NO_COLOR", "1")  # as `doing` has it; the state counts variables
+    with lanes.one() as lane:
+        whole = Trial(quick_top / "undisturbed", LINEAR)
+        reference = whole.left(whole.go_on(lane))
+        largest = (whole.root / "events.jsonl").stat().st_size
+
+    def judge(lane: Lane, limit: int) -> str:
+        trial = Trial(quick_top / f"at-{limit}", LINEAR)
+        # Not on a lane: there it speaks into a file, and the limit would silence it.
+        with doing(trial, "run", "w.yaml") as process:
+            # The keeper has files of its own, and needs more room.
+            await_keeper(trial)
+            with suppress(ProcessLookupError):
+                unlimited = resource.RLIM_INFINITY
+                resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, unlimited))
+            _, said = process.communicate(timeout=40)
+        trial.stderr.write_text(said, "utf-8")
+        return judge_rest(trial, reference, lane, process.returncode, "EFBIG")
+
+    limits = list(range(random.randrange(1, step), largest, step))
+    told = lanes.spread(limits, judge)
+    print(f"{len(told)} limits, {told.count('stopped')} of them stopped it")
+    assert "stopped" in told
 
 
 def test_a_disk_that_stays_full_is_named_and_survived(quick_top: Path, lanes: Lanes) -> None:
