@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrate.engine.capture import Captured, capture_bytes, capture_output, read_tail, tail_of
-from orchestrate.engine.confine import PathFault, open_for_output, open_regular, real_path_of
+from orchestrate.engine.confine import open_for_output, open_regular, real_path_of, refusal
 from orchestrate.engine.evaluate import Scope, render, render_all
 from orchestrate.engine.faults import StepFault
 from orchestrate.engine.inject import Needed, resolve_needs
@@ -319,4 +319,4 @@ def write_answer(step: Step, capture: Capture, text: str) -> None:
         try:
             opened.write(encode(text))
         except OSError as error:
-            raise PathFault(f"cannot write '{path}': {error.strerror}") from error
+            raise refusal("write", step.rt.workspace, path, error) from error

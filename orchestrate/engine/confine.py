@@ -12,6 +12,7 @@ from typing import BinaryIO, Literal
 
 from orchestrate.engine.faults import StepFault
 from orchestrate.record import record
+from orchestrate.state.durable import explain
 from orchestrate.workspace import Workspace, path_fault
 
 # Never wait for the other end of a FIFO, never take over a terminal, never leak to a program.
@@ -21,8 +22,26 @@ _PATH_ONLY = getattr(os, "O_PATH", 0)
 _GET_PATH = getattr(fcntl, "F_GETPATH", None)
 
 
+# These say nothing about a path: the machine has run out of something, or its disk is failing. A
+# step that failed for that could send the run another way; so the run stops, and can be resumed.
+_NOT_THE_PATHS = frozenset(
+    (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EIO)
+)
+
+
 class PathFault(StepFault):
     """A path that cannot be used: it leads out of the workspace, or is no regular file."""
+
+
+def refusal(verb: str, workspace: Workspace, relative: str, error: OSError) -> Exception:
+    """What an error of the system means: a fault of the step, or the end of the run for now."""
+    if is_the_machines(error):
+        return explain(verb, workspace.root / relative, error)
+    return PathFault(f"cannot {verb} '{relative}': {error.strerror}")
+
+
+def is_the_machines(error: OSError) -> bool:
+    return error.errno in _NOT_THE_PATHS
 
 
 @record
@@ -70,6 +89,8 @@ def open_root(workspace: Workspace) -> Folder:
     try:
         descriptor = os.open(workspace.root, _FOLDER)
     except OSError as error:
+        if is_the_machines(error):
+            raise explain("open", workspace.root, error) from error
         raise PathFault(f"cannot open the workspace: {error.strerror}") from error
     try:
         return Folder(descriptor, real_path_of(descriptor))
@@ -94,7 +115,7 @@ def open_regular(workspace: Workspace, relative: str) -> BinaryIO:
             _require_regular(os.stat(path, dir_fd=root.descriptor).st_mode, relative)
             descriptor = os.open(path, os.O_RDONLY | _SAFELY, dir_fd=root.descriptor)
         except OSError as error:
-            raise PathFault(f"cannot read '{relative}': {error.strerror}") from error
+            raise refusal("read", workspace, relative, error) from error
         return _checked(descriptor, root, relative, "rb")
 
 
@@ -109,12 +130,12 @@ def open_for_output(workspace: Workspace, relative: str) -> BinaryIO:
             descriptor = _open_to_write(folder, name, relative)
             opened = _checked(descriptor, folder, relative, "wb")
         except OSError as error:
-            raise PathFault(f"cannot write '{relative}': {error.strerror}") from error
+            raise refusal("write", workspace, relative, error) from error
     try:
         opened.truncate(0)
     except OSError as error:
         opened.close()
-        raise PathFault(f"cannot write '{relative}': {error.strerror}") from error
+        raise refusal("write", workspace, relative, error) from error
     return opened
 
 
@@ -189,7 +210,7 @@ def _make_all(workspace: Workspace, names: list[str], relative: str) -> Folder:
         try:
             inner = _make_folder(folder, name, relative)
         except OSError as error:
-            raise PathFault(f"cannot write '{relative}': {error.strerror}") from error
+            raise refusal("write", workspace, relative, error) from error
         finally:
             os.close(folder.descriptor)
         folder = inner

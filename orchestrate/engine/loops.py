@@ -9,6 +9,7 @@ from typing import Any
 from orchestrate.engine.confine import (
     Folder,
     PathFault,
+    is_the_machines,
     make_folders,
     open_folder,
     open_root,
@@ -21,6 +22,7 @@ from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.scope import StepScope
 from orchestrate.engine.step import Step
 from orchestrate.plan.nodes import FAILED, Call, Each
+from orchestrate.state.durable import explain
 from orchestrate.state.events import CallOpened, Event, ItemMoved, ItemMoving, LoopOpened
 from orchestrate.state.model import Frame
 
@@ -61,7 +63,7 @@ def open_call(step: Step, op: Call) -> Event:
 
 
 def move_item(rt: Runtime, frame: Frame) -> Event:
-    """Move the file of an item whose iteration is over; a fault is recorded, never raised."""
+    """Move the file of an item whose iteration is over; its own faults are recorded, not raised."""
     item = rt.restore_value(frame.item)
     outcome = "failure" if frame.label == FAILED else "success"
     lifecycle: dict[str, Any] = {
@@ -84,6 +86,8 @@ def move_item(rt: Runtime, frame: Frame) -> Event:
     except StepFault as fault:
         lifecycle["error"] = rt.secrets.text(fault.message)
     except OSError as error:
+        if is_the_machines(error):
+            raise explain("move", rt.workspace.root / str(lifecycle["from"]), error) from error
         lifecycle["error"] = error.strerror or str(error)
     return ItemMoved(frame.key, rt.now(), lifecycle)
 
@@ -150,7 +154,11 @@ def _identity(root: Folder, path: str) -> list[int] | None:
             found = os.stat(
                 path.rpartition("/")[2], dir_fd=folder.descriptor, follow_symlinks=False
             )
-    except (OSError, PathFault):
+    except PathFault:
+        return None
+    except OSError as error:
+        if is_the_machines(error):
+            raise
         return None
     return [found.st_dev, found.st_ino]
 

@@ -7,16 +7,19 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 from orchestrate.engine.confine import (
     Folder,
     PathFault,
     encode_path,
+    is_the_machines,
     open_folder,
     open_root,
     split_path,
 )
 from orchestrate.record import record
+from orchestrate.state.durable import explain
 from orchestrate.workspace import Workspace
 
 _SPECIAL = re.compile(r"([\\*?\[\]!^-])")
@@ -217,4 +220,6 @@ def _mode_of_match(folder: Folder, name: str, path: str) -> int | None:
 
 def _pass_over_absent(error: OSError) -> None:
     if error.errno not in _ABSENT:
+        if is_the_machines(error):
+            raise explain("look for files at", Path(error.filename or "."), error) from error
         raise PathFault(f"cannot look for files: {error.strerror}") from error

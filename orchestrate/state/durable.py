@@ -34,6 +34,7 @@ _WAYS_OUT = {
     errno.EPERM: "give yourself write permission there, or choose a folder with --state-dir",
     errno.EMFILE: "raise the limit of open files (ulimit -n), then resume",
     errno.ENFILE: "the machine has too many open files: end other programs, then resume",
+    errno.ENOMEM: "the machine has too little memory: end other programs, then resume",
     errno.EIO: "the disk reports errors: check it before you resume",
     errno.ENOENT: "the run's folder is gone; look at the other runs with: orchestrate runs",
     errno.ELOOP: "a link stands where a file of ours belongs: remove it",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import itertools
 import os
 import socket
 from collections.abc import Callable
@@ -21,6 +23,7 @@ from orchestrate.engine.confine import (
     open_regular,
     split_path,
 )
+from orchestrate.errors import StateError
 from orchestrate.workspace import Workspace
 from tests.engine.conftest import Write
 from tests.engine.flipping import REFUSED, race
@@ -234,6 +237,32 @@ def test_where_nobody_tells_where_a_file_is_nothing_is_opened(
         with pytest.raises(PathFault, match="is /proc there"):
             open_regular(workspace, "in.txt")
     assert len(os.listdir("/dev/fd")) == open_now
+
+
+@BOTH
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("succeeding", [0, 1], ids=["the workspace", "the file or its folder"])
+def test_what_the_machine_lacks_is_no_fault_of_the_step(
+    workspace: Workspace,
+    write: Write,
+    opens: Open,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    succeeding: int,
+) -> None:
+    """A step that failed for it could send the run another way; this stops it, to be resumed."""
+    write("a/file.txt")
+    really_open, calls = os.open, itertools.count()
+
+    def fail(*given: Any, **named: Any) -> int:
+        if next(calls) == succeeding:
+            raise OSError(number, os.strerror(number))
+        return really_open(*given, **named)
+
+    monkeypatch.setattr(os, "open", fail)
+    with pytest.raises(StateError, match=errno.errorcode[number]) as caught:
+        opens(workspace, "a/file.txt")
+    assert caught.value.hint
 
 
 @BOTH

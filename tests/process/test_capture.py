@@ -117,15 +117,17 @@ class TestTheAuthorsFile:
             assert os.fstat(fd).st_size == 0
             os.close(fd)
 
-    @pytest.mark.parametrize("beside", ["beside", "rooted"])
+    @pytest.mark.parametrize("beside", ["beside", "workspaces"])
     def test_out_of_its_root(self, tmp_path: Path, beside: str) -> None:
         """Also in a folder whose name only begins like the root's."""
-        for folder in ("root", beside):
+        for folder in ("workspace", beside):
             (tmp_path / folder).mkdir()
         (tmp_path / beside / "file").write_bytes(b"precious")
-        (tmp_path / "root/link").symlink_to(tmp_path / beside)
-        with pytest.raises(StartFault, match=r"output_file: .*/root/link/file"):
-            open_tee(os.fsencode(tmp_path / "root/link/file"), os.fsencode(tmp_path / "root"))
+        (tmp_path / "workspace/link").symlink_to(tmp_path / beside)
+        with pytest.raises(StartFault, match=r"output_file: .*/workspace/link/file"):
+            open_tee(
+                os.fsencode(tmp_path / "workspace/link/file"), os.fsencode(tmp_path / "workspace")
+            )
         assert (tmp_path / beside / "file").read_bytes() == b"precious"
 
     def test_with_a_root_it_is_not_made(self, tmp_path: Path) -> None:

@@ -100,8 +100,16 @@ def test_what_the_system_refuses_is_named_and_gone_on_from(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("call", "error"), OTHERS)
-@pytest.mark.parametrize("shape", [LINEAR, NESTED, LIFECYCLE], ids=lambda shape: shape.name)
+@pytest.mark.parametrize(
+    ("shape", "call", "error"),
+    [
+        pytest.param(shape, call, error, id=f"{shape.name} {call} {error}")
+        for shape in (LINEAR, NESTED, LIFECYCLE)
+        for call, error in OTHERS
+        # An item's file in a read-only folder is not moved, says C 1.2, and the loop goes on.
+        if shape is not LIFECYCLE or error != "EROFS"
+    ],
+)
 def test_whatever_the_system_refuses_at_each_call_is_gone_on_from(
     shape: Shape, call: str, error: str, quick_top: Path, lanes: Lanes
 ) -> None:
