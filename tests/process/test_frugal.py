@@ -214,5 +214,6 @@ def test_what_never_ran_has_no_number(
     keeper: Keeper, request_for: MakeRequest, fault: tuple[str, ...]
 ) -> None:
     end = end_of(keeper, request_for("a", *fault))
-    assert (end.pid, end.max_rss_kb, end.stdout, end.stderr) == (0, 0, b"", b"")
+    assert (end.pid, end.max_rss_kb, end.survivors) == (0, 0, 0)
+    assert (end.stdout, end.stderr) == (b"", b"")
     assert (end.stdout_bytes, end.stderr_bytes) == (0, 0)
