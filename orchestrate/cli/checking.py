@@ -61,13 +61,14 @@ def distinct(files: Iterable[CheckedFile]) -> list[Diagnostic]:
 def _check(name: str, workspace: Workspace, strict: bool) -> CheckedFile:
     compilation = compile_definition(name, workspace)
     program = compilation.program
+    main, looped = (0, 0) if program is None else _count_steps(program)
     return CheckedFile(
         file=workspace.display(compilation.path.absolute()),
         dialect=compilation.dialect,
         valid=program is not None and not (strict and compilation.diagnostics),
         exit_code=_invalid_code(compilation),
-        steps=sum(counted := _count_steps(program) if program is not None else (0, 0)),
-        looped=counted[1],
+        steps=main + looped,
+        looped=looped,
         diagnostics=compilation.diagnostics,
         dropped=compilation.dropped,
     )

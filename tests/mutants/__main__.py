@@ -66,16 +66,19 @@ def key_of(module: str, lines: list[str], mutant: Mutant) -> Key:
 
 
 def chosen_mutants(modules: list[str], sample: int, seed: int) -> list[tuple[str, Mutant]]:
-    equivalents = known_equivalents()
+    stale = {key for key in known_equivalents() if key[0] in modules}
+    equivalents = stale.copy()
     every = []
     for module in modules:
         source = (PROJECT / module).read_text("utf-8")
         lines = source.splitlines()
-        every += [
-            (module, mutant)
-            for mutant in mutants_of(source)
-            if key_of(module, lines, mutant) not in equivalents
-        ]
+        for mutant in mutants_of(source):
+            key = key_of(module, lines, mutant)
+            stale.discard(key)
+            if key not in equivalents:
+                every.append((module, mutant))
+    for key in sorted(stale):
+        describe("in equivalent.txt, but no mutant any more: {}".format(" ;; ".join(key)))
     if sample and sample < len(every):
         every = random.Random(seed).sample(every, sample)
     return sorted(every, key=lambda pair: (pair[0], pair[1].line))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,6 +33,28 @@ def is_alive(pid: int) -> bool:
 
 def children_of(pid: int) -> list[int]:
     return [int(c) for c in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def descriptors_of(pid: int) -> list[str]:
+    """What a process has open: for files their names, for pipes and sockets only what they are."""
+    folder = Path(f"/proc/{pid}/fd")
+    found = []
+    for name in os.listdir(folder):
+        try:
+            found.append(os.readlink(folder / name).partition(":")[0])
+        except FileNotFoundError:
+            continue  # it was the one that lists them
+    return sorted(found)
+
+
+def do_at_once(number: int, task: Callable[[int], object]) -> None:
+    """The same in so many threads, each with its number, until all have ended."""
+    threads = [threading.Thread(target=task, args=(n,)) for n in range(number)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
 
 
 def assert_idle(pid: int) -> None:

@@ -12,6 +12,7 @@ from orchestrate.process.capture import Sink, make_pipe, open_tee
 from orchestrate.process.launch import StartFault
 from orchestrate.process.masking import Mask
 from orchestrate.process.protocol import INLINE_LIMIT
+from tests.process.conftest import descriptors_of
 
 
 @pytest.fixture
@@ -151,12 +152,12 @@ class TestTheAuthorsFile:
     def test_a_refused_one_stays_not_open(self, tmp_path: Path) -> None:
         (tmp_path / "link").symlink_to("elsewhere")
         os.mkfifo(tmp_path / "fifo")
-        before = len(os.listdir("/dev/fd"))
+        before = descriptors_of(os.getpid())
         reader = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
         for path in ("link", "fifo", "no/folder", "zero\0byte"):
             for root in (b"", os.fsencode(tmp_path)):
                 with pytest.raises(StartFault):
                     open_tee(os.fsencode(tmp_path) + b"/" + path.encode(), root)
         os.close(reader)
-        assert len(os.listdir("/dev/fd")) == before
+        assert descriptors_of(os.getpid()) == before
         assert not (tmp_path / "elsewhere").exists()

@@ -19,23 +19,12 @@ from tests.process.conftest import (
     MakeRequest,
     assert_idle,
     children_of,
+    descriptors_of,
     parent_of,
     wait_until,
 )
 
 ESCAPES = "setsid sleep 60 & exec sleep 60"
-
-
-def descriptors_of(pid: int) -> list[str]:
-    """What a process has open: for files their names, for pipes and sockets only what they are."""
-    folder = Path(f"/proc/{pid}/fd")
-    found = []
-    for name in os.listdir(folder):
-        try:
-            found.append(os.readlink(folder / name).partition(":")[0])
-        except FileNotFoundError:
-            continue  # it was the one that lists them
-    return sorted(found)
 
 
 def held_by(keeper: Keeper) -> dict[int, list[str]]:

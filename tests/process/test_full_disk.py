@@ -16,8 +16,14 @@ from orchestrate.process.client import Keeper, ensure_keeper
 from orchestrate.process.facts import Ended, Lost, NotStarted, look
 from orchestrate.process.journal import read_lines
 from orchestrate.process.protocol import FOLDER, JOURNAL, LOG
-from tests.process.conftest import MakeRequest, children_of, is_alive, pid_in, wait_until
-from tests.process.test_frugal import descriptors_of
+from tests.process.conftest import (
+    MakeRequest,
+    children_of,
+    descriptors_of,
+    is_alive,
+    pid_in,
+    wait_until,
+)
 
 TOO_LARGE = os.strerror(errno.EFBIG)
 

@@ -51,6 +51,7 @@ from orchestrate.process.protocol import (
     unpack,
     write_all,
 )
+from tests.process.conftest import descriptors_of
 
 
 def whole(path: Path) -> list[tuple[bytes, bytes]]:
@@ -251,13 +252,9 @@ def test_a_request_as_it_travels() -> None:
     assert float(fields["timeout_s"]) == 1e-7
 
 
-def open_descriptors() -> int:
-    return len(os.listdir("/dev/fd"))
-
-
 def test_locks(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
-    before = open_descriptors()
+    before = descriptors_of(os.getpid())
     assert not is_locked(path)
     assert not os.path.exists(path)
     held = take_lock(path)
@@ -275,7 +272,7 @@ def test_locks(tmp_path: Path) -> None:
     os.close(shared)
     os.close(other)
     assert os.stat(path).st_mode & 0o777 == 0o600
-    assert open_descriptors() == before
+    assert descriptors_of(os.getpid()) == before
 
 
 def test_a_lock_is_waited_for_as_long_as_one_has_patience(tmp_path: Path) -> None:
@@ -303,12 +300,12 @@ def test_a_lock_that_does_not_work_is_no_lock(
         number = numbers.pop(0)
         raise OSError(number, os.strerror(number))
 
-    before = open_descriptors()
+    before = descriptors_of(os.getpid())
     monkeypatch.setattr(fcntl, "flock", fail)
     with pytest.raises(OSError, match="No locks") as caught:
         take_lock(path, patience_s=20)
     assert caught.value.errno == errno.ENOLCK
-    assert open_descriptors() == before
+    assert descriptors_of(os.getpid()) == before
     (tmp_path / "link").symlink_to("lock")
     with pytest.raises(OSError, match="symbolic"):
         take_lock(str(tmp_path / "link"))
@@ -341,7 +338,7 @@ def test_what_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(os, "fsync", see("fsync"))
     monkeypatch.setattr(os, "fdatasync", see("fdatasync"))
-    before = open_descriptors()
+    before = descriptors_of(os.getpid())
     with (tmp_path / "file").open("wb") as file:
         sync(file.fileno())
     sync_folder(str(tmp_path))
@@ -351,4 +348,4 @@ def test_what_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         sync_folder(str(tmp_path))
     with pytest.raises(NotADirectoryError):
         sync_folder(str(tmp_path / "file"))
-    assert open_descriptors() == before
+    assert descriptors_of(os.getpid()) == before

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,7 @@ from orchestrate.process.facts import (
 )
 from orchestrate.process.protocol import MARKER, encode
 from orchestrate.record import replace
-from tests.process.conftest import MakeRequest, pid_in, wait_until
+from tests.process.conftest import MakeRequest, do_at_once, pid_in, wait_until
 
 
 def run(keeper: Keeper, request: Request) -> Exit:
@@ -337,11 +336,7 @@ def test_many_at_once_from_many_threads(keeper: Keeper, request_for: MakeRequest
         script = f"touch here-{number}; {meet}; exit {number}"
         ends[number] = run(keeper, request_for(f"t{number}", "sh", "-c", script, timeout_s=20))
 
-    threads = [threading.Thread(target=one, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    do_at_once(8, one)
     assert {n: end.code for n, end in ends.items()} == {n: n for n in range(8)}
 
 

@@ -22,7 +22,15 @@ from orchestrate.process import starter
 from orchestrate.process.client import ensure_keeper
 from orchestrate.process.facts import Ended, Lost, NotStarted, Running, is_keeper_alive, look
 from orchestrate.process.protocol import FOLDER, JOURNAL, KEEPER_LOCK, LOG, is_locked
-from tests.process.conftest import MakeRequest, children_of, is_alive, parent_of, pid_in, wait_until
+from tests.process.conftest import (
+    MakeRequest,
+    children_of,
+    do_at_once,
+    is_alive,
+    parent_of,
+    pid_in,
+    wait_until,
+)
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -315,15 +323,11 @@ def test_a_keeper_that_cannot_start_says_why_at_once(run_dir: Path) -> None:
 def test_many_clients_at_once_find_one_keeper(run_dir: Path) -> None:
     pids: list[int] = []
 
-    def ask() -> None:
+    def ask(_: int) -> None:
         with ensure_keeper(run_dir) as keeper:
             pids.append(keeper.pid)
 
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    do_at_once(4, ask)
     assert len(pids) == 4
     assert len(set(pids)) == 1
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from orchestrate.process import tree
-from tests.process.conftest import is_alive, wait_until
+from tests.process.conftest import descriptors_of, is_alive, wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # Whoever ends all its children must be a process of its own, not the one that runs the tests.
@@ -223,10 +223,10 @@ class TestOneProcess:
         tree.signal_process(stranger, signal.SIGKILL, is_ours)
         assert asked == [stranger]
         assert stays_alive(stranger)
-        before = len(os.listdir("/dev/fd"))
+        before = descriptors_of(os.getpid())
         tree.signal_process(stranger, signal.SIGKILL, lambda _: True)
         wait_until(lambda: not is_alive(stranger))
-        assert len(os.listdir("/dev/fd")) == before
+        assert descriptors_of(os.getpid()) == before
 
     @pytest.mark.parametrize("how", ["missing", "refused"])
     def test_without_handles_its_number_must_do(

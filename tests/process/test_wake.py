@@ -14,7 +14,7 @@ import pytest
 from orchestrate.errors import ConfigError, InternalError
 from orchestrate.process.client import Keeper, ensure_keeper
 from orchestrate.process.facts import Ended, Lost
-from tests.process.conftest import MakeRequest, children_of, parent_of
+from tests.process.conftest import MakeRequest, children_of, do_at_once, parent_of
 
 UNTIL_GO = "while [ ! -e go ]; do sleep 0.02; done; exit 7"
 
@@ -147,15 +147,11 @@ def test_threads_that_wait_use_no_processor(keeper: Keeper, sleeper: str) -> Non
     """One of them listens for all; the others must not look again and again whether it heard."""
     used: list[float] = []
 
-    def wait() -> None:
+    def wait(_: int) -> None:
         assert keeper.wait(sleeper, 0.5) is None
         used.append(time.thread_time())
 
-    threads = [threading.Thread(target=wait) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
+    do_at_once(3, wait)
     assert len(used) == 3
     assert max(used) < 0.1
 

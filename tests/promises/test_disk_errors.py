@@ -36,6 +36,9 @@ NAMES = {
     "EAGAIN": "Resource temporarily unavailable",
     "EFBIG": "File too large",
 }
+# How a command may end besides: what cannot be read is invalid, and a path that is read-only is a
+# step's own fault.
+ENDS = {"EMFILE": (INVALID,), "EROFS": (INVALID, FAILED)}
 # What else can be refused, and where.
 OTHERS = [
     ("write", "EDQUOT"), ("fsync", "EDQUOT"), ("rename", "EDQUOT"),
@@ -67,12 +70,7 @@ def test_an_error_of_the_disk_costs_nothing_that_was_recorded(
     call: str, error: str, quick_top: Path, lanes: Lanes
 ) -> None:
     """At every kind of call: the journal's append, a state's write, its rename."""
-    chance = random.Random(seed_of(f"{call} {error}"))
-    with lanes.one() as lane:
-        reference, points = undisturbed(quick_top, LINEAR, lane)
-    judge_errors(
-        quick_top, LINEAR, reference, call, error, numbers_of(points, call, 8, chance), lanes
-    )
+    judge_some(8, call, error, quick_top, lanes)
 
 
 @pytest.mark.soak
@@ -81,10 +79,7 @@ def test_an_error_of_the_disk_costs_nothing_that_was_recorded(
 def test_an_error_at_each_call_costs_nothing_that_was_recorded(
     call: str, shape: Shape, quick_top: Path, lanes: Lanes
 ) -> None:
-    with lanes.one() as lane:
-        reference, points = undisturbed(quick_top, shape, lane)
-    numbers = [number for name, number in points if name == call]
-    judge_errors(quick_top, shape, reference, call, "ENOSPC", numbers, lanes)
+    judge_each(shape, call, "ENOSPC", quick_top, lanes)
 
 
 @pytest.mark.parametrize(("call", "error"), OTHERS)
@@ -92,11 +87,7 @@ def test_what_the_system_refuses_is_named_and_gone_on_from(
     call: str, error: str, quick_top: Path, lanes: Lanes
 ) -> None:
     """A quota, a disk that became read-only, no descriptors, no processes."""
-    chance = random.Random(seed_of(f"{call} {error}"))
-    with lanes.one() as lane:
-        reference, points = undisturbed(quick_top, LINEAR, lane)
-    numbers = numbers_of(points, call, 4, chance)
-    judge_errors(quick_top, LINEAR, reference, call, error, numbers, lanes)
+    judge_some(4, call, error, quick_top, lanes)
 
 
 @pytest.mark.soak
@@ -113,10 +104,21 @@ def test_what_the_system_refuses_is_named_and_gone_on_from(
 def test_whatever_the_system_refuses_at_each_call_is_gone_on_from(
     shape: Shape, call: str, error: str, quick_top: Path, lanes: Lanes
 ) -> None:
+    judge_each(shape, call, error, quick_top, lanes)
+
+
+def judge_some(most: int, call: str, error: str, top: Path, lanes: Lanes) -> None:
+    chance = random.Random(seed_of(f"{call} {error}"))
     with lanes.one() as lane:
-        reference, points = undisturbed(quick_top, shape, lane)
+        reference, points = undisturbed(top, LINEAR, lane)
+    judge_errors(top, LINEAR, reference, call, error, numbers_of(points, call, most, chance), lanes)
+
+
+def judge_each(shape: Shape, call: str, error: str, top: Path, lanes: Lanes) -> None:
+    with lanes.one() as lane:
+        reference, points = undisturbed(top, shape, lane)
     numbers = [number for name, number in points if name == call]
-    judge_errors(quick_top, shape, reference, call, error, numbers, lanes)
+    judge_errors(top, shape, reference, call, error, numbers, lanes)
 
 
 def judge_errors(
@@ -154,14 +156,14 @@ def judge_rest(trial: Trial, reference: Left, lane: Lane, code: int, error: str)
     """It went well, or it said why not, and the next command brings it to the same end."""
     said = trial.said()
     recorded = check_moment(trial)
-    assert code in (reference.code, REFUSED, INVALID, FAILED), f"exit code {code}: {said}"
+    ends = (reference.code, REFUSED, *ENDS.get(error, ()))
+    assert code in ends, f"exit code {code}: {said}"
     assert "Traceback" not in said
+    is_failed = code == FAILED != reference.code
     if code != reference.code:
         assert NAMES[error] in said, f"the error is not named: {said}"
         assert code != INVALID or not trial.roots(), "a run of what could not be read"
-        is_failed, code = code == FAILED, trial.go_on(lane)
-    else:
-        is_failed = False
+        code = trial.go_on(lane)
     check_nothing_lost(recorded, trial)
     # That a step failed in between is a decision, and stays on record.
     check_same(reference, trial.left(code), set(), by_deeds=is_failed)
