@@ -7,6 +7,8 @@ ARGS ?=
 
 VENV := .venv
 PY := $(VENV)/bin/python
+# Two stages in one environment: the product alone, which is all the demo needs, and the tools.
+PRODUCT := $(VENV)/.product
 READY := $(VENV)/.ready
 
 # Most tests wait for programs half of the time, so that one worker more than cores is well used.
@@ -20,13 +22,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # The stamp holds the folder it was made for: an environment that was moved, copied or lost its
 # interpreter would quietly test another tree, so it is made again.
-ifneq ($(shell test "$$(cat $(READY) 2>/dev/null)" = "$$(pwd -P)" && $(PY) -c "" 2>/dev/null && echo fit),fit)
-$(READY): stale
+ifneq ($(shell test "$$(cat $(PRODUCT) 2>/dev/null)" = "$$(pwd -P)" && $(PY) -c "" 2>/dev/null && echo fit),fit)
+$(PRODUCT): stale
 endif
 
 # The stamp is written last. Without it whatever lies in .venv is half-made and thrown away; with
 # it only pyproject.toml has changed, and installing again is enough.
-$(READY): pyproject.toml
+$(PRODUCT): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "orchestrate needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || true)." >&2; \
 	  echo "Name another one: make PYTHON=python3.12" >&2; exit 1; }
@@ -35,6 +37,11 @@ $(READY): pyproject.toml
 	  echo "On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	@if test "$$(cat $@ 2>/dev/null)" = "$$(pwd -P)" && $(PY) -c "" 2>/dev/null; then rm -f $@; \
 	else rm -rf $(VENV) && echo "Making $(VENV) (once, about a minute)" >&2 && $(PYTHON) -m venv $(VENV); fi
+	@$(PY) -m pip install --quiet --editable .
+	@pwd -P > $@
+
+$(READY): $(PRODUCT)
+	@rm -f $@
 	@$(PY) -m pip install --quiet --editable '.[dev]'
 	@pwd -P > $@
 
@@ -45,7 +52,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 	@echo "  ARGS='...' is handed on: make test ARGS='-k include -x'"
 
-demo: $(READY) ## rehearse a recipe of the catalogue; then kill a run half-way and resume it
+demo: $(PRODUCT) ## a typo caught, tests that decide, a run killed and resumed, an approval, a report
 	@$(PY) demo/demo.py
 
 test: $(READY) ## run the tests

@@ -139,7 +139,8 @@ def measure_finding(folder: Path, attempts: int, repeat: int) -> None:
     numbers = dict.fromkeys(
         ("signal", "pid", "stdout_bytes", "stderr_bytes", "max_rss_kb", "survivors"), 12345
     )
-    texts = dict.fromkeys(("stopped", "start_error", "output_error", "stderr"), "")
+    faults = ("start_fault", "stdout_fault", "stderr_fault", "tee_fault")
+    texts = dict.fromkeys(("stopped", "start_error", *faults, "stderr"), "")
     times = dict.fromkeys(("started_at", "ended_at", "duration_s"), 1234567890.123456)
     record = {"code": None, "timed_out": False, "stdout": "x" * 100, **numbers, **texts, **times}
     for number in range(attempts):

@@ -53,6 +53,7 @@ _RUN_ID = re.compile(r"\b\d{8}T\d{6}Z-[a-z0-9]{6}\b")
 _RUN_IDS = ("k7m2xq", "p4w9ab", "t8c3ne", "d5r6vu", "h2j7sy", "b9g4lo")
 _PASSING = (
     (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "2026-03-02T09:00:00.000Z"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b"), "2026-03-02 10:00:00"),
     (re.compile(r"\b\d+\.\ds\b"), "0.1s"),
     (re.compile(r"\bin \d+h\d\dm\d\ds\b"), "in 23h59m59s"),
     (re.compile(r"\(process \d+\)"), "(process 4242)"),

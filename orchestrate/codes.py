@@ -56,6 +56,7 @@ CODES: dict[str, Code] = {
     "E122": Code("env-variable", "${env.*} is not a namespace."),
     "E123": Code("malformed-condition", "The condition cannot be parsed."),
     "E124": Code("unknown-step-result", "The variable names a step or a result that is not there."),
+    "E125": Code("undefined-variable", "A variable is certain to have no value where it is used."),
     # machine
     "E201": Code("unknown-initial-step", "`initialStep` is not one of the steps."),
     "E202": Code("undeclared-outcome", "`onOutcome` names an outcome that is not declared."),
@@ -84,7 +85,7 @@ CODES: dict[str, Code] = {
     "E403": Code("reserved-step-name", "A step takes a reserved name."),
     "E404": Code("unknown-goto", "A goto names no step that it can reach."),
     "E405": Code("goto-into-loop", "A goto jumps into a loop from outside."),
-    "E406": Code("unsafe-path", "A path is absolute, contains `..` or leaves the workspace."),
+    "E406": Code("unsafe-path", "A path leaves the workspace, or is not the workflow's to write."),
     "E407": Code("globstar", "A pattern uses `**`."),
     "E408": Code("field-not-for-kind", "The field has no meaning on this kind of step."),
     "E409": Code("when-form", "`when` has not exactly one condition."),

@@ -24,6 +24,7 @@ from orchestrate.dialects.shape import (
     describe_mismatch,
     detect_dialect,
     has_hole,
+    is_machine_at_heart,
 )
 from orchestrate.errors import DefinitionError
 from orchestrate.plan.check import check_program
@@ -145,12 +146,18 @@ class _Session:
         return self._requested[real]
 
     def _admit(self, document: Document) -> PlanId | None:
+        plan_id = self._plan_id(document.path)
         dialect = detect_dialect(document.data)
         if dialect is None:
             if not has_hole(document.data):
                 self._report_shape(document)
+                return None
+            # A broken include, which is reported, hides the steps: nothing is left to lower.
+            if is_machine_at_heart(document.data) or is_machine_at_heart(document.own):
+                self.dialects[plan_id] = "machine"
+                self.documents[plan_id] = document.data
+                return plan_id
             return None
-        plan_id = self._plan_id(document.path)
         self.dialects[plan_id] = dialect
         self.documents[plan_id] = document.data
         self._waiting.append((plan_id, document))

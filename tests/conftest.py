@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +27,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what the tests see as the new golden files (then read the diff)",
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Each run has a temporary folder of its own.
+
+    pytest numbers them in one place and each run tidies up after the others there, which ends the
+    session when two runs tidy at once.
+    """
+    if not hasattr(config, "workerinput") and not config.option.basetemp:
+        config.option.basetemp = tempfile.mkdtemp(prefix="orchestrate-tests-")
+        config.stash[_OWN_FOLDER] = Path(config.option.basetemp)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """What a failed test left behind stays to be looked at."""
+    folder = session.config.stash.get(_OWN_FOLDER, None)
+    if folder is not None and exitstatus == pytest.ExitCode.OK:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+_OWN_FOLDER = pytest.StashKey[Path]()
 
 
 @pytest.fixture

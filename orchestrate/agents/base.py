@@ -28,12 +28,15 @@ FailureKind = Literal[
     "limit",  # a limit of turns, budget or context
     "session",  # the session does not exist, is in use, or belongs elsewhere
     "not-installed",  # the program is not there or cannot be started
+    "empty",  # it ended well, and said nothing
     "crash",  # anything else
     "stopped",  # we ended it
 ]
 TRANSIENT: frozenset[FailureKind] = frozenset(
     {"rate-limit", "overloaded", "network", "timeout", "silent"}
 )
+# Those of them that are the service's, and pass by themselves.
+OUTAGES: frozenset[FailureKind] = frozenset({"rate-limit", "overloaded", "network"})
 
 
 @record
@@ -45,6 +48,8 @@ class Question:
     environment: Mapping[str, str]
     session: str | None = None
     is_new_session: bool = True
+    # The session's last turn has no end, so that nobody knows how much of it was kept.
+    is_after_cut: bool = False
     model: str | None = None
     system_prompt: str | None = None
     permissions: Permissions = "bypass"
@@ -54,6 +59,10 @@ class Question:
     version: str = ""
     # Where a program that tells its usage in a file may write that file; nothing is there yet.
     usage_file: Path | None = None
+    # What the answer has to be as a JSON Schema, for programs that can hold their model to one; and
+    # a file that has it.
+    schema: str = ""
+    schema_file: Path | None = None
     # For agents without a bill, which answer from these instead of thinking.
     step: str = ""
     visit: int = 1
@@ -75,6 +84,8 @@ class Invocation:
     stdin: bytes = b""
     # Printed for people instead of `argv` where that would show the prompt.
     shown: tuple[str, ...] = ()
+    # A file that the program's first start makes: two first starts at once would spoil it.
+    made_first: Path | None = None
 
 
 @record
@@ -104,11 +115,16 @@ class Failure:
     def is_transient(self) -> bool:
         return self.kind in TRANSIENT
 
+    @property
+    def is_outage(self) -> bool:
+        return self.kind in OUTAGES
+
 
 @record
 class Reply:
     """An answer, or a failure; never both. What a program does not report is None, never zero.
 
+    `session` is the one that the turn was in; after a failure only if it is known to be there.
     With `counts_up`, tokens and cost are the session's running totals, not this turn's.
     """
 
@@ -121,6 +137,8 @@ class Reply:
     cost_usd: float | None = None
     tokens_count_up: bool = False
     cost_counts_up: bool = False
+    # The tool of each call that a permission rule refused, as far as the program tells.
+    denied: tuple[str, ...] = ()
 
     @property
     def is_answer(self) -> bool:
@@ -148,8 +166,14 @@ class Agent(Protocol):
     def ask(self, question: Question, run: RunProgram) -> Reply:
         """Answer one question. Agents that are no programs never call `run`."""
 
-    def session_in(self, output: bytes) -> str | None:
-        """The session id, as soon as a part of the program's output shows it."""
+    def session_in(self, output: bytes, asked: str | None = None) -> str | None:
+        """The session id, as soon as a part of the program's output shows that there is one.
+
+        `asked` is the id that the program was given, for programs that do not repeat it.
+        """
+
+    def has_session(self, session: str, environment: Mapping[str, str]) -> bool:
+        """Is the session's own file there? False where nobody knows how to look."""
 
     def last_words(self, output: bytes) -> str:
         """What the tail of a running program's output says, for people; '' if nothing yet."""

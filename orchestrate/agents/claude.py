@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from orchestrate.agents.base import Failure, FailureKind
@@ -21,8 +24,9 @@ from orchestrate.agents.events import (
 )
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
-from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard
-from orchestrate.agents.settings import Setting
+from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard, Login
+from orchestrate.agents.settings import Setting, is_word
+from orchestrate.agents.versions import version_numbers
 
 _EDITING_TOOLS = ("Edit", "Write", "NotebookEdit")
 _PERMISSIONS = {
@@ -43,12 +47,15 @@ _ENVIRONMENT: dict[str, str | None] = {
     # A run's program must not change under it.
     "DISABLE_AUTOUPDATER": "1",
 }
-# It tries ten times over minutes by itself; the engine can do that better, and shows it.
-_MOST_RETRIES = "4"
+# It tries ten times over minutes by itself, and says little of it. With five retries of ours around
+# it this many outlast the same outage, and each pause of ours is shown.
+_MOST_RETRIES = "6"
+_TAKES_A_SCHEMA = (2, 1, 325)
 _LIMITS = ("error_max_turns", "error_max_budget_usd")
 # What the model read: new text, and text that was cached.
 _USAGE_READ = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _MODEL_READ = ("inputTokens", "cacheCreationInputTokens", "cacheReadInputTokens")
+_DISABLED = re.compile(r"No such tool available: (\S+?)\. \S+ is disabled for this session")
 # What Claude Code takes for the start of a file's name. Its white space includes U+FEFF.
 _MENTION = re.compile("(?<![^\\s\ufeff])@(?=\\S)")
 _MENTIONS_CAN_BE_TURNED_OFF = (2, 1, 299)
@@ -59,7 +66,7 @@ def make_call(asked: Asked) -> Call:
     arguments = ["-p", "--output-format", "stream-json", "--verbose"]
     arguments += _PERMISSIONS[asked.permissions]
     # The default depends on the version, and a resumed session keeps the last step's model.
-    model = asked.model or question.environment.get("ANTHROPIC_MODEL") or "sonnet"
+    model = asked.model or default_model(question.environment, question.workspace)
     arguments += ["--model", model]
     arguments += ["--session-id" if question.is_new_session else "--resume", asked.session]
     arguments += _tools(asked)
@@ -70,6 +77,8 @@ def make_call(asked: Asked) -> Call:
     ):
         if value := asked.text(setting):
             arguments += [flag, value]
+    if question.schema and asked.can(_TAKES_A_SCHEMA):
+        arguments += ["--json-schema", question.schema]
     hidden = {}
     if question.system_prompt:
         # On every call: after a conversation was compacted, the flag counts again.
@@ -84,6 +93,28 @@ def make_call(asked: Asked) -> Call:
         environment["IS_SANDBOX"] = "1"
     prompt = as_text(asked.prompt, question.version)
     return Call(tuple(arguments), prompt, environment, hidden)
+
+
+def default_model(environment: Mapping[str, str], workspace: Path) -> str:
+    """The model of a step that names none: what the person has chosen for Claude Code."""
+    if environment.get("ANTHROPIC_MODEL"):
+        return environment["ANTHROPIC_MODEL"]
+    project, user = workspace / ".claude", Path(_home(environment))
+    for path in (
+        project / "settings.local.json",
+        project / "settings.json",
+        user / "settings.json",
+    ):
+        with suppress(OSError, ValueError):
+            settings = json.loads(path.read_bytes())
+            model = settings.get("model") if isinstance(settings, dict) else None
+            if is_word(model):
+                return str(model)
+    return "sonnet"
+
+
+def _home(environment: Mapping[str, str]) -> str:
+    return environment.get("CLAUDE_CONFIG_DIR") or f"{environment.get('HOME', '')}/.claude"
 
 
 def _tools(asked: Asked) -> list[str]:
@@ -115,8 +146,7 @@ def as_text(prompt: str, version: str = "") -> str:
 
 
 def _knows_the_variable(version: str) -> bool:
-    numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:3])
-    return numbers >= _MENTIONS_CAN_BE_TURNED_OFF
+    return version_numbers(version) >= _MENTIONS_CAN_BE_TURNED_OFF
 
 
 def hear(events: Iterable[Event], now: float) -> Heard:
@@ -124,11 +154,16 @@ def hear(events: Iterable[Event], now: float) -> Heard:
     note = ""
     reset_at = None
     results: list[Event] = []
+    denied: dict[str, str] = {}
     for event in events:
         session = session_of(event) or session
+        denied |= denials_in(event)
         match text_at(event, "type"), text_at(event, "subtype"):
             case "system", "init":
                 model = text_at(event, "model") or None
+            case "assistant", _:
+                # Whoever spoke last; the program may have fallen back to another model.
+                model = _speaker(event) or model
             case "result", _:
                 results.append(event)
             case "rate_limit_event", _:
@@ -137,12 +172,14 @@ def hear(events: Iterable[Event], now: float) -> Heard:
                 pass
         note = words_of(event) or note
     if not results:
-        return Heard(session=session, model=model, note=note)
+        return Heard(session=session, model=model, note=note, denied=(*denied.values(),))
     last = results[-1]
+    if model is None and len(used := map_at(last, "modelUsage")) == 1:
+        model = next(iter(used))
     failure = _failure_in(last, now, reset_at)
     usage, counts_up = _usage(results)
     return Heard(
-        text=text_at(last, "result"),
+        text=_answer_in(last),
         is_done=failure is None,
         failure=failure,
         note=note,
@@ -152,7 +189,53 @@ def hear(events: Iterable[Event], now: float) -> Heard:
         output_tokens=usage.output_tokens,
         cost_usd=usage.cost_usd,
         cost_counts_up=counts_up,
+        denied=(*denied.values(),),
     )
+
+
+def denials_in(event: Event) -> dict[str, str]:
+    """The tools of the calls that were refused, by the call's id: told at once and in the result.
+
+    A tool that `--disallowedTools` took away is not among those: its call is only an error.
+    """
+    match text_at(event, "type"), text_at(event, "subtype"):
+        case "system", "permission_denied":
+            found = [event]
+        case "result", _:
+            found = list_at(event, "permission_denials")
+        case "user", _:
+            return _calls_of_disabled(list_at(event, "message", "content"))
+        case _:
+            return {}
+    return {
+        text_at(denial, "tool_use_id"): text_at(denial, "tool_name")
+        for denial in found
+        if text_at(denial, "tool_name")
+    }
+
+
+def _calls_of_disabled(parts: list[Any]) -> dict[str, str]:
+    tools = ((part, _DISABLED.search(text_at(part, "content"))) for part in parts)
+    return {text_at(part, "tool_use_id"): tool[1] for part, tool in tools if tool is not None}
+
+
+def _speaker(event: Event) -> str | None:
+    """The model of a message, which is not a subagent's nor the program's own words."""
+    model = text_at(event, "message", "model")
+    return None if model.startswith("<") or event.get("parent_tool_use_id") else model or None
+
+
+def _answer_in(result: Event) -> str:
+    """What the model said; with a schema, the value that it gave for that."""
+    said = text_at(result, "result")
+    structured = map_at(result, "structured_output")
+    if not structured:
+        return said
+    try:
+        is_said = json.loads(said) == structured
+    except ValueError:
+        is_said = False
+    return said if is_said else json.dumps(structured)
 
 
 def _failure_in(result: Event, now: float, reset_at: float | None) -> Failure | None:
@@ -199,6 +282,16 @@ def session_of(event: Event) -> str | None:
     return text_at(event, "session_id") or None
 
 
+def has_session(session: str, environment: Mapping[str, str]) -> bool:
+    """Is there a conversation of that id? It lies in a folder that is named after its directory."""
+    with suppress(OSError):
+        return any(
+            Path(folder.path, f"{session}.jsonl").is_file()
+            for folder in os.scandir(f"{_home(environment)}/projects")
+        )
+    return False
+
+
 def words_of(event: Event) -> str:
     """What an event tells a person who watches: words, a tool, or what it waits for."""
     match text_at(event, "type"), text_at(event, "subtype"):
@@ -230,10 +323,24 @@ CLAUDE_CODE = Adapter(
         places=("~/.claude/local/claude", "~/.local/bin/claude"),
         install="npm install -g @anthropic-ai/claude-code",
     ),
+    tried=("2.1.197", "2.1.325"),
+    login=Login(
+        (
+            "ANTHROPIC_API_KEY",
+            "ANTHROPIC_AUTH_TOKEN",
+            "CLAUDE_CODE_OAUTH_TOKEN",
+            "CLAUDE_CODE_USE_BEDROCK",
+            "CLAUDE_CODE_USE_VERTEX",
+        ),
+        ("~/.claude/.credentials.json",),
+        "claude, then /login",
+    ),
     chooses_session=False,
     make_call=make_call,
+    default_model=default_model,
     hear=hear,
     session_of=session_of,
+    has_session=has_session,
     words_of=words_of,
     take_over=lambda session: ("claude", "--resume", session),
     permissions=("bypass", "edit", "default", "read-only"),

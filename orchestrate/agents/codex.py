@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from orchestrate.agents.events import Event, map_at, text_at, whole_at
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
-from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard
+from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard, Login
 from orchestrate.agents.settings import Setting
 
 _PERMISSIONS = {
@@ -17,6 +17,7 @@ _PERMISSIONS = {
     "default": (),
     "read-only": ("-s", "read-only"),
 }
+_TAKES_A_SCHEMA = (0, 166, 0)
 # Which models an account has differs; how hard the model thinks is what a tier can choose.
 _EFFORT_OF_TIER = {"haiku": "low", "sonnet": "medium", "opus": "high"}
 
@@ -33,6 +34,8 @@ def make_call(asked: Asked) -> Call:
     effort = asked.text("effort") or _EFFORT_OF_TIER.get(asked.tier or "", "")
     if effort:
         arguments += ["-c", f"model_reasoning_effort={_as_toml(effort)}"]
+    if question.schema_file is not None and asked.can(_TAKES_A_SCHEMA):
+        arguments += ["--output-schema", str(question.schema_file)]
     hidden = {}
     if question.system_prompt:
         arguments += ["-c", f"developer_instructions={_as_toml(question.system_prompt)}"]
@@ -54,6 +57,7 @@ def hear(events: Iterable[Event], now: float) -> Heard:
     session = None
     failure = None
     is_done = False
+    denied: list[str] = []
     usage: Event = {}
     for event in events:
         session = session_of(event) or session
@@ -61,6 +65,8 @@ def hear(events: Iterable[Event], now: float) -> Heard:
         match text_at(event, "type"):
             case "item.completed" if text_at(event, "item", "type") == "agent_message":
                 text = text_at(event, "item", "text")
+            case "item.completed" if _is_refusal(map_at(event, "item")):
+                denied.append(_tool_of(map_at(event, "item")))
             case "turn.completed":
                 is_done, failure = True, None
                 usage = map_at(event, "usage")
@@ -79,7 +85,18 @@ def hear(events: Iterable[Event], now: float) -> Heard:
         input_tokens=whole_at(usage, "input_tokens"),
         output_tokens=whole_at(usage, "output_tokens"),
         tokens_count_up=True,
+        denied=(*denied,),
     )
+
+
+def _is_refusal(item: Event) -> bool:
+    """What the sandbox stops is only a command that failed: that is not told."""
+    is_unapproved = "requires approval" in text_at(item, "error", "message")
+    return text_at(item, "status") == "declined" or is_unapproved
+
+
+def _tool_of(item: Event) -> str:
+    return text_at(item, "tool") or text_at(item, "type")
 
 
 def session_of(event: Event) -> str | None:
@@ -110,6 +127,8 @@ CODEX = Adapter(
         install="npm install -g @openai/codex",
     ),
     chooses_session=True,
+    tried=("0.166.0",),
+    login=Login(("OPENAI_API_KEY", "CODEX_API_KEY"), ("~/.codex/auth.json",), "codex login"),
     make_call=make_call,
     hear=hear,
     session_of=session_of,

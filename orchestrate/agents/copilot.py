@@ -8,7 +8,7 @@ from orchestrate.agents.base import FailureKind
 from orchestrate.agents.events import Event, map_at, text_at, tool_words, whole_at
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
-from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard
+from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard, Login
 from orchestrate.agents.settings import Setting
 from orchestrate.record import replace
 
@@ -19,6 +19,8 @@ _PERMISSIONS = {
     "default": (),
     "read-only": ("--deny-tool=write",),
 }
+# The oldest that was seen to know it; 1.0.73 ends at once: unknown option '--usage-output-file'.
+_USAGE_FILE_SINCE = (1, 0, 102)
 _KINDS: dict[str, FailureKind] = {"authentication": "auth", "rate_limit": "rate-limit"}
 
 
@@ -35,7 +37,7 @@ def make_call(asked: Asked) -> Call:
         arguments.append(f"--available-tools={','.join(tools)}")
     arguments += [f"--allow-tool={name}" for name in asked.names("allowed_tools") or ()]
     arguments += [f"--deny-tool={name}" for name in asked.names("disallowed_tools") or ()]
-    if question.usage_file is not None:
+    if question.usage_file is not None and asked.can(_USAGE_FILE_SINCE):
         arguments += ["--usage-output-file", str(question.usage_file)]
     return Call(tuple(arguments), asked.instructed_prompt)
 
@@ -51,10 +53,17 @@ def hear(events: Iterable[Event], now: float) -> Heard:
     session = model = None
     failure = None
     is_done = False
+    tools: dict[str, str] = {}
+    denied: list[str] = []
     for event in events:
         session = session_of(event) or session
         note = words_of(event) or note
+        call = text_at(event, "data", "toolCallId")
         match text_at(event, "type"):
+            case "tool.execution_start":
+                tools[call] = text_at(event, "data", "toolName")
+            case "tool.execution_complete" if text_at(event, "data", "error", "code") == "denied":
+                denied.append(tools.get(call) or "a tool")
             case "assistant.message" if not text_at(event, "data", "parentToolCallId"):
                 text = text_at(event, "data", "content")
                 model = text_at(event, "data", "model") or model
@@ -77,6 +86,7 @@ def hear(events: Iterable[Event], now: float) -> Heard:
         note=note,
         session=session,
         model=model,
+        denied=(*denied,),
     )
 
 
@@ -95,6 +105,11 @@ def add_usage(heard: Heard, usage: Event) -> Heard:
 
 def session_of(event: Event) -> str | None:
     return text_at(event, "sessionId") or None
+
+
+def begins_session(event: Event) -> bool:
+    """The id is shown at the end only; from the prompt on there is a session to go on in."""
+    return text_at(event, "type") == "user.message"
 
 
 def words_of(event: Event) -> str:
@@ -120,10 +135,17 @@ COPILOT = Adapter(
         places=("~/.local/bin/copilot",),
         install="npm install -g @github/copilot",
     ),
+    tried=("1.0.73", "1.0.102"),
+    login=Login(
+        ("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL"),
+        ("~/.copilot/config.json", "~/.config/gh/hosts.yml"),
+        "copilot, then /login",
+    ),
     chooses_session=False,
     make_call=make_call,
     hear=hear,
     session_of=session_of,
+    begins_session=begins_session,
     add_usage=add_usage,
     words_of=words_of,
     take_over=lambda session: ("copilot", f"--resume={session}"),

@@ -8,7 +8,7 @@ from orchestrate.agents.claude import words_of as claude_words
 from orchestrate.agents.events import Event, text_at
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
-from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard
+from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard, Login
 
 _PERMISSIONS = {"bypass": ("--force",), "default": (), "read-only": ("--mode", "ask")}
 
@@ -73,6 +73,7 @@ CURSOR = Adapter(
         install="see cursor.com/docs/cli",
     ),
     chooses_session=True,
+    login=Login(("CURSOR_API_KEY",), (), "cursor-agent login"),
     make_call=make_call,
     hear=hear,
     session_of=session_of,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import zoneinfo
+from contextlib import suppress
 from pathlib import Path
 
 from orchestrate.agents.base import Failure, FailureKind
@@ -58,7 +59,7 @@ _WORDS: dict[FailureKind, tuple[str, ...]] = {
     ),
 }
 _STATUS = re.compile(
-    r"(?:status|code|http|api error|error)[\"']?\s*[:=(]?\s*([45]\d\d)\b", re.IGNORECASE
+    r"(?:status|code|http|api error|error)[\"']?\s{0,9}[:=(]?\s{0,9}([45]\d\d)\b", re.IGNORECASE
 )
 _LOOKS_LIKE_A_REASON = re.compile(
     r"error|fail|cannot|can't|could not|invalid|denied|not found|unknown|must|no prompt",
@@ -79,6 +80,7 @@ def failure_of(
     if status is None and (shown := _STATUS.search(message)):
         status = int(shown[1])
     found = _kind_of(message, status) or kind or "crash"
+    retry_at = None if retry_at is None else _in_reach(retry_at, now)
     if found == "rate-limit" and retry_at is None:
         retry_at = retry_time(message, now)
     said = one_line(_unwrap(message), _LONGEST_MESSAGE) or f"it did not say why ({found})"
@@ -160,9 +162,18 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 def retry_time(message: str, now: float) -> float | None:
     """When a message says that the limit is over, in seconds since 1970."""
     for read in (_from_epoch, _from_duration, _from_moment, _from_clock):
-        at = read(message, now)
-        if at is not None and now - 60 <= at <= now + _FURTHEST_AHEAD_S:
-            return at
+        with suppress(ValueError, OverflowError):
+            at = read(message, now)
+            if at is not None and (at := _in_reach(at, now)) is not None:
+                return at
+    return None
+
+
+def _in_reach(at: float, now: float) -> float | None:
+    """A moment in seconds that a limit can end at, also if it was told in milliseconds."""
+    for seconds in (at, at / 1000):
+        if now - 60 <= seconds <= now + _FURTHEST_AHEAD_S:
+            return seconds
     return None
 
 
@@ -202,7 +213,7 @@ def _from_clock(message: str, now: float) -> float | None:
         return None
     try:
         zone = zoneinfo.ZoneInfo(found[4]) if found[4] else None
-    except (ValueError, zoneinfo.ZoneInfoNotFoundError):
+    except (OSError, ValueError, zoneinfo.ZoneInfoNotFoundError):
         zone = None
     here = dt.datetime.fromtimestamp(now, dt.UTC).astimezone(zone)
     then = here.replace(hour=hour, minute=minute, second=0, microsecond=0)

@@ -9,9 +9,11 @@ from orchestrate.agents.base import Failure, FailureKind
 from orchestrate.agents.events import Event, map_at, text_at, tool_words, total, whole_at
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
-from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard
+from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard, Login
 
 _APPROVAL = {"bypass": "yolo", "edit": "auto_edit", "default": "default", "read-only": "plan"}
+# Tools that exist, but are not there in the modes that would have to ask a person.
+_WITHHELD = ("run_shell_command", "write_file", "replace")
 # `@path` anywhere reads a file, and names that are none are searched for in the whole folder.
 _MENTION = re.compile(r"(?<!\\)@(?=[^ \t\n\r,;!?()\[\]{}])")
 
@@ -45,9 +47,14 @@ def hear(events: Iterable[Event], now: float) -> Heard:
     failure = None
     is_done = False
     stats: Event = {}
+    tools: dict[str, str] = {}
+    denied: list[str] = []
     for event in events:
         session = session_of(event) or session
         note = words_of(event) or note
+        tool = tools.setdefault(text_at(event, "tool_id"), text_at(event, "tool_name"))
+        if _is_refusal(event, tool):
+            denied.append(tool)
         match text_at(event, "type"):
             case "init":
                 model = text_at(event, "model") or None
@@ -78,7 +85,19 @@ def hear(events: Iterable[Event], now: float) -> Heard:
         model=next(iter(models)) if len(models) == 1 else model,
         input_tokens=_tokens(stats, "input_tokens", "prompt"),
         output_tokens=_tokens(stats, "output_tokens", "candidates"),
+        denied=(*denied,),
     )
+
+
+def _is_refusal(event: Event, tool: str) -> bool:
+    """Did a rule refuse a call, or a mode that withholds its tool? A made-up name is no refusal."""
+    match text_at(event, "error", "type"):
+        case "policy_violation" | "permission_denied":
+            return True
+        case "tool_not_registered":
+            return tool in _WITHHELD
+        case _:
+            return text_at(event, "error", "message").startswith("Access denied")
 
 
 def _failure_in(event: Event, note: str, now: float) -> Failure:
@@ -121,6 +140,12 @@ GEMINI = Adapter(
         install="npm install -g @google/gemini-cli",
     ),
     chooses_session=False,
+    tried=("0.61.0",),
+    login=Login(
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"),
+        ("~/.gemini/oauth_creds.json",),
+        "gemini, then choose a login",
+    ),
     make_call=make_call,
     hear=hear,
     session_of=session_of,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from orchestrate.agents.base import Failure, FailureKind
 from orchestrate.agents.events import (
@@ -18,7 +20,7 @@ from orchestrate.agents.events import (
 )
 from orchestrate.agents.failures import failure_of, header_time
 from orchestrate.agents.finding import Program
-from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard
+from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard, Login
 from orchestrate.agents.settings import Setting
 
 # By itself it may edit and run commands in its folder, so less than that is denied tool by tool.
@@ -29,6 +31,9 @@ _DENIED: dict[str, dict[str, str]] = {
     "default": {},
     "read-only": {"edit": "deny", "bash": "deny"},
 }
+# Tools that exist, but that a rule of ours may have taken away.
+_WITHHELD = ("bash", "edit", "write", "patch")
+_REFUSED = re.compile("rejected permission|prevents you from using this")
 _BAD_ENDS: dict[str, FailureKind] = {"length": "limit", "content-filter": "refused"}
 
 
@@ -46,7 +51,14 @@ def make_call(asked: Asked) -> Call:
     environment = {"OPENCODE_DISABLE_AUTOUPDATE": "1"}
     if rules := _permission_rules(asked):
         environment["OPENCODE_PERMISSION"] = json.dumps(rules)
-    return Call(tuple(arguments), asked.instructed_prompt, environment)
+    database = data_folder(question.environment) / "opencode.db"
+    return Call(tuple(arguments), asked.instructed_prompt, environment, made_first=database)
+
+
+def data_folder(environment: Mapping[str, str]) -> Path:
+    """Where it keeps its database, which its first start makes and migrates."""
+    data = environment.get("XDG_DATA_HOME") or f"{environment.get('HOME', '')}/.local/share"
+    return Path(data) / "opencode"
 
 
 def _permission_rules(asked: Asked) -> dict[str, str]:
@@ -63,6 +75,7 @@ def hear(events: Iterable[Event], now: float) -> Heard:
     note = reason = message = ""
     session = None
     failure = None
+    denied: list[str] = []
     finishes: list[Event] = []
     for event in events:
         session = session_of(event) or session
@@ -75,6 +88,8 @@ def hear(events: Iterable[Event], now: float) -> Heard:
                 message = text_at(event, "part", "messageID")
                 reason = text_at(event, "part", "reason")
                 finishes.append(map_at(event, "part"))
+            case "tool_use":
+                denied += _refused_tool(map_at(event, "part"))
             case "error":
                 failure = _failure_in(event, now)
             case _:
@@ -90,7 +105,17 @@ def hear(events: Iterable[Event], now: float) -> Heard:
         input_tokens=total(*(_tokens_read(part) for part in finishes)),
         output_tokens=total(*(whole_at(part, "tokens", "output") for part in finishes)),
         cost_usd=_cost(finishes),
+        denied=(*denied,),
     )
+
+
+def _refused_tool(part: Event) -> list[str]:
+    """A person or a rule said no, or a rule has taken the tool away: then it is "invalid"."""
+    if _REFUSED.search(text_at(part, "state", "error")):
+        return [text_at(part, "tool")]
+    tool = text_at(part, "state", "input", "tool")
+    is_away = "unavailable tool" in text_at(part, "state", "input", "error")
+    return [tool] if is_away and tool in _WITHHELD else []
 
 
 def _failure_in(event: Event, now: float) -> Failure:
@@ -159,6 +184,12 @@ OPENCODE = Adapter(
         install="npm install -g opencode-ai",
     ),
     chooses_session=True,
+    tried=("1.18.33",),
+    login=Login(
+        ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
+        ("~/.local/share/opencode/auth.json", "~/.config/opencode/opencode.json"),
+        "opencode auth login",
+    ),
     make_call=make_call,
     hear=hear,
     session_of=session_of,

@@ -12,6 +12,7 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +37,11 @@ from orchestrate.agents.settings import (
     permission_fault,
     setting_faults,
 )
+from orchestrate.agents.versions import version_numbers
 from orchestrate.record import field, record, replace
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}\Z")
+_SESSION_IN_FIRST = 256 * 1024
 _HALF_CHARACTERS = re.compile("[\ud800-\udfff]")
 # One argument may have 128 KiB on Linux; the prompt never is one, but a system prompt may be.
 _LONGEST_ARGUMENT = 131_071
@@ -60,9 +63,13 @@ class Asked:
 
     @property
     def instructed_prompt(self) -> str:
-        """The prompt, after the system prompt on the first turn: for programs without a flag."""
+        """The prompt, after the system prompt on the first turn: for programs without a flag.
+
+        It is repeated after a turn that was cut off, which may have taken it along.
+        """
         question = self.question
-        if question.system_prompt and question.is_new_session and question.prompt:
+        is_due = question.is_new_session or question.is_after_cut
+        if question.system_prompt and is_due and question.prompt:
             return f"{question.system_prompt}\n\n{question.prompt}"
         return question.prompt
 
@@ -74,6 +81,10 @@ class Asked:
         """A list of names among the settings; None if it is not set, () if it is empty."""
         value = self.question.settings.get(setting)
         return None if value is None else names_of(value)
+
+    def can(self, since: tuple[int, ...]) -> bool:
+        """Is the program as new as the one that something was tried with?"""
+        return version_numbers(self.question.version) >= since
 
     def text(self, setting: str) -> str:
         """A setting as an argument, or ''."""
@@ -91,6 +102,8 @@ class Call:
     environment: Mapping[str, str | None] = field(default_factory=dict)
     # Arguments that are not shown to people, and what is shown instead.
     hidden: Mapping[str, str] = field(default_factory=dict)
+    # What the program's first start makes. Until it is there, only one may start.
+    made_first: Path | None = None
 
 
 @record
@@ -109,6 +122,17 @@ class Heard:
     cost_usd: float | None = None
     tokens_count_up: bool = False
     cost_counts_up: bool = False
+    denied: tuple[str, ...] = ()
+
+
+@record
+class Login:
+    """Where a program has its key or login: variables, and files it keeps (`~` is the home)."""
+
+    variables: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    # The command with which a person logs in.
+    command: str = ""
 
 
 @record
@@ -126,6 +150,8 @@ class Adapter:
     words_of: Callable[[Event], str]
     take_over: Callable[[str], tuple[str, ...]]
     permissions: tuple[Permissions, ...]
+    # The model that it is told where no step names one; None leaves it to the program.
+    default_model: Callable[[Mapping[str, str], Path], str | None] = lambda _environment, _: None
     tiers: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Setting] = field(default_factory=dict)
     # What exit codes of its own mean when the output says nothing.
@@ -134,10 +160,17 @@ class Adapter:
     longest_prompt: int = 8 << 20
     # Adds what the program wrote to `Question.usage_file`; None for those that print their usage.
     add_usage: Callable[[Heard, Event], Heard] | None = None
+    # Which event shows that the session is there, in programs that do not name it at once.
+    begins_session: Callable[[Event], bool] = lambda _: False
+    # Is the session's file there, with the environment that the program has?
+    has_session: Callable[[str, Mapping[str, str]], bool] = lambda _session, _environment: False
     # Does one event have only a few letters of what is said?
     speaks_in_pieces: bool = False
     # Why its behaviour is known from documentation only.
     untried: str = ""
+    # The versions that were tried, oldest first.
+    tried: tuple[str, ...] = ()
+    login: Login = Login()
 
 
 class ProgramAgent:
@@ -165,7 +198,8 @@ class ProgramAgent:
         refusal = refuse(adapter, question)
         if refusal is not None:
             return Reply(failure=Failure("invalid-request", refusal))
-        call = adapter.make_call(read_settings(adapter, question))
+        asked = read_settings(adapter, question)
+        call = adapter.make_call(asked)
         if fault := _argument_fault(call) or _size_fault(adapter, call.stdin):
             return Reply(failure=Failure("invalid-request", fault))
         found = find_program(adapter.program, question.environment)
@@ -183,17 +217,41 @@ class ProgramAgent:
         return Reply(
             text=heard.text if failure is None else "",
             failure=failure,
-            session=heard.session or _known_session(adapter, question),
-            model=heard.model,
+            session=heard.session or self._session(question, finished, failure),
+            model=heard.model or (_named_model(asked) if failure is None else None),
             input_tokens=heard.input_tokens,
             output_tokens=heard.output_tokens,
             cost_usd=heard.cost_usd,
             tokens_count_up=heard.tokens_count_up,
             cost_counts_up=heard.cost_counts_up,
+            denied=heard.denied,
         )
 
-    def session_in(self, output: bytes) -> str | None:
-        return next(filter(None, map(self.adapter.session_of, events_in(output))), None)
+    def _session(
+        self, question: Question, finished: Finished, failure: Failure | None
+    ) -> str | None:
+        """The session that a turn was in whose output does not name it."""
+        if failure is None:
+            return _known_session(self.adapter, question)
+        if finished.start_error or failure.kind == "session" or question.session is None:
+            return None
+        if not question.is_new_session or self.has_session(question.session, question.environment):
+            return question.session
+        with suppress(OSError), finished.stdout.open("rb") as output:
+            return self.session_in(output.read(_SESSION_IN_FIRST), question.session)
+        return None
+
+    def session_in(self, output: bytes, asked: str | None = None) -> str | None:
+        for event in events_in(output):
+            if session := self.adapter.session_of(event):
+                return session
+            if asked is not None and self.adapter.begins_session(event):
+                return asked
+        return None
+
+    def has_session(self, session: str, environment: Mapping[str, str]) -> bool:
+        is_id = _SESSION_ID.match(session) is not None
+        return is_id and self.adapter.has_session(session, environment)
 
     def last_words(self, output: bytes) -> str:
         words, kind = "", None
@@ -269,6 +327,14 @@ def _known_session(adapter: Adapter, question: Question) -> str | None:
     return None if is_made_up else question.session
 
 
+def _named_model(asked: Asked) -> str | None:
+    """The model by the name that a program was given, where it does not say which one answered.
+
+    A tier is no name: what stands behind it only the program knows.
+    """
+    return None if asked.model in TIERS else asked.model
+
+
 def _argument_fault(call: Call) -> str | None:
     """Only a system prompt can be at fault: nothing else that a user wrote becomes an argument."""
     for argument in call.arguments:
@@ -291,6 +357,7 @@ def _invocation(path: Path, call: Call, environment: Mapping[str, str]) -> Invoc
         environment=whole,
         stdin=call.stdin.encode("utf-8"),
         shown=(str(path), *(call.hidden.get(argument, argument) for argument in call.arguments)),
+        made_first=call.made_first,
     )
 
 
@@ -321,7 +388,7 @@ def _failure(adapter: Adapter, finished: Finished, heard: Heard, now: float) -> 
     if not heard.is_done:
         return Failure("crash", f"{title} ended before it was done{last}")
     if not heard.text.strip():
-        return Failure("crash", f"{title} gave an empty answer{last}")
+        return Failure("empty", f"{title} gave an empty answer{last}")
     return None
 
 

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from orchestrate.agents.base import Failure
-from orchestrate.agents.claude import session_of
+from orchestrate.agents.claude import denials_in, session_of
 from orchestrate.agents.claude import words_of as claude_words
 from orchestrate.agents.events import Event, map_at, text_at, whole_at
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
 from orchestrate.agents.gemini import as_text
-from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard
+from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard, Login
 from orchestrate.agents.settings import Setting
 
 _APPROVAL = {"bypass": "yolo", "edit": "auto-edit", "default": "default", "read-only": "plan"}
 # `@path` anywhere reads a file. One `@` without a path is enough for it to lay out the prompt anew.
 _MENTION = re.compile(r"(?<!\\)@")
+_TAKES_A_SCHEMA = (0, 24, 4)
 # Only a settings file turns off the calls after each turn that fill a "memory" and are billed, its
 # updates, and two of its three layers of retries. This one holds where the user's own says nothing.
 # Its `$version` is above all of Qwen Code's, which rewrites a file of an older one.
@@ -43,6 +45,8 @@ def make_call(asked: Asked) -> Call:
         arguments.append(f"--exclude-tools={','.join(denied)}")
     if turns := asked.text("max_turns"):
         arguments += ["--max-session-turns", turns]
+    if question.schema and asked.can(_TAKES_A_SCHEMA):
+        arguments += ["--json-schema", question.schema]
     hidden = {}
     if question.system_prompt:
         # On every call: it is no part of the session.
@@ -69,14 +73,18 @@ def hear(events: Iterable[Event], now: float) -> Heard:
     failure = None
     is_done = False
     usage: Event = {}
+    denied: dict[str, str] = {}
     for event in events:
         session = session_of(event) or session
+        denied |= denials_in(event)
         note = words_of(event) or note
         match text_at(event, "type"), text_at(event, "subtype"):
             case "system", "init":
                 model = text_at(event, "model") or None
             case "result", _:
-                text, usage = text_at(event, "result"), map_at(event, "usage")
+                structured = map_at(event, "structured_output")
+                text = json.dumps(structured) if structured else text_at(event, "result")
+                usage = map_at(event, "usage")
                 is_done = event.get("is_error") is False
                 failure = None if is_done else _failure_in(event, note, now)
             case _:
@@ -92,6 +100,7 @@ def hear(events: Iterable[Event], now: float) -> Heard:
         input_tokens=whole_at(usage, "input_tokens") or None,
         output_tokens=whole_at(usage, "output_tokens") or None,
         tokens_count_up=True,
+        denied=(*denied.values(),),
     )
 
 
@@ -117,6 +126,12 @@ QWEN = Adapter(
         install="npm install -g @qwen-code/qwen-code",
     ),
     chooses_session=False,
+    tried=("0.24.4",),
+    login=Login(
+        ("OPENAI_API_KEY", "DASHSCOPE_API_KEY"),
+        ("~/.qwen/oauth_creds.json", "~/.qwen/settings.json"),
+        "qwen, then /auth",
+    ),
     make_call=make_call,
     hear=hear,
     session_of=session_of,

@@ -95,6 +95,7 @@ def _read(path: Path) -> Recorded:
         data = dict(document["reply"])
         if data["failure"] is not None:
             data["failure"] = Failure(**data["failure"])
+        data["denied"] = tuple(data.get("denied", ()))
         return Recorded(Reply(**data), float(document["at"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StateError(

@@ -156,6 +156,11 @@ def untried(name: str) -> str:
     return PROGRAMS[ours]().untried if ours in PROGRAMS else ""
 
 
+def default_model(name: str, environment: Mapping[str, str], workspace: Path) -> str | None:
+    """The model that a program is told where no step names one; None if it is told none."""
+    return PROGRAMS[own_name(name)]().default_model(environment, workspace)
+
+
 def supported_settings(name: str) -> Mapping[str, Setting]:
     """The settings that an agent can take. Those that start nothing need none, and take any."""
     ours = own_name(name)

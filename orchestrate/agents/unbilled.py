@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -10,8 +11,11 @@ class Unbilled:
 
     chooses_session = False
 
-    def session_in(self, output: bytes) -> str | None:  # noqa: ARG002
+    def session_in(self, output: bytes, asked: str | None = None) -> str | None:  # noqa: ARG002
         return None
+
+    def has_session(self, session: str, environment: Mapping[str, str]) -> bool:  # noqa: ARG002
+        return False
 
     def last_words(self, output: bytes) -> str:  # noqa: ARG002
         return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,8 @@ if TYPE_CHECKING:
     from orchestrate.state.model import Index, RunState
 
 _LIMIT = 3
+# A variable that stands alone, as it is written in a workflow or a recipe.
+_VARIABLE = re.compile(r"\$\{context\.([A-Za-z_][\w-]*)\}\Z|\{\{\s*([A-Za-z_][\w-]*)\s*\}\}\Z")
 
 
 def resume_flags(
@@ -37,6 +40,23 @@ def _more_than(reached: int) -> int:
     return max(2 * reached, reached + 1)
 
 
+def values_wanted(failed: Iterable[tuple[str, Any]]) -> tuple[str, ...]:
+    """What gives values to the variables that steps failed for: their frames and results.
+
+    Nothing from outside gets into a recipe that another one calls, or into a part of a value.
+    """
+    from orchestrate.state.address import Called, FrameKey
+
+    names: list[str] = []
+    for frame, result in failed:
+        context = result.get("error", {}).get("context", {}) if isinstance(result, dict) else {}
+        found = [_VARIABLE.match(text) for text in context.get("undefined_vars", ())]
+        is_called = any(isinstance(part, Called) for part in FrameKey.parse(frame).parts)
+        if not is_called:
+            names += [match[1] or match[2] for match in found if match is not None]
+    return tuple(word for name in dict.fromkeys(names) for word in ("--context", f"{name}=VALUE"))
+
+
 def what_to_look_at(
     run_id: str, stopped: Iterable[str], results: Mapping[str, Any], *, is_denied: bool
 ) -> tuple[str, ...] | None:
@@ -55,13 +75,25 @@ def what_to_look_at(
     return (run_id,)
 
 
+def failed_in(state: RunState, index: Index) -> list[tuple[str, Any]]:
+    """The frames and results of the steps that have failed and stopped the run."""
+    from orchestrate.state.model import frames_below
+
+    return [
+        (frame.key, frame.steps.get(index.here(frame).node.name))
+        for frame in frames_below(state.root)
+        if frame.here is not None and frame.here.phase == "failed"
+    ]
+
+
 def stopped_at(state: RunState, index: Index) -> list[str]:
     """The steps that have stopped the run."""
+    from orchestrate.state.address import FrameKey
     from orchestrate.state.model import frames_below
 
     found = []
     for frame in frames_below(state.root):
-        if frame.here is not None and frame.here.phase == "failed":
+        if frame.here is not None and frame.here.phase in ("failed", "lost"):
             name = index.here(frame).node.name
-            found.append(f"{frame.key}/{name}" if frame.key else name)
+            found.append(FrameKey.parse(frame.key).step(name).shown)
     return found

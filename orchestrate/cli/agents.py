@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.cli.output import note
@@ -18,6 +19,7 @@ from orchestrate.plan.nodes import (
     BuiltinProvider,
     NamedAgent,
     Node,
+    Plan,
     Program,
     RunAgent,
     main_plan,
@@ -28,6 +30,7 @@ from orchestrate.record import replace
 if TYPE_CHECKING:
     from orchestrate.agents.base import Agent, Question, Reply, RunProgram
     from orchestrate.agents.registry import Equipment
+    from orchestrate.dialects.agent_definitions import AgentFile
     from orchestrate.engine.runtime import AgentDefinition
     from orchestrate.engine.stop import Stop
     from orchestrate.state.runs import Run
@@ -52,16 +55,25 @@ def is_without_a_bill(backend: str) -> bool:
 # Before anything starts.
 
 
-def refuse_unusable(program: Program, workspace: Workspace, settings: Mapping[str, Any]) -> None:
-    """Refuse a program whose agents are unknown, not installed or wrongly set (rulings §8, §9)."""
+def refuse_unusable(
+    program: Program,
+    workspace: Workspace,
+    settings: Mapping[str, Any],
+    frozen: Mapping[str, AgentFile] = MappingProxyType({}),
+) -> None:
+    """Refuse a program whose agents are unknown, not installed or wrongly set (rulings §8, §9),
+    or whose secrets are not set."""
+    from orchestrate.cli.secrecy import refuse_unset
+
+    refuse_unset(program, workspace)
     if backend_of(settings) == "human" and not has_terminal():
         raise ConfigError(
             "the backend 'human' needs a terminal, and there is none: nobody can be asked",
             "start the run in a terminal",
         )
     seen: set[str] = set()
-    for node, op in _asks(program):
-        definition = _definition_before(node, op, workspace, settings)
+    for _, node, op in asks_in(program):
+        definition = definition_before(node, op, workspace, settings, frozen)
         if definition is None or is_without_a_bill(definition.backend):
             continue
         fault = _fault(definition, settings)
@@ -76,24 +88,54 @@ def refuse_unusable(program: Program, workspace: Workspace, settings: Mapping[st
             )
 
 
+def refuse_settings(program: Program, workspace: Workspace, settings: Mapping[str, Any]) -> None:
+    """Refuse what `run` would refuse of the agents' settings; asks for no program."""
+    for fault in faults_of_settings(program, workspace, settings):
+        raise ConfigError(fault)
+
+
+def faults_of_settings(
+    program: Program, workspace: Workspace, settings: Mapping[str, Any]
+) -> Iterator[str]:
+    """Settings of steps that their agents cannot take, each with its place."""
+    from orchestrate.agents.registry import setting_faults
+
+    permissions = settings.get("permissions", "bypass")
+    for _, node, op in asks_in(program):
+        try:
+            definition = definition_before(node, op, workspace, settings)
+        except ConfigError:
+            # An agent that is unknown, or whose file is missing or wrong, is `run`'s to tell.
+            continue
+        if definition is None or is_without_a_bill(definition.backend):
+            continue
+        for fault in setting_faults(definition.backend, dict(definition.settings), permissions):
+            yield f"{node.span.file}:{node.span.line}: step '{node.name}': {fault}"
+
+
 def outcomes_of(program: Program) -> dict[str, tuple[str, ...]]:
     """The outcomes of every step that asks an agent, by the step's name."""
     found: dict[str, tuple[str, ...]] = {}
-    for node, op in _asks(program):
+    for _, node, op in asks_in(program):
         found[node.name] = (*found.get(node.name, ()), *op.outcomes)
     return found
 
 
-def _asks(program: Program) -> Iterator[tuple[Node, Ask]]:
+def asks_in(program: Program) -> Iterator[tuple[Plan, Node, Ask]]:
+    """Every step that asks somebody."""
     for plan in program.plans:
         for block in plan.blocks:
             for node in block.nodes:
                 if isinstance(node.op, Ask):
-                    yield node, node.op
+                    yield plan, node, node.op
 
 
-def _definition_before(
-    node: Node, op: Ask, workspace: Workspace, settings: Mapping[str, Any]
+def definition_before(
+    node: Node,
+    op: Ask,
+    workspace: Workspace,
+    settings: Mapping[str, Any],
+    frozen: Mapping[str, AgentFile] = MappingProxyType({}),
 ) -> AgentDefinition | None:
     """Who will be asked, as far as it is known before values are; None for declared commands."""
     from orchestrate.engine.runtime import AgentDefinition
@@ -103,16 +145,16 @@ def _definition_before(
             return AgentDefinition(backend_of(settings), backend_of(settings))
         case BuiltinProvider(name, params):
             _require_known(name, node)
-            own = _constants(params)
+            own = constants(params)
             own.pop("model", None)
             return AgentDefinition(name, stand_in(name, settings), settings=tuple(own.items()))
         case NamedAgent(name, config):
-            return definition_of(name, _constants(config), workspace, settings)
+            return definition_of(name, constants(config), workspace, settings, frozen)
         case _:
             return None
 
 
-def _constants(values: MapExpr) -> dict[str, Any]:
+def constants(values: MapExpr) -> dict[str, Any]:
     """The values that do not depend on the run."""
     from orchestrate.engine.evaluate import evaluate
 
@@ -196,8 +238,12 @@ class Configured:
             asked, lambda call: run(replace(call, argv=with_arguments(call.argv, more)))
         )
 
-    def session_in(self, output: bytes) -> str | None:
-        return self._agent.session_in(output)
+    def session_in(self, output: bytes, asked: str | None = None) -> str | None:
+        return self._agent.session_in(output, asked)
+
+    def has_session(self, session: str, environment: Mapping[str, str]) -> bool:
+        own = configured_environment(self.name, self._own, environment)
+        return self._agent.has_session(session, own)
 
     def last_words(self, output: bytes) -> str:
         return self._agent.last_words(output)
@@ -264,13 +310,20 @@ def read_mapping(flag: str, name: str) -> Any:
 
 
 def definition_of(
-    name: str, config: Mapping[str, Any], workspace: Workspace, settings: Mapping[str, Any]
+    name: str,
+    config: Mapping[str, Any],
+    workspace: Workspace,
+    settings: Mapping[str, Any],
+    frozen: Mapping[str, AgentFile] = MappingProxyType({}),
 ) -> AgentDefinition:
-    """The agent that a recipe names: its file, overlaid by the step's `agent_config` (B)."""
+    """The agent that a recipe names: its file, overlaid by the step's `agent_config` (B).
+
+    A run has `frozen` what the file said when it started.
+    """
     from orchestrate.dialects.agent_definitions import read_agent
     from orchestrate.engine.runtime import AgentDefinition
 
-    found = read_agent(name, workspace)
+    found = frozen.get(name) or read_agent(name, workspace)
     fields = {**found.fields, **step_config(config)}
     backend = backend_of(settings)
     if not is_without_a_bill(backend):

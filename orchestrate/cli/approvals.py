@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
+from orchestrate.cli.changed import resume_flag
+from orchestrate.cli.options import (
+    json_option,
+    run_argument,
+    state_dir_option,
+    working_dir_option,
+)
 from orchestrate.cli.output import answer, answer_json, note
-from orchestrate.errors import ConfigError, OrchestrateError
+from orchestrate.errors import OrchestrateError
 from orchestrate.plan.visible import visible
 from orchestrate.record import record
 
@@ -17,7 +23,6 @@ if TYPE_CHECKING:
     from orchestrate.cli.deciding import Decided, Decision
     from orchestrate.cli.looking import Place, Sight
     from orchestrate.state.runs import Run
-    from orchestrate.workspace import Workspace
 
 
 @record
@@ -92,33 +97,35 @@ def _waiting_json(one: Waiting) -> dict[str, Any]:
 
 
 def _waiting_text(one: Waiting, place: Place) -> str:
+    from orchestrate.state.times import local_time
+
     gate = one.gate
     lines = [f"{one.run_id}  {visible(one.definition)}  stage '{visible(gate['stage'])}'"]
     lines += [f"  | {visible(line)}" for line in gate["prompt"].splitlines()]
-    lines.append(f"  since    {gate['requested_at']}{_until(gate)}")
+    lines.append(f"  since    {local_time(gate['requested_at'])}{_until(gate)}")
     if one.is_live:
-        lines.append("  it waits at a terminal: answer there")
-    else:
-        for verb in ("approve", "deny"):
-            command = place.command(verb, one.run_id, gate["stage"])
-            lines.append(f"  {verb + ':':8} {visible(command)}")
+        lines.append("  it also asks at a terminal")
+    for verb in ("approve", "deny"):
+        command = place.command(verb, one.run_id, gate["stage"])
+        lines.append(f"  {verb + ':':8} {visible(command)}")
     return "\n".join(lines) + "\n"
 
 
 def _until(gate: dict[str, Any]) -> str:
     from orchestrate.cli.telling import duration
-    from orchestrate.state.times import seconds_of
+    from orchestrate.state.times import local_time, seconds_of
 
     if gate["expires_at"] is None:
         return ""
     left = max(0.0, seconds_of(gate["expires_at"]) - time.time())
-    return f", until {gate['expires_at']} (in {duration(left * 1000)}; then: {gate['default']})"
+    until = local_time(gate["expires_at"])
+    return f", until {until} (in {duration(left * 1000)}; then: {gate['default']})"
 
 
 @click.command(short_help="Approve a stage, so that its run may go on.")
-@click.argument("run", metavar="RUN")
+@run_argument
 @click.argument("stage", metavar="[STAGE]", required=False)
-@click.option("--message", default="", metavar="TEXT",
+@click.option("-m", "--message", default="", metavar="TEXT",
               help="Later steps have it as {{approval.message}}.")  # fmt: skip
 @click.option("--resume", "goes_on", is_flag=True, help="Go on with the run at once.")
 @state_dir_option
@@ -137,12 +144,16 @@ def approve(
 ) -> int:
     """Approve the stage that a run waits at: RUN is an id, the beginning of one, or `latest`.
 
-    STAGE is needed only where several wait. The decision is recorded once; `orchestrate resume`
-    goes on with the run.
+    Without RUN it is the latest run or, if that waits for nothing, the only one that waits. STAGE
+    is needed only where several wait. The decision is recorded once; `orchestrate resume` goes on
+    with the run.
     """
     from orchestrate.cli.looking import Place
+    from orchestrate.cli.unnamed import is_unnamed, run_that_waits
 
     place = Place(working_dir, state_dir)
+    if is_unnamed(ctx):
+        run = run_that_waits(_parked(place), place)
     found, decided = _decide(run, stage, "approved", message, place)
     if goes_on and decided.status == "paused":
         from orchestrate.cli.resume import resume
@@ -159,7 +170,7 @@ def approve(
 @click.command(short_help="Deny a stage, which ends its run.")
 @click.argument("run", metavar="RUN")
 @click.argument("stage", metavar="[STAGE]", required=False)
-@click.option("--message", default="", metavar="TEXT", help="Why; kept in the run's state.")
+@click.option("-m", "--message", default="", metavar="TEXT", help="Why; kept in the run's state.")
 @state_dir_option
 @working_dir_option
 @json_option
@@ -184,33 +195,18 @@ def _decide(
     name: str, stage: str | None, decision: Decision, message: str, place: Place
 ) -> tuple[Run, Decided]:
     from orchestrate.cli.claiming import AtWorkError
-    from orchestrate.cli.deciding import decide
+    from orchestrate.cli.deciding import decide, decide_live
     from orchestrate.cli.stored import find_stored
 
     _, run, workspace = find_stored(name, place.working_dir, place.state_dir, is_looking=True)
-    try:
-        return run, decide(run, workspace, stage, decision, message)
-    except AtWorkError as error:
-        raise _explain_work(run, workspace, error) from None
-
-
-def _explain_work(run: Run, workspace: Workspace, error: ConfigError) -> ConfigError:
-    """Whoever has the run also asks about its gates, at a terminal."""
-    from orchestrate.cli.claiming import AtWorkError
-    from orchestrate.cli.looking import look_at, pending_gates
-
-    assert isinstance(error, AtWorkError)
-    gates = pending_gates(look_at(run, workspace).document)
-    who = error.owner.describe()
-    if not gates:
-        return ConfigError(
-            f"run {run.id} is at work and waits for no approval: {who}",
-            "decide when it has come to a gate",
-        )
-    return ConfigError(
-        f"run {run.id} waits at a terminal for an approval of '{gates[-1]['stage']}': {who}",
-        "answer there, or end it there with `later` and decide here",
-    )
+    while True:
+        try:
+            return run, decide(run, workspace, stage, decision, message)
+        except AtWorkError:
+            # It asks at a terminal, or is about to come to it.
+            decided = decide_live(run, workspace, stage, decision, message)
+        if decided is not None:
+            return run, decided
 
 
 def _tell(run: Run, decided: Decided, place: Place, as_json: bool) -> None:
@@ -227,7 +223,7 @@ def _tell(run: Run, decided: Decided, place: Place, as_json: bool) -> None:
             "message": decided.message,
             "status": decided.status,
             "reason": decided.reason,
-            "next": place.command("resume", run.id) if goes_on else None,
+            "next": place.command("resume", run.id, *resume_flag(run)) if goes_on else None,
         }
     )
 
@@ -236,12 +232,15 @@ def _told(run: Run, decided: Decided, place: Place, *, goes_on: bool = False) ->
     text = f"stage '{visible(decided.stage)}' of run {run.id} is {decided.decision}\n"
     if goes_on:
         return text
+    if decided.status == "running":
+        return text + "the process that works on it goes on\n"
     if decided.status != "paused":
-        return text + f"the run has {_ended(decided.status)}: {visible(decided.reason)}\n"
+        return text + f"the run has {_ended(decided.status, visible(decided.reason))}\n"
     if decided.reason.startswith("waits for"):
         return text + f"it {visible(decided.reason)}\n"
-    return text + f"go on with it: {place.command('resume', run.id)}\n"
+    return text + f"go on with it: {place.command('resume', run.id, *resume_flag(run))}\n"
 
 
-def _ended(status: str) -> str:
-    return "completed" if status == "completed" else "ended"
+def _ended(status: str, reason: str) -> str:
+    word = "completed" if status == "completed" else "ended"
+    return word if reason in ("", status) else f"{word}: {reason}"

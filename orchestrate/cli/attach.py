@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
+from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
 from orchestrate.cli.output import answer, note
 from orchestrate.errors import OrchestrateError
 from orchestrate.plan.visible import visible
@@ -24,7 +24,7 @@ _FOOT = "Ctrl-C ends the watching; the run goes on"
 
 
 @click.command(short_help="Watch a run that another process works on.")
-@click.argument("run", metavar="RUN")
+@run_argument
 @click.option("--live/--no-live", "live", default=None,
               help="Show the run as a moving picture, or as lines.")  # fmt: skip
 @state_dir_option
@@ -66,7 +66,7 @@ def watch_run(run: Run, workspace: Workspace, place: Place, live: bool | None) -
         who = f" in {visible(owner.describe())}" if owner is not None else ""
         note(f"run {run.id} goes on{who}\n")
         with stoppable() as stop:
-            ending = _follow(run, workspace, stop, live)
+            ending = _follow(run, workspace, stop, live, place)
             if ending is not None:
                 return ending
             if stop.signal is not None:
@@ -77,7 +77,9 @@ def watch_run(run: Run, workspace: Workspace, place: Place, live: bool | None) -
     return wait_for(run, workspace, place, timeout_s=None, as_json=False)
 
 
-def _follow(run: Run, workspace: Workspace, stop: Stop, live: bool | None) -> int | None:
+def _follow(
+    run: Run, workspace: Workspace, stop: Stop, live: bool | None, place: Place
+) -> int | None:
     """The exit code of a run that has ended; None if we were stopped, or its process is gone."""
     from orchestrate.cli.config_aside import config_for_looking
     from orchestrate.cli.follower import Follower
@@ -114,7 +116,7 @@ def _follow(run: Run, workspace: Workspace, stop: Stop, live: bool | None) -> in
         return None
     if follower.state.dialect == "machine":
         answer(f"Exit: {visible(ending.reason)}\n")
-    note(last_words(follower, ending))
+    note(last_words(follower, ending, place))
     return ending.code
 
 

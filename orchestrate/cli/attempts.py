@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.cli.step_logs import Entry, Stream, from_result, source_of, was_at_work_since
-from orchestrate.cli.tallies import plain_path
-from orchestrate.record import record
+from orchestrate.cli.step_logs import (
+    Entry,
+    Stream,
+    attempts_in,
+    from_result,
+    source_of,
+    was_at_work_since,
+)
+from orchestrate.state.address import Address
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from orchestrate.state.runs import Run
-
-
-@record
-class Attempt:
-    """One attempt; `how` is its status, or why it was not the last word."""
-
-    path: str
-    visit: int
-    number: int
-    how: str
-    result: dict[str, Any]
-
-    @property
-    def title(self) -> str:
-        visit = f"visit {self.visit}, " if self.visit > 1 else ""
-        return f"{self.path}, {visit}attempt {self.number}: {self.how}"
 
 
 def show_attempts(
     run: Run,
+    step: str,
     entries: Sequence[Entry],
     streams: Sequence[Stream],
     last_lines: int | None,
@@ -43,7 +32,7 @@ def show_attempts(
     """Print them, or answer with them as data."""
     attempts = [
         attempt
-        for attempt in _attempts(run, {entry.path for entry in entries})
+        for attempt in _attempts(run, step, entries)
         if since is None or was_at_work_since(attempt.result, since)
     ]
     if as_json:
@@ -52,50 +41,57 @@ def show_attempts(
     from orchestrate.cli.printing import Printer, print_source
 
     printer = Printer()
-    if "stdout" in streams:
-        for attempt in attempts:
-            printer.print(_encoded(f"--- {attempt.title}\n"))
+    for attempt in attempts:
+        if "stdout" in streams:
+            printer.print(_encoded(f"--- {_title(attempt)}{_because(attempt)}\n"))
             print_source(printer, from_result(attempt.result), last_lines=last_lines)
+            printer.end_line()
             if attempt.result.get("truncated"):
                 printer.print(_encoded(f"--- the rest is in {run.logs}\n"))
-    if "stderr" in streams:
-        for entry in entries:
-            for source in _stderr_files(run, entry):
-                printer.print(_encoded(f"--- stderr of {entry.path}: {source.name}\n"))
-                print_source(printer, source, last_lines=last_lines)
+        if "prompt" in streams:
+            printer.print(_encoded(f"--- prompt of {_title(attempt)}\n"))
+            print_source(printer, source_of(run, attempt, "prompt"), last_lines=last_lines)
+            printer.end_line()
+        errors = source_of(run, attempt, "stderr") if "stderr" in streams else b""
+        if errors != b"":
+            printer.print(_encoded(f"--- stderr of {_title(attempt)}\n"))
+            print_source(printer, errors, last_lines=last_lines)
+            printer.end_line()
 
 
-def _attempts(run: Run, paths: set[str]) -> Iterator[Attempt]:
-    from orchestrate.state.journal import read_tail
-
-    for recorded in read_tail(run.events):
-        event = recorded.event
-        if event.get("on") not in ("attempt-ended", "step-finished"):
-            continue
-        path = plain_path(event["frame"], event["node"])
-        if path not in paths:
-            continue
-        number = event.get("attempt", event["result"].get("attempts", 1))
-        how = event.get("why") or str(event["result"].get("status", ""))
-        yield Attempt(path, event["visit"], number, how, event["result"])
+def _attempts(run: Run, step: str, entries: Sequence[Entry]) -> list[Entry]:
+    """Those of the steps that were found, in whichever restart, entry into a loop, or call; where
+    such a number was said, only those."""
+    steps = {entry.address.dotted for entry in entries}
+    found = [attempt for attempt in attempts_in(run) if attempt.address.dotted in steps]
+    try:
+        wanted = Address.parse(step)
+    except ValueError:
+        return found
+    said = [attempt for attempt in found if wanted.covers(attempt.address)]
+    return said or found
 
 
-def _stderr_files(run: Run, entry: Entry) -> list[Path]:
-    """Those put aside have a number, the newest has none."""
-    aside = []
-    number = 1
-    while True:
-        names = [run.logs / f"{entry.files}.{number}.{stream}" for stream in ("stdout", "stderr")]
-        if not any(path.is_file() for path in names):
-            break
-        aside += [path for path in names[1:] if path.is_file()]
-        number += 1
-    last = source_of(run, entry, "stderr")
-    return [*aside, last] if not isinstance(last, bytes) else aside
+def _title(attempt: Entry) -> str:
+    at = attempt.address
+    visit = f"visit {at.visit}, " if at.visit is not None and at.visit > 1 else ""
+    what = f"attempt {at.attempt}" if attempt.is_started else "not started"
+    return f"{attempt.path}, {visit}{what}: {_how(attempt)}"
+
+
+def _how(attempt: Entry) -> str:
+    """Its status, or why it was not the last word."""
+    return str(attempt.why or attempt.result.get("status", ""))
+
+
+def _because(attempt: Entry) -> str:
+    """What went wrong, on one line."""
+    message = (attempt.result.get("error") or {}).get("message") or ""
+    return f": {' '.join(message.split())}" if message else ""
 
 
 def _answer(
-    run: Run, attempts: list[Attempt], streams: Sequence[Stream], last_lines: int | None
+    run: Run, attempts: list[Entry], streams: Sequence[Stream], last_lines: int | None
 ) -> None:
     from orchestrate.cli.output import answer_json
     from orchestrate.cli.printing import read_source
@@ -105,15 +101,18 @@ def _answer(
         result = attempt.result
         one: dict[str, Any] = {
             "step": attempt.path,
-            "visit": attempt.visit,
-            "attempt": attempt.number,
-            "how": attempt.how,
+            "visit": attempt.address.visit,
+            "attempt": attempt.address.attempt,
+            "started": attempt.is_started,
+            "how": _how(attempt),
             "exit_code": result.get("exit_code"),
             "error": (result.get("error") or {}).get("message"),
             "truncated": bool(result.get("truncated")),
         }
         if "stdout" in streams:
             one["stdout"] = read_source(from_result(result), last_lines)
+        if "prompt" in streams:
+            one["prompt"] = read_source(source_of(run, attempt, "prompt"), last_lines)
         shown.append(one)
     answer_json({"run_id": run.id, "attempts": shown})
 

@@ -24,7 +24,9 @@ _WORDS = {"A": "added", "M": "modified", "D": "deleted", "R": "renamed", "C": "c
 # Neither the user's pager, hooks, external programs nor locks that would disturb somebody.
 _QUIETLY = ("--no-optional-locks", "--no-pager", "-c", "core.fsmonitor=false",
             "-c", "core.hooksPath=/dev/null", "-c", "diff.external=",
+            "-c", "log.showSignature=false", "-c", "status.submoduleSummary=false",
             "-c", "core.quotePath=false")  # fmt: skip
+_FILTERS = r"^filter\..*\.(clean|smudge|process|required)$"
 
 
 @record
@@ -98,7 +100,9 @@ def _add_committed(changes: Changes, workspace: Path, sittings: Sequence[Sitting
         if not sitting.end_head:
             how += ", where the repository stood afterwards: the end itself is not recorded"
         if last == sitting.head:
-            changes.how.append(f"Nothing was committed: HEAD stayed at {last[:12]}.")
+            said = f"Nothing was committed: HEAD stayed at {last[:12]}."
+            if said not in changes.how:
+                changes.how.append(said)
             continue
         named = _git(workspace, "diff", "--no-ext-diff", "--no-textconv", "--name-status", "-z",
                      sitting.head, last, "--", ".")  # fmt: skip
@@ -150,10 +154,28 @@ def _is_during(path: Path, sittings: Sequence[Sitting], now: float) -> bool:
 
 
 def _git(workspace: Path, *arguments: str) -> bytes | None:
-    """What git prints; None if it cannot be asked, fails or takes too long."""
+    """What git prints; None if it cannot be asked, fails or takes too long.
+
+    The repository's own programs are not run: `git status` would start its filters on each file
+    that looks changed. Without them a file may count as changed that is not.
+    """
+    named = _ask_git(workspace, "config", "--null", "--name-only", "--get-regexp", _FILTERS)
+    off: list[str] = []
+    for name in dict.fromkeys(_texts(named or b"")):
+        if name:
+            off += ["-c", f"{name}={'false' if name.endswith('.required') else ''}"]
+    return _ask_git(workspace, *off, *arguments)
+
+
+def _ask_git(workspace: Path, *arguments: str) -> bytes | None:
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("GIT_")
-    } | {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    } | {
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "LC_ALL": "C",
+    }
     try:
         done = subprocess.run(
             ["git", *_QUIETLY, *arguments], cwd=workspace, env=environment,

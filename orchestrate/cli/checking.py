@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from orchestrate.cli.definition import compile_definition, workspace_of
-from orchestrate.cli.output import answer, answer_json, wants_colour
-from orchestrate.record import record
+from orchestrate.cli.output import answer, answer_json, note, wants_colour
+from orchestrate.record import record, replace
 
 if TYPE_CHECKING:
     from orchestrate.compile import Compilation
@@ -39,17 +40,27 @@ def check_files(
     shape: str = "text",
     strict: bool = False,
     working_dir: str | None = None,
+    tells_namesakes: bool = False,
+    context: Mapping[str, Any] = MappingProxyType({}),
 ) -> int:
     """Check each file once, report, and give the exit code of the worst."""
     workspace = workspace_of(working_dir)
     once = {os.path.abspath(name): name for name in reversed(names)}
     by_file: dict[str, CheckedFile] = {}
+    compilations: list[Compilation] = []
     for name in reversed(once.values()):
-        file = _check(name, workspace, strict)
+        compilation = compile_definition(name, workspace)
+        if context:
+            compilation = _with_values(compilation, context, workspace)
+        compilations.append(compilation)
+        _tell_settings(compilation, workspace)
+        file = _check(compilation, workspace, strict)
         # An id and a path can name the same file.
         by_file.setdefault(os.path.realpath(file.file), file)
     checked = list(by_file.values())
     _report(checked, shape, strict)
+    if tells_namesakes:
+        _tell_namesakes(compilations)
     return max((file.exit_code for file in checked if not file.valid), default=0)
 
 
@@ -58,8 +69,50 @@ def distinct(files: Iterable[CheckedFile]) -> list[Diagnostic]:
     return list(dict.fromkeys(finding for file in files for finding in file.diagnostics))
 
 
-def _check(name: str, workspace: Workspace, strict: bool) -> CheckedFile:
-    compilation = compile_definition(name, workspace)
+def _tell_settings(compilation: Compilation, workspace: Workspace) -> None:
+    """Settings that an agent cannot take: a warning, because another backend may be chosen."""
+    if compilation.program is None or not _may_have_settings(compilation.program):
+        return
+    from orchestrate.cli.agents import faults_of_settings
+    from orchestrate.plan.visible import visible
+
+    for fault in dict.fromkeys(faults_of_settings(compilation.program, workspace, {})):
+        note(f"orchestrate: warning: {visible(fault)}; `run` refuses it\n")
+
+
+def _may_have_settings(program: Program) -> bool:
+    """Is any agent given settings? Most files have none, and are checked often."""
+    from orchestrate.plan.nodes import Ask, BuiltinProvider, NamedAgent
+
+    for plan in program.plans:
+        for block in plan.blocks:
+            for node in block.nodes:
+                agent = node.op.agent if isinstance(node.op, Ask) else None
+                if isinstance(agent, NamedAgent) or (
+                    isinstance(agent, BuiltinProvider) and agent.params.items
+                ):
+                    return True
+    return False
+
+
+def _tell_namesakes(compilations: Iterable[Compilation]) -> None:
+    """Two recipes of one name are hard to tell apart in `list`, `runs` and reports."""
+    from orchestrate.plan.nodes import main_plan
+    from orchestrate.plan.visible import visible
+
+    files: dict[str, list[str]] = {}
+    for compilation in compilations:
+        if compilation.program is not None:
+            name = main_plan(compilation.program).name
+            files.setdefault(name, []).append(os.path.relpath(compilation.path))
+    for name, paths in files.items():
+        if len(paths) > 1:
+            shown = ", ".join(sorted(paths))
+            note(f"orchestrate: warning: {len(paths)} recipes are called '{visible(name)}': "
+                 f"{visible(shown)}; give each a name of its own\n")  # fmt: skip
+
+
+def _check(compilation: Compilation, workspace: Workspace, strict: bool) -> CheckedFile:
     program = compilation.program
     main, looped = (0, 0) if program is None else _count_steps(program)
     return CheckedFile(
@@ -72,6 +125,25 @@ def _check(name: str, workspace: Workspace, strict: bool) -> CheckedFile:
         diagnostics=compilation.diagnostics,
         dropped=compilation.dropped,
     )
+
+
+def _with_values(
+    compilation: Compilation, context: Mapping[str, Any], workspace: Workspace
+) -> Compilation:
+    """As `run` would see it with these values: what has none then is an error."""
+    program = compilation.program
+    if program is None:
+        return compilation
+    from orchestrate.cli.definition import given_names, without_given
+    from orchestrate.cli.run import apply_flags
+    from orchestrate.cli.undefined import find_undefined
+
+    program = apply_flags(program, dict(context), workspace)
+    found = find_undefined(compilation, program)
+    places = {finding.span for finding in found}
+    left = without_given(compilation, given_names(program))
+    findings = (*(one for one in left if one.span not in places), *found)
+    return replace(compilation, program=None if found else program, diagnostics=findings)
 
 
 def _invalid_code(compilation: Compilation) -> int:
@@ -100,7 +172,7 @@ def _report(files: Sequence[CheckedFile], shape: str, strict: bool) -> None:
         case "json":
             answer_json(formats.json_document(files))
         case "github":
-            answer(formats.github_commands(distinct(files)))
+            answer(formats.github_commands(distinct(files)), is_ours=True)
         case _:
             answer_json(formats.sarif_document(distinct(files)))
 

@@ -205,7 +205,7 @@ class _Follower:
         from orchestrate.state.model import frames_below
 
         state = self._state
-        if state is None or state.status in ("completed", "cancelled"):
+        if state is None or state.status == "completed":
             return
         has_failed = state.status == "failed"
         if has_failed and state.has_failures and state.root.here is None:
@@ -221,6 +221,6 @@ class _Follower:
             # A guardrail lets a step not even begin.
             if here.phase == "failed" or (has_failed and here.phase == "arriving"):
                 mark = "failed"
-            elif here.phase in ("asking", "resting"):
+            elif here.phase in ("asking", "resting", "lost"):
                 mark = "waiting"
             self.trail.marks[frame.plan, here.node] = mark

@@ -1,7 +1,7 @@
 """Takes a run's lock for a moment, and tells apart those who hold it for long and for a moment.
 
 `run` and `resume` hold a run's lock for as long as they work. The commands here (`approve`, `deny`,
-`cancel`, `clean`) need it for an instant; two of them at once wait for each other.
+`cancel`, `stop`, `clean`) need it for an instant; two of them at once wait for each other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from orchestrate.state.runs import Run
 
 # How `claim_briefly` and `clean` sign; `run` and `resume` sign with their whole command line.
-_BRIEF = tuple(f"orchestrate {verb}" for verb in ("approv", "cancel", "clean", "deny"))
+_BRIEF = tuple(f"orchestrate {verb}" for verb in ("approv", "cancel", "clean", "deny", "stop"))
 _PATIENCE_S = 5.0
 _POLL_S = 0.02
 

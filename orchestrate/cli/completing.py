@@ -208,12 +208,10 @@ def _recipes(line: Line) -> Iterator[Item]:
 
 
 def _runs_folder(line: Line) -> Any:
-    import os
 
     from orchestrate.cli.looking import Place, runs_of
 
-    state_dir = line.options.get("--state-dir") or os.environ.get("ORCHESTRATE_STATE_DIR") or None
-    return runs_of(Place(working_dir=line.options.get("--working-dir"), state_dir=state_dir))
+    return runs_of(Place(line.options.get("--working-dir"), line.options.get("--state-dir")))
 
 
 def _runs(line: Line) -> Iterator[Item]:
@@ -226,12 +224,13 @@ def _runs(line: Line) -> Iterator[Item]:
 
 
 def _document(line: Line) -> dict[str, Any]:
-    """The state of the run that the line names first; {} when it is too large to read for this."""
+    """The state of the run that the line names first, else of the latest; {} when it is too large
+    to read for this."""
     from orchestrate.state.codec import check_seal
     from orchestrate.state.durable import read_file
-    from orchestrate.state.runs import find_run
+    from orchestrate.state.runs import LATEST, find_run
 
-    run = find_run(_runs_folder(line), line.arguments[0])
+    run = find_run(_runs_folder(line), line.arguments[0] if line.arguments else LATEST)
     if run.state.stat().st_size > _LARGEST_STATE:
         return {}
     content = read_file(run.state)
@@ -243,6 +242,12 @@ def _steps_of_run(line: Line) -> Iterator[Item]:
 
     for entry in entries_of(_document(line)):
         yield Item(entry.path, str(entry.result.get("status", "")))
+
+
+def _runs_or_steps(line: Line) -> Iterator[Item]:
+    """One word after `logs` may also be a step of the latest run."""
+    yield from _runs(line)
+    yield from _steps_of_run(line)
 
 
 def _steps_of_file(line: Line) -> Iterator[Item]:
@@ -283,6 +288,7 @@ def _tiers(_: Line) -> Iterator[Item]:
 # By command and metavar; '' is any command.
 _SOURCES: dict[tuple[str, str], Callable[[Line], Iterable[Item]]] = {
     ("", "RUN"): _runs,
+    ("logs", "RUN"): _runs_or_steps,
     ("", "STEP"): _steps_of_run,
     ("run-step", "STEP"): _steps_of_file,
     ("", "STAGE"): _stages,

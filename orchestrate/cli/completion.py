@@ -32,7 +32,7 @@ def completion(shell: str, words: tuple[str, ...], as_json: bool) -> int:
         if as_json:
             answer_json({"shell": shell, "script": script})
         else:
-            answer(script)
+            answer(script, is_ours=True)
         return 0
     from orchestrate.cli.completing import complete
 

@@ -13,6 +13,7 @@ from orchestrate.record import field, record
 if TYPE_CHECKING:
     from orchestrate.plan.nodes import Program
     from orchestrate.source.located import LocatedMap
+    from orchestrate.state.runs import Runs
     from orchestrate.workspace import Workspace
 
 FILE = Path(".orchestrate") / "config.yaml"
@@ -24,6 +25,7 @@ _VARIABLES: dict[str, type] = {
     "max_parallel": int,
     "step_timeout": float,
     "silence_timeout": float,
+    "kill_grace": float,
     "keep_runs": int,
     "state_dir": str,
     "log_level": str,
@@ -57,6 +59,16 @@ class Config:
         """How an agent's program is started here (`agents:`)."""
         found: Mapping[str, Any] = (self.values.get("agents") or {}).get(name) or {}
         return found
+
+
+def runs_folder(workspace: Workspace, config: Config, given: str | None) -> Runs:
+    """Where the runs are: a path on the command line starts at the current folder, one in the
+    configuration or the environment at the workspace."""
+    from orchestrate.state.runs import Runs, open_runs
+
+    if given:
+        return Runs(Path(os.path.abspath(given)))
+    return open_runs(workspace.root, config.values.get("state_dir"))
 
 
 def load_config(workspace: Workspace, environment: Mapping[str, str] = os.environ) -> Config:
@@ -94,6 +106,13 @@ def _overlay(
         if isinstance(value, LocatedMap):
             values[name] = dict(values.get(name) or {})
             _overlay(config, values[name], value, display, f"{dotted}.")
+        elif dotted == "secrets":
+            # What one file names must not stop being masked because another names something else.
+            values[name] = list(dict.fromkeys((*values.get(name, ()), *value)))
+            for place, secret in enumerate(value):
+                line = line_of(value.marks[place]) + 1
+                config.origins.setdefault(f"secrets.{secret}", Origin(display, line))
+            config.origins[dotted] = Origin(display, line_of(mark) + 1)
         else:
             values[name] = value
             config.origins[dotted] = Origin(display, line_of(mark) + 1)

@@ -91,6 +91,8 @@ def _unknown_agents(document: Document) -> list[Diagnostic]:
 
 def _unclear_notifications(document: Document) -> list[Diagnostic]:
     """Each needs exactly one way to be delivered, which the schema cannot say."""
+    from orchestrate.process.webhook import address_fault
+
     ways = ("command", "webhook", "webhook_env")
     listed = document.data.get("notifications")
     found: list[Diagnostic] = []
@@ -105,4 +107,10 @@ def _unclear_notifications(document: Document) -> list[Diagnostic]:
                     document.sources.span(mark), hint=f"give it one of {', '.join(ways)}",
                 )
             )  # fmt: skip
+            continue
+        fault = address_fault(entry["webhook"]) if "webhook" in entry else ""
+        if fault:
+            span = document.sources.span(entry.value_mark("webhook"))
+            hint = "write it as https://HOST/PATH"
+            found.append(document.sources.diagnostic("E105", fault, span, hint=hint))
     return found

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from orchestrate.record import record
+from orchestrate.state.address import Address, address_of, name_in_block
 from orchestrate.state.model import Here
 
 
@@ -28,7 +29,11 @@ class Cursor:
 
     @property
     def path(self) -> str:
-        return f"{self.frame}/{self.name}" if self.frame else self.name
+        return self.address.step.shown
+
+    @property
+    def address(self) -> Address:
+        return address_of(self.frame, self.name, self.visit, self.attempt)
 
 
 def cursors_in(document: dict[str, Any]) -> list[Cursor]:
@@ -41,7 +46,7 @@ def _cursors(frame: dict[str, Any], results: dict[str, Any]) -> Iterator[Cursor]
         return
     here = Here(*frame["here"])
     node = here.node
-    name = name_of(node, frame["block"])
+    name = name_in_block(node, frame["block"])
     result = results.get(name)
     if here.phase == "open":
         if "call" in frame:
@@ -58,12 +63,3 @@ def _cursors(frame: dict[str, Any], results: dict[str, Any]) -> Iterator[Cursor]
         frame["key"], name, here.visit, here.phase, here.attempt,
         here.attempt_since or here.since, here.rest_until, recorded,
     )  # fmt: skip
-
-
-def name_of(node: str, block: str) -> str:
-    """The author's name of a step, from the ids of its node and block."""
-    if block.endswith("/") and node.startswith(block):
-        return node[len(block) :]
-    if block.endswith("/body") and node == block.removesuffix("/body") + "[]":
-        return node.removesuffix("[]")
-    return node

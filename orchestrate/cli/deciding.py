@@ -7,10 +7,12 @@ waits to be resumed, or for another decision, or it has ended with this one.
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, Any, Literal
 
-from orchestrate.errors import OrchestrateError, UsageError
+from orchestrate.errors import ConfigError, OrchestrateError, UsageError
 from orchestrate.record import record, replace
+from orchestrate.state.ballots import cast
 
 if TYPE_CHECKING:
     from orchestrate.cli.looking import Sight
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 Decision = Literal["approved", "denied"]
 _PARKED = 6
+# A process that asks takes a decision over within a fraction of a second.
+_TAKEN_OVER_IN_S = 10.0
+_POLL_S = 0.05
 
 
 @record
@@ -42,8 +47,8 @@ def decide(
 ) -> Decided:
     """Record a decision about the gate that waits; a `UsageError` says why none can be."""
     from orchestrate.cli.looking import program_of
+    from orchestrate.cli.secrecy import secrets_of_run
     from orchestrate.cli.stored import header_of
-    from orchestrate.engine.secrets import Secrets
     from orchestrate.state.clock import now_by
     from orchestrate.state.events import GateDecided
     from orchestrate.state.users import user_name
@@ -55,7 +60,7 @@ def decide(
         expired = _settle(store)
         gates = [gate for gate in store.state.approvals if gate["status"] == "pending"]
         gate = _choose(run, store.state, gates, stage, expired)
-        said = Secrets(program, os.environ).text(message)
+        said = secrets_of_run(run, workspace).text(message)
         event = GateDecided(
             gate["frame"],
             gate["node"],
@@ -65,10 +70,80 @@ def decide(
             user_name(os.environ),
             said,
         )
-        _record(store, event)
+        counted, is_ours = cast(run.root, event)
+        _record(store, counted)
+        if not is_ours and replace(counted, at=event.at) != event:
+            raise UsageError(_why_none(run, store.state, gate["stage"]))
         return _decided(store.state, gate)
     finally:
         store.close()
+
+
+def decide_live(
+    run: Run, workspace: Workspace, stage: str | None, decision: Decision, message: str
+) -> Decided | None:
+    """Decide for the process that works on the run, which takes it over as soon as it asks.
+
+    None if that process is gone before it has: then the decision is recorded from here.
+    """
+    from orchestrate.cli.claiming import orchestrator_of
+    from orchestrate.cli.looking import look_at, pending_gates
+    from orchestrate.cli.secrecy import secrets_of_run
+    from orchestrate.state.clock import now_by
+    from orchestrate.state.events import GateDecided
+    from orchestrate.state.users import user_name
+
+    document = look_at(run, workspace).document
+    gate = _choose_live(run, document, pending_gates(document), stage)
+    said = secrets_of_run(run, workspace).text(message)
+    event = GateDecided(
+        gate["frame"], gate["node"], gate["visit"], now_by(document["engine"].get("clock")),
+        decision, user_name(os.environ), said,
+    )  # fmt: skip
+    counted, is_ours = cast(run.root, event)
+    if not is_ours:
+        raise UsageError(
+            f"stage '{gate['stage']}' of run {run.id} was {counted.decision} already, by "
+            f"{counted.by}"
+        )
+    give_up = time.monotonic() + _TAKEN_OVER_IN_S
+    while time.monotonic() < give_up:
+        document = look_at(run, workspace).document
+        if not any(_is_of(one, event) for one in pending_gates(document)):
+            break
+        if orchestrator_of(run) is None:
+            return None
+        time.sleep(_POLL_S)
+    reason = document["reason"] or ""
+    return Decided(gate["stage"], decision, event.by, said, document["status"], reason)
+
+
+def _choose_live(
+    run: Run, document: dict[str, Any], gates: list[dict[str, Any]], stage: str | None
+) -> dict[str, Any]:
+    from orchestrate.cli.looking import gates_of
+
+    waiting = list(dict.fromkeys(gate["stage"] for gate in gates))
+    for gate in gates:
+        if gate["stage"] == stage or (stage is None and len(waiting) == 1):
+            return gate
+    decided = [gate for gate in gates_of(document) if gate["status"] != "pending"]
+    for gate in reversed(decided):
+        if not gates and stage in (None, gate["stage"]):
+            raise UsageError(
+                f"stage '{gate['stage']}' of run {run.id} was {gate['status']} already, by "
+                f"{gate['decided_by']} at {gate['decided_at']}",
+                "the run is at work and waits for no other approval now",
+            )
+    if not gates:
+        raise ConfigError(
+            f"run {run.id} is at work and waits for no approval: it is {document['status']}",
+            "decide when it has come to a gate",
+        )
+    raise UsageError(
+        f"run {run.id} waits for {len(waiting)} approvals: say which stage is meant",
+        _pending(waiting),
+    )
 
 
 def settle_overdue(run: Run, workspace: Workspace) -> list[Decided]:
@@ -142,7 +217,7 @@ def _settle(store: Store) -> list[Decided]:
     settled = []
     for event in overdue(store.state, now_by(store.state.clock)):
         gate = next(g for g in reversed(store.state.approvals) if _is_of(g, event))
-        _record(store, event)
+        _record(store, cast(store.run.root, event)[0])
         settled.append(_decided(store.state, gate))
         if store.state.status not in ("paused", "running"):
             break
@@ -176,7 +251,8 @@ def _standing_after(store: Store, event: GateDecided) -> RunEnded:
         stages = ", ".join(f"'{stage}'" for stage in waiting)
         return RunEnded(event.at, "paused", f"waits for an approval of {stages}", _PARKED)
     stage = next(g["stage"] for g in reversed(tried.approvals) if _is_of(g, event))
-    reason = f"stage '{stage}' is approved; waits to be resumed"
+    by = " by timeout" if event.by == "timeout" else ""
+    reason = f"stage '{stage}' is approved{by}; waits to be resumed"
     return RunEnded(event.at, "paused", reason, _PARKED)
 
 
@@ -222,12 +298,14 @@ def _pending(stages: list[str]) -> str:
 
 
 def _why_none(run: Run, state: RunState, stage: str | None) -> str:
+    from orchestrate.state.times import local_time
+
     decided = [gate for gate in state.approvals if gate["status"] != "pending"]
     for gate in reversed(decided):
         if stage in (None, gate["stage"]):
             return (
                 f"stage '{gate['stage']}' of run {run.id} was {gate['status']} already, by "
-                f"{gate['decided_by']} at {gate['decided_at']}"
+                f"{gate['decided_by']} at {local_time(gate['decided_at'])}"
             )
     if stage is None:
         return f"run {run.id} waits for no approval: it is {state.status}"

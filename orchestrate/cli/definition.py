@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -19,16 +20,43 @@ if TYPE_CHECKING:
     from orchestrate.workspace import Workspace
 
 
+# How a recipe's warning names the variable that nothing sets.
+_UNSET = re.compile(r"\Anothing in this recipe sets \{\{\s*(\w+)")
+
+
 def workspace_of(working_dir: str | None) -> Workspace:
+    """`--working-dir`, else the nearest folder upwards with `.orchestrate/`, else this one."""
+    if working_dir is not None:
+        return workspace_here(working_dir)
+    from orchestrate.workspace import find_workspace
+
+    _require_here()
+    return find_workspace()
+
+
+def workspace_here(working_dir: str | None) -> Workspace:
+    """`--working-dir`, else the current folder, whatever stands above it."""
     from orchestrate.workspace import open_workspace
 
+    _require_here()
+    if working_dir is not None and not os.path.isdir(working_dir):
+        raise UsageError(f"--working-dir: '{working_dir}' is not a folder")
+    return open_workspace(working_dir)
+
+
+def _require_here() -> None:
     try:
         os.getcwd()
     except FileNotFoundError:
         raise UsageError("the current folder does not exist any more") from None
-    if working_dir is not None and not os.path.isdir(working_dir):
-        raise UsageError(f"--working-dir: '{working_dir}' is not a folder")
-    return open_workspace(working_dir)
+
+
+def tell_place(workspace: Workspace) -> None:
+    """A run that works elsewhere than in the current folder says so (rulings §1)."""
+    if os.path.realpath(os.getcwd()) != str(workspace.root):
+        from orchestrate.plan.visible import visible
+
+        note(f"  it works in {visible(str(workspace.root))}\n")
 
 
 def compile_definition(name: str, workspace: Workspace) -> Compilation:
@@ -62,7 +90,7 @@ def _explain_configuration(
         return compilation
     hint = "this is the configuration; `orchestrate config show` checks it"
     explained = tuple(
-        replace(finding, hint=hint) if finding.code == "E030" else finding
+        replace(finding, hint=hint) if finding.code in ("E005", "E030") else finding
         for finding in compilation.diagnostics
     )
     return replace(compilation, diagnostics=explained)
@@ -80,7 +108,7 @@ def _explain_missing(compilation: Compilation, path: Path, workspace: Workspace)
         except OSError:
             names = []
         near = closest(path.name, (n for n in names if n.lower().endswith(SUFFIXES)))
-        near = os.path.join(path.parent, near) if near else ""
+        near = str(path.parent / near) if near else ""
         hint = ""
     else:
         near = closest(str(path), (recipe_id for recipe_id, _, _ in recipe_files(workspace)))
@@ -100,7 +128,7 @@ def _elsewhere(path: Path, workspace: Workspace) -> str:
 
     if os.path.isfile(workspace.root / path):
         there = os.path.relpath(workspace.root / path)
-        return f"FILE starts at the current folder, not at --working-dir: write {there}"
+        return f"FILE starts at the current folder, not at the workspace: write {there}"
     for folder in workspace.root.parents:
         if find_recipe(str(path), open_workspace(folder)) is not None:
             there = os.path.relpath(folder)
@@ -116,9 +144,15 @@ def compiled(name: str, workspace: Workspace) -> tuple[Compilation, Program]:
     return compilation, require_program(compilation)
 
 
+def without_given(compilation: Compilation, given: Iterable[str]) -> tuple[Diagnostic, ...]:
+    """The findings; that a variable has no value is none if it was `given` one."""
+    names = set(given)
+    return tuple(f for f in compilation.diagnostics if not _is_given(f, names))
+
+
 def tell_warnings(compilation: Compilation, given: Iterable[str] = ()) -> None:
     """Warnings go to stderr; that a variable has no value is none if it was `given` one."""
-    told = [finding for finding in compilation.diagnostics if not _is_given(finding, given)]
+    told = without_given(compilation, given)
     if told:
         from orchestrate.cli.findings import draw
 
@@ -133,7 +167,11 @@ def given_names(program: Program) -> list[str]:
 
 
 def _is_given(finding: Diagnostic, given: Iterable[str]) -> bool:
-    return finding.code == "W103" and any(f"--context {name}=" in finding.hint for name in given)
+    if finding.code != "W103":
+        return False
+    missing = _UNSET.search(finding.message)
+    name = missing[1] if missing is not None else ""
+    return name in given or any(f"--context {name}=" in finding.hint for name in given)
 
 
 def compiled_program(name: str, workspace: Workspace) -> Program:

@@ -15,9 +15,10 @@ from orchestrate.errors import DefinitionError, OrchestrateError
 from orchestrate.record import record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from orchestrate.agents.program_agent import Login
     from orchestrate.cli.config import Config
     from orchestrate.workspace import Workspace
 
@@ -42,9 +43,11 @@ class Finding:
 def doctor(state_dir: str | None, working_dir: str | None, as_json: bool) -> int:
     """Check the agent programs, locks, git and the configuration.
 
-    Offline: the only programs that are started are the agents', with --version. Exit code 0 when
-    runs can work here, 5 when something that every run needs is missing. An agent that is not
-    installed is no fault: you need those that your recipes ask.
+    Offline: the only programs that are started are the agents', with --version. Of each agent it
+    says with which versions it was tried, and whether a key or a login is to be seen: whether its
+    variable is set or its file is there, not whether the service takes it. Exit code 0 when runs
+    can work here, 5 when something that every run needs is missing. An agent that is not installed
+    or logged in is no fault: you need those that your recipes ask.
     """
     from orchestrate.cli.definition import workspace_of
 
@@ -85,6 +88,7 @@ def _machine() -> Iterator[Finding]:
             "process trees", False, "only process groups can be ended here",
             "a program that leaves its group may outlive its step",
         )  # fmt: skip
+    yield from _catalogue_tools()
     git = _first_line(("git", "--version"))
     yield Finding(
         "git", bool(git), git or "not found",
@@ -92,9 +96,46 @@ def _machine() -> Iterator[Finding]:
     )  # fmt: skip
 
 
+def _catalogue_tools() -> Iterator[Finding]:
+    """`bd`, which prompts of the catalogue tell agents to use."""
+    import shutil
+
+    from orchestrate.workspace import package_data
+
+    prompts = package_data() / "prompts"
+    folders = {file.parent.name for file in prompts.rglob("*.md") if _uses_bd(file)}
+    users = _recipes_with(folders, package_data() / "workflows")
+    found = shutil.which("bd")
+    if users:
+        yield Finding(
+            "bd", found is not None, found or f"not found; needed by {', '.join(users)}",
+            "" if found else "an agent's issue tracker (beads); other recipes work without it",
+        )  # fmt: skip
+
+
+def _recipes_with(folders: set[str], shelf: Path) -> list[str]:
+    """The ids of the recipes that include a prompt of these folders, also by way of a shared file.
+
+    Their texts are searched, which is enough for files of our own: nothing need be compiled.
+    """
+    texts = {file: file.read_text("utf-8") for file in sorted(shelf.rglob("*.yaml"))}
+    wanted = {f"prompts/{folder}/" for folder in folders}
+    users: set[Path] = set()
+    while (
+        found := {file for file, text in texts.items() if any(name in text for name in wanted)}
+        - users
+    ):
+        users |= found
+        wanted |= {f"$include: {file.relative_to(shelf).as_posix()}" for file in found}
+    return [file.stem for file in sorted(users) if file.parent == shelf]
+
+
+def _uses_bd(prompt: Path) -> bool:
+    return "`bd " in prompt.read_text("utf-8", "replace")
+
+
 def _workspace(workspace: Workspace, state_dir: str | None) -> Iterator[Finding]:
-    from orchestrate.cli.config import FILE, load_config
-    from orchestrate.state.runs import open_runs
+    from orchestrate.cli.config import FILE, load_config, runs_folder
 
     try:
         config = load_config(workspace)
@@ -109,7 +150,7 @@ def _workspace(workspace: Workspace, state_dir: str | None) -> Iterator[Finding]
     origins = sorted({origin.place for origin in config.origins.values()})
     nothing = f"{FILE} sets nothing" if (workspace.root / FILE).is_file() else "none"
     yield Finding("configuration", True, ", ".join(origins) or f"{nothing}; defaults hold")
-    folder = open_runs(workspace.root, config.get("state_dir", state_dir)).folder
+    folder = runs_folder(workspace, config, state_dir).folder
     yield _locks(folder)
     backend = config.values.get("backend", "claude-code")
     permissions = config.values.get("permissions", "bypass")
@@ -158,6 +199,7 @@ def _locks(folder: Path) -> Finding:
 def _agents() -> Iterator[Finding]:
     from orchestrate.agents.finding import Missing, version_in
     from orchestrate.agents.registry import PROGRAMS, find_program, program_version, untried
+    from orchestrate.agents.versions import tried_words
 
     for name in PROGRAMS:
         found = find_program(name, os.environ)
@@ -167,7 +209,31 @@ def _agents() -> Iterator[Finding]:
             continue
         said = _first_line(program_version(name, found))
         version = version_in(said) if said else "does not say its version"
-        yield Finding(name, bool(said), f"{version} at {found}", untried(name))
+        adapter = PROGRAMS[name]()
+        is_logged_in, login = _login(adapter.login, os.environ)
+        detail = f"{version} at {found}; {_tried(adapter.tried)}{login}"
+        how = "" if is_logged_in else f"to log in: {adapter.login.command}"
+        notes = (untried(name), tried_words(version, adapter.tried), how)
+        yield Finding(name, bool(said) and is_logged_in, detail, "; ".join(filter(None, notes)))
+
+
+def _tried(tried: tuple[str, ...]) -> str:
+    words = " to ".join(dict.fromkeys((tried[0], tried[-1]))) if tried else ""
+    return f"tried with {words}; " if words else ""
+
+
+def _login(login: Login, environment: Mapping[str, str]) -> tuple[bool, str]:
+    """Is a key or a login to be seen? Only whether it is there is looked at, never what it says."""
+    variable = next((name for name in login.variables if environment.get(name)), "")
+    if variable:
+        return True, f"key: {variable}"
+    home = environment.get("HOME", "")
+    file = next((f for f in login.files if os.path.isfile(f.replace("~", home, 1))), "")
+    if file:
+        return True, f"login: {file}"
+    looked = ", ".join((*login.variables, *login.files))
+    keychain = "" if sys.platform == "linux" else "; a keychain was not looked at"
+    return False, f"no key or login seen (looked for {looked}{keychain})"
 
 
 def _first_line(command: tuple[str, ...]) -> str:

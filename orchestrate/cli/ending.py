@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.errors import OrchestrateError, StateError
 from orchestrate.state.codec import check_state
-from orchestrate.state.durable import read_file, write_durably
+from orchestrate.state.durable import read_file, write_durably, write_visibly
 from orchestrate.state.events import RunEnded, event_to_json
 from orchestrate.state.journal import Journal
 from orchestrate.state.results import encode
@@ -24,6 +24,21 @@ if TYPE_CHECKING:
     from orchestrate.workspace import Workspace
 
 CODE = 1
+# There while `cancel` waits for the process of a run to end.
+_CANCELLING = "cancelling"
+
+
+def announce_cancelling(run: Run) -> None:
+    """Let the process that works on a run know that its end will be for good."""
+    write_visibly(run.root / _CANCELLING, b"")
+
+
+def forget_cancelling(run: Run) -> None:
+    (run.root / _CANCELLING).unlink(missing_ok=True)
+
+
+def is_cancelling(run: Run) -> bool:
+    return (run.root / _CANCELLING).exists()
 
 
 def program_if_unchanged(run: Run, workspace: Workspace) -> Program | None:
@@ -42,7 +57,13 @@ def record_cancelled(
     run: Run, lock: Lock, program: Program | None, workspace: Workspace, reason: str
 ) -> None:
     """The run is cancelled from now on. The lock is ours, and is released."""
-    event = RunEnded(time.time(), "cancelled", reason, CODE)
+    record_end(run, lock, program, workspace, RunEnded(time.time(), "cancelled", reason, CODE))
+
+
+def record_end(
+    run: Run, lock: Lock, program: Program | None, workspace: Workspace, event: RunEnded
+) -> None:
+    """Write down an end from outside. The lock is ours, and is released."""
     if program is None:
         with lock:
             _append(run, event)

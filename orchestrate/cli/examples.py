@@ -98,6 +98,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("orchestrate status latest --json", "all of its state for a script"),
         ("orchestrate status latest --watch", "live, until it ends"),
     ),
+    "stop": (("orchestrate stop latest", "as Ctrl-C where it runs; resume goes on"),),
     "validate": (
         ("orchestrate validate workflows/*.yaml", "every mistake, each at its place"),
         ("orchestrate validate --all --strict", "all recipes here; warnings count"),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.cli.agents import outcomes_of
-from orchestrate.cli.config import load_config, plan_defaults, with_defaults
-from orchestrate.cli.definition import given_names, tell_warnings
+from orchestrate.cli.config import load_config, plan_defaults, runs_folder, with_defaults
+from orchestrate.cli.definition import given_names, tell_place, tell_warnings
+from orchestrate.cli.options import is_given
 from orchestrate.cli.output import note
 from orchestrate.cli.progress import first_words
 from orchestrate.cli.running import carry_out, show_end, start_run, stoppable
@@ -20,11 +24,12 @@ if TYPE_CHECKING:
     from orchestrate.state.runs import Runs
     from orchestrate.workspace import Workspace
 
+_KEEPER_LEAVES_IN_S = 3.0
 # Flags that hold for every resume of the run (rulings §7).
 KEPT = (
     "model", "max_steps", "max_visits", "max_restarts", "step_timeout", "max_parallel", "on_error",
     "max_retries", "retry_delay", "system_prompt", "permissions", "session", "archive_processed",
-    "script", "recording", "allow_concurrent",
+    "script", "recording", "allow_concurrent", "let_finish",
 )  # fmt: skip
 
 
@@ -37,26 +42,32 @@ def execute(
 ) -> int:
     """Start a run and carry it out."""
     from orchestrate.cli.agents import refuse_unusable
+    from orchestrate.cli.neighbours import entering
     from orchestrate.cli.options import watching_of
     from orchestrate.cli.queues import archive_processed, check_archive, clean_processed
-    from orchestrate.state.runs import open_runs
 
     config = load_config(workspace)
     watching = watching_of(flags, as_json, config)
-    runs = open_runs(workspace.root, config.get("state_dir", flags["state_dir"]))
+    runs = runs_folder(workspace, config, flags["state_dir"])
     settings = settings_of(flags, config)
+    if settings.get("archive_processed"):
+        settings["archive_processed"] = os.path.abspath(settings["archive_processed"])
     program = with_defaults(program, settings.get("defaults", {}))
     _check_stand_in(program, settings, runs)
     refuse_unusable(program, workspace, settings)
-    check_archive(program, workspace, settings.get("archive_processed"))
-    with only_run_of(runs, program, flags.get("allow_concurrent", False)), stoppable() as stop:
+    check_archive(program, workspace, runs.folder, settings.get("archive_processed"))
+    refuse_used_session(settings)
+    with entering(workspace, program, settings) as door, stoppable() as stop:
         if flags["clean_processed"]:
-            clean_processed(program, workspace)
+            clean_processed(program, workspace, runs.folder)
         store, _ = start_run(runs, program, compilation, workspace, settings)
         try:
+            door.enter(store.run)
             note(first_words(store.run.id, store.state.definition, is_resumed=False))
-            tell_warnings(compilation, given_names(program))
-            tell_unread(compilation, program, flags)
+            if not watching.quiet:
+                tell_place(workspace)
+                tell_warnings(compilation, given_names(program))
+                tell_unread(compilation, program, flags)
             watching.started(store)
             ending = carry_out(store, program, workspace, watching, stop)
             if ending.status == "completed":
@@ -67,15 +78,43 @@ def execute(
         return show_end(store, ending, watching)
 
 
+def refuse_used_session(settings: dict[str, Any]) -> None:
+    """A session that somebody uses is refused before there is a run that could become `latest`."""
+    session = settings.get("session")
+    if session is None:
+        return
+    from pathlib import Path
+
+    from orchestrate.cli.agents import backend_of
+    from orchestrate.process.facts import is_keeper_alive
+    from orchestrate.state.durable import read_file
+    from orchestrate.state.locks import lock_session
+
+    with lock_session(backend_of(settings), session, sys.argv, os.environ) as lock:
+        content = read_file(lock.path.with_suffix(".run"))
+        root = Path(os.fsdecode(content)) if content else None
+        # The keeper of a run that has just ended is about to go.
+        give_up = time.monotonic() + _KEEPER_LEAVES_IN_S
+        while root is not None and is_keeper_alive(root):
+            if time.monotonic() < give_up:
+                time.sleep(0.1)
+                continue
+            raise ConfigError(
+                f"session {session} is in use by an agent of run {root.name}, "
+                "whose orchestrator is gone",
+                f"go on with it: orchestrate resume {root.name}",
+            )
+
+
 def settings_of(flags: dict[str, Any], config: Config) -> dict[str, Any]:
     """What a later `resume` has to know of the command line and the configuration."""
     from orchestrate.plan.override import known_backend
 
-    settings = {name: flags[name] for name in KEPT if flags.get(name) not in (None, (), False)}
+    settings = {name: flags[name] for name in KEPT if is_given(flags.get(name))}
     backend = config.get("backend", flags.get("backend"))
     if backend:
         settings["backend"] = known_backend(backend)
-    for name in ("permissions", "silence_timeout"):
+    for name in ("permissions", "silence_timeout", "kill_grace"):
         value = config.get(name, flags.get(name))
         if value is not None:
             settings[name] = value
@@ -89,8 +128,6 @@ def settings_of(flags: dict[str, Any], config: Config) -> dict[str, Any]:
 
 def _check_stand_in(program: Program, settings: dict[str, Any], runs: Runs) -> None:
     """`--script` and `--recording` belong to one backend each; what they name must be there."""
-    import os
-
     from orchestrate.cli.agents import TURNS, read_mapping
     from orchestrate.state.runs import find_run
 
@@ -113,38 +150,3 @@ def _check_stand_in(program: Program, settings: dict[str, Any], runs: Runs) -> N
         settings["recording"] = found.id
         if not (found.root / TURNS).is_dir():
             raise UsageError(f"run {found.id} has recorded no answers of agents")
-
-
-class only_run_of:  # noqa: N801 - reads as what it says
-    """Refuses a second live run of the same recipe in this workspace (rulings §8)."""
-
-    def __init__(self, runs: Any, program: Program, allow: bool) -> None:
-        self._runs = runs
-        self._program = program
-        self._allow = allow
-        self._lock: Any = None
-
-    def __enter__(self) -> None:
-        from orchestrate.plan.nodes import main_plan
-
-        if main_plan(self._program).dialect != "recipe" or self._allow:
-            return
-        import sys
-        from hashlib import sha256
-
-        from orchestrate.errors import ConfigError
-        from orchestrate.state.locks import LockHeldError, take
-
-        folder = self._runs.folder / "recipes"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        key = sha256(self._program.main.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        try:
-            self._lock = take(folder / f"{key}.lock", f"recipe {self._program.main}", sys.argv)
-        except LockHeldError as error:
-            raise ConfigError(
-                error.message, "wait for it, or add --allow-concurrent to run both"
-            ) from None
-
-    def __exit__(self, *_: object) -> None:
-        if self._lock is not None:
-            self._lock.release()

@@ -1,10 +1,8 @@
 """Follows what a step prints, over its retries, until it or the run ends.
 
-Each attempt has files of its own under the same names: those of an earlier one are put aside when
-the next begins, or deleted once their text is on record. So a file is read through a descriptor
-that stays open until the journal says that its attempt has ended; and one that was opened counts
-only if the journal says that no other attempt has begun meanwhile. An attempt that came and went
-between two looks is taken from its record.
+Each attempt has files of its own, which may be deleted once their text is on record. So a file is
+read through a descriptor that stays open until the journal says that its attempt has ended; the
+output of an attempt that came and went between two looks is taken from its record.
 """
 
 from __future__ import annotations
@@ -17,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.cli.printing import Printer, print_source, start_of_last
 from orchestrate.cli.step_logs import Entry, NoSuchStep, Stream, find_entry, from_result
-from orchestrate.cli.tallies import plain_path
 from orchestrate.errors import OrchestrateError
+from orchestrate.state.address import address_in
 
 if TYPE_CHECKING:
     from orchestrate.state.runs import Run
@@ -32,18 +30,17 @@ _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 class _Tail:
     """One stream of the attempt that is at work."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self) -> None:
         self._descriptor = -1
 
     @property
     def is_open(self) -> bool:
         return self._descriptor >= 0
 
-    def open(self, last_lines: int | None = None) -> bool:
+    def open(self, path: str, last_lines: int | None = None) -> bool:
         """Open the file if there is one, to be read from its beginning or its last lines."""
         try:
-            self._descriptor = os.open(self._path, _FLAGS)
+            self._descriptor = os.open(path, _FLAGS)
         except OSError:
             return False
         if last_lines is not None:
@@ -87,7 +84,7 @@ def _await_entry(run: Run, workspace: Workspace, step: str) -> Entry:
     while True:
         sight = look_at(run, workspace)
         try:
-            return find_entry(sight.document, step)
+            return find_entry(run, sight.document, step)
         except NoSuchStep:
             if not sight.is_live or not knows_step(run, step):
                 raise
@@ -100,9 +97,9 @@ class _Follower:
         self._entry = entry
         self._seq = seq
         self._printer = Printer()
-        self._tails = {
-            stream: _Tail(os.path.join(run.logs, f"{entry.files}.{stream}")) for stream in streams
-        }
+        self._tails = {stream: _Tail() for stream in streams}
+        # What the files of the newest attempt begin with.
+        self._files = entry.files
         # Not while it rests before a retry: the files are those of an attempt that is over.
         self._is_at_work = "last_attempt" not in entry.result
 
@@ -114,7 +111,7 @@ class _Follower:
     def begin(self, last_lines: int | None) -> None:
         """What is there already; of a step that is over, that is all."""
         for stream, tail in self._tails.items():
-            if tail.open(last_lines):
+            if tail.open(self._file(stream), last_lines):
                 tail.print_new(self._printer)
             elif stream == "stdout" and (self._entry.is_over or not self._is_at_work):
                 source = from_result(self._entry.result)
@@ -132,7 +129,7 @@ class _Follower:
                 tail.print_new(self._printer)
             for event in self._events():
                 if event["on"] == "step-started":
-                    self._is_at_work = True
+                    self._begin_attempt(event)
                     continue
                 self._end_attempt(event["result"])
                 if event["on"] == "step-finished":
@@ -153,42 +150,34 @@ class _Follower:
             for recorded in read_tail(self._run.events, self._seq):
                 self._seq = recorded.seq
                 event = recorded.event
-                if event.get("on") in ("step-started", "attempt-ended", "step-finished"):
-                    path = plain_path(event["frame"], event["node"])
-                    if path == self._entry.path:
-                        found.append(event)
+                is_news = event.get("on") in ("step-started", "attempt-ended", "step-finished")
+                if is_news and address_in(event).step == self._entry.address.step:
+                    found.append(event)
         return found
+
+    def _begin_attempt(self, event: dict[str, Any]) -> None:
+        self._files = event.get("about", {}).get("log") or address_in(event).log_name()
+        self._is_at_work = True
 
     def _end_attempt(self, result: dict[str, Any] | None) -> None:
         """The rest of its files; and of one whose file we never had, what is on record."""
         for stream, tail in self._tails.items():
-            if tail.is_open:
-                tail.print_new(self._printer)
-                tail.close()
-            elif stream == "stdout" and result is not None:
-                print_source(self._printer, from_result(result))
-            elif result is not None and tail.open():
-                # Its messages, unless the next attempt has put them aside already.
-                if not self._has_news():
-                    tail.print_new(self._printer)
-                tail.close()
+            if not tail.is_open and result is not None:
+                if stream == "stdout":
+                    print_source(self._printer, from_result(result))
+                    continue
+                tail.open(self._file(stream))
+            tail.print_new(self._printer)
+            tail.close()
         self._is_at_work = False
 
     def _open_new(self) -> None:
-        """Open the files of the attempt at work, which may not be the one we think."""
+        """Open the files of the attempt at work, as soon as it has printed something."""
         if not self._is_at_work:
             return
-        opened = [tail for tail in self._tails.values() if not tail.is_open and tail.open()]
-        is_doubtful = bool(opened) and self._has_news()
-        for tail in opened:
-            if is_doubtful:
-                tail.close()
-            else:
+        for stream, tail in self._tails.items():
+            if not tail.is_open and tail.open(self._file(stream)):
                 tail.print_new(self._printer)
 
-    def _has_news(self) -> bool:
-        """Has the journal more about this step than we have heard? It is heard again later."""
-        seq = self._seq
-        news = self._events()
-        self._seq = seq
-        return bool(news)
+    def _file(self, stream: Stream) -> str:
+        return os.path.join(self._run.logs, f"{self._files}.{stream}")

@@ -102,6 +102,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "orchestrate.cli.status:status",
         "Show how a run stands.",
     ),
+    "stop": (
+        "orchestrate.cli.stop:stop",
+        "Stop a run, so that it can be resumed.",
+    ),
     "validate": (
         "orchestrate.cli.validate:validate",
         "Check recipes without running anything.",
@@ -212,12 +216,17 @@ def run_group(arguments: Sequence[str], settings: dict[str, Any]) -> int:
     except click.Abort:
         raise KeyboardInterrupt from None
     except click.ClickException as error:
+        # What stands after the fault was not read; that the answer is for a program holds.
+        end = words.index("--") if "--" in words else len(words)
+        settings["json"] = settings["json"] or "--json" in words[:end]
         raise UsageError(_message(error), _usage_hint(error)) from None
     return result if isinstance(result, int) else 0
 
 
 def _message(error: click.ClickException) -> str:
     """What click says, on one line, and the choice that was probably meant."""
+    if isinstance(error, click.NoSuchOption):
+        return _no_such_option(error)
     message = " ".join(error.format_message().split())
     param = error.param if isinstance(error, click.BadParameter) else None
     if param is not None and isinstance(param.type, click.Choice):
@@ -229,6 +238,25 @@ def _message(error: click.ClickException) -> str:
         near = closest(given[1], param.type.choices) if given is not None else ""
         return f"{message.rstrip('.')} (did you mean '{near}'?)" if near else message
     return message
+
+
+# Flags that people know from elsewhere, and what does it here.
+_ELSEWHERE = {("run", "--list"): "`orchestrate list` shows the recipes that can be run"}
+
+
+def _no_such_option(error: click.NoSuchOption) -> str:
+    """Only the one flag that is near: click also names three that merely share some letters."""
+    from orchestrate.diagnostics import closest
+
+    name = error.option_name
+    params = error.ctx.command.params if error.ctx is not None else []
+    known = [word for param in params for word in (*param.opts, *param.secondary_opts)]
+    # Without the dashes, which are alike in all of them.
+    near = closest(name.lstrip("-"), [word[2:] for word in known if word.startswith("--")])
+    also = f" (did you mean '--{near}'?)" if near else ""
+    command = error.ctx.info_name if error.ctx is not None else ""
+    elsewhere = _ELSEWHERE.get((command or "", name), "")
+    return f"there is no option '{name}'" + (f": {elsewhere}" if elsewhere else also)
 
 
 def _usage_hint(error: click.ClickException) -> str:

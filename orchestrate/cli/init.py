@@ -11,6 +11,15 @@ from orchestrate.cli.output import answer, answer_json, note
 from orchestrate.cli.starter import DIALECTS
 from orchestrate.errors import OrchestrateError
 
+PERMISSIONS = ("bypass", "edit", "default", "read-only")
+DEFAULT_PERMISSIONS = "bypass"
+_MEANINGS = {
+    "bypass": "everything; work in a container or a copy that you can throw away",
+    "edit": "change files, but nothing riskier; recipes that commit or run tests will be stuck",
+    "default": "only what the agent's own settings allow",
+    "read-only": "look, but change nothing",
+}
+
 if TYPE_CHECKING:
     from orchestrate.cli.starter import Done
     from orchestrate.workspace import Workspace
@@ -21,44 +30,69 @@ if TYPE_CHECKING:
     "--dialect", type=click.Choice(DIALECTS), help="What the first recipe is (default: machine)."
 )
 @click.option("--backend", metavar="NAME", help="The agent to ask, for the configuration.")
+@click.option("--permissions", type=click.Choice(PERMISSIONS),
+              help="What agents may do without asking, for the configuration.")  # fmt: skip
 @click.option("--yes", "-y", "is_sure", is_flag=True, help="Ask nothing; take the defaults.")
 @working_dir_option
 @json_option
 def init(
-    dialect: str | None, backend: str | None, is_sure: bool, working_dir: str | None, as_json: bool
+    dialect: str | None,
+    backend: str | None,
+    permissions: str | None,
+    is_sure: bool,
+    working_dir: str | None,
+    as_json: bool,
 ) -> int:
     """Write settings, a first recipe, agents and schemas into .orchestrate of a project.
 
     Nothing that is there is overwritten, so it can be called again. A line for the runs is added
-    to .gitignore. On a terminal it asks which agent you have and what kind of recipe you want,
-    unless both are given or --yes is.
+    to .gitignore. On a terminal it asks which agent you have, what it may do without asking and
+    what kind of recipe you want, unless these are given or --yes is.
     """
-    from orchestrate.cli.definition import workspace_of
+    from orchestrate.cli.definition import workspace_here
     from orchestrate.cli.people import has_terminal
     from orchestrate.cli.starter import ignore_runs, pieces, write_piece
 
-    workspace = workspace_of(working_dir)
+    workspace = workspace_here(working_dir)
     if backend is not None:
         from orchestrate.plan.override import known_backend
 
         backend = known_backend(backend)
     if not (is_sure or as_json) and has_terminal():
         backend = backend or _ask_backend()
+        permissions = permissions or _ask_permissions()
         dialect = dialect or _ask_dialect()
     dialect = dialect or DIALECTS[0]
     done: list[Done] = []
     try:
-        for piece in pieces(dialect, backend):
+        for piece in pieces(dialect, backend, permissions):
             done.append(write_piece(workspace.root, piece))  # noqa: PERF401 - told if one fails
         done.append(ignore_runs(workspace.root))
     except OrchestrateError:
         note(_lines(done))
         raise
     if as_json:
-        answer_json(_document(done, dialect, workspace))
+        document = _document(done, dialect, workspace)
+        answer_json(document | {"permissions": _held(done, permissions)})
     else:
         answer(_text(done, dialect))
+        note(_permission_words(done, permissions))
     return 0
+
+
+def _held(done: list[Done], permissions: str | None) -> str | None:
+    """The permissions that the configuration has now; None if it was there before: it decides."""
+    is_written = any(piece.is_written for piece in done if piece.path.endswith("config.yaml"))
+    return (permissions or DEFAULT_PERMISSIONS) if is_written else None
+
+
+def _permission_words(done: list[Done], permissions: str | None) -> str:
+    held = _held(done, permissions)
+    if held is None:
+        wanted = f"; to have {permissions}, write it there" if permissions else ""
+        return f"\nPermissions: as .orchestrate/config.yaml says, which was there{wanted}\n"
+    default = "" if permissions else " (the default; `permissions:` in .orchestrate/config.yaml)"
+    return f"\nPermissions: {held}{default}: {_MEANINGS[held]}\n"
 
 
 def _ask_backend() -> str:
@@ -72,6 +106,11 @@ def _ask_backend() -> str:
     note(f"Installed here: {', '.join(installed) or 'none of them'}\n")
     default = next(iter(installed), "claude-code")
     return _ask("Which agent shall be asked?", tuple(PROGRAMS), default)
+
+
+def _ask_permissions() -> str:
+    note("".join(f"  {mode:9}  {meaning}\n" for mode, meaning in _MEANINGS.items()))
+    return _ask("What may agents do without asking?", PERMISSIONS, DEFAULT_PERMISSIONS)
 
 
 def _ask_dialect() -> str:

@@ -10,7 +10,13 @@ import click
 
 from orchestrate.cli.moments import moment_of
 from orchestrate.cli.numbers import AT_LEAST_0
-from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
+from orchestrate.cli.options import (
+    json_option,
+    raw_option,
+    run_argument,
+    state_dir_option,
+    working_dir_option,
+)
 from orchestrate.cli.output import answer_json, note
 from orchestrate.errors import UsageError
 from orchestrate.plan.visible import visible
@@ -37,19 +43,24 @@ class Wish:
 
 
 @click.command(short_help="Show the log of a run or of a step.")
-@click.argument("run", metavar="RUN")
+@run_argument
 @click.argument("step", metavar="[STEP]", required=False)
 @click.option("--stdout", "only_stdout", is_flag=True, help="Only the step's standard output.")
 @click.option("--stderr", "only_stderr", is_flag=True, help="Only the step's standard error.")
+@click.option("--prompt", "shows_prompt", is_flag=True,
+              help="Only the prompt as it was sent; with --all each one.")  # fmt: skip
 @click.option("-n", "--lines", "last_lines", type=AT_LEAST_0, metavar="N",
               help="Only the last N lines (of each).")  # fmt: skip
 @click.option("-f", "--follow", "follows", is_flag=True,
               help="Go on with what is written, until the step or the run ends.")  # fmt: skip
 @click.option("--all", "shows_all", is_flag=True,
               help="All attempts and visits of the step, oldest first, as they are on record.")  # fmt: skip  # noqa: E501
+@click.option("--events", "as_events", is_flag=True,
+              help="The run's events, one JSON object a line; with -f as they happen.")  # fmt: skip
 @click.option("--since", metavar="WHEN",
               help="Only what was logged since then, or attempts at work since: 2h ago, or a date "
               "or time.")  # fmt: skip
+@raw_option
 @state_dir_option
 @working_dir_option
 @json_option
@@ -63,20 +74,31 @@ def logs(
 ) -> int:
     """Show the orchestrator's log of a run, or what a step has printed: stdout, then stderr.
 
-    STEP is a name, Loop[3]/Step for one item of a loop, or Loop[*]/Step for all of them. Of an
-    agent's step, the answer is shown; what its program printed is in the run's logs/ folder.
+    One argument that names no run is a STEP of the latest run. STEP is a name, Loop[3]/Step for one
+    item of a loop, Loop[*]/Step for all of them, or any other path that we print; Step:2 is its
+    second visit, Step:2.1 the first attempt of that. Of an agent's step, the answer is shown; what
+    its program printed is in the run's logs/ folder.
     """
     from orchestrate.cli.stored import find_stored
 
+    run, step = _meant(run, step, working_dir, state_dir)
+    if flags["as_events"]:
+        _refuse_beside_events(step, as_json, flags)
     wish = _wish(step, as_json, flags)
     _, found, workspace = find_stored(run, working_dir, state_dir, is_looking=True)
-    if step is None:
+    if flags["as_events"]:
+        from orchestrate.cli.event_stream import show_events
+
+        show_events(found, follows=wish.follows, last=wish.last_lines, since=wish.since)
+    elif step is None:
         _show_log(found, wish, as_json)
     elif wish.shows_all:
         from orchestrate.cli.attempts import show_attempts
 
         entries = _entries(found, workspace, step)
-        show_attempts(found, entries, wish.streams, wish.last_lines, wish.since, as_json=as_json)
+        show_attempts(
+            found, step, entries, wish.streams, wish.last_lines, wish.since, as_json=as_json
+        )
     elif as_json:
         answer_json(_step_json(found, _one(_entries(found, workspace, step), step), wish))
     elif wish.follows:
@@ -86,6 +108,31 @@ def logs(
     else:
         _show_steps(found, _entries(found, workspace, step), wish)
     return 0
+
+
+def _refuse_beside_events(step: str | None, as_json: bool, flags: dict[str, Any]) -> None:
+    if as_json:
+        raise UsageError(
+            "--events and --json exclude each other",
+            "--events gives many documents, one a line; --json gives one",
+        )
+    if step is not None or any(flags[name] for name in ("only_stdout", "only_stderr", "shows_all")):
+        raise UsageError(
+            "--events shows a whole run: no STEP, --stdout, --stderr or --all goes with it",
+            "choose among the lines by their `step`",
+        )
+
+
+def _meant(
+    run: str, step: str | None, working_dir: str | None, state_dir: str | None
+) -> tuple[str, str | None]:
+    """`logs A` is a run when A names one, else a step of the latest run."""
+    from orchestrate.cli.looking import Place, runs_of
+    from orchestrate.state.runs import LATEST, may_name_run
+
+    runs = runs_of(Place(working_dir, state_dir), is_looking=True)
+    is_run = step is not None or may_name_run(runs, run)
+    return (run, step) if is_run else (LATEST, run)
 
 
 def _one(entries: list[Entry], step: str) -> Entry:
@@ -104,11 +151,23 @@ def _wish(step: str | None, as_json: bool, flags: dict[str, Any]) -> Wish:
         raise UsageError("--all needs a STEP")
     if flags["follows"] and step is not None and (flags["shows_all"] or flags["since"]):
         raise UsageError("--follow of a step excludes --all and --since")
-    streams: tuple[Stream, ...] = ("stdout", "stderr")
+    if flags["shows_prompt"]:
+        _check_prompt(step, flags)
+    streams: tuple[Stream, ...] = ("prompt",) if flags["shows_prompt"] else ("stdout", "stderr")
     if only_stdout != only_stderr:
         streams = ("stdout",) if only_stdout else ("stderr",)
     since = None if flags["since"] is None else moment_of("--since", flags["since"])
     return Wish(step, streams, flags["last_lines"], flags["follows"], flags["shows_all"], since)
+
+
+def _check_prompt(step: str | None, flags: dict[str, Any]) -> None:
+    if step is None:
+        raise UsageError("--prompt needs a STEP")
+    for name in ("stdout", "stderr"):
+        if flags[f"only_{name}"]:
+            raise UsageError(f"--prompt and --{name} exclude each other")
+    if flags["follows"]:
+        raise UsageError("--prompt and --follow exclude each other", "a prompt is sent whole")
 
 
 def _entries(run: Run, workspace: Workspace, step: str) -> list[Entry]:
@@ -118,7 +177,7 @@ def _entries(run: Run, workspace: Workspace, step: str) -> list[Entry]:
     sight = look_at(run, workspace)
     if sight.note:
         note(f"orchestrate: {visible(sight.note)}\n")
-    return find_entries(sight.document, step)
+    return find_entries(run, sight.document, step)
 
 
 def _show_log(run: Run, wish: Wish, as_json: bool) -> None:
@@ -179,12 +238,14 @@ def _show_steps(run: Run, entries: list[Entry], wish: Wish) -> None:
             printed += print_source(printer, source, last_lines=wish.last_lines)
             printer.end_line()
         if not printed:
-            _tell_silence(entry)
+            _tell_silence(entry, wish)
 
 
-def _tell_silence(entry: Entry) -> None:
+def _tell_silence(entry: Entry, wish: Wish) -> None:
     """A step that printed nothing may have an error that says why."""
     what = "has printed nothing yet" if entry.is_running else "printed nothing"
+    if wish.streams == ("prompt",):
+        what = "sent no prompt"
     error = entry.result.get("error", {}).get("message", "")
     reason = error or entry.result.get("reason", "")
     status = f" ({entry.result['status']}: {visible(reason)})" if reason else ""

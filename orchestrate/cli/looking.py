@@ -6,6 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.cli.place import Place as Place  # noqa: PLC0414 - commands take it from here
 from orchestrate.errors import DefinitionError, OrchestrateError, StateError
 from orchestrate.record import record
 
@@ -27,25 +28,6 @@ _HEADER = ("dialect", "workflow_file", "started_at", "updated_at", "completed_at
 _STATUS = re.compile(rb'\n  "status": "([a-z]+)",\n  "reason": .*\n')
 # The status stands at the top; only a run of very many files, or with much to say, needs more.
 _SIZES = (2048, 64 * 1024, 4 * 1024 * 1024)
-
-
-@record
-class Place:
-    """Where the user said that the runs are; repeated in each command that we advise."""
-
-    working_dir: str | None
-    state_dir: str | None
-
-    def command(self, verb: str, *words: str) -> str:
-        """A command line that can be copied as it is."""
-        import shlex
-
-        parts = ["orchestrate", verb, *words]
-        if self.working_dir is not None:
-            parts += ["--working-dir", self.working_dir]
-        if self.state_dir not in (None, os.environ.get("ORCHESTRATE_STATE_DIR")):
-            parts += ["--state-dir", str(self.state_dir)]
-        return shlex.join(parts)
 
 
 @record
@@ -263,17 +245,25 @@ def index_of(run: Run, workspace: Workspace) -> Index:
     from orchestrate.state.model import Index
 
     header = header_of(run)
-    return Index(program_of(header, workspace), LatePlans(workspace, header.settings).find)
+    late = LatePlans(workspace, header.settings, run.root)
+    return Index(program_of(header, workspace), late.find)
 
 
-def program_of(header: Header, workspace: Workspace) -> Program:
-    """The program that a run was started with; refused if a file of it has changed."""
+def program_of(header: Header, workspace: Workspace, *, to_run: bool = False) -> Program:
+    """The program that a run was started with, from its own copy: files may have changed.
+
+    Where the copy had to be masked, it can be looked at, but only the files can be carried out.
+    """
+    from orchestrate.cli.changed import recompile
     from orchestrate.cli.config import with_defaults
-    from orchestrate.cli.resume import recompile
+    from orchestrate.cli.freezing import read_frozen
     from orchestrate.cli.run import apply_flags, plan_flags
     from orchestrate.cli.single import as_started
 
-    program = as_started(recompile(header, workspace), header.settings)
+    frozen = read_frozen(header.root)
+    is_whole = frozen is not None and not (to_run and frozen.is_masked)
+    whole = frozen.program if frozen is not None and is_whole else recompile(header, workspace)
+    program = as_started(whole, header.settings)
     program = apply_flags(program, plan_flags(header.settings), workspace)
     return with_defaults(program, header.settings.get("defaults", {}))
 
@@ -283,30 +273,29 @@ def runs_of(place: Place, *, is_looking: bool = False) -> Runs:
 
     For whoever only looks, the rest of the configuration may be wrong.
     """
-    from orchestrate.cli.config import load_config
+    from orchestrate.cli.config import load_config, runs_folder
     from orchestrate.cli.config_aside import config_for_looking
     from orchestrate.cli.definition import workspace_of
-    from orchestrate.state.runs import open_runs
 
     workspace = workspace_of(place.working_dir)
     given = place.state_dir
     config = config_for_looking(workspace, given) if is_looking else load_config(workspace)
-    return open_runs(workspace.root, config.get("state_dir", given))
+    return runs_folder(workspace, config, given)
 
 
 def are_programs_left(sight: Sight) -> bool:
     """Does a program of the run still run although nobody waits for it? `resume` adopts it."""
+    return not sight.is_live and do_programs_run(sight.run, sight.document)
+
+
+def do_programs_run(run: Run, document: dict[str, Any]) -> bool:
+    """Does a program of a step at which the run stands still run?"""
     from orchestrate.cli.cursors import cursors_in
-    from orchestrate.engine.step import attempt_id
     from orchestrate.process.facts import Running, look
 
-    if sight.is_live or not is_kept(sight.run):
-        return False
-    return any(
-        isinstance(
-            look(sight.run.root, attempt_id(at.frame, at.name, at.visit, at.attempt)), Running
-        )
-        for at in cursors_in(sight.document)
+    return is_kept(run) and any(
+        isinstance(look(run.root, at.address.attempt_id), Running)
+        for at in cursors_in(document)
         if at.phase == "running"
     )
 

@@ -15,10 +15,11 @@ from orchestrate.cli.output import (
     answer_json,
     finish_output,
     note,
+    output_given_up,
     prepare_streams,
     wants_colour,
 )
-from orchestrate.errors import DefinitionError, InternalError, OrchestrateError
+from orchestrate.errors import ConfigError, DefinitionError, InternalError, OrchestrateError
 
 INTERRUPTED = 130
 # As a shell reports a program that SIGPIPE ended.
@@ -40,14 +41,23 @@ def main() -> None:
 def run_command(arguments: Sequence[str]) -> int:
     """Run one command line to its exit code."""
     prepare_streams()
+    output_given_up()
     settings: dict[str, Any] = {"json": False}
     try:
         try:
             code = _dispatch(arguments, settings)
+        except InternalError as error:
+            told: OrchestrateError = _of_the_installation(error) or error
+            tell(told, as_json=settings["json"])
+            code = told.exit_code
         except OrchestrateError as error:
             tell(error, as_json=settings["json"])
             code = error.exit_code
         finish_output()
+        lost = output_given_up()
+        if lost is not None:
+            tell(lost, as_json=False)
+            code = code or lost.exit_code
     except OutputClosed:
         abandon_output()
         return OUTPUT_CLOSED
@@ -61,7 +71,7 @@ def run_command(arguments: Sequence[str]) -> int:
         tell(error, as_json=False)
         return error.exit_code
     except Exception as error:  # noqa: BLE001  the user gets a line, whatever it is
-        fault = _of_the_machine(error)
+        fault = _of_the_machine(error) or _of_the_installation(error)
         if fault is not None:
             tell(fault, as_json=False)
             return fault.exit_code
@@ -81,6 +91,24 @@ def _of_the_machine(error: Exception) -> OrchestrateError | None:
     return explain("use", Path(os.fsdecode(error.filename or "a file")), error)
 
 
+def _of_the_installation(error: Exception) -> OrchestrateError | None:
+    """What came of an upgrade or a removal under us; what a run needs for its end it has loaded."""
+    try:
+        from orchestrate.installation import replacement_of
+    except ImportError:
+        message = f"orchestrate was upgraded or removed while it was at work ({error})"
+        return ConfigError(message, "see that it is installed, then run the command again")
+    return replacement_of(error)
+
+
+def _visible(text: str) -> str:
+    try:
+        from orchestrate.plan.visible import visible
+    except ImportError:
+        return text.encode("ascii", "backslashreplace").decode("ascii")
+    return visible(text)
+
+
 def _dispatch(arguments: Sequence[str], settings: dict[str, Any]) -> int:
     """`validate FILE...` is what editors and hooks call all day: it has no need of click."""
     if arguments[:1] == ["validate"] and len(arguments) > 1:
@@ -96,29 +124,29 @@ def _dispatch(arguments: Sequence[str], settings: dict[str, Any]) -> int:
 
 def tell(error: OrchestrateError, *, as_json: bool) -> None:
     """An error for people, and as the one JSON document if that was asked for."""
-    from orchestrate.plan.visible import visible
-
     if isinstance(error, DefinitionError):
         from orchestrate.cli.findings import count_line, draw
 
         note(draw(error.diagnostics, colour=wants_colour(sys.stderr)))
         note(count_line(error.diagnostics) + "\n")
     else:
-        note(f"orchestrate: {visible(error.message)}\n")
+        note(f"orchestrate: {_visible(error.message)}\n")
         hint = _REPORT_IT if isinstance(error, InternalError) and not error.hint else error.hint
-        note("".join(f"  hint: {visible(line)}\n" for line in hint.splitlines()))
+        note("".join(f"  hint: {_visible(line)}\n" for line in hint.splitlines()))
     if as_json:
-        from orchestrate.cli.formats import error_document
+        facts: dict[str, Any] = {"message": error.message, "hint": error.hint}
+        document: dict[str, Any] = {"error": {**facts, "exit_code": error.exit_code}}
+        if isinstance(error, DefinitionError):
+            from orchestrate.cli.formats import error_document
 
-        answer_json(error_document(error))
+            document = error_document(error)
+        answer_json(document)
 
 
 def _tell_bug(error: Exception) -> None:
-    from orchestrate.plan.visible import visible
-
     if os.environ.get("ORCHESTRATE_DEBUG") == "1":
         import traceback
 
         note("".join(traceback.format_exception(error)))
-    note(f"orchestrate: unexpected {type(error).__name__}: {visible(str(error))[:500]}\n")
+    note(f"orchestrate: unexpected {type(error).__name__}: {_visible(str(error))[:500]}\n")
     note(f"  hint: {_REPORT_IT}; ORCHESTRATE_DEBUG=1 shows where it happened\n")

@@ -1,4 +1,4 @@
-"""Moments and ages as people write them: `36h`, `2025-01-15`, `2025-01-15 14:30`, `…Z`."""
+"""Moments and ages as people write them: `36h`, `2h ago`, `2025-01-15`, `…T14:30Z`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from orchestrate.errors import UsageError
 
 _AGE = re.compile(r"\A(\d{1,9}(?:\.\d{1,6})?)\s*([smhdw])\Z")
+_AGO = re.compile(r"\s+ago\Z")
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
@@ -26,8 +27,9 @@ def moment_of(flag: str, text: str, now: float | None = None) -> float:
     from datetime import datetime
 
     stripped = text.strip()
-    if _AGE.match(stripped):
-        return (time.time() if now is None else now) - age_in_seconds(flag, stripped)
+    age = _AGO.sub("", stripped)
+    if _AGE.match(age):
+        return (time.time() if now is None else now) - age_in_seconds(flag, age)
     try:
         # Before the year 1000 or so, `timestamp` fails in ways of its own.
         return datetime.fromisoformat(stripped).timestamp()

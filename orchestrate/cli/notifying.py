@@ -18,6 +18,7 @@ from orchestrate.errors import OrchestrateError
 from orchestrate.record import record
 
 if TYPE_CHECKING:
+    from orchestrate.cli.place import Place
     from orchestrate.engine.logbook import Logbook
     from orchestrate.engine.runtime import Runtime
     from orchestrate.engine.secrets import Secrets
@@ -67,6 +68,7 @@ class Teller:
     keeper: Callable[[], Keeper]
     environment: Mapping[str, str]
     workspace: Path
+    place: Place
 
 
 def notifications_in(values: Mapping[str, Any]) -> tuple[Notification, ...]:
@@ -84,7 +86,7 @@ def notifications_in(values: Mapping[str, Any]) -> tuple[Notification, ...]:
     )
 
 
-def run_and_tell(rt: Runtime, troubles: list[str]) -> Ending:
+def run_and_tell(rt: Runtime, troubles: list[str], place: Place) -> Ending:
     """Let the engine work, then tell how the run has ended; `troubles` gets what went wrong."""
     from orchestrate.cli.config import load_config
     from orchestrate.engine.loop import run_to_end
@@ -92,6 +94,7 @@ def run_and_tell(rt: Runtime, troubles: list[str]) -> Ending:
     notifications = notifications_in(load_config(rt.workspace, rt.environment).values)
     if not notifications:
         return run_to_end(rt)
+    _warn_of_addresses(notifications, rt)
     with suppress(OSError):
         _owed(rt.store).touch(mode=0o600)
     try:
@@ -107,24 +110,45 @@ def run_and_tell(rt: Runtime, troubles: list[str]) -> Ending:
                 keeper=rt.keeper,
                 environment=rt.environment,
                 workspace=rt.workspace.root,
+                place=place.absolute(),
             )
         )
 
 
-def tell_owed(store: Store, program: Program, workspace: Workspace) -> list[str]:
+def _warn_of_addresses(notifications: tuple[Notification, ...], rt: Runtime) -> None:
+    """Hours before it is wanted, say that an address in the environment can never work."""
+    from orchestrate.cli.output import note
+
+    for entry in notifications:
+        fault = _address_fault(entry, rt.environment)
+        if fault:
+            rt.logbook.write("warn", f"{entry.title}: {fault}")
+            note(f"orchestrate: warning: {entry.title}: {fault}\n")
+
+
+def _address_fault(entry: Notification, environment: Mapping[str, str]) -> str:
+    """What is wrong with the address in a variable, which is named and not quoted, or ''."""
+    from orchestrate.process.webhook import address_fault
+
+    address = environment.get(entry.webhook_env, "") if entry.webhook_env else ""
+    fault = address_fault(address) if address else ""
+    return f"{entry.webhook_env}: {fault}" if fault else ""
+
+
+def tell_owed(store: Store, program: Program, workspace: Workspace, place: Place) -> list[str]:
     """Make up for whoever was killed after the run's last event and before it was told."""
     if not _owed(store).exists():
         return []
     import os
 
     from orchestrate.cli.config import load_config
+    from orchestrate.cli.secrecy import secrets_for
     from orchestrate.engine.logbook import Logbook
-    from orchestrate.engine.secrets import Secrets
     from orchestrate.engine.stop import Stop
     from orchestrate.process.client import ensure_keeper
 
     environment = dict(os.environ)
-    secrets = Secrets(program, environment)
+    secrets = secrets_for(program, workspace, environment)
     logbook = Logbook(store.run.logs / "orchestrator.log", "info", secrets)
     keepers: list[Keeper] = []
 
@@ -144,6 +168,7 @@ def tell_owed(store: Store, program: Program, workspace: Workspace) -> list[str]
                 keeper=keeper,
                 environment=environment,
                 workspace=workspace.root,
+                place=place.absolute(),
             )
         )
     finally:
@@ -167,12 +192,15 @@ def tell(teller: Teller) -> list[str]:
         body = _document(teller, event)
         started: list[tuple[Notification, str]] = []
         for entry in wanted:
-            attempt = f"notify-{key}-{entry.number}"
+            # No step's attempts or files are called so.
+            attempt = f"notify~{key}-{entry.number}"
             try:
                 if _start(teller, entry, attempt, event, body):
                     started.append((entry, attempt))
             except (OrchestrateError, OSError) as error:
                 troubles.append(f"{entry.title}: {error}")
+            except Exception as error:  # noqa: BLE001 - the run has ended well or badly without it
+                troubles.append(f"{entry.title}: it failed ({type(error).__name__})")
         for entry, attempt in started:
             trouble = _await(teller, entry, attempt)
             if trouble:
@@ -217,11 +245,11 @@ def _document(teller: Teller, event: Event) -> dict[str, Any]:
     from orchestrate.state.times import timestamp
 
     state = teller.store.state
-    run_id = state.run_id
+    run_id, command = state.run_id, teller.place.command
     gates = [gate for gate in state.approvals if gate["status"] == "pending"]
     ways = {
-        "paused": [f"orchestrate approve {run_id}", f"orchestrate deny {run_id}"],
-        "failed": [f"orchestrate logs {run_id}", f"orchestrate resume {run_id}"],
+        "paused": [command("approve", run_id), command("deny", run_id)],
+        "failed": [command("logs", run_id), command("resume", run_id)],
         "finished": [],
     }
     waits_otherwise = event == "paused" and not gates
@@ -241,7 +269,7 @@ def _document(teller: Teller, event: Event) -> dict[str, Any]:
             }
             for gate in gates
         ],
-        "next": [f"orchestrate resume {run_id}"] if waits_otherwise else ways[event],
+        "next": [command("resume", run_id)] if waits_otherwise else ways[event],
     }
     masked: dict[str, Any] = teller.secrets.data(document)
     return masked
@@ -256,6 +284,9 @@ def _start(
         address = teller.environment.get(entry.webhook_env, "")
         if not address:
             raise OrchestrateError(f"the variable {entry.webhook_env} is not set")
+        fault = _address_fault(entry, teller.environment)
+        if fault:
+            raise OrchestrateError(fault)
     request = _request(teller, entry, attempt, event, body, address)
     return teller.keeper().start(request) == "started"
 

@@ -18,12 +18,26 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+def is_given(value: object) -> bool:
+    """Was a flag written? 0 was; it must not pass for False."""
+    return value is not None and value is not False and value != ()
+
+
 def working_dir_option(command: Command) -> Command:
     """`--working-dir DIR`: the workspace."""
     return click.option(
         "--working-dir", "working_dir", metavar="DIR",
-        help="The workspace that paths in recipes refer to (default: the current folder).",
+        help="The workspace that paths in recipes refer to (default: the nearest folder upwards "
+        "with .orchestrate/, else the current folder).",
     )(command)  # fmt: skip
+
+
+def run_argument(command: Command) -> Command:
+    """`[RUN]`: an id, the beginning of one, or `latest`, which it means when it is left out.
+
+    Not for what cannot be taken back: there, the run has to be named.
+    """
+    return click.argument("run", metavar="[RUN]", required=False, default="latest")(command)
 
 
 def json_option(command: Command) -> Command:
@@ -43,7 +57,7 @@ def json_option(command: Command) -> Command:
 def state_dir_option(command: Command) -> Command:
     """`--state-dir DIR`: where runs are kept."""
     return click.option(
-        "--state-dir", metavar="DIR", envvar="ORCHESTRATE_STATE_DIR",
+        "--state-dir", metavar="DIR",
         help="Where runs are kept (default: .orchestrate/runs in the workspace).",
     )(command)  # fmt: skip
 
@@ -81,6 +95,20 @@ def agent_options(command: Command) -> Command:
     return command
 
 
+def raw_option(command: Command) -> Command:
+    """`--raw`: what programs printed, as it is."""
+
+    def remember(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
+        if value and isinstance(ctx.obj, dict):
+            ctx.obj["raw"] = True
+        return value
+
+    return click.option(
+        "--raw", is_flag=True, callback=remember,
+        help="Do not escape control characters and commands of CI logs, except on a terminal.",
+    )(command)  # fmt: skip
+
+
 def watching_options(command: Command) -> Command:
     """How a run is shown and logged."""
     for option in (
@@ -93,29 +121,79 @@ def watching_options(command: Command) -> Command:
         click.option("--live/--no-live", "live", default=None,
                      help="Show the run as a moving picture, or as lines (default: on a "
                      "terminal, unless in CI)."),
-        click.option("--verbose", is_flag=True, help="Tell more."),
+        click.option("-v", "--verbose", is_flag=True, help="Tell more."),
         click.option("--quiet", is_flag=True, help="Tell only the run id and errors."),
+        click.option("--events", is_flag=True,
+                     help="Print the run's events to stdout as they happen, one JSON object a "
+                     "line, instead of answers."),
+        click.option("--debug-env", metavar="NAME", multiple=True,
+                     help="With --debug, show this variable's value, too; repeatable. A secret "
+                     "stays masked."),
         click.option("--debug", is_flag=True, envvar="ORCHESTRATE_DEBUG",
-                     help="Write commands, environments and prompts into logs/, secrets masked."),
+                     help="Write commands, prompts and the names of the environment into logs/, "
+                     "secrets masked."),
     ):  # fmt: skip
         command = option(command)
-    return command
+    return raw_option(command)
 
 
 def watching_of(flags: dict[str, Any], as_json: bool, config: Config) -> Watching:
     """The flags of `watching_options` as one value."""
     from orchestrate.cli.live.wanted import is_live
+    from orchestrate.cli.place import Place
     from orchestrate.cli.running import Watching
 
-    names = ("debug", "trace", "backup_state", "quiet", "verbose", "progress")
+    refuse_events(flags, as_json)
+    names = ("raw", "debug", "trace", "backup_state", "quiet", "verbose", "progress", "events")
     level = config.get("log_level", flags["log_level"]) or "info"
     departure = flags.get("departure")
     chosen = {name: flags[name] for name in names}
+    if chosen["quiet"] and chosen["verbose"]:
+        raise UsageError("--quiet and --verbose exclude each other")
+    chosen["place"] = Place(flags["working_dir"], flags["state_dir"])
+    chosen["debug_env"] = tuple(flags["debug_env"])
+    if chosen["debug_env"] and not chosen["debug"]:
+        raise UsageError("--debug-env needs --debug")
     if departure is not None:
         # Nobody looks on: what is said goes to a log, as lines.
         return Watching(log_level=level, departure=departure, **chosen)
     watching = Watching(as_json=as_json, log_level=level, **chosen)
     return replace(watching, live=is_live(watching, flags["live"], config.get("live")))
+
+
+def concurrent_option(command: Command) -> Command:
+    """`--allow-concurrent`: beside another live run of the workspace."""
+    return click.option(
+        "--allow-concurrent", is_flag=True,
+        help="Allow a second live run in this workspace (machine, recipe).",
+    )(command)  # fmt: skip
+
+
+def let_finish_option(command: Command) -> Command:
+    """`--let-finish`: a failed item does not cut short what its siblings have begun."""
+    return click.option(
+        "--let-finish", is_flag=True,
+        help="When an item of a parallel loop fails, let the agents of the others finish their "
+        "turn; nothing new starts (recipe).",
+    )(command)  # fmt: skip
+
+
+def refuse_events(flags: dict[str, Any], as_json: bool) -> None:
+    """`--events` is a stream of documents, `--json` is one: they cannot share stdout."""
+    if not flags.get("events"):
+        return
+    if as_json:
+        raise UsageError(
+            "--events and --json exclude each other",
+            "--events gives many documents, one a line; --json gives one at the end",
+        )
+    if flags.get("detach") or flags.get("departure") is not None:
+        raise UsageError(
+            "--events and --detach exclude each other",
+            "start it, then: orchestrate logs latest -f --events",
+        )
+    if flags.get("dry_run"):
+        raise UsageError("--events and --dry-run exclude each other", "nothing happens in one")
 
 
 def detach_option(command: Command) -> Command:

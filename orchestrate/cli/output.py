@@ -6,6 +6,7 @@ import os
 import sys
 from typing import Any, Protocol, TextIO
 
+from orchestrate.cli.inert import Inert, inert_json, is_wanted
 from orchestrate.errors import ConfigError
 
 
@@ -42,20 +43,31 @@ class OutputClosed(Exception):
 
 def prepare_streams() -> None:
     """A name that the terminal's encoding lacks is shown escaped instead of ending us."""
+    _said.update(stdout=Inert(), stderr=Inert())
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
 
 
-def answer(text: str) -> None:
-    """Write to stdout."""
+# What has been said on each stream so far, for jobs whose log is read for commands.
+_said = {"stdout": Inert(), "stderr": Inert()}
+
+
+def _harmless(text: str, stream: str, *, is_ours: bool = False) -> str:
+    if not is_wanted():
+        return text
+    return _said[stream].pass_on(text) if is_ours else _said[stream].make(text)
+
+
+def answer(text: str, *, is_ours: bool = False) -> None:
+    """Write to stdout; what is `is_ours` may command a CI job."""
     if sys.stdout is None:
         return
     if _diversions and _is_one_terminal() and _diversions[0].take(text):
         return
     try:
-        sys.stdout.write(text)
+        sys.stdout.write(_harmless(text, "stdout", is_ours=is_ours))
     except OSError as error:
         raise _output_fault(error) from None
 
@@ -71,11 +83,16 @@ def answer_bytes(data: bytes) -> None:
         raise _output_fault(error) from None
 
 
+def answer_text(text: str) -> None:
+    """Write to stdout in UTF-8, whatever the terminal's encoding."""
+    answer_bytes(_harmless(text, "stdout").encode("utf-8", "backslashreplace"))
+
+
 def answer_json(document: Any) -> None:
     """Write one JSON document; ASCII only, so that it is the same under every encoding."""
     import json
 
-    answer(json.dumps(document, indent=2) + "\n")
+    answer(inert_json(json.dumps(document, indent=2)) + "\n")
 
 
 def note(text: str) -> None:
@@ -85,7 +102,7 @@ def note(text: str) -> None:
     if _diversions and _diversions[0].take(text):
         return
     try:
-        sys.stderr.write(text)
+        sys.stderr.write(_harmless(text, "stderr"))
         sys.stderr.flush()
     except (OSError, ValueError):
         pass
@@ -125,6 +142,22 @@ def abandon_output() -> None:
         pass
 
 
+# Why an answer was given up, until the command ends: [] nearly always.
+_given_up: list[ConfigError] = []
+
+
+def give_up_output(error: OutputClosed | ConfigError) -> None:
+    """Go on without stdout: the work matters more. The command says at its end what was lost."""
+    if isinstance(error, ConfigError):
+        _given_up[:] = [error]
+    abandon_output()
+
+
+def output_given_up() -> ConfigError | None:
+    """Why a part of the answer was not written; a reader that went away is no reason."""
+    return _given_up.pop() if _given_up else None
+
+
 def wants_colour(stream: TextIO | None) -> bool:
     """Only on a terminal that can, and not when NO_COLOR is set."""
     if stream is None or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
@@ -135,4 +168,7 @@ def wants_colour(stream: TextIO | None) -> bool:
 def _output_fault(error: OSError) -> Exception:
     if isinstance(error, BrokenPipeError):
         return OutputClosed()
-    return ConfigError(f"cannot write the answer: {error.strerror}")
+    return ConfigError(
+        f"cannot write the answer: {error.strerror}",
+        "what a run has done is complete on record: orchestrate logs RUN",
+    )

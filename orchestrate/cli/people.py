@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 from orchestrate.agents.human import CONVERSATION
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 # Of a failed step's errors; as many as `run` tells.
 _LAST_LINES = 3
 _LONGEST_WORD = 40
+# How soon a decision that was made elsewhere ends a question; a look is one failed `open`.
+_LOOK_EVERY_S = 0.2
 
 
 class AtTerminal(People):
@@ -33,10 +36,17 @@ class AtTerminal(People):
             return self._choose(step, message, last_lines)
 
     def decide_gate(
-        self, stage: str, prompt: str, seconds_left: float | None
+        self,
+        stage: str,
+        prompt: str,
+        seconds_left: float | None,
+        is_decided: Callable[[], object],
     ) -> tuple[Literal["approved", "denied"], str] | None:
         with CONVERSATION:
-            return self._decide(stage, prompt, seconds_left)
+            return self._decide(stage, prompt, seconds_left, is_decided)
+
+    def tell_decided(self, stage: str, decision: str, by: str) -> None:
+        note(f"\nStage '{visible(stage)}' was {decision} elsewhere, by {visible(by)}\n")
 
     def _choose(self, step: str, message: str, last_lines: Sequence[str]) -> Answer:
         note(f"Step '{visible(step)}' failed: {visible(message)}\n")
@@ -56,7 +66,11 @@ class AtTerminal(People):
             note("or s to stop the run\n")
 
     def _decide(
-        self, stage: str, prompt: str, seconds_left: float | None
+        self,
+        stage: str,
+        prompt: str,
+        seconds_left: float | None,
+        is_decided: Callable[[], object],
     ) -> tuple[Literal["approved", "denied"], str] | None:
         note(f"\nApproval of stage '{visible(stage)}'\n\n")
         for line in prompt.splitlines():
@@ -65,9 +79,11 @@ class AtTerminal(People):
         while True:
             note("\n[a]pprove, [d]eny, or [l]ater? A message may follow the letter: ")
             left = None if give_up is None else give_up - time.monotonic()
-            line_read = read_line(self._stop, left)
+            line_read = read_line(self._stop, left, is_decided)
             if line_read is None:
                 note("\n")
+                return None
+            if is_decided():
                 return None
             word, _, message = line_read.strip().partition(" ")
             match _meant(word.lower(), is_alone=not message):
@@ -100,19 +116,45 @@ def _not_understood(word: str) -> str:
     return f"'{visible(word[:_LONGEST_WORD])}' is no answer here: " if word else "please "
 
 
-def read_line(stop: Stop, seconds: float | None = None) -> str | None:
-    """A line from the terminal; None at the end of input, when the time is up, or on Ctrl-C."""
+def read_line(
+    stop: Stop, seconds: float | None = None, is_over: Callable[[], object] | None = None
+) -> str | None:
+    """A line from the terminal; None at the end of input, when the time is up, or on Ctrl-C.
+
+    Also when `is_over` says that no answer is needed any more; what was half typed is dropped.
+    """
     drawing = diversion()
     if drawing is not None:
         drawing.pause()
     line = None
     try:
-        if stop.wait_for(sys.stdin.fileno(), seconds):
+        if _wait_for_line(stop, seconds, is_over):
             line = sys.stdin.readline() or None
     finally:
         if drawing is not None:
             drawing.go_on(is_at_line_start=line is not None and line.endswith("\n"))
     return line
+
+
+def _wait_for_line(stop: Stop, seconds: float | None, is_over: Callable[[], object] | None) -> bool:
+    """Wait until a line was typed; a decision elsewhere is not announced, but looked for."""
+    stdin = sys.stdin.fileno()
+    if is_over is None:
+        return stop.wait_for(stdin, seconds)
+    give_up = None if seconds is None else time.monotonic() + seconds
+    while not stop.is_requested:
+        if is_over():
+            import termios
+
+            with suppress(termios.error):
+                termios.tcflush(stdin, termios.TCIFLUSH)
+            return False
+        left = _LOOK_EVERY_S if give_up is None else give_up - time.monotonic()
+        if stop.wait_for(stdin, min(left, _LOOK_EVERY_S)):
+            return True
+        if left <= 0:
+            return False
+    return False
 
 
 def has_terminal() -> bool:

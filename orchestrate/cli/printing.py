@@ -1,4 +1,4 @@
-"""Copies logs to stdout: as they are for a program, made safe for a terminal; all or the end."""
+"""Copies logs to stdout: made safe to show, or as they are (`--raw`); all of them or the end."""
 
 from __future__ import annotations
 
@@ -11,10 +11,18 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-from orchestrate.cli.output import answer, answer_bytes, finish_output
-from orchestrate.plan.visible import visible
+import click
+
+from orchestrate.cli.output import answer, answer_bytes, answer_text, finish_output
+from orchestrate.plan.visible import visible, visible_lines
 
 _BLOCK = 64 * 1024
+
+
+def wants_raw() -> bool:
+    """Was `--raw` given to the command at work?"""
+    context = click.get_current_context(silent=True)
+    return context is not None and isinstance(context.obj, dict) and bool(context.obj.get("raw"))
 
 
 class Printer:
@@ -22,7 +30,11 @@ class Printer:
 
     def __init__(self) -> None:
         self._is_terminal = sys.stdout is not None and sys.stdout.isatty()
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._is_raw = wants_raw() and not self._is_terminal
+        # A program that reads it is to lose nothing but the power of what is in it.
+        errors = "replace" if self._is_terminal else "backslashreplace"
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors)
+        self._ends_in_return = False
         self._is_mid_line = False
 
     @property
@@ -30,21 +42,36 @@ class Printer:
         return self._is_terminal
 
     def print(self, data: bytes) -> None:
-        if not self._is_terminal:
+        if self._is_raw:
             answer_bytes(data)
             return
-        text = self._decoder.decode(data).replace("\r\n", "\n").replace("\t", "    ")
-        answer("\n".join(visible(line) for line in text.split("\n")))
+        text = "\r" * self._ends_in_return + self._decoder.decode(data)
+        # It may be half of a line's end, of which the rest is in the next piece.
+        self._ends_in_return = text.endswith("\r")
+        self._show(visible_lines(text.removesuffix("\r")))
+
+    def _show(self, text: str) -> None:
+        if self._is_terminal:
+            answer(text.replace("\t", "    "))
+        else:
+            answer_text(text)
         if text:
             self._is_mid_line = not text.endswith("\n")
 
+    def finish(self) -> None:
+        """Nothing more comes of this source for now."""
+        if self._ends_in_return:
+            self._show(visible("\r"))
+            self._ends_in_return = False
+
     def end_line(self) -> None:
-        """At a terminal, do not leave what follows on the last line of an output without an end."""
+        """Do not leave what follows on the last line of an output that has no end, except raw."""
         if self._is_mid_line:
             answer("\n")
             self._is_mid_line = False
 
     def flush(self) -> None:
+        self.finish()
         finish_output()
 
 
@@ -62,6 +89,7 @@ def print_source(
         while offset < size and (data := opened.read(min(_BLOCK, size - offset))):
             printer.print(data)
             offset += len(data)
+    printer.finish()
     return offset
 
 

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.cli.output import (
     OutputClosed,
-    abandon_output,
     answer,
+    answer_bytes,
     divert,
     end_diversion,
     finish_output,
+    give_up_output,
     note,
 )
+from orchestrate.cli.spending import cost_words, costs_json, token_words
 from orchestrate.engine.logbook import Level, Logbook
 from orchestrate.errors import ConfigError
 from orchestrate.plan.nodes import Gate
-from orchestrate.plan.visible import plural, visible
+from orchestrate.plan.visible import visible, visible_lines
+from orchestrate.state.address import FrameKey, log_name_in, name_of_node, shown_path
+from orchestrate.state.denials import denial_words, denials_of
 from orchestrate.state.events import (
     AttemptEnded,
     CallOpened,
@@ -36,18 +39,20 @@ from orchestrate.state.events import (
     event_name,
 )
 from orchestrate.state.model import Ending, Frame, RunState
-from orchestrate.state.runs import file_name_for
 
 if TYPE_CHECKING:
+    from orchestrate.cli.heartbeat import Heartbeat
     from orchestrate.cli.live.view import View
+    from orchestrate.cli.place import Place
     from orchestrate.cli.running import Watching
     from orchestrate.cli.ticking import Ticking
     from orchestrate.cli.told import Told
     from orchestrate.state.store import Store
 
 _FIELDS = (
-    "status", "exit_code", "duration_ms", "attempts", "outcome", "model", "session_id",
-    "prompt_length", "response_length", "cost_usd", "metrics",
+    "status", "exit_code", "duration_ms", "attempts", "outcome", "model", "model_requested",
+    "session_id", "prompt_length", "response_length", "cost_usd", "input_tokens", "output_tokens",
+    "metrics",
 )  # fmt: skip
 
 
@@ -77,10 +82,25 @@ class Progress:
             from orchestrate.cli.ticking import Ticking
 
             self._ticking = Ticking(store, self.label)
+        self._heartbeat = self._start_heartbeat(store)
+
+    def _start_heartbeat(self, store: Told) -> Heartbeat | None:
+        """Only for a run of our own that nobody draws on a terminal."""
+        watching = self._watching
+        is_drawn = watching.live or self._ticking is not None or watching.quiet or watching.as_json
+        is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        if is_drawn or is_terminal or self._logbook is None:
+            return None
+        from orchestrate.cli.heartbeat import Heartbeat, interval
+
+        every_s = interval()
+        return Heartbeat(store, self.label, every_s) if every_s else None
 
     def close(self) -> None:
         if self._ticking is not None:
             self._ticking.close()
+        if self._heartbeat is not None:
+            self._heartbeat.close()
         if self._view is not None:
             self._view.close()
             end_diversion()
@@ -91,9 +111,11 @@ class Progress:
             self._view.stopping()
 
     def hear(self, event: Event, state: RunState) -> None:
-        if self._is_machine and not self._watching.as_json:
+        is_answered = not (self._watching.as_json or self._watching.quiet or self._watching.events)
+        if self._is_machine and is_answered:
             self._machine_answer(event)
-        if not self._watching.quiet and not self._watching.as_json:
+        is_told = not self._watching.quiet or _has_failed(event)
+        if is_told and not self._watching.as_json:
             lines = self._lines(event, state)
             if lines and self._ticking is not None:
                 self._ticking.clear()
@@ -111,20 +133,25 @@ class Progress:
             or "response_length" not in event.result
         ):
             return
-        path = self._store.run.logs / f"{file_name_for(event.node)}.answer.txt"
+        path = self._store.run.logs / f"{log_name_in(event.result)}.answer.txt"
         try:
-            text = path.read_text("utf-8", "replace")
+            said = path.read_bytes()
         except OSError:
-            text = str(event.result.get("output", ""))
+            said = str(event.result.get("output", "")).encode("utf-8", "replace")
         if self._is_read:
+            if not self._watching.verbose:
+                note(f"{_heading(event)}\n")
             try:
-                answer(shown_answer(text) + "\n")
+                if self._watching.raw and not sys.stdout.isatty():
+                    answer_bytes(said + b"\n")
+                else:
+                    answer(visible_lines(said.decode("utf-8", "replace")) + "\n")
                 finish_output()
-            except (OutputClosed, ConfigError):
+            except (OutputClosed, ConfigError) as error:
                 # A pager that was quit, or a terminal that was closed, must not stop work that
                 # costs money; the answers are in the run's logs.
                 self._is_read = False
-                abandon_output()
+                give_up_output(error)
 
     def _lines(self, event: Event, state: RunState) -> list[str]:
         from orchestrate.cli.telling import machine_lines, plain_lines, stays
@@ -137,10 +164,10 @@ class Progress:
 
     def label(self, frame_key: str, node: str) -> str:
         """`[2/5] ProcessData`, or `[2/5] Loop[3]/Step` inside a loop."""
-        outer = frame_key.partition("/")[0].partition("[")[0].partition("(")[0].partition(":")[0]
-        number = self._numbers.get(outer if frame_key else node)
+        at = FrameKey.parse(frame_key).step(name_of_node(node))
+        number = self._numbers.get(at.outermost if at.frame.parts else node)
         place = f"[{number}/{self._total}] " if number is not None else ""
-        return visible(place + _path_of(frame_key, node))
+        return visible(place + at.shown)
 
     def _log(self, event: Event, state: RunState, logbook: Logbook) -> None:
         if self._is_machine:
@@ -153,11 +180,14 @@ class Progress:
         fields: dict[str, Any] = {}
         match event:
             case StepFinished() | AttemptEnded():
-                fields = {name: event.result[name] for name in _FIELDS if name in event.result}
+                result = event.result
+                fields = {name: result[name] for name in _FIELDS if result.get(name) is not None}
                 error = event.result.get("error")
                 if error:
                     fields["error"] = error.get("message")
                     level = "warn"
+                if denied := denial_words(denials_of(result)):
+                    fields["denied"], level = denied, "warn"
             case RunEnded():
                 fields = {"status": event.status, "reason": event.reason, "code": event.code}
             case LoopOpened():
@@ -172,27 +202,37 @@ class Progress:
             return
         node = getattr(event, "node", None)
         if node is not None:
-            fields = {"step": _path_of(getattr(event, "frame", ""), node), **fields}
+            fields = {"step": shown_path(getattr(event, "frame", ""), node), **fields}
         logbook.write(level, event_name(event), fields)
 
 
-def _path_of(frame_key: str, node: str) -> str:
-    """`Loop[3]/Step`: what `logs` and `status` take; the step's id names its loops as well."""
-    name = node.rpartition("/")[2].removesuffix("[]")
-    return f"{frame_key}/{name}" if frame_key else name
+def _has_failed(event: Event) -> bool:
+    """Is it an error, which `--quiet` tells, too?"""
+    return isinstance(event, StepFinished) and event.result["status"] == "failed"
 
 
-def shown_answer(text: str) -> str:
-    """An agent's words: as they are for a program that reads them, made safe for a terminal."""
-    if not sys.stdout.isatty():
-        return text
-    return "\n".join(visible(line) for line in text.split("\n"))
+def _heading(event: StepFinished | AttemptEnded) -> str:
+    """Whose answer follows, and what came of it."""
+    visit = f", visit {event.visit}" if event.visit > 1 else ""
+    outcome = event.result.get("outcome") or "no readable outcome"
+    return f"-- {visible(event.node)}{visit}: {visible(outcome)}"
+
+
+# What a step says in `--json`, and what it is called there.
+_STATUS_FIELDS = {
+    "status": "status",
+    "exit_code": "exit_code",
+    "duration_ms": "duration_ms",
+    "outcome": "outcome",
+    "outcome_description": "otherDescription",
+}
 
 
 def summary(store: Store) -> dict[str, Any]:
     """What `run --json` and `resume --json` answer."""
     state = store.state
     ending = state.ending
+    gates = [gate for gate in state.approvals if gate["status"] == "pending"]
     return {
         "run_id": state.run_id,
         "run_root": str(store.run.root),
@@ -201,14 +241,35 @@ def summary(store: Store) -> dict[str, Any]:
         "status": state.status,
         "reason": state.reason,
         "exit_code": ending.code if ending is not None else 0,
+        **last_outcome(state.root.steps.get(state.current)),
+        # The gate that a parked run waits at; all of them where stages wait side by side.
+        "stage": gates[0]["stage"] if gates else None,
+        "approvals": [shown_gate(gate) for gate in gates],
         "steps": _step_statuses(state.root),
-        **({"costs": costs_of(state)} if state.costs.turns else {}),
+        **({"costs": costs_json(state.costs)} if state.costs.turns else {}),
+        **({"denials": state.denials} if state.denials else {}),
+    }
+
+
+GATE_FIELDS = ("stage", "prompt", "requested_at", "expires_at", "default")
+
+
+def shown_gate(gate: dict[str, Any]) -> dict[str, Any]:
+    return {name: gate[name] for name in GATE_FIELDS}
+
+
+def last_outcome(result: Any) -> dict[str, Any]:
+    """A machine's newest outcome (A §2.3); null where there is none."""
+    known = result if isinstance(result, dict) else {}
+    return {
+        "outcome": known.get("outcome"),
+        "otherDescription": known.get("outcome_description"),
     }
 
 
 def _step_statuses(root: Frame) -> dict[str, Any]:
     steps: dict[str, Any] = {
-        name: {key: result[key] for key in ("status", "exit_code", "duration_ms") if key in result}
+        name: {shown: result[key] for key, shown in _STATUS_FIELDS.items() if key in result}
         for name, result in root.steps.items()
     }
     for loop in root.loops.values():
@@ -220,20 +281,10 @@ def _step_statuses(root: Frame) -> dict[str, Any]:
     return steps
 
 
-def costs_of(state: RunState) -> dict[str, Any]:
-    costs = state.costs
-    return {
-        # What nobody reported is unknown, not nothing.
-        "cost_usd": costs.cost_usd if costs.unreported < costs.turns else None,
-        "input_tokens": costs.input_tokens,
-        "output_tokens": costs.output_tokens,
-        "turns": costs.turns,
-        "unreported": costs.unreported,
-    }
-
-
-def last_words(store: Told, ending: Ending) -> str:
+def last_words(store: Told, ending: Ending, place: Place) -> str:
     """How the run ended, and what to do now."""
+    from orchestrate.cli.ending import is_cancelling
+
     run_id = store.run.id
     state = store.state
     lines: list[str] = []
@@ -242,22 +293,52 @@ def last_words(store: Told, ending: Ending) -> str:
             lines.append(f"run {run_id} completed" + _because(ending))
         case "failed":
             lines.append(f"run {run_id} failed: {visible(ending.reason)}")
-            lines += _after_failure(store, ending)
+            lines += _after_failure(store, ending, place)
         case "paused" if ending.code == 6:
-            lines.append(f"run {run_id} {visible(ending.reason)}")
-            lines.append(f"  approve: orchestrate approve {run_id}")
-            lines.append(f"  deny:    orchestrate deny {run_id}")
+            lines += _waiting_for_a_person(store, ending, place)
+        case "paused" if is_cancelling(store.run):
+            lines.append(f"run {run_id} is being cancelled for good")
         case _:
             lines.append(f"run {run_id} stopped: {visible(ending.reason)}")
-            lines.append(f"  go on:  orchestrate resume {run_id}")
+            lines.append(f"  go on:  {visible(place.command('resume', run_id))}")
     if state.costs.turns:
         lines.append("  " + cost_line(state))
+    if state.denials:
+        # Last of all: a run whose agents were refused their tools may have done nothing.
+        words = visible(denial_words(state.denials))
+        lines.append(f"  denied: {words}; see {visible(place.command('status', run_id))}")
     return "\n".join(lines) + "\n"
 
 
-def _after_failure(store: Told, ending: Ending) -> list[str]:
+def _waiting_for_a_person(store: Told, ending: Ending, place: Place) -> list[str]:
+    """For a decision at a gate, or because attempts of a step were lost."""
+    from orchestrate.cli.advising import stopped_at
+
+    run_id, state = store.run.id, store.state
+    if not stopped_at(state, store.index):
+        lines = [f"run {run_id} {visible(ending.reason)}"]
+    else:
+        lines = [f"run {run_id} waits for a person: {visible(ending.reason)}"]
+        lines += _after_failure(store, ending, place)
+        if all(gate["status"] != "pending" for gate in state.approvals):
+            return lines
+    for gate in state.approvals:
+        if gate["status"] == "pending":
+            lines += [f"  | {visible(line)}" for line in gate["prompt"].splitlines()]
+    lines.append(f"  approve: {visible(place.command('approve', run_id))}")
+    lines.append(f"  deny:    {visible(place.command('deny', run_id))}")
+    return lines
+
+
+def _after_failure(store: Told, ending: Ending, place: Place) -> list[str]:
     """What to look at and how to go on; nothing that would only say that it cannot."""
-    from orchestrate.cli.advising import resume_flags, stopped_at, what_to_look_at
+    from orchestrate.cli.advising import (
+        failed_in,
+        resume_flags,
+        stopped_at,
+        values_wanted,
+        what_to_look_at,
+    )
 
     run_id, state = store.run.id, store.state
     is_denied = any(gate["status"] == "denied" for gate in state.approvals)
@@ -265,13 +346,14 @@ def _after_failure(store: Told, ending: Ending) -> list[str]:
     look = what_to_look_at(run_id, stopped, state.root.steps, is_denied=is_denied)
     lines = []
     if look is not None:
-        lines.append(f"  look:   {visible(shlex.join(['orchestrate', 'logs', *look]))}")
+        lines.append(f"  look:   {visible(place.command('logs', *look))}")
     flags = resume_flags(
         state.dialect, ending.reason, ending.code, state.root.visits, state.steps_run
     )
     is_at_end = state.root.here is None and state.restart is None
     if not is_denied and not is_at_end and flags is not None:
-        lines.append(f"  go on:  {' '.join(['orchestrate', 'resume', run_id, *flags])}")
+        flags += values_wanted(failed_in(state, store.index))
+        lines.append(f"  go on:  {visible(place.command('resume', run_id, *flags))}")
     return lines
 
 
@@ -282,12 +364,9 @@ def _because(ending: Ending) -> str:
 
 
 def cost_line(state: RunState) -> str:
-    costs = state.costs
-    calls = plural(costs.turns, "agent call")
-    if costs.unreported == costs.turns:
-        return f"cost: unknown ({calls}, none reported it)"
-    text = f"cost: ${costs.cost_usd:.4f} in {calls}"
-    return text + (f"; {costs.unreported} did not report theirs" if costs.unreported else "")
+    costs = costs_json(state.costs)
+    tokens = token_words(costs)
+    return f"cost: {cost_words(costs)}" + (f"; tokens: {tokens}" if tokens else "")
 
 
 def first_words(run_id: str, definition: str, *, is_resumed: bool) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from orchestrate.errors import ConfigError, UsageError
 
@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from orchestrate.workspace import Workspace
 
 
-def _processed(program: Program, workspace: Workspace) -> Path:
-    """The folder, which must really lie inside the workspace, and not be all of it."""
+def _processed(program: Program, workspace: Workspace, runs: Path) -> Path:
+    """The folder, which must really lie inside the workspace, and not be all of it.
+
+    Nor may it be, hold or lie in what orchestrate and git keep there.
+    """
     from orchestrate.plan.nodes import Folders, main_plan
 
     name = (main_plan(program).folders or Folders()).processed
@@ -25,14 +28,23 @@ def _processed(program: Program, workspace: Workspace) -> Path:
             f"processed_dir '{name}' is not a folder inside the workspace",
             "set processed_dir to one that is",
         )
+    if workspace.keeps(str(folder)) or _meet(folder, Path(os.path.realpath(runs))):
+        raise UsageError(
+            f"processed_dir '{name}' leads to what orchestrate or git keep in the workspace",
+            "set processed_dir to a folder of your own",
+        )
     return folder
 
 
-def clean_processed(program: Program, workspace: Workspace) -> None:
+def _meet(one: Path, other: Path) -> bool:
+    return one.is_relative_to(other) or other.is_relative_to(one)
+
+
+def clean_processed(program: Program, workspace: Workspace, runs: Path) -> None:
     """Empty the folder; links in it are removed, not followed."""
     from orchestrate.state.delete import delete_tree
 
-    folder = _processed(program, workspace)
+    folder = _processed(program, workspace, runs)
     try:
         with os.scandir(folder) as entries:
             found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
@@ -47,17 +59,24 @@ def clean_processed(program: Program, workspace: Workspace) -> None:
         raise ConfigError(f"cannot empty {folder}: {error.strerror}") from error
 
 
-def check_archive(program: Program, workspace: Workspace, destination: str | None) -> None:
-    """Refuse a destination inside the folder before anything has run."""
+def check_archive(
+    program: Program, workspace: Workspace, runs: Path, destination: str | None
+) -> None:
+    """Refuse a destination inside the folder, or in our own or git's, before anything has run."""
     if destination is None:
         return
-    folder = _processed(program, workspace)
+    folder = _processed(program, workspace, runs)
     if destination:
         path = Path(os.path.realpath(workspace.root / destination))
         if path.is_relative_to(folder):
             raise UsageError(
                 f"--archive-processed: '{destination}' lies in the folder that is archived",
                 "name a place outside processed_dir",
+            )
+        if workspace.keeps(str(path)) or path.is_relative_to(os.path.realpath(runs)):
+            raise UsageError(
+                f"--archive-processed: '{destination}' lies in what orchestrate or git keep",
+                "name a place of your own",
             )
         if path.is_dir():
             raise UsageError(f"--archive-processed: '{destination}' is a folder")
@@ -66,24 +85,27 @@ def check_archive(program: Program, workspace: Workspace, destination: str | Non
 def archive_processed(
     program: Program, workspace: Workspace, run: Run, destination: str | None
 ) -> None:
-    """Zip the folder; written beside its place first, so that no half archive is ever seen."""
+    """Zip the folder; no half archive is ever seen."""
     if destination is None:
         return
-    import zipfile
+    from orchestrate.cli.writing import write_named
 
-    folder = _processed(program, workspace)
+    folder = _processed(program, workspace, run.root.parent)
     target = workspace.root / destination if destination else run.root / "processed.zip"
-    # By the run and not by the process: what a kill has left is written over by the resume.
-    temporary = target.with_name(f".{target.name}.{run.id}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as file:
-            for path in _files_below(folder):
-                file.write(path, path.relative_to(folder).as_posix())
-        os.replace(temporary, target)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise ConfigError(f"cannot write the archive {target}: {error.strerror}") from error
+    # By the run and not by the process: what a kill has left is written over by the resume.
+    write_named(str(target), run.id, lambda file: _zip(folder, file), "the archive ")
+
+
+def _zip(folder: Path, file: BinaryIO) -> None:
+    import zipfile
+
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
+        for path in _files_below(folder):
+            archive.write(path, path.relative_to(folder).as_posix())
 
 
 def _files_below(folder: Path) -> list[Path]:

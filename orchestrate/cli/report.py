@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
-from orchestrate.cli.output import answer_bytes, answer_json, note
-from orchestrate.errors import ConfigError, UsageError
+from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
+from orchestrate.cli.output import answer_json, answer_text, note
+from orchestrate.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrate.cli.report_data import Report
+    from orchestrate.engine.secrets import Secrets
 
 _ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
 
 
 @click.command(short_help="Write a report of a run: one page of HTML or Markdown.")
-@click.argument("run", metavar="RUN")
+@run_argument
 @click.option("--format", "shape", type=click.Choice(["html", "md"]),
               help="HTML or Markdown (default: what FILE ends in, else html).")  # fmt: skip
 @click.option("-o", "--output", metavar="FILE",
@@ -44,6 +45,7 @@ def report(
     """
     from orchestrate.cli.looking import Place
     from orchestrate.cli.report_data import gather
+    from orchestrate.cli.secrecy import secrets_of_run
     from orchestrate.cli.stored import find_stored
 
     kind = shape or _ENDINGS.get(os.path.splitext(output or "")[1].lower(), "html")
@@ -53,21 +55,22 @@ def report(
             "HTML is not for a terminal", "say where: -o report.html; or read it: --format md"
         )
     _, found, workspace = find_stored(run, working_dir, state_dir, is_looking=True)
+    secrets = secrets_of_run(found, workspace)
     gathered = gather(found, workspace, Place(working_dir, state_dir), time.time())
     if as_json and output is None:
         from orchestrate.cli.report_data import as_json as data_of
 
-        answer_json(data_of(gathered) | {"file": None})
+        answer_json(secrets.data(data_of(gathered)) | {"file": None})
         return 0
-    content = _render(gathered, kind)
+    content = _render(gathered, kind, secrets)
     if output is None or output == "-":
-        answer_bytes(content)
+        answer_text(content.decode("utf-8"))
         return 0
     _write(output, content)
     if as_json:
         from orchestrate.cli.report_data import as_json as data_of
 
-        answer_json(data_of(gathered) | {"file": os.path.abspath(output)})
+        answer_json(secrets.data(data_of(gathered)) | {"file": os.path.abspath(output)})
     else:
         from orchestrate.engine.texts import show_size
         from orchestrate.plan.visible import visible
@@ -76,7 +79,7 @@ def report(
     return 0
 
 
-def _render(gathered: Report, kind: str) -> bytes:
+def _render(gathered: Report, kind: str, secrets: Secrets) -> bytes:
     if kind == "html":
         from orchestrate.cli.report_html import render_html
 
@@ -85,21 +88,14 @@ def _render(gathered: Report, kind: str) -> bytes:
         from orchestrate.cli.report_md import render_markdown
 
         text = render_markdown(gathered)
-    return text.encode("utf-8", "backslashreplace")
+    # The run's own files are masked; names of files and commits were made by agents.
+    return secrets.text(text).encode("utf-8", "backslashreplace")
 
 
 def _write(output: str, content: bytes) -> None:
-    """The whole file or the old one: somebody may have it open in a browser."""
+    """The whole file or the old one: it may be open in a browser."""
+    from orchestrate.cli.writing import write_named
+
     if os.path.isdir(output):
         raise UsageError(f"-o: '{output}' is a folder", "name a file in it")
-    temporary = f"{output}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "xb") as file:
-            file.write(content)
-        os.replace(temporary, output)
-    except OSError as error:
-        from contextlib import suppress
-
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise ConfigError(f"cannot write {output}: {error.strerror}") from None
+    write_named(output, str(os.getpid()), lambda file: file.write(content))

@@ -10,6 +10,7 @@ from orchestrate.cli.path_taken import draw_path, index_of
 from orchestrate.cli.tallies import Tally, Usage
 from orchestrate.errors import OrchestrateError
 from orchestrate.record import field, mutable_record
+from orchestrate.state.denials import Denials
 
 if TYPE_CHECKING:
     from orchestrate.cli.changes import Changes
@@ -50,6 +51,13 @@ class Report:
     notes: list[str] = field(default_factory=list)
     next: list[str] = field(default_factory=list)
     whole_plan: str = ""
+    # The command that shows what a step printed.
+    all_logs: str = ""
+
+    @property
+    def denials(self) -> Denials:
+        """Tool calls that permissions refused, over all steps."""
+        return [{"step": t.path, **denial} for t in self.tallies for denial in t.denials]
 
     @property
     def end(self) -> float:
@@ -83,7 +91,7 @@ def gather(run: Run, workspace: Workspace, place: Place, now: float) -> Report:
         notes.append(f"{sight.note[0].upper()}{sight.note[1:]}.")
     if sight is not None:
         added = chronicle.tallies.add_results(
-            (e.path, e.result) for e in entries_of(sight.document)
+            (e.address, e.result) for e in entries_of(sight.document)
         )
         if added:
             notes.append(
@@ -112,6 +120,7 @@ def gather(run: Run, workspace: Workspace, place: Place, now: float) -> Report:
         tallies=tallies,
         notes=notes,
         whole_plan=place.command("plan", "--run", run.id, "--format", "svg"),
+        all_logs=place.command("logs", run.id, "STEP"),
     )
     _add_standing(report, sight, place)
     _add_drawing(report, program, index, why_no_plan)
@@ -206,6 +215,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "notes": report.notes,
         "next": report.next,
         "usage": usage_json(report.usage),
+        "denials": report.denials,
         "sittings": [
             {"started_at": moment(s.start), "ended_at": moment(s.end), "status": s.how or None,
              "commit_before": s.head or None, "commit_after": s.end_head or None}
@@ -232,14 +242,12 @@ def as_json(report: Report) -> dict[str, Any]:
 
 def usage_json(usage: Usage) -> dict[str, Any]:
     """Figures that nobody reported are null."""
-    has_cost = usage.turns > usage.without_cost
-    has_tokens = usage.turns > usage.without_tokens
     return {
         "turns": usage.turns,
-        "cost_usd": usage.cost_usd if has_cost else None,
+        "cost_usd": usage.cost_usd,
         "turns_without_cost": usage.without_cost,
-        "input_tokens": usage.input_tokens if has_tokens else None,
-        "output_tokens": usage.output_tokens if has_tokens else None,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
         "turns_without_tokens": usage.without_tokens,
         "unbilled_turns": usage.unbilled,
     }
@@ -257,6 +265,8 @@ def _tally_json(tally: Tally) -> dict[str, Any]:
         "longest_ms": round(tally.longest * 1000),
         "outcomes": tally.outcomes,
         "agents": list(tally.agents),
+        "permissions": list(tally.permissions),
         "error": tally.error or None,
+        "denials": tally.denials,
         "usage": usage_json(tally.usage),
     }

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrate.cli.tallies import Example, Tally
-from orchestrate.record import record
+from orchestrate.record import record, replace
+from orchestrate.state.address import Address, log_name_in
 
 if TYPE_CHECKING:
     from orchestrate.cli.looking import Sight
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 MOST_DETAILED = 80
 _MOST_BYTES = 6000
 _MOST_ERROR_BYTES = 2000
+_MOST_PROMPTS = 3
 
 
 @record
@@ -50,7 +52,7 @@ def find_details(run: Run, sight: Sight | None, tallies: list[Tally]) -> list[De
         prompt = _authored(run, tally)
         for example in tally.examples:
             is_last = example is tally.examples[-1] or tally.is_inner
-            entry = entries.get(_exact_path(example, tally)) if is_last else None
+            entry = entries.get(example.address.shown) if is_last else None
             parts = [*prompt, *_texts_of(run, example, entry)]
             if parts:
                 details.append(Detail(tally.path, _heading(example, tally), parts))
@@ -58,13 +60,8 @@ def find_details(run: Run, sight: Sight | None, tallies: list[Tally]) -> list[De
     return details
 
 
-def _exact_path(example: Example, tally: Tally) -> str:
-    name = tally.path.rpartition("/")[2]
-    return f"{example.frame}/{name}" if example.frame else tally.path
-
-
 def _heading(example: Example, tally: Tally) -> str:
-    words = [_exact_path(example, tally)]
+    words = [example.address.shown]
     if example.visit > 1 or (tally.visits > 1 and not tally.is_inner):
         words.append(f"visit {example.visit}")
     words.append(str(example.result.get("status", "")))
@@ -79,8 +76,7 @@ def _authored(run: Run, tally: Tally) -> list[Part]:
     """What the recipe says, from the run's own copy of it, in which secrets are masked."""
     from orchestrate.cli.waiting import steps_called
 
-    name = tally.path.rpartition("/")[2]
-    step = next(steps_called(run, name), None)
+    step = next(steps_called(run, tally.address.name), None)
     if not isinstance(step, dict):
         return []
     where = str(run.root / "definition.json")
@@ -103,10 +99,9 @@ def _texts_of(run: Run, example: Example, entry: Entry | None) -> list[Part]:
         parts.append(Part("Error", str(error["message"])))
     elif example.result.get("reason"):
         parts.append(Part("Reason", str(example.result["reason"])))
-    if entry is not None:
-        sent = run.logs / f"{entry.files}.prompt.txt"
-        if os.path.isfile(sent) and not os.path.islink(sent):
-            parts.append(_part("Prompt as it was sent", sent, f"the whole: {sent}", _MOST_BYTES))
+    for attempt, sent in _prompts_sent(run, example):
+        title = "Prompt as it was sent" + (f", attempt {attempt}" if attempt > 1 else "")
+        parts.append(_part(title, sent, f"the whole: {sent}", _MOST_BYTES))
     output = source_of(run, entry, "stdout") if entry is not None else from_result(example.result)
     if output != b"":
         name = "Answer" if "agent" in example.result else "Output"
@@ -115,9 +110,26 @@ def _texts_of(run: Run, example: Example, entry: Entry | None) -> list[Part]:
             whole = f"the rest was not kept here; look into {run.logs}"
         parts.append(_part(name, output, whole, _MOST_BYTES))
     errors = source_of(run, entry, "stderr") if entry is not None else b""
-    if isinstance(errors, Path):
+    if isinstance(errors, Path) and os.path.getsize(errors):
         parts.append(_part("Standard error", errors, f"the whole: {errors}", _MOST_ERROR_BYTES))
     return parts
+
+
+def _prompts_sent(run: Run, example: Example) -> list[tuple[int, Path]]:
+    """The prompts of a visit's attempts, reminders among them; of many only the last ones."""
+    last = int(example.result.get("attempts") or 1)
+    found = []
+    for attempt in range(max(1, last - _MOST_PROMPTS + 1), last + 1):
+        one = replace(example.address, visit=example.visit, attempt=attempt)
+        path = run.logs / f"{_log_name(example, one, is_last=attempt == last)}.prompt.txt"
+        if os.path.isfile(path) and not os.path.islink(path):
+            found.append((attempt, path))
+    return found
+
+
+def _log_name(example: Example, attempt: Address, *, is_last: bool) -> str:
+    """What its files are called; only of the last attempt an unusual name is on record here."""
+    return (log_name_in(example.result) if is_last else "") or attempt.log_name()
 
 
 def _part(title: str, source: Path | bytes, whole: str, most: int) -> Part:

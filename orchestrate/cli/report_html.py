@@ -45,7 +45,7 @@ dt { color: var(--quiet); } dd { margin: 0; overflow-wrap: anywhere; }
 .wide { overflow-x: auto; } .wide svg { max-width: none; }
 table { border-collapse: collapse; font-size: .88rem; width: 100%; }
 th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid var(--line);
-  vertical-align: top; overflow-wrap: anywhere; }
+  vertical-align: top; overflow-wrap: break-word; }
 th { color: var(--quiet); font-weight: 600; white-space: nowrap; }
 td:first-child { font-weight: 600; }
 tr.bad td:nth-child(2) { color: var(--bad); }
@@ -109,7 +109,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _details(report)
     yield (
         f"<footer>Made by orchestrate {escape(__version__)} at {moment(report.now)} from event "
-        f"{report.chronicle.events} of the run. Secrets that the recipe names are masked. "
+        f"{report.chronicle.events} of the run. Secrets are masked. "
         "What lies in the run's folder is whole; this page is not.</footer>"
     )
     yield "</body></html>"
@@ -220,7 +220,7 @@ def _details(report: Report) -> Iterator[str]:
     yield "<h2>Prompts and outputs</h2>"
     yield (
         '<p class="quiet">The last visits of each step, and of a loop a few items. '
-        f"All of it: <code>orchestrate logs {escape(report.run_id)} STEP</code>.</p>"
+        f"All of it: <code>{escape(visible(report.all_logs))}</code>.</p>"
     )
     for detail in report.details:
         yield from _detail(detail)

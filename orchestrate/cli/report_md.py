@@ -25,6 +25,8 @@ from orchestrate.plan.visible import clip, plural, visible, width_of
 # Signs of Markdown anywhere, and those that mean something only at the beginning of a line.
 _MEANS_SOMETHING = re.compile(r"([\\`*_{}\[\]|~$]|^[#>]|^[+-](?=\s|$)|^[=-](?=[=-]*\s*$))")
 _LIST_NUMBER = re.compile(r"^(\d{1,9})([.)])(?=\s|$)")
+# A word with a URL, an address or a mention in it, or a reference as `#12`.
+_LIVE = re.compile(r"([^\s|`<>]*(?:://|www\.|@(?=\w)|#(?=\d))[^\s|`<>]*)", re.IGNORECASE)
 _CODE = re.compile(r"`([^`]+)`")
 _CHART = 60
 _LONGEST_NAME = 32
@@ -55,12 +57,21 @@ def _lines(report: Report) -> Iterator[str]:
     yield ""
     yield (
         f"Made by orchestrate {__version__} at {moment(report.now)} from event "
-        f"{report.chronicle.events} of the run. Secrets that the recipe names are masked."
+        f"{report.chronicle.events} of the run. Secrets are masked."
     )
 
 
 def plain(text: str) -> str:
-    """Text that Markdown and HTML take as it is, on one line."""
+    """Text that Markdown and HTML take as it is, on one line.
+
+    A word that a site would make a link or a mention of, as `@name` and bare URLs, becomes code:
+    what an agent has written must not call people or lead them anywhere.
+    """
+    pieces = _LIVE.split(text)
+    return "".join(_code(p) if number % 2 else _escaped(p) for number, p in enumerate(pieces))
+
+
+def _escaped(text: str) -> str:
     shown = visible(text).replace("&", "&amp;").replace("<", "&lt;")
     return _LIST_NUMBER.sub(r"\1\\\2", _MEANS_SOMETHING.sub(r"\\\1", shown))
 
@@ -198,7 +209,7 @@ def _details(report: Report) -> Iterator[str]:
         return
     yield from _heading("Prompts and outputs")
     yield "The last visits of each step, and of a loop a few items. All of it:"
-    yield _code(f"orchestrate logs {report.run_id} STEP")
+    yield _code(report.all_logs)
     for detail in report.details:
         yield from _detail(detail)
     yield from _left_out(len(report.tallies) - MOST_DETAILED, "step")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from orchestrate.cli.changes import Changes
 from orchestrate.cli.chronicle import Approval, Sitting
 from orchestrate.cli.report_data import Report
 from orchestrate.cli.tallies import Tally, Usage
 from orchestrate.cli.telling import END, duration
 from orchestrate.plan.visible import plural, visible
+from orchestrate.state.denials import denial_words
 
 STATUS_WORDS = {
     "running": "is running",
@@ -53,8 +56,14 @@ def facts(report: Report) -> list[tuple[str, str]]:
         found.append(("Last event", moment(report.ended)))
     found.append(("Elapsed", _elapsed(report, sittings)))
     found.append(("Steps", _step_counts(report)))
+    if agents := _all_of(tally.agents for tally in report.tallies):
+        found.append(("Agents", agents))
+    if permissions := _all_of(tally.permissions for tally in report.tallies):
+        found.append(("Permissions", permissions))
     found.append(("Cost", cost(report.usage)))
     found.append(("Tokens", tokens(report.usage)))
+    if denied := denial_words(report.denials):
+        found.append(("Denied", visible(denied)))
     found.append(("Folder", visible(report.root)))
     return found
 
@@ -65,6 +74,11 @@ def _elapsed(report: Report, sittings: list[Sitting]) -> str:
         return whole
     worked = sum((s.end if s.end is not None else report.end) - s.start for s in sittings)
     return f"{whole}, of which {duration(worked * 1000)} at work, in {len(sittings)} sittings"
+
+
+def _all_of(named: Iterable[Iterable[str]]) -> str:
+    """Each name once, in the order of the steps."""
+    return ", ".join(visible(name) for name in dict.fromkeys(n for names in named for n in names))
 
 
 def _step_counts(report: Report) -> str:
@@ -79,7 +93,7 @@ def cost(usage: Usage) -> str:
     """Unknown is unknown, never nothing."""
     if not usage.turns:
         return "not billed" if usage.unbilled else NOTHING
-    if usage.without_cost == usage.turns:
+    if usage.cost_usd is None:
         return f"unknown ({plural(usage.turns, 'call')} did not report it)"
     more = f" + unknown ({plural(usage.without_cost, 'call')})" if usage.without_cost else ""
     return f"${usage.cost_usd:.4f}{more}"
@@ -88,14 +102,19 @@ def cost(usage: Usage) -> str:
 def tokens(usage: Usage) -> str:
     if not usage.turns:
         return NOTHING
-    if usage.without_tokens == usage.turns:
+    if usage.input_tokens is None or usage.output_tokens is None:
         return "unknown"
     more = f" + unknown ({plural(usage.without_tokens, 'call')})" if usage.without_tokens else ""
     return f"{usage.input_tokens:,} in, {usage.output_tokens:,} out{more}"
 
 
 def status_of(tally: Tally) -> str:
-    """In short; for the items of a loop, how many ended how."""
+    """In short; for the items of a loop, how many ended how; and what permissions refused."""
+    denied = visible(denial_words(tally.denials))
+    return "; ".join(filter(None, [_standing_of(tally), denied]))
+
+
+def _standing_of(tally: Tally) -> str:
     if tally.items is not None:
         items = plural(tally.items, "item")
         return f"{tally.last}: {items}" if tally.last else items

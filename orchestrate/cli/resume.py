@@ -9,8 +9,13 @@ import click
 from orchestrate.cli.config import load_config, with_defaults
 from orchestrate.cli.options import (
     agent_options,
+    concurrent_option,
     detach_option,
+    is_given,
     json_option,
+    let_finish_option,
+    refuse_events,
+    run_argument,
     state_dir_option,
     watching_of,
     watching_options,
@@ -18,31 +23,46 @@ from orchestrate.cli.options import (
 )
 from orchestrate.cli.output import answer, answer_json, note
 from orchestrate.cli.run import OVERRIDES, apply_flags, override_options, plan_flags
-from orchestrate.errors import ConfigError, DefinitionError, UsageError
+from orchestrate.errors import ConfigError, UsageError
 from orchestrate.plan.override import known_backend, require_applicable
 from orchestrate.plan.visible import visible
-from orchestrate.record import replace
+from orchestrate.record import record, replace
 
 if TYPE_CHECKING:
-    from orchestrate.cli.running import LatePlans, Watching
+    from orchestrate.cli.looking import Place
+    from orchestrate.cli.running import Watching
     from orchestrate.cli.stored import Header
     from orchestrate.plan.nodes import Program
+    from orchestrate.state.events import RunResumed
     from orchestrate.state.model import RunState
     from orchestrate.state.runs import Run, Runs
     from orchestrate.state.store import Store
     from orchestrate.workspace import Workspace
 
 
+_COPY = (
+    "this run is a copy of another: what the other one runs counts as lost here, and agents begin "
+    "new sessions\n"
+)
+
+
 @click.command(short_help="Go on with a run that was stopped, failed or parked.")
-@click.argument("run", metavar="RUN")
+@run_argument
 @click.option("--repair", is_flag=True, help="Go back to the newest valid state of a damaged run.")
 @click.option(
     "--force-restart",
     is_flag=True,
     help="Start over under a new run id, with the flags and context of the first start.",
 )
+@click.option(
+    "--as-started",
+    is_flag=True,
+    help="Go on with the definition as it was when the run started, whatever its files say now.",
+)
 @override_options
 @agent_options
+@concurrent_option
+@let_finish_option
 @detach_option
 @watching_options
 @state_dir_option
@@ -52,6 +72,7 @@ def resume(
     run: str,
     repair: bool,
     force_restart: bool,
+    as_started: bool,
     state_dir: str | None,
     working_dir: str | None,
     as_json: bool,
@@ -60,101 +81,231 @@ def resume(
     """Go on with a run: RUN is its id, the beginning of one, or `latest`.
 
     A step that is recorded as done is not done again; an agent that still runs is adopted; a step
-    that failed is tried again. A run whose definition has changed is refused. Flags hold as they
-    were given to `run` unless they are given again.
+    that failed is tried again. A run goes on with the definition that it keeps a copy of; if the
+    files have changed since, in more than comments or order, it is refused unless --as-started
+    says that the copy counts. Flags hold as they were given to `run` unless they are given again;
+    --context gives values to what has not finished.
     """
+    from orchestrate.cli.looking import Place
     from orchestrate.cli.stored import find_stored, header_of
+    from orchestrate.cli.unnamed import is_unnamed
 
     names = (
         *OVERRIDES, "system_prompt", "permissions", "silence_timeout", "session", "script",
-        "recording",
+        "recording", "allow_concurrent", "let_finish",
     )  # fmt: skip
-    given = {name: flags[name] for name in names if flags[name] not in (None, ())}
+    refuse_events(flags, as_json)
+    given = {name: flags[name] for name in names if is_given(flags[name])}
     if "backend" in given:
         given["backend"] = known_backend(given["backend"])
     if "session" in given:
         raise UsageError("the session of a run cannot change", "it was chosen when the run started")
-    if "context" in given or "context_file" in given:
+    if force_restart and as_started:
         raise UsageError(
-            "the context of a run cannot change", "it was read when the run started; start anew"
+            "--force-restart and --as-started exclude each other",
+            "--force-restart takes the files as they are now",
         )
+    context = {name: given.pop(name, None) for name in ("context", "context_file")}
     runs, found, workspace = find_stored(run, working_dir, state_dir)
     header = header_of(found)
     if flags["detach"]:
         from orchestrate.cli.detaching import depart
-        from orchestrate.cli.looking import Place
 
         code = depart(flags, Place(working_dir, state_dir), as_json)
         if code is not None:
             return code
+    flags |= {"working_dir": working_dir, "state_dir": state_dir}
     watching = watching_of(flags, as_json, load_config(workspace))
     if force_restart:
-        return _start_over(runs, found, header, workspace, watching)
-    return _go_on(found, header, workspace, watching, given, repair=repair)
+        return _start_over(runs, found, header, workspace, watching, context)
+    how = How(
+        given, context, repair=repair, as_started=as_started,
+        place=Place(working_dir, state_dir),
+        is_unnamed=is_unnamed(click.get_current_context()),
+    )  # fmt: skip
+    return _go_on(found, header, workspace, watching, how)
 
 
-def _go_on(
-    found: Run,
-    header: Header,
-    workspace: Workspace,
-    watching: Watching,
-    given: dict[str, Any],
-    *,
-    repair: bool,
-) -> int:
+@record
+class How:
+    """What was said to `resume`: flags, values for the context, and what it may do."""
+
+    given: dict[str, Any]
+    context: dict[str, Any]
+    repair: bool
+    as_started: bool
+    place: Place
+    is_unnamed: bool
+
+
+def _go_on(found: Run, header: Header, workspace: Workspace, watching: Watching, how: How) -> int:
     import sys
 
     from orchestrate.cli.agents import refuse_unusable
-    from orchestrate.cli.execution import only_run_of
+    from orchestrate.cli.changed import refuse_changed
+    from orchestrate.cli.freezing import frozen_agents, require_whole
     from orchestrate.cli.looking import program_of
+    from orchestrate.cli.neighbours import entering
     from orchestrate.cli.running import LatePlans, carry_out, show_end, stoppable
+    from orchestrate.cli.secrecy import mask_settings, refuse_unset_late, secrets_for
     from orchestrate.cli.stored import open_stored
-    from orchestrate.state.runs import Runs, claim_run
+    from orchestrate.state.runs import claim_run
 
     lock = claim_run(found, sys.argv)
     try:
+        given = how.given
         settings = {**header.settings, **given}
-        program = program_of(replace(header, settings=settings), workspace)
-        if "backend" in given:
-            require_applicable(program, "--backend")
-        store = open_stored(found, lock, program, workspace, repair=repair)
+        program = program_of(
+            replace(header, settings=settings), workspace, to_run=not how.as_started
+        )
+        for name in ("backend", "allow_concurrent", "let_finish"):
+            if name in given:
+                require_applicable(program, "--" + name.replace("_", "-"))
+        values = context_given(program, how.context, workspace)
+        store = open_stored(found, lock, program, workspace, repair=how.repair)
     except BaseException:
         lock.release()
         raise
     with stoppable() as stop:
         try:
-            over = _is_over(found, store.state)
+            over = _is_over(found, store.state, how.place)
             if over is not None:
-                _catch_up(store, program, workspace, settings)
-                return _tell_over(over, store, watching)
-            _refuse_changed_late(store.state, LatePlans(workspace, settings))
-            refuse_unusable(program, workspace, settings)
-            may_be_one_of_many = settings.get("allow_concurrent", False)
-            with only_run_of(Runs(found.root.parent), program, may_be_one_of_many):
-                note_first(store)
-                store.record(_resumed(store, given, workspace))
+                _catch_up(store, program, workspace, settings, watching.place)
+                return _tell_over(over, store, watching, how)
+            _refuse_results(store.state, program, values)
+            if how.as_started:
+                require_whole(found)
+            else:
+                refuse_changed(header, store.state, workspace, how.place)
+            late = LatePlans(workspace, settings, found.root)
+            refuse_unset_late(late, store.state.late)
+            refuse_unusable(program, workspace, settings, frozen_agents(found.root))
+            with entering(workspace, program, settings, found.id) as door:
+                door.enter(found)
+                note_first(store, workspace, is_quiet=watching.quiet)
+                kept = mask_settings(given, secrets_for(program, workspace))
+                _warn(program, values, header, watching, how)
+                resumed = _resumed(store, kept, values, workspace)
+                if resumed.copied:
+                    note(_COPY)
+                _record(store, resumed, is_quiet=watching.quiet)
                 watching.started(store)
-                ending = carry_out(store, program, workspace, watching, stop, is_resumed=True)
+                ending = carry_out(
+                    store, program, workspace, watching, stop,
+                    is_resumed=True, is_copy=resumed.copied,
+                )  # fmt: skip
             _archive(program, workspace, found, settings, ending.status)
         finally:
             store.close()
         return show_end(store, ending, watching)
 
 
-def _resumed(store: Store, given: dict[str, Any], workspace: Workspace) -> Any:
+def _warn(
+    program: Program, values: dict[str, Any], header: Header, watching: Watching, how: How
+) -> None:
+    from orchestrate.cli.unread import tell_unread_of
+
+    if not watching.quiet:
+        tell_unread_of(program, values, header.context, how.context)
+
+
+def _resumed(
+    store: Store, given: dict[str, Any], values: dict[str, Any], workspace: Workspace
+) -> RunResumed:
     from orchestrate.engine.head import head_of
+    from orchestrate.process.identity import is_same_place, place_of
     from orchestrate.state.clock import drop_anchor, holds, now_by
     from orchestrate.state.events import RunResumed
 
     clock = None if holds(store.state.clock) else drop_anchor()
     now = now_by(clock or store.state.clock)
-    return RunResumed(now, given, head_of(workspace.root), clock)
+    before, place = store.state.place, place_of(str(store.run.root))
+    return RunResumed(
+        at=now,
+        settings=given,
+        head=head_of(workspace.root),
+        clock=clock,
+        place="" if before == place else place,
+        copied=not is_same_place(before, place),
+        context=values,
+    )
 
 
-def note_first(store: Store) -> None:
+def _record(store: Store, resumed: RunResumed, *, is_quiet: bool) -> None:
+    """Say what is not tried again, and what is not tried yet."""
+    _tell_put_aside(store.state)
+    store.record(resumed)
+    if not is_quiet:
+        _tell_waiting(store, resumed.at)
+
+
+def _refuse_results(state: RunState, program: Program, values: dict[str, Any]) -> None:
+    """A value from outside may not stand in for what a finished step has found."""
+    from orchestrate.plan.nodes import Each, main_plan
+
+    main, *inner = main_plan(program).blocks
+    opened = {f"{node}/" for node in state.root.loops}
+    bodies = [node for block in inner if block.id.startswith(tuple(opened)) for node in block.nodes]
+    done = [n for n in main.nodes if state.root.steps.get(n.name, {}).get("status") == "completed"]
+    for node in [*done, *bodies, *(n for n in main.nodes if n.id in state.root.loops)]:
+        collected = node.op.collect if isinstance(node.op, Each) else None
+        for name in (node.output, collected):
+            if name is not None and name in values:
+                raise UsageError(
+                    f"'{name}' is what step '{node.name}' has found, and cannot be given",
+                    "values can be given for what no step has set yet",
+                )
+
+
+def _tell_put_aside(state: RunState) -> None:
+    """Items that failed and whose files were moved: their loops go on behind them."""
+    from orchestrate.state.durable import parse_json
+    from orchestrate.state.model import frames_below
+
+    for frame in frames_below(state.root):
+        loop = frame.loops.get(frame.here.node) if frame.here is not None else None
+        if frame.here is None or frame.here.phase != "failed" or loop is None or loop.is_closed:
+            continue
+        for index in loop.failed:
+            lifecycle = parse_json(loop.done[index]).get("lifecycle") or {}
+            if lifecycle.get("action_applied"):
+                where = visible(str(lifecycle["to"]))
+                note(
+                    f"{visible(loop.name)}[{index}] is not tried again: it failed, and its file is "
+                    f"{where} now; move it back and start a new run for it, or leave it behind "
+                    "with --on-error continue\n"
+                )
+
+
+def _tell_waiting(store: Store, now: float) -> None:
+    """Steps whose retry is not due yet: else a resume would be silent, for hours perhaps."""
+    from orchestrate.cli.telling import retry_number, retry_reason
+    from orchestrate.state.address import shown_path
+    from orchestrate.state.model import frames_below
+    from orchestrate.state.times import local_time, timestamp
+
+    for frame in frames_below(store.state.root):
+        here = frame.here
+        if here is None or here.phase != "resting" or here.rest_until <= now:
+            continue
+        name = store.index.here(frame).node.name
+        found = frame.steps.get(name)
+        result = found if isinstance(found, dict) else {}
+        why = retry_reason(result).removeprefix(": ")
+        note(
+            f"{visible(shown_path(frame.key, name))} waits until "
+            f"{local_time(timestamp(here.rest_until))} for {retry_number(result)}"
+            f"{f' ({visible(why)})' if why else ''}; Ctrl-C stops, --retry-delay 0 tries now\n"
+        )
+
+
+def note_first(store: Store, workspace: Workspace, *, is_quiet: bool) -> None:
+    from orchestrate.cli.definition import tell_place
     from orchestrate.cli.progress import first_words
 
     note(first_words(store.run.id, store.state.definition, is_resumed=True))
+    if not is_quiet:
+        tell_place(workspace)
 
 
 def _archive(
@@ -167,7 +318,7 @@ def _archive(
 
 
 def _catch_up(
-    store: Store, program: Program, workspace: Workspace, settings: dict[str, Any]
+    store: Store, program: Program, workspace: Workspace, settings: dict[str, Any], place: Place
 ) -> None:
     """What a kill after the last event left undone: the state's file, the archive, and the news."""
     from orchestrate.cli.notifying import tell_owed
@@ -175,18 +326,19 @@ def _catch_up(
     if store.is_behind():
         store.checkpoint(durable=True)
         _archive(program, workspace, store.run, settings, store.state.status)
-    for trouble in tell_owed(store, program, workspace):
+    for trouble in tell_owed(store, program, workspace, place):
         note(f"orchestrate: {visible(trouble)}\n")
 
 
-def _is_over(run: Run, state: RunState) -> tuple[str, int] | None:
+def _is_over(run: Run, state: RunState, place: Place) -> tuple[str, int] | None:
     """Why there is nothing to go on with, and the exit code; None if there is."""
     if state.status == "completed":
         return f"run {run.id} is completed; there is nothing left to do", 0
     if any(gate["status"] == "denied" for gate in state.approvals):
         return f"run {run.id} was denied: {state.reason}; a denial is final", 1
     if state.status == "cancelled":
-        return f"run {run.id} was cancelled; start it anew", 1
+        anew = visible(place.command("resume", run.id, "--force-restart"))
+        return f"run {run.id} was cancelled; start it anew: {anew}", 1
     is_at_end = state.root.here is None and state.restart is None
     if state.status != "running" and is_at_end and state.ending is not None:
         reason = f"run {run.id} has {state.status}: {state.ending.reason}"
@@ -194,58 +346,49 @@ def _is_over(run: Run, state: RunState) -> tuple[str, int] | None:
     return None
 
 
-def _tell_over(over: tuple[str, int], store: Store, watching: Watching) -> int:
+def _tell_over(over: tuple[str, int], store: Store, watching: Watching, how: How) -> int:
     from orchestrate.cli.progress import summary
+    from orchestrate.cli.unnamed import tell_paused
 
     message, code = over
     if watching.as_json:
         answer_json(summary(store) | {"message": message})
+    elif watching.events:
+        note(message + "\n")
     else:
         answer(message + "\n")
+    if how.is_unnamed and store.state.status == "completed":
+        tell_paused(how.place)
     return code
 
 
-def recompile(header: Header, workspace: Workspace) -> Program:
-    """The program again; refused, with the names, if a file of it has changed (rulings §6)."""
-    from orchestrate.cli.running import checksums
-    from orchestrate.compile import compile_file, require_program
+def context_given(program: Program, flags: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
+    """The values that --context-file and --context give, the latter over the former; masked."""
+    from orchestrate.cli.run import context_of
+    from orchestrate.cli.secrecy import secrets_for
 
-    compilation = compile_file(workspace.root / header.definition, workspace)
-    now = checksums(compilation, workspace)
-    _refuse_changed(header.run_id, header.sources, now)
-    return require_program(compilation)
-
-
-def _refuse_changed(run_id: str, before: dict[str, str], now: dict[str, str]) -> None:
-    changed = sorted(path for path in {*before, *now} if before.get(path) != now.get(path))
-    if changed:
-        names = ", ".join(
-            path + ("" if path in now else " (gone)") + ("" if path in before else " (new)")
-            for path in changed
-        )
-        raise UsageError(
-            f"the definition of run {run_id} has changed: {names}",
-            f"put the files back, or start over with: orchestrate resume {run_id} --force-restart",
-        )
-
-
-def _refuse_changed_late(state: RunState, late: LatePlans) -> None:
-    """The same for recipes that the run found on its way."""
-    for plan_id, before in state.late.items():
-        try:
-            now = late.compile(plan_id)[1]
-        except DefinitionError:
-            now = {**before, plan_id: "not valid any more"}
-        _refuse_changed(state.run_id, before, now)
+    values = context_of(program, flags, workspace)
+    secrets = secrets_for(program, workspace)
+    return {key: secrets.data(value) for key, value in values.items()}
 
 
 def _start_over(
-    runs: Runs, found: Run, header: Header, workspace: Workspace, watching: Watching
+    runs: Runs,
+    found: Run,
+    header: Header,
+    workspace: Workspace,
+    watching: Watching,
+    context: dict[str, Any],
 ) -> int:
     """A new run of the definition as it is now, with the first start's flags and context."""
     from orchestrate.cli.agents import refuse_unusable
+    from orchestrate.cli.neighbours import entering
+    from orchestrate.cli.run import context_of
     from orchestrate.cli.running import carry_out, show_end, start_run, stoppable
     from orchestrate.cli.single import as_started
+    from orchestrate.cli.sources import file_at
+    from orchestrate.cli.stored import given_later
+    from orchestrate.cli.undefined import refuse_undefined
     from orchestrate.compile import compile_file, require_program
     from orchestrate.dialects.lowering import constant_map
     from orchestrate.plan.override import with_context
@@ -253,18 +396,24 @@ def _start_over(
 
     if is_held(found.lock_file):
         raise ConfigError(f"run {found.id} is still running", "end it first: orchestrate cancel")
-    compilation = compile_file(workspace.root / header.definition, workspace)
+    compilation = compile_file(file_at(header.definition, workspace), workspace)
     program = as_started(require_program(compilation), header.settings)
     program = apply_flags(program, plan_flags(header.settings), workspace)
     program = with_defaults(program, header.settings.get("defaults", {}))
-    program = with_context(program, constant_map(header.context))
+    values = header.context | given_later(found) | context_of(program, context, workspace)
+    program = with_context(program, constant_map(values))
+    refuse_undefined(compilation, program)
     refuse_unusable(program, workspace, header.settings)
-    with stoppable() as stop:
+    with entering(workspace, program, header.settings) as door, stoppable() as stop:
         store, _ = start_run(runs, program, compilation, workspace, dict(header.settings))
         try:
+            door.enter(store.run)
+            from orchestrate.cli.definition import tell_place
             from orchestrate.cli.progress import first_words
 
             note(first_words(store.run.id, store.state.definition, is_resumed=False))
+            if not watching.quiet:
+                tell_place(workspace)
             note(f"it starts over what run {found.id} was\n")
             watching.started(store)
             ending = carry_out(store, program, workspace, watching, stop)

@@ -12,18 +12,20 @@ from orchestrate.cli.definition import compiled, given_names, tell_warnings, wor
 from orchestrate.cli.numbers import AT_LEAST_0, AT_LEAST_1
 from orchestrate.cli.options import (
     agent_options,
+    concurrent_option,
     detach_option,
     json_option,
+    let_finish_option,
     queue_options,
+    refuse_events,
     state_dir_option,
     watching_options,
     working_dir_option,
 )
-from orchestrate.cli.output import answer, answer_json
+from orchestrate.cli.output import answer, answer_json, note
 from orchestrate.errors import DefinitionError, UsageError
 
 if TYPE_CHECKING:
-    from orchestrate.plan.expr import MapExpr
     from orchestrate.plan.nodes import Program
     from orchestrate.workspace import Workspace
 
@@ -40,7 +42,8 @@ def override_options(command: Command) -> Command:
     """The flags that change the plan; each has a function in `plan/override.py`."""
     options = [
         click.option("--backend", metavar="NAME",
-                     help="The agent to ask; rehearsal, human and replay stand in for all."),
+                     help="The agent to ask (machine, recipe); rehearsal, human and replay stand "
+                     "in for all. A workflow cannot be rehearsed."),
         click.option("--model", metavar="MODEL",
                      help="Model tier or name for steps without one (machine)."),
         click.option("--max-steps", type=AT_LEAST_1, metavar="N",
@@ -53,7 +56,7 @@ def override_options(command: Command) -> Command:
                      help="Limit of each step without its own (machine, recipe)."),
         click.option("--max-parallel", type=AT_LEAST_1, metavar="N",
                      help="Items of a loop worked on at once (recipe)."),
-        click.option("--context", multiple=True, metavar="KEY=VALUE",
+        click.option("-i", "--context", multiple=True, metavar="KEY=VALUE",
                      help="Set a context variable to a text (recipe, workflow); repeatable."),
         click.option("--context-file", metavar="FILE",
                      help="JSON or YAML mapping of context variables (recipe, workflow)."),
@@ -62,7 +65,7 @@ def override_options(command: Command) -> Command:
         click.option("--max-retries", type=AT_LEAST_0, metavar="N",
                      help="Retries of provider steps without their own (workflow)."),
         click.option("--retry-delay", type=AT_LEAST_0, metavar="MS",
-                     help="Pause between those retries (workflow)."),
+                     help="Pause before a first retry, and between those of --max-retries."),
     ]  # fmt: skip
     for option in reversed(options):
         command = option(command)
@@ -75,11 +78,8 @@ def override_options(command: Command) -> Command:
 @override_options
 @queue_options
 @agent_options
-@click.option(
-    "--allow-concurrent",
-    is_flag=True,
-    help="Allow a second live run of the same recipe in this workspace (recipe).",
-)
+@concurrent_option
+@let_finish_option
 @detach_option
 @watching_options
 @state_dir_option
@@ -93,20 +93,27 @@ def run(file: str, dry_run: bool, working_dir: str | None, as_json: bool, **flag
     configuration and the flags are applied as in a run. A flag that has no meaning for the file's
     dialect is an error.
     """
+    from orchestrate.cli.undefined import refuse_undefined
+
+    refuse_events({**flags, "dry_run": dry_run}, as_json)
+    flags["working_dir"] = working_dir
     workspace = workspace_of(working_dir)
     compilation, program = compiled(file, workspace)
     overrides = {name: flags[name] for name in OVERRIDES}
     program = apply_flags(program, overrides, workspace)
     refuse_inapplicable(program, flags)
+    refuse_undefined(compilation, program)
     if dry_run:
         if flags["detach"]:
             raise UsageError("--dry-run and --detach exclude each other")
         from orchestrate.cli.unread import tell_unread
 
         program = _configured(program, workspace, flags)
-        tell_warnings(compilation, given_names(program))
-        tell_unread(compilation, program, flags)
-        return _show(program, as_json)
+        _refuse_settings(program, workspace, flags)
+        if not flags["quiet"]:
+            tell_warnings(compilation, given_names(program))
+            tell_unread(compilation, program, flags)
+        return _show(program, workspace, flags, as_json)
     if flags["detach"]:
         from orchestrate.cli.detaching import depart
         from orchestrate.cli.looking import Place
@@ -126,22 +133,40 @@ def _configured(program: Program, workspace: Workspace, flags: dict[str, Any]) -
     return with_defaults(program, plan_defaults(load_config(workspace), flags))
 
 
-def _show(program: Program, as_json: bool) -> int:
+def _refuse_settings(program: Program, workspace: Workspace, flags: dict[str, Any]) -> None:
+    """A dry run refuses settings of agents that the run would refuse."""
+    from orchestrate.cli.agents import refuse_settings
+    from orchestrate.cli.config import load_config
+    from orchestrate.cli.execution import settings_of
+
+    refuse_settings(program, workspace, settings_of(flags, load_config(workspace)))
+
+
+def _show(program: Program, workspace: Workspace, flags: dict[str, Any], as_json: bool) -> int:
+    from orchestrate.cli.asked import asked_json, asked_lines, who_is_asked
+    from orchestrate.cli.config import load_config
+    from orchestrate.cli.execution import settings_of
+
+    asked = who_is_asked(program, workspace, settings_of(flags, load_config(workspace)))
     if as_json:
         from orchestrate.plan.nodes import main_plan
         from orchestrate.plan.render_json import program_json
 
         dialect = main_plan(program).dialect
-        answer_json({"dialect": dialect, "program": program_json(program)})
+        document = {"dialect": dialect, "program": program_json(program)}
+        answer_json(document | {"asked": asked_json(asked)})
     else:
         from orchestrate.plan.render_dry_run import render_dry_run
 
         answer(render_dry_run(program))
+        for line in asked_lines(asked):
+            note(f"{line}\n")
     return 0
 
 
 def apply_flags(program: Program, flags: dict[str, Any], workspace: Workspace) -> Program:
     """The program with every given flag applied; one that cannot apply is refused."""
+    from orchestrate.dialects.lowering import constant_map
     from orchestrate.plan import override
     from orchestrate.plan.check import check_program
 
@@ -150,10 +175,9 @@ def apply_flags(program: Program, flags: dict[str, Any], workspace: Workspace) -
         override.require_applicable(program, "--" + name.replace("_", "-"))
     if "backend" in given:
         override.known_backend(given["backend"])
-    if "retry_delay" in given and "max_retries" not in given:
-        raise UsageError("--retry-delay needs --max-retries")
     if "model" in given and not given["model"].strip():
         raise UsageError("--model: the name is empty")
+    values = context_of(program, given, workspace)
     changes: dict[str, Callable[[Program, Any], Program]] = {
         "model": override.with_model,
         "max_steps": override.with_max_steps,
@@ -162,9 +186,10 @@ def apply_flags(program: Program, flags: dict[str, Any], workspace: Workspace) -
         "max_parallel": override.with_max_parallel,
         "step_timeout": override.with_step_timeout,
         "on_error": override.with_on_error,
-        "context_file": lambda p, path: override.with_context(p, _context_file(p, path, workspace)),
-        "context": lambda p, pairs: override.with_context(p, _context_pairs(p, pairs)),
+        "context_file": lambda p, _: override.with_context(p, constant_map(values)),
+        "context": lambda p, _: override.with_context(p, constant_map(values)),
         "max_retries": lambda p, n: override.with_retries(p, n, given.get("retry_delay", 0)),
+        "retry_delay": override.with_retry_delay,
     }
     for name, change in changes.items():
         if name in given:
@@ -184,15 +209,27 @@ def refuse_inapplicable(program: Program, flags: dict[str, Any]) -> None:
     from orchestrate.plan import override
 
     for name in ("clean_processed", "archive_processed", "system_prompt", "session",
-                 "allow_concurrent"):  # fmt: skip
+                 "allow_concurrent", "let_finish"):  # fmt: skip
         if flags.get(name) not in (None, False):
             override.require_applicable(program, "--" + name.replace("_", "-"))
 
 
-def _context_pairs(program: Program, pairs: tuple[str, ...]) -> MapExpr:
-    """`KEY=VALUE`: always a text; the last one of a key counts."""
-    from orchestrate.dialects.lowering import constant_map
+def context_of(program: Program, flags: Mapping[str, Any], workspace: Workspace) -> dict[str, Any]:
+    """The values that --context-file and --context give, the latter over the former."""
+    from orchestrate.plan.override import require_applicable
 
+    values: dict[str, Any] = {}
+    if flags.get("context_file") is not None:
+        require_applicable(program, "--context-file")
+        values |= _context_file(program, flags["context_file"], workspace)
+    if flags.get("context"):
+        require_applicable(program, "--context")
+        values |= _context_pairs(program, flags["context"])
+    return values
+
+
+def _context_pairs(program: Program, pairs: tuple[str, ...]) -> dict[str, Any]:
+    """`KEY=VALUE`: always a text; the last one of a key counts."""
     values: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -200,16 +237,20 @@ def _context_pairs(program: Program, pairs: tuple[str, ...]) -> MapExpr:
             raise UsageError(
                 f"--context {pair!r} is not KEY=VALUE", "e.g. --context file=src/app.py"
             )
+        if "." in key:
+            raise UsageError(
+                f"--context {pair!r}: the name '{key}' has a dot, and no step could read it",
+                f"give the whole of '{key.partition('.')[0]}' in a file: --context-file FILE",
+            )
         values[key] = value
     _refuse_reserved(program, values, "--context")
-    return constant_map(values)
+    return values
 
 
-def _context_file(program: Program, name: str, workspace: Workspace) -> MapExpr:
+def _context_file(program: Program, name: str, workspace: Workspace) -> dict[str, Any]:
     """A mapping in a JSON or YAML file; types are kept."""
     from pathlib import Path
 
-    from orchestrate.dialects.lowering import constant_map
     from orchestrate.source.json import parse_json
     from orchestrate.source.located import Sources, pack
     from orchestrate.source.reader import ReadFault, read_source
@@ -242,7 +283,7 @@ def _context_file(program: Program, name: str, workspace: Workspace) -> MapExpr:
             f"--context-file: '{display}' is not a mapping", 'e.g. {"file": "src/app.py"}'
         )
     _refuse_reserved(program, data, "--context-file")
-    return constant_map(data)
+    return dict(data)
 
 
 def _refuse_reserved(program: Program, values: dict[str, Any], flag: str) -> None:

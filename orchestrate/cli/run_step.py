@@ -67,10 +67,11 @@ def run_step(
     """
     from orchestrate.cli.single import find_step, reduce_to
 
+    flags["working_dir"] = working_dir
     workspace = workspace_of(working_dir)
     compilation, program = compiled(file, workspace)
     overrides = {name: flags[name] for name in OVERRIDES}
-    find_step(program, step)
+    step = find_step(program, step).name
     whole = apply_flags(program, overrides, workspace)
     refuse_inapplicable(whole, flags)
     given = _given_by(whole, step, from_run, working_dir, flags["state_dir"])
@@ -145,12 +146,13 @@ def _execute(
     flags: dict[str, Any],
 ) -> int:
     from orchestrate.cli.agents import refuse_unusable
-    from orchestrate.cli.config import load_config, with_defaults
+    from orchestrate.cli.config import load_config, runs_folder, with_defaults
+    from orchestrate.cli.definition import tell_place
     from orchestrate.cli.execution import settings_of
+    from orchestrate.cli.neighbours import entering
     from orchestrate.cli.progress import first_words
     from orchestrate.cli.running import carry_out, show_end, start_run, stoppable
     from orchestrate.cli.single import SETTING
-    from orchestrate.state.runs import open_runs
 
     config = load_config(workspace)
     watching = watching_of(flags, as_json, config)
@@ -158,12 +160,15 @@ def _execute(
     settings[SETTING] = {"step": step, "given": list(given.results)}
     program = with_defaults(program, settings.get("defaults", {}))
     refuse_unusable(program, workspace, settings)
-    runs = open_runs(workspace.root, config.get("state_dir", flags["state_dir"]))
-    with stoppable() as stop:
+    runs = runs_folder(workspace, config, flags["state_dir"])
+    with entering(workspace, program, settings) as door, stoppable() as stop:
         store, _ = start_run(runs, program, compilation, workspace, settings)
         try:
+            door.enter(store.run)
             note(first_words(store.run.id, f"step '{step}' of {store.state.definition}",
                              is_resumed=False))  # fmt: skip
+            if not watching.quiet:
+                tell_place(workspace)
             _record_given(store, program, given)
             ending = carry_out(store, program, workspace, watching, stop)
         finally:

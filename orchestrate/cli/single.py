@@ -7,6 +7,7 @@ which is recorded as finished when the run starts and is never performed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from orchestrate.diagnostics import closest
@@ -38,6 +39,7 @@ from orchestrate.plan.nodes import (
     plan_of,
 )
 from orchestrate.record import field_names, is_record, record, replace
+from orchestrate.state.address import Address
 
 # The key of a run's settings that says which step it is reduced to, and what it was given.
 SETTING = "run_step"
@@ -61,22 +63,33 @@ def as_started(program: Program, settings: Mapping[str, Any]) -> Program:
 
 
 def find_step(program: Program, name: str) -> Node:
-    """The step of the main block that is called so."""
+    """The step of the main block that is called so; visit, attempt and restart do not matter."""
     plan = main_plan(program)
     steps = {node.name: node for node in plan.blocks[0].nodes if not isinstance(node.op, Gate)}
     if name in steps:
         return steps[name]
+    with suppress(ValueError):
+        at = Address.parse(name)
+        if not at.frame.parts and at.name in steps:
+            return steps[at.name]
+        if at.frame.parts and at.outermost in steps:
+            raise _not_alone(name, steps[at.outermost])
     for block in plan.blocks[1:]:
         if any(name in (node.name, node.id) for node in block.nodes):
-            loop = _outermost(plan, block)
-            raise UsageError(
-                f"step '{name}' is inside the loop '{loop}': without it there is no item",
-                f"run the whole loop: orchestrate run-step {loop} --workflow FILE",
-            )
+            raise _not_alone(name, steps[_outermost(plan, block)])
     near = closest(name, steps)
     also = f" (did you mean '{near}'?)" if near else ""
     shown = ", ".join(list(steps)[:_MOST_NAMES]) + (", …" if len(steps) > _MOST_NAMES else "")
     raise UsageError(f"'{plan.id}' has no step '{name}'{also}", f"its steps: {shown}")
+
+
+def _not_alone(name: str, outer: Node) -> UsageError:
+    """A step inside a loop or a called recipe has no item or context without it."""
+    what, lack = ("loop", "item") if isinstance(outer.op, Each) else ("call", "context")
+    return UsageError(
+        f"step '{name}' is inside the {what} '{outer.name}': without it there is no {lack}",
+        f"run the whole {what}: orchestrate run-step {outer.name} --workflow FILE",
+    )
 
 
 def _outermost(plan: Plan, block: Block) -> str:
@@ -92,7 +105,7 @@ def reduce_to(program: Program, name: str, given: Sequence[str]) -> Program:
 
     The plan gets an id of its own, so that the whole plan can never be taken for it.
     """
-    from orchestrate.state.runs import file_name_for
+    from orchestrate.state.address import file_name_for
 
     plan = main_plan(program)
     step = find_step(program, name)

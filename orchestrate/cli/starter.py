@@ -42,7 +42,7 @@ class Done:
     about: str
 
 
-def pieces(dialect: str, backend: str | None) -> Iterator[Piece]:
+def pieces(dialect: str, backend: str | None, permissions: str | None = None) -> Iterator[Piece]:
     """Every file of a first `.orchestrate`, in the order in which a reader meets them."""
     from orchestrate.workspace import package_data
 
@@ -50,7 +50,7 @@ def pieces(dialect: str, backend: str | None) -> Iterator[Piece]:
     settings = (example / "config.yaml").read_text("utf-8")
     yield Piece(
         f"{FOLDER}/config.yaml",
-        _with_schema(commented(settings, backend), "schemas/config.schema.json"),
+        _with_schema(commented(settings, backend, permissions), "schemas/config.schema.json"),
         "settings; every line is explained there",
     )
     name = recipe_id(dialect)
@@ -73,13 +73,15 @@ def recipe_id(dialect: str) -> str:
     return f"my-{dialect}"
 
 
-def commented(settings: str, backend: str | None) -> str:
-    """The example's settings as comments, but for the agent if one was chosen."""
+def commented(settings: str, backend: str | None, permissions: str | None = None) -> str:
+    """The example's settings as comments, but for the agent and permissions that were chosen."""
+    chosen = {"backend": backend, "permissions": permissions}
     lines = []
     for line in settings.splitlines():
         is_setting = line.strip() and not line.startswith("#")
-        if backend is not None and line.startswith("backend:"):
-            lines.append(f"backend: {backend}")
+        key = line.partition(":")[0]
+        if chosen.get(key) is not None:
+            lines.append(f"{key}: {chosen[key]}")
         else:
             lines.append(f"# {line}" if is_setting else line)
     return "\n".join(lines) + "\n"

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
+from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
 from orchestrate.cli.output import answer, answer_json
 from orchestrate.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrate.cli.cursors import Cursor
     from orchestrate.cli.looking import Place, Sight
+    from orchestrate.state.runs import Run
 
-_STEP_FIELDS = ("status", "exit_code", "duration_ms", "attempts", "outcome", "reason", "agent",
-                "model", "recipe", "from_run")  # fmt: skip
+_STEP_FIELDS = ("status", "last_attempt", "exit_code", "duration_ms", "attempts", "outcome",
+                "reason", "agent", "model", "model_requested", "permissions", "denials", "recipe",
+                "from_run")  # fmt: skip
 
 
 @click.command(short_help="Show how a run stands.")
-@click.argument("run", metavar="RUN")
+@run_argument
 @click.option("--watch", "watches", is_flag=True,
               help="Go on showing it until it ends, as `attach` does.")  # fmt: skip
 @state_dir_option
@@ -65,6 +68,7 @@ def status(
 def view(sight: Sight, place: Place, now: float) -> dict[str, Any]:
     """What `status --json` answers; the text is drawn from it."""
     from orchestrate.cli.looking import are_programs_left
+    from orchestrate.cli.progress import last_outcome, shown_gate
 
     document = sight.document
     gates = _waiting_gates(sight)
@@ -81,49 +85,99 @@ def view(sight: Sight, place: Place, now: float) -> dict[str, Any]:
         "completed_at": document.get("completed_at"),
         "elapsed_ms": _elapsed_ms(sight, now),
         "steps": _steps(document),
+        "not_reached": _not_reached(sight),
         "current": [_current(at, sight, gates, now) for at in _cursors(sight)],
-        "approvals": [_gate(gate) for gate in gates],
+        **last_outcome(_newest(document)),
+        "stage": gates[0]["stage"] if gates else None,
+        "approvals": [shown_gate(gate) for gate in gates],
+        "at_terminal": bool(gates) and sight.is_live,
         "programs_left": programs_left,
         "note": sight.note,
         "look": _look(sight, place),
         "next": next_commands(sight, place),
     }
-    for name in ("stages", "machine", "costs"):
+    for name in ("stages", "machine", "costs", "denials"):
         if name in document:
             shown[name] = document[name]
-    takeover = _takeover(sight)
-    if takeover:
-        shown["takeover"] = takeover
+    if "machine" in shown and not shown["machine"]["sessionCreated"]:
+        # An id that was chosen for a session which nobody has seen may be nobody's.
+        shown["machine"] = {**shown["machine"], "sessionId": None}
+    # An agent that still works in its session would lose a turn, or the person would.
+    takeovers = [] if programs_left else _takeovers(sight)
+    if takeovers:
+        shown["takeover"] = takeovers[0]
+        shown["takeovers"] = takeovers
     return shown
 
 
-def _takeover(sight: Sight) -> str:
-    """The command with which a person goes on in the run's session by hand; '' if there is none.
+def _newest(document: dict[str, Any]) -> Any:
+    """The result of the step that a machine entered last."""
+    return document["steps"].get(document.get("machine", {}).get("currentStep"))
 
-    Not while the run works: two in one session would lose a turn.
+
+def _takeovers(sight: Sight) -> list[str]:
+    """The commands with which a person goes on in a session of the run by hand.
+
+    A machine has one session. Of other runs it is those of the steps at the cursors, or else that
+    of the step that ended last. None while the run works: two in one session would lose a turn.
     """
+    document = sight.document
+    if sight.is_live:
+        return []
+    session = document["engine"]["session"]
+    found: list[tuple[str, str]] = []
+    if session["id"] and session["is_created"]:
+        agent = session.get("agent") or document["settings"].get("backend", "claude-code")
+        found = [(agent, session["id"])]
+    if not found:
+        found = [_session_in(at.result) for at in _cursors(sight)]
+    if not any(session for _, session in found):
+        results = [result for result in document["steps"].values() if isinstance(result, dict)]
+        results.sort(key=lambda result: result.get("completed_at") or "")
+        found = [_session_in(result) for result in results if "session_id" in result][-1:]
+    commands = [_takeover(agent, session, sight) for agent, session in found if session]
+    return [command for command in dict.fromkeys(commands) if command]
+
+
+def _session_in(result: dict[str, Any]) -> tuple[str, str]:
+    return str(result.get("backend", "")), str(result.get("session_id", ""))
+
+
+def _takeover(agent: str, session: str, sight: Sight) -> str:
     import shlex
 
     from orchestrate.agents.registry import is_program, make_agent
 
-    session = sight.document["engine"]["session"]
-    agent = session.get("agent") or sight.document["settings"].get("backend", "claude-code")
-    if sight.is_live or not session["id"] or not session["is_created"] or not is_program(agent):
+    if not agent or not is_program(agent):
         return ""
     workspace = Path(sight.document["engine"]["workspace"])
-    command = make_agent(agent).takeover(session["id"], workspace)
+    command = make_agent(agent).takeover(session, workspace)
     return "" if command is None else shlex.join(command)
 
 
 def _elapsed_ms(sight: Sight, now: float) -> int:
-    """From the start to the end; for a run that was left, to the last thing that happened."""
+    """From the start to the end; for a run that was left, to the last sign of life."""
     from orchestrate.state.times import seconds_of
 
     document = sight.document
     end = now
     if not sight.is_live or document["status"] != "running":
         end = seconds_of(document.get("completed_at") or document["updated_at"])
+    if sight.status == "interrupted":
+        # Killed: what its programs printed since is later than the last thing that it recorded.
+        end = max(end, min(_last_written(sight.run), now))
     return max(0, round((end - seconds_of(document["started_at"])) * 1000))
+
+
+def _last_written(run: Run) -> float:
+    """When a file of the run was changed last; 0 if that cannot be told."""
+    import os
+
+    times = [0.0]
+    for folder in (run.root / "keeper", run.logs):
+        with suppress(OSError), os.scandir(folder) as entries:
+            times += [entry.stat(follow_symlinks=False).st_mtime for entry in entries]
+    return max(times)
 
 
 def _steps(document: dict[str, Any]) -> dict[str, Any]:
@@ -143,8 +197,21 @@ def _steps(document: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
+def _not_reached(sight: Sight) -> list[str]:
+    """The steps outside loops that have not begun; of a machine, some may never do."""
+    from orchestrate.cli.looking import FINAL
+    from orchestrate.cli.waiting import authored_steps
+
+    if sight.status in FINAL:
+        return []
+    begun = sight.document["steps"]
+    return [name for name in authored_steps(sight.run) if name not in begun]
+
+
 def _step(result: dict[str, Any]) -> dict[str, Any]:
     shown = {name: result[name] for name in _STEP_FIELDS if name in result}
+    if "outcome_description" in result:
+        shown["otherDescription"] = result["outcome_description"]
     if "error" in result:
         shown["error"] = result["error"].get("message", "")
     return shown
@@ -190,20 +257,17 @@ def _current(at: Cursor, sight: Sight, gates: list[dict[str, Any]], now: float) 
         shown |= awaited(sight.run, at)
     if at.phase == "resting":
         shown["rests_until"] = timestamp(at.rest_until)
+        if "retry" in at.result:
+            shown["retry"] = at.result["retry"]
     if at.phase == "asking":
         stages = [gate["stage"] for gate in gates if gate["frame"] == at.frame]
         shown["stage"] = stages[-1] if stages else at.name
     if "error" in at.result:
         shown["error"] = at.result["error"].get("message", "")
-    for name in ("agent", "model", "session_id"):
+    for name in ("agent", "model", "permissions", "session_id", "denials"):
         if name in at.result:
             shown[name] = at.result[name]
     return shown
-
-
-def _gate(gate: dict[str, Any]) -> dict[str, Any]:
-    fields = ("stage", "prompt", "requested_at", "expires_at", "default")
-    return {name: gate[name] for name in fields}
 
 
 def _look(sight: Sight, place: Place) -> str | None:
@@ -211,9 +275,9 @@ def _look(sight: Sight, place: Place) -> str | None:
     from orchestrate.cli.advising import what_to_look_at
     from orchestrate.cli.looking import is_denied
 
-    if sight.status != "failed":
+    failed = [at.path for at in _cursors(sight) if at.phase in ("failed", "lost")]
+    if sight.status != "failed" and not (sight.status == "paused" and failed):
         return None
-    failed = [at.path for at in _cursors(sight) if at.phase == "failed"]
     steps = {name: sight.document["steps"][name] for name in _steps(sight.document)}
     look = what_to_look_at(sight.run.id, failed, steps, is_denied=is_denied(sight.document))
     return None if look is None else place.command("logs", *look)
@@ -228,12 +292,16 @@ def _waiting_gates(sight: Sight) -> list[dict[str, Any]]:
 
 def next_commands(sight: Sight, place: Place) -> list[str]:
     """The commands with which a person can go on."""
+    from orchestrate.cli.advising import values_wanted
+    from orchestrate.cli.ending import is_cancelling
     from orchestrate.cli.looking import FINAL, is_at_end, is_denied
 
     run_id = sight.run.id
-    if sight.status in FINAL or sight.is_live:
+    if sight.status in FINAL or is_cancelling(sight.run):
         return []
     gates = _waiting_gates(sight)
+    if sight.is_live and not gates:
+        return []
     if gates:
         # One that waits needs no name.
         names = [gate["stage"] for gate in gates] if len(gates) > 1 else [None]
@@ -242,12 +310,16 @@ def next_commands(sight: Sight, place: Place) -> list[str]:
             for name in dict.fromkeys(names)
             for verb in ("approve", "deny")
         ]
+    from orchestrate.cli.changed import resume_flag
+
     if sight.status != "failed":
-        return [place.command("resume", run_id)]
+        return [place.command("resume", run_id, *resume_flag(sight.run))]
     flags = _resume_flags(sight.document)
     if is_denied(sight.document) or is_at_end(sight.document) or flags is None:
         return []
-    return [place.command("resume", run_id, *flags)]
+    failed = [(at.frame, at.result) for at in _cursors(sight) if at.phase == "failed"]
+    more = (*values_wanted(failed), *resume_flag(sight.run))
+    return [place.command("resume", run_id, *flags, *more)]
 
 
 def _resume_flags(document: dict[str, Any]) -> tuple[str, ...] | None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from orchestrate.cli.spending import cost_words, token_words
 from orchestrate.cli.telling import END, duration
 from orchestrate.plan.visible import clip, plural, visible, width_of
+from orchestrate.state.denials import denial_words
+from orchestrate.state.times import local_time
 
 _LONGEST = 200
 _MOST_FAILED = 10
+_MOST_NAMED = 8
 
 
 def draw_status(view: dict[str, Any]) -> str:
@@ -22,18 +26,25 @@ def _lines(view: dict[str, Any]) -> Iterator[str]:
     if view["status"] == "interrupted":
         left = "its programs still run and will be adopted" if view["programs_left"] else ""
         yield "  its process is gone" + (f"; {left}" if left else "")
+    elif view["programs_left"]:
+        end = f"orchestrate stop {view['run_id']}"
+        yield f"  its programs still run: resume adopts them, {end} ends them"
     if view["note"]:
         yield f"  note: {_short(view['note'])}"
     yield f"  definition  {visible(view['workflow_file'])} ({view['dialect']})"
-    yield f"  started     {view['started_at']}"
+    yield f"  started     {local_time(view['started_at'])}"
     last = "completed_at" if view["completed_at"] else "updated_at"
-    yield f"  {'ended' if view['completed_at'] else 'updated':10}  {view[last]}"
+    yield f"  {'ended' if view['completed_at'] else 'updated':10}  {local_time(view[last])}"
     yield f"  elapsed     {duration(view['elapsed_ms'])}"
     yield from _machine(view.get("machine"))
-    if "takeover" in view:
-        yield f"  take over   {visible(view['takeover'])}"
+    for takeover in view.get("takeovers", ()):
+        yield f"  take over   {visible(takeover)}"
     yield from _costs(view.get("costs"))
+    if "denials" in view:
+        yield f"  denied      {_short(denial_words(view['denials']))}"
     yield from _steps(view)
+    if view["not_reached"]:
+        yield f"  not yet     {_listed(view['not_reached'])}"
     word = "now" if view["status"] == "running" else "at"
     for current in view["current"]:
         # A step outside loops that failed stands in the list above.
@@ -41,10 +52,17 @@ def _lines(view: dict[str, Any]) -> Iterator[str]:
             yield f"  {word:10}  {_current(current, view['status'])}"
     for gate in view["approvals"]:
         yield from _gate(gate)
+    if view["at_terminal"]:
+        yield "              it also asks at a terminal"
     if view["look"]:
         yield f"  look:       {visible(view['look'])}"
     for command in view["next"]:
         yield f"  go on:      {visible(command)}"
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(clip(visible(name), 40) for name in names[:_MOST_NAMED]) + more
 
 
 def standing(status: str, reason: str) -> str:
@@ -72,12 +90,10 @@ def _machine(machine: dict[str, Any] | None) -> Iterator[str]:
 def _costs(costs: dict[str, Any] | None) -> Iterator[str]:
     if costs is None:
         return
-    calls = plural(costs["turns"], "agent call")
-    if costs["unreported"] == costs["turns"]:
-        yield f"  cost        unknown: none of {calls} reported it"
-        return
-    more = f"; {costs['unreported']} did not report theirs" if costs["unreported"] else ""
-    yield f"  cost        ${costs['cost_usd']:.4f} in {calls}{more}"
+    yield f"  cost        {cost_words(costs)}"
+    tokens = token_words(costs)
+    if tokens:
+        yield f"  tokens      {tokens}"
 
 
 def _steps(view: dict[str, Any]) -> Iterator[str]:
@@ -91,12 +107,19 @@ def _steps(view: dict[str, Any]) -> Iterator[str]:
         pad = " " * (width - width_of(names[name]))
         is_left = step["status"] == "running" and view["status"] != "running"
         status = "unfinished" if is_left else step["status"]
+        if step["status"] == "pending":
+            status = "cancelled" if view["status"] == "cancelled" else _left(step)
         facts = _loop_facts(step) if "total" in step else _step_facts(step)
         facts += _visits(name, view.get("machine"))
         yield f"    {names[name]}{pad}  {status:10}  {'  '.join(facts)}".rstrip()
         for message in (step.get("error"), step.get("reason")):
             if message and step["status"] in ("failed", "skipped"):
                 yield f"    {' ' * width}  {_short(message)}"
+
+
+def _left(step: dict[str, Any]) -> str:
+    """A step that has begun and is to be done again: we stopped it, or it was lost."""
+    return "stopped" if step.get("last_attempt") == "stopped" else "pending"
 
 
 def _visits(name: str, machine: dict[str, Any] | None) -> list[str]:
@@ -112,7 +135,8 @@ def _of(count: int, most: int | None) -> str:
 
 def _step_facts(step: dict[str, Any]) -> list[str]:
     facts = []
-    if step.get("exit_code") is not None and step["status"] != "skipped":
+    # The code of a program that was stopped is ours, not its own.
+    if step.get("exit_code") is not None and step["status"] not in ("skipped", "pending"):
         facts.append(f"exit {step['exit_code']}")
     if "duration_ms" in step and step["status"] in ("completed", "failed"):
         facts.append(duration(step["duration_ms"]))
@@ -120,6 +144,8 @@ def _step_facts(step: dict[str, Any]) -> list[str]:
         facts.append(plural(step["attempts"], "attempt"))
     if "outcome" in step:
         facts.append(f"outcome {visible(step['outcome'])}")
+    if step.get("denials"):
+        facts.append(_short(denial_words(step["denials"])))
     if "from_run" in step:
         facts.append(f"from run {step['from_run']}")
     return facts
@@ -144,10 +170,15 @@ def _current(current: dict[str, Any], status: str) -> str:
         case "asking":
             return f"the gate of stage '{visible(current['stage'])}'"
         case "resting":
-            number = current["attempt"] + 1
-            return f"{step} waits until {current['rests_until']} for attempt {number}{because}"
+            what = f"attempt {current['attempt'] + 1}"
+            if "retry" in current:
+                what = f"retry {current['retry']['number']} of {current['retry']['of']}"
+            until = local_time(current["rests_until"])
+            return f"{step} waits until {until} for {what}{because}"
         case "failed":
             return f"{step} failed{attempt}{because}"
+        case "lost":
+            return f"{step} waits for a person{attempt}{because}"
         case "leaving":
             return f"{step}: the file of its item is moved"
         case "running" if "waits_for" in current:
@@ -164,8 +195,9 @@ def _current(current: dict[str, Any], status: str) -> str:
 def _gate(gate: dict[str, Any]) -> Iterator[str]:
     until = ""
     if gate["expires_at"] is not None:
-        until = f", until {gate['expires_at']} (then: {gate['default']})"
-    yield f"  asks        stage '{visible(gate['stage'])}', since {gate['requested_at']}{until}"
+        until = f", until {local_time(gate['expires_at'])} (then: {gate['default']})"
+    since = local_time(gate["requested_at"])
+    yield f"  asks        stage '{visible(gate['stage'])}', since {since}{until}"
     for line in gate["prompt"].splitlines():
         yield f"              | {visible(line)}"
 

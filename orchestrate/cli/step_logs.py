@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,25 +12,42 @@ from typing import TYPE_CHECKING, Any, Literal
 from orchestrate.diagnostics import closest
 from orchestrate.errors import UsageError
 from orchestrate.record import record
-from orchestrate.state.runs import file_name_for
+from orchestrate.state.address import Address, FrameKey, address_in, log_name_in
 
 if TYPE_CHECKING:
     from orchestrate.state.runs import Run
 
-Stream = Literal["stdout", "stderr"]
+# `prompt`: what was sent to an agent.
+Stream = Literal["stdout", "stderr", "prompt"]
 Results = dict[str, Any]
 _MOST_NAMES = 8
 
 
 @record
 class Entry:
-    """A step that has begun. `path` is `Loop[3]/Step`; `files` begins the names of its logs."""
+    """A step that has begun, with the attempt that its result is of.
 
-    path: str
-    dotted: str
-    name: str
-    files: str
+    `why` says of an attempt that was not the last one why it has ended.
+    """
+
+    address: Address
     result: Results
+    why: str = ""
+    # A step may fail before anything of it is started.
+    is_started: bool = True
+
+    @property
+    def path(self) -> str:
+        return self.address.step.shown
+
+    @property
+    def name(self) -> str:
+        return self.address.name
+
+    @property
+    def files(self) -> str:
+        """What the names of its logs begin with."""
+        return log_name_in(self.result) or self.address.log_name()
 
     @property
     def is_running(self) -> bool:
@@ -47,47 +63,77 @@ class NoSuchStep(UsageError):
     """No step is called so, or it has not begun yet."""
 
 
-def find_entry(document: dict[str, Any], text: str) -> Entry:
-    """The step that is meant: by `Loop[3]/Step`, `Loop.3.Step`, or a name that is unique."""
-    by_name = []
+def find_entry(run: Run, document: dict[str, Any], text: str) -> Entry:
+    """The step that is meant: by its address, `Loop.3.Step`, or a name that is unique.
+
+    A visit or attempt that is not the newest has its result in the journal only.
+    """
     entries = list(entries_of(document))
+    wanted = _address(text)
     for entry in entries:
-        if text in (entry.path, entry.dotted, entry.path.replace("()", ""), _as_once_logged(entry)):
+        if (wanted is not None and wanted.covers(entry.address)) or text == entry.address.dotted:
             return entry
-        if entry.name == text:
-            by_name.append(entry)
+    by_name = [entry for entry in entries if entry.name == text]
     if len(by_name) == 1:
         return by_name[0]
+    if wanted is not None:
+        _refuse_outer(wanted, text, entries)
     if by_name:
         raise UsageError(f"there are {len(by_name)} steps '{text}'", _name_some(by_name))
-    inner = [entry for entry in entries if entry.path.startswith((f"{text}[", f"{text}()/"))]
-    if inner:
-        raise UsageError(f"'{text}' is a loop or a call: say which step in it", _name_some(inner))
+    if wanted is not None:
+        for entry in reversed(list(attempts_in(run))):
+            if wanted.covers(entry.address):
+                return entry
     near = closest(text, dict.fromkeys(n for entry in entries for n in (entry.name, entry.path)))
     also = f" (did you mean '{near}'?)" if near else ""
     raise NoSuchStep(f"no step '{text}' has run{also}", _name_some(entries))
 
 
-def _as_once_logged(entry: Entry) -> str:
-    """`Loop[3]/Loop/Step`, as logs of earlier runs have it: the place, and then the step's id."""
-    place, _, name = entry.path.rpartition("/")
-    within = re.sub(r"\[\d+\]", "", place.rpartition("()/")[2])
-    return f"{place}/{within}/{name}" if place and within != name else f"{place}/{name}[]"
-
-
-def find_entries(document: dict[str, Any], text: str) -> list[Entry]:
+def find_entries(run: Run, document: dict[str, Any], text: str) -> list[Entry]:
     """The step that is meant, or with `[*]` the steps of all items of a loop."""
     if "[*]" not in text:
-        return [find_entry(document, text)]
-    pattern = re.compile(re.escape(text).replace(r"\[\*\]", r"\[\d+\]"))
-    found = [
-        entry
-        for entry in entries_of(document)
-        if pattern.fullmatch(entry.path) or pattern.fullmatch(entry.path.replace("()", ""))
-    ]
+        return [find_entry(run, document, text)]
+    wanted = _address(text)
+    entries = list(entries_of(document))
+    found = [entry for entry in entries if wanted is not None and wanted.covers(entry.address)]
     if not found:
-        raise NoSuchStep(f"no step '{text}' has run", _name_some(list(entries_of(document))))
+        if wanted is not None:
+            _refuse_outer(wanted, text, entries)
+        raise NoSuchStep(f"no step '{text}' has run", _name_some(entries))
     return found
+
+
+def _refuse_outer(wanted: Address, text: str, entries: list[Entry]) -> None:
+    """A loop or a call prints nothing itself: the steps in it do."""
+    inner = [entry for entry in entries if wanted.contains(entry.address)]
+    if inner:
+        raise UsageError(f"'{text}' is a loop or a call: say which step in it", _name_some(inner))
+
+
+def attempts_in(run: Run) -> Iterator[Entry]:
+    """Every attempt that has ended, oldest first, as the journal has it."""
+    from orchestrate.state.journal import read_tail
+
+    started: set[tuple[Any, ...]] = set()
+    for recorded in read_tail(run.events):
+        event = recorded.event
+        key = tuple(event.get(name) for name in ("frame", "node", "visit"))
+        match event.get("on"):
+            case "step-started":
+                started.add(key)
+            case "attempt-ended" | "step-finished":
+                why = event.get("why", "")
+                yield Entry(address_in(event), event["result"], why, key in started)
+                started.discard(key)
+            case _:
+                pass
+
+
+def _address(text: str) -> Address | None:
+    try:
+        return Address.parse(text)
+    except ValueError:
+        return None
 
 
 def was_at_work_since(result: Results, since: float) -> bool:
@@ -103,7 +149,7 @@ def was_at_work_since(result: Results, since: float) -> bool:
 
 def entries_of(document: dict[str, Any]) -> Iterator[Entry]:
     """Every step that has begun."""
-    return _below(document.get("steps", {}), "", "", "")
+    return _below(document.get("steps", {}), FrameKey())
 
 
 def _name_some(entries: list[Entry]) -> str:
@@ -113,20 +159,17 @@ def _name_some(entries: list[Entry]) -> str:
     return f"steps: {shown}" + (", …" if len(entries) > _MOST_NAMES else "")
 
 
-def _below(results: Results, path: str, dotted: str, files: str) -> Iterator[Entry]:
-    """Every step below some results, with the names that its place gives it."""
+def _below(results: Results, frame: FrameKey) -> Iterator[Entry]:
+    """Every step below some results. A step's result knows its address; a call's place gives it."""
     for name, result in results.items():
         if isinstance(result, list):
-            loop = file_name_for(name)
             for index, inner in enumerate(result):
-                place = (f"{path}{name}[{index}]/", f"{dotted}{name}.{index}.")
-                yield from _below(inner, *place, f"{files}{loop}.{index}.")
+                yield from _below(inner, frame.item(name, index, 1))
         elif "status" in result:
-            own = f"{files}{file_name_for(name)}"
-            yield Entry(f"{path}{name}", f"{dotted}{name}", name, own, result)
+            known = result.get("address")
+            yield Entry(frame.step(name) if known is None else Address.parse(known), result)
             if isinstance(result.get("steps"), dict):
-                place = (f"{path}{name}()/", f"{dotted}{name}.")
-                yield from _below(result["steps"], *place, f"{own}.")
+                yield from _below(result["steps"], frame.call(name, 1, 1))
 
 
 def source_of(run: Run, entry: Entry, stream: Stream, *, is_raw: bool = False) -> Path | bytes:
@@ -134,6 +177,9 @@ def source_of(run: Run, entry: Entry, stream: Stream, *, is_raw: bool = False) -
 
     Of an agent that has answered, its answer counts, unless what its program printed is wanted.
     """
+    if stream == "prompt":
+        sent = run.logs / f"{entry.files}.prompt.txt"
+        return sent if _is_file(sent) else b""
     if stream == "stdout" and "agent" in entry.result and not entry.is_running and not is_raw:
         answer = run.logs / f"{entry.files}.answer.txt"
         if _is_file(answer):

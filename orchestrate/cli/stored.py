@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.cli.config import load_config
+from orchestrate.cli.config import load_config, runs_folder
 from orchestrate.cli.definition import workspace_of
 from orchestrate.cli.output import note
 from orchestrate.errors import StateError
@@ -25,6 +25,7 @@ class Header:
     """What a run was started with; enough to compile its definition again."""
 
     run_id: str
+    root: Path
     workspace: str
     definition: str
     sources: dict[str, str]
@@ -42,12 +43,12 @@ def find_stored(
     only looks, the rest of the configuration may be wrong.
     """
     from orchestrate.cli.config_aside import config_for_looking
-    from orchestrate.state.runs import find_run, open_runs
+    from orchestrate.state.runs import find_run
     from orchestrate.workspace import open_workspace
 
     workspace = workspace_of(working_dir)
     config = config_for_looking(workspace, state_dir) if is_looking else load_config(workspace)
-    runs = open_runs(workspace.root, config.get("state_dir", state_dir))
+    runs = runs_folder(workspace, config, state_dir)
     run = find_run(runs, text)
     if working_dir is None and not run.root.is_relative_to(workspace.root):
         recorded = Path(header_of(run).workspace)
@@ -67,6 +68,7 @@ def header_of(run: Run) -> Header:
     try:
         return Header(
             run_id=run.id,
+            root=run.root,
             workspace=started["workspace"],
             definition=started["definition"],
             sources=started["sources"],
@@ -78,6 +80,7 @@ def header_of(run: Run) -> Header:
     try:
         return Header(
             run_id=run.id,
+            root=run.root,
             workspace=document["engine"]["workspace"],
             definition=document["workflow_file"],
             sources=document["sources"],
@@ -87,7 +90,7 @@ def header_of(run: Run) -> Header:
     except KeyError:
         raise StateError(
             f"run {run.id} is damaged: neither its journal nor its state says what was run",
-            f"look into {run.root}; start the definition anew with: orchestrate run",
+            f"look into {run.root}; start the definition anew with: orchestrate run FILE",
         ) from None
 
 
@@ -103,6 +106,20 @@ def _newest_document(run: Run) -> dict[str, Any]:
         return newest_valid(run, lambda content: check_state(content, run.id))[1]
     except StateError:
         return {}
+
+
+def given_later(run: Run) -> dict[str, Any]:
+    """The values for the context that resumes of a run were given."""
+    from orchestrate.state.journal import read_tail
+
+    values: dict[str, Any] = {}
+    try:
+        for entry in read_tail(run.events):
+            if entry.event.get("on") == "run-resumed":
+                values |= entry.event.get("context", {})
+    except (StateError, ValueError):
+        pass
+    return values
 
 
 def _start_of(run: Run, document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -133,7 +150,7 @@ def open_stored(
     from orchestrate.state.store import Store, load
     from orchestrate.state.store import repair as repair_run
 
-    index = Index(program, LatePlans(workspace, header_of(run).settings).find)
+    index = Index(program, LatePlans(workspace, header_of(run).settings, run.root).find)
     if repair:
         try:
             state = load(run, index)

@@ -6,23 +6,22 @@ a loop has one tally, `Loop[*]/Step`, which counts, adds up, and keeps a few res
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any, Literal
 
 from orchestrate.record import field, mutable_record, record
+from orchestrate.state.address import Address, FrameKey, name_of_node
+from orchestrate.state.denials import Denials, add_denials, denials_of
 
 Json = dict[str, Any]
 # work: it went well; fail: it did not; rest: until the next attempt; wait: for a file or a person;
 # cut: stopped or lost; open: it has not ended; span: a loop or a call, over all that is in it.
 Kind = Literal["work", "fail", "rest", "wait", "cut", "open", "span"]
 
-_ITEM = re.compile(r"\[\d+\]")
-_VISIT = re.compile(r"(?::\d+)?(\[\d+\])")
-_CALL = re.compile(r"(?::\d+)?(?:@\d+)?\(\)")
 _MOST_BARS = 4000
 _EXAMPLES = 3
 _VISITS_SHOWN = 5
+_FIGURES = ("cost_usd", "input_tokens", "output_tokens")
 
 
 @record
@@ -40,10 +39,11 @@ class Usage:
 
     turns: int = 0
     unbilled: int = 0
-    cost_usd: float = 0.0
+    # Figures that nobody reported are None.
+    cost_usd: float | None = None
     without_cost: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     without_tokens: int = 0
 
     def add(self, result: Json) -> None:
@@ -54,24 +54,29 @@ class Usage:
             self.unbilled += 1
             return
         self.turns += 1
-        self.cost_usd = round(self.cost_usd + (result.get("cost_usd") or 0.0), 10)
-        self.without_cost += result.get("cost_usd") is None
-        read, written = result.get("input_tokens"), result.get("output_tokens")
-        self.input_tokens += read or 0
-        self.output_tokens += written or 0
+        cost, read, written = (result.get(name) for name in _FIGURES)
+        self.without_cost += cost is None
         self.without_tokens += read is None or written is None
+        self._add_figures(cost, read, written)
 
     def include(self, other: Usage) -> None:
-        for name in type(self).__match_args__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.cost_usd = round(self.cost_usd, 10)
+        self.turns += other.turns
+        self.unbilled += other.unbilled
+        self.without_cost += other.without_cost
+        self.without_tokens += other.without_tokens
+        self._add_figures(other.cost_usd, other.input_tokens, other.output_tokens)
+
+    def _add_figures(self, *reported: float | None) -> None:
+        for name, figure in zip(_FIGURES, reported, strict=True):
+            if figure is not None:
+                setattr(self, name, round((getattr(self, name) or 0) + figure, 10))
 
 
 @record
 class Example:
     """One result of a step, to be shown."""
 
-    frame: str
+    address: Address
     visit: int
     label: str
     at: float
@@ -84,29 +89,44 @@ class Example:
 
 @mutable_record
 class Tally:
-    """A step, or a step of a loop over all its items. `name` is the author's."""
+    """A step, or a step of a loop over all its items, entries and calls."""
 
+    address: Address
     path: str
-    node: str
-    frame: str
     visits: int = 0
     attempts: int = 0
     statuses: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     longest: float = 0.0
+    # How long the last attempt took that was stopped and not begun again.
+    cut_short: float = 0.0
     usage: Usage = field(default_factory=Usage)
     agents: dict[str, None] = field(default_factory=dict)
+    permissions: dict[str, None] = field(default_factory=dict)
     items: int | None = None
     last: str = ""
     error: str = ""
     outcomes: dict[str, int] = field(default_factory=dict)
+    denials: Denials = field(default_factory=list)
     bars: list[Bar] = field(default_factory=list)
     examples: list[Example] = field(default_factory=list)
 
     @property
     def is_inner(self) -> bool:
         """Does it stand for the items of a loop?"""
-        return "[*]" in self.path
+        return self.address.is_of_loop
+
+    def name_agent(self, result: Json) -> None:
+        """Who was asked, with the model that answered; while it is at work, the one asked for."""
+        agent = result.get("agent") or result.get("provider")
+        if agent is None:
+            return
+        model, requested = result.get("model"), result.get("model_requested")
+        words = [str(model)] if model else []
+        words += [f"asked for {requested}"] if requested else []
+        if "permissions" in result:
+            self.permissions[str(result["permissions"])] = None
+        self.agents[f"{agent} ({', '.join(words)})" if words else str(agent)] = None
 
     def draw(self, start: float, end: float, kind: Kind) -> None:
         self.bars.append(Bar(start, max(start, end), kind))
@@ -150,6 +170,8 @@ class Tallies:
         self._working: dict[tuple[str, str], float] = {}
         self._resting: dict[tuple[str, str], float] = {}
         self._asking: dict[tuple[str, str], float] = {}
+        # What was said about the attempts that have not ended.
+        self._asked: dict[tuple[str, str], Json] = {}
         self._before: dict[str, str] = {}
         self.last_at = 0.0
 
@@ -181,6 +203,7 @@ class Tallies:
         end = now if is_live else self.last_at
         for (frame, node), start in self._working.items():
             tally = self._of(frame, node)
+            tally.name_agent(self._asked.get((frame, node), {}))
             tally.last = "running" if is_live else "unfinished"
             tally.draw(start, end, "open")
         for waiting, kind in ((self._resting, "rest"), (self._asking, "wait")):
@@ -188,34 +211,37 @@ class Tallies:
                 tally = self._of(frame, node)
                 tally.last = "waiting"
                 tally.draw(start, end, "rest" if kind == "rest" else "wait")
+        for tally in self.by_path.values():
+            tally.seconds += tally.cut_short
         self._stretch_spans()
 
-    def add_results(self, results: Iterable[tuple[str, Json]]) -> int:
-        """Steps that the journal does not have, from the state's results by path; how many."""
+    def add_results(self, results: Iterable[tuple[Address, Json]]) -> int:
+        """Steps that the journal does not have, from the results in the state; how many."""
         heard = set(self.by_path)
-        for path, result in results:
-            general = _ITEM.sub("[*]", path)
-            if general in heard:
+        for address, result in results:
+            general = address.of_all_items
+            if general.shown in heard:
                 continue
-            where, _, name = path.rpartition("/")
-            tally = self.by_path.setdefault(general, Tally(general, name, where))
+            tally = self.by_path.setdefault(general.shown, Tally(general, general.shown))
             status = str(result.get("status", ""))
             tally.visits += status != "skipped"
             tally.attempts += int(result.get("attempts", 0))
             tally.statuses[status] = tally.statuses.get(status, 0) + 1
             tally.last, tally.error = status, _message(result)
             tally.usage.add(result)
+            tally.denials = add_denials(tally.denials, denials_of(result))
             took = result.get("duration_ms", 0) / 1000
             tally.seconds += took
             tally.longest = max(tally.longest, took)
-            tally.keep(Example(where, 1, "", 0.0, result))
+            tally.keep(Example(address.step, address.visit or 1, "", 0.0, result))
         return len(self.by_path) - len(heard)
 
     def _of(self, frame: str, node: str) -> Tally:
-        path = path_of(frame, node)
+        general = FrameKey.parse(frame).step(name_of_node(node)).of_all_items
+        path = general.shown
         tally = self.by_path.get(path)
         if tally is None:
-            tally = self.by_path[path] = Tally(path, node, frame)
+            tally = self.by_path[path] = Tally(general, path)
         return tally
 
     def _arrive(self, event: Json) -> Tally:
@@ -232,14 +258,12 @@ class Tallies:
         key = (event["frame"], event["node"])
         tally = self._arrive(event) if event["attempt"] == 1 else self._of(*key)
         tally.attempts += 1
+        tally.cut_short = 0.0
         rest = self._resting.pop(key, None)
         if rest is not None:
             tally.draw(rest, event["at"], "rest")
         self._working[key] = event["at"]
-        agent = event.get("about", {}).get("agent")
-        if agent is not None:
-            model = event["about"].get("model")
-            tally.agents[f"{agent} ({model})" if model else str(agent)] = None
+        self._asked[key] = event.get("about", {})
 
     def _attempt_ended(self, event: Json) -> None:
         key = (event["frame"], event["node"])
@@ -247,7 +271,11 @@ class Tallies:
         start = self._working.pop(key, event["at"])
         kinds: dict[str, Kind] = {"failed": "fail", "reminded": "work"}
         tally.draw(start, event["at"], kinds.get(event["why"], "cut"))
+        if event["why"] == "stopped":
+            tally.last, tally.cut_short = "stopped", event["at"] - start
+        tally.name_agent(event["result"])
         tally.usage.add(event["result"])
+        tally.denials = add_denials(tally.denials, denials_of(event["result"]))
         if event.get("rest_s"):
             self._resting[key] = event["at"]
 
@@ -262,12 +290,12 @@ class Tallies:
         tally.statuses[status] = tally.statuses.get(status, 0) + 1
         tally.last = status
         tally.error = _message(result)
-        if "provider" in result:
-            tally.agents[str(result["provider"])] = None
+        tally.name_agent(result)
         if "outcome" in result:
             name = str(result["outcome"])
             tally.outcomes[name] = tally.outcomes.get(name, 0) + 1
         tally.usage.add(result)
+        tally.denials = add_denials(tally.denials, denials_of(result))
         if status != "skipped":
             began = start if start is not None else event["at"]
             took = result.get("duration_ms", (event["at"] - began) * 1000) / 1000
@@ -275,7 +303,8 @@ class Tallies:
             tally.longest = max(tally.longest, took)
             good: Kind = "wait" if "wait_duration_ms" in result else "work"
             tally.draw(began, event["at"], "fail" if status == "failed" else good)
-        tally.keep(Example(event["frame"], event["visit"], event["label"], event["at"], result))
+        address = FrameKey.parse(event["frame"]).step(tally.address.name)
+        tally.keep(Example(address, event["visit"], event["label"], event["at"], result))
 
     def _decided(self, event: Json) -> None:
         key = (event["frame"], event["node"])
@@ -295,7 +324,7 @@ class Tallies:
             inside = [
                 bar
                 for other in self.by_path.values()
-                if other.path.startswith((f"{tally.path}[*]/", f"{tally.path}()/"))
+                if tally.address.contains(other.address)
                 for bar in other.bars
             ]
             starts = [bar.start for bar in tally.bars]
@@ -307,18 +336,6 @@ class Tallies:
             ]
             tally.seconds = sum(bar.end - bar.start for bar in tally.bars)
             tally.longest = max(bar.end - bar.start for bar in tally.bars)
-
-
-def path_of(frame: str, node: str) -> str:
-    """How people name a step, with `[*]` for the items of a loop."""
-    return _ITEM.sub("[*]", plain_path(frame, node))
-
-
-def plain_path(frame: str, node: str) -> str:
-    """How people name a step: `Loop[3]/Step`, whichever visit of the loop it is."""
-    name = node.rpartition("/")[2].removesuffix("[]") if frame.endswith("]") else node
-    where = _CALL.sub("()", _VISIT.sub(r"\1", frame))
-    return f"{where}/{name}" if where else name
 
 
 def _message(result: Json) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from orchestrate.cli.event_records import FIELDS
 from orchestrate.engine.logbook import Level
 from orchestrate.plan.nodes import Abort, Finish, Goto, Leave, Restart, target_of
 from orchestrate.plan.visible import visible
+from orchestrate.state.address import shown_path
+from orchestrate.state.denials import denial_words, denials_of
 from orchestrate.state.events import (
     AttemptEnded,
     CallOpened,
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 
 # The reason of a workflow that was told to go to its end: to a person it says nothing.
 END = "_end"
+# More is not shown: a century.
+_LONGEST_MS = 1000.0 * 36525 * 86400
 
 
 class Labels(Protocol):
@@ -42,8 +47,7 @@ class Unnumbered:
     """Steps of a plan that is not known."""
 
     def label(self, frame_key: str, node: str) -> str:
-        name = node.rpartition("/")[2].removesuffix("[]")
-        return visible(f"{frame_key}/{name}" if frame_key else name)
+        return visible(shown_path(frame_key, node))
 
 
 def plain_lines(event: Event, progress: Labels) -> list[str]:
@@ -54,7 +58,7 @@ def plain_lines(event: Event, progress: Labels) -> list[str]:
         case StepFinished():
             return _finished(event, progress)
         case AttemptEnded():
-            return [_attempt_ended(event, progress)]
+            return [_attempt_ended(event, progress), *_denied(event.result)]
         case LoopOpened():
             return [f"{progress.label(event.frame, event.node)}: {_items(len(event.items))}"]
         case CallOpened():
@@ -73,7 +77,9 @@ def stays(event: Event) -> bool:
     """Is it worth a line beside the live view? Trouble is, and what a person has decided."""
     match event:
         case StepFinished():
-            return bool(event.result["status"] == "failed") or lacks_lines(event.result)
+            result = event.result
+            is_told = lacks_lines(result) or bool(denials_of(result))
+            return bool(result["status"] == "failed") or is_told
         case ItemMoved():
             return bool(event.lifecycle["error"])
         case AttemptEnded() | GateDecided():
@@ -105,13 +111,18 @@ def _finished(event: StepFinished, progress: Labels) -> list[str]:
     if status == "skipped":
         return [f"{label}: skipped ({visible(str(result.get('reason', '')))})"]
     if status == "completed":
-        done = f"{label}: completed{took}"
-        return [done, f"    {LACKS_LINES}"] if lacks_lines(result) else [done]
+        lacks = [f"    {LACKS_LINES}"] if lacks_lines(result) else []
+        return [f"{label}: completed{took}", *lacks, *_denied(result)]
     lines = [f"{label}: failed with exit code {result.get('exit_code')}{took}"]
     error = result.get("error", {})
     lines.append(f"    {visible(str(error.get('message', '')))}")
     lines += [f"    | {visible(line)}" for line in error.get("stderr_tail", [])[-3:]]
-    return lines
+    return [*lines, *_denied(result)]
+
+
+def _denied(result: dict[str, Any]) -> list[str]:
+    words = denial_words(denials_of(result))
+    return [f"    warning: {visible(words)}"] if words else []
 
 
 def _attempt_ended(event: AttemptEnded, progress: Labels) -> str:
@@ -119,14 +130,35 @@ def _attempt_ended(event: AttemptEnded, progress: Labels) -> str:
     message = visible(str(event.result.get("error", {}).get("message", "")))
     match event.why:
         case "failed":
-            after = f" in {event.rest_s:g} s" if event.rest_s else ""
-            return f"{label}: attempt {event.attempt} failed ({message}); next one{after}"
+            return f"{label}: attempt {event.attempt} failed ({message}); {retry_words(event)}"
+        case "lost" if event.waits:
+            return f"{label}: {message}"
         case "lost":
-            return f"{label}: {message}; starting attempt {event.attempt + 1}"
-        case "stopped":
+            after = f" in {event.rest_s:g} s" if event.rest_s else ""
+            return f"{label}: {message}; starting attempt {event.attempt + 1}{after}"
+        case "stopped" | "void":
             return f"{label}: {message}"
         case "reminded":
             return f"{label}: no readable outcome ({message}); asking again"
+        case "no-session":
+            return f"{label}: {message}; beginning a new session"
+
+
+def retry_words(event: AttemptEnded) -> str:
+    """When a failed attempt is repeated: `retry 2 of 5 in 4.0s: overloaded (529)`."""
+    after = f"in {duration(event.rest_s * 1000)}" if event.rest_s else "now"
+    return f"{retry_number(event.result)} {after}{retry_reason(event.result)}"
+
+
+def retry_number(result: dict[str, Any]) -> str:
+    told = result.get("retry", {})
+    return f"retry {told['number']} of {told['of']}" if told else "next one"
+
+
+def retry_reason(result: dict[str, Any]) -> str:
+    context = result.get("error", {}).get("context", {})
+    status = f" ({context['http_status']})" if "http_status" in context else ""
+    return f": {context['kind']}{status}" if "kind" in context else ""
 
 
 def _moved(lifecycle: dict[str, Any]) -> str:
@@ -136,7 +168,7 @@ def _moved(lifecycle: dict[str, Any]) -> str:
 
 
 def duration(milliseconds: float) -> str:
-    seconds = milliseconds / 1000
+    seconds = min(milliseconds, _LONGEST_MS) / 1000
     if seconds < 60:
         return f"{seconds:.1f}s"
     minutes, rest = divmod(round(seconds), 60)
@@ -152,7 +184,7 @@ def machine_lines(event: Event, state: RunState, index: Index, watching: Watchin
     lines = _machine_troubles(event)
     if watching.verbose and not lines:
         lines = _machine_course(event, state, index)
-    return [f"[orchestration] {line}" for line in lines]
+    return [f"[orchestration] {line}" for line in (*_machine_denials(event), *lines)]
 
 
 def _machine_troubles(event: Event) -> list[str]:
@@ -160,11 +192,19 @@ def _machine_troubles(event: Event) -> list[str]:
         case StepFinished() if event.result["status"] == "failed":
             return [f"Step {visible(event.node)} failed: {_message(event.result)}"]
         case AttemptEnded() if event.why != "reminded":
-            return [
-                f"Step {visible(event.node)}, attempt {event.attempt}: {_message(event.result)}"
-            ]
+            then = "; beginning a new session" if event.why == "no-session" else ""
+            then = f"; {retry_words(event)}" if event.why == "failed" else then
+            message = f"{_message(event.result)}{then}"
+            return [f"Step {visible(event.node)}, attempt {event.attempt}: {message}"]
         case _:
             return []
+
+
+def _machine_denials(event: Event) -> list[str]:
+    if not isinstance(event, StepFinished | AttemptEnded):
+        return []
+    words = denial_words(denials_of(event.result))
+    return [f"Step {visible(event.node)}: {visible(words)}"] if words else []
 
 
 def _machine_course(event: Event, state: RunState, index: Index) -> list[str]:
@@ -178,9 +218,15 @@ def _machine_course(event: Event, state: RunState, index: Index) -> list[str]:
         case Restarted():
             return [f"Restart {state.restarts}: a new session"]
         case RunEnded():
-            return [f"Exit: {visible(event.reason)}"]
+            return [f"Exit: {visible(event.reason)}{denied_more(state)}"]
         case _:
             return []
+
+
+def denied_more(state: RunState) -> str:
+    """What an exit line adds when tools were refused: the run may have done nothing."""
+    denied = denial_words(state.denials)
+    return f" ({visible(denied)}; see orchestrate status {state.run_id})" if denied else ""
 
 
 def _machine_start(event: StepStarted, state: RunState, index: Index) -> list[str]:
@@ -231,17 +277,31 @@ def _message(result: dict[str, Any]) -> str:
 LogLine = tuple[Level, str, dict[str, Any]]
 _LOGGED = {
     "model": "model",
+    "model_requested": "modelRequested",
     "outcome": "outcome",
     "prompt_length": "promptLength",
     "response_length": "responseLength",
     "duration_ms": "durationMs",
     "cost_usd": "costUsd",
 }
+# Said where the dollars are not.
+_TOKENS = {"input_tokens": "inputTokens", "output_tokens": "outputTokens"}
+
+
+def machine_fields(state: RunState, index: Index) -> dict[str, Any]:
+    """A §19.1's fields, as far as the run itself says them."""
+    return dict.fromkeys(FIELDS, "-") | {
+        "sessionId": state.session.id or "-",
+        "recipeId": index.plan(state.root.plan).name,
+        "step": state.current or "-",
+        "stepCount": state.steps_run,
+        "visitCount": state.root.visits.get(state.current, 0),
+    }
 
 
 def machine_log(event: Event, state: RunState, index: Index) -> list[LogLine]:
     """What an event adds to `logs/orchestrator.log`."""
-    run = {"sessionId": state.session.id or "-", "recipeId": index.plan(state.root.plan).name}
+    run = machine_fields(state, index)
     match event:
         case StepStarted():
             return _started_log(event, state, index, run)
@@ -255,8 +315,12 @@ def machine_log(event: Event, state: RunState, index: Index) -> list[LogLine]:
             return [("info", "[recipe:restarted]", run | {"restarts": state.restarts})]
         case RunEnded():
             level: Level = "info" if event.status == "completed" else "warn"
-            end = {"stepCount": state.steps_run, "status": event.status, "code": event.code}
-            return [(level, f"[recipe:exited] {event.reason}", run | end | _bill(state))]
+            end: dict[str, Any] = {"status": event.status, "code": event.code}
+            if event.status == "failed":
+                end["error"] = event.reason
+            denied = denial_words(state.denials)
+            more = _bill(state) | ({"denied": denied} if denied else {})
+            return [(level, f"[recipe:exited] {event.reason}", run | end | more)]
         case _:
             return []
 
@@ -267,7 +331,7 @@ def _started_log(
     lines: list[LogLine] = []
     if event.attempt == 1 and state.steps_run == 1:
         words = f"[recipe:started] {run['recipeId']} (session: {run['sessionId']})"
-        lines.append(("info", words, run))
+        lines.append(("info", words, run | {"step": event.node, "visitCount": event.visit}))
     model = f" [model: {event.about['model']}]" if "model" in event.about else ""
     again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
     words = f"[step:started] {event.node} {_visit(event, state, index)}{model}{again}"
@@ -281,6 +345,10 @@ def _ended_log(
     message = event.result.get("error", {}).get("message")
     if message is not None:
         fields["error"] = message
+    if denied := denial_words(denials_of(event.result)):
+        fields["denied"] = denied
+    if isinstance(event, AttemptEnded) and event.why == "failed":
+        return [("warn", f"[step:failed] {retry_words(event)}", fields)]
     if isinstance(event, AttemptEnded):
         return [("warn", f"[step:{event.why}]", fields)]
     if event.result["status"] == "failed":
@@ -288,7 +356,7 @@ def _ended_log(
     lines: list[LogLine] = [("info", f"[step:outcome] {_outcome(event)}", fields)]
     where = _next(event, state, index)
     if where:
-        lines.append(("info", f"[step:transition] {event.node} → {where}", run))
+        lines.append(("info", f"[step:transition] {event.node} → {where}", fields))
     return lines
 
 
@@ -303,13 +371,18 @@ def _step_fields(
     }
     if "session_id" in known:
         fields["sessionId"] = known["session_id"]
-    return fields | {ours: known[name] for name, ours in _LOGGED.items() if name in known}
+    names = _LOGGED if "cost_usd" in known else _LOGGED | _TOKENS
+    logged = {ours: known.get(name) for name, ours in names.items()}
+    return fields | {ours: value for ours, value in logged.items() if value is not None}
 
 
 def _bill(state: RunState) -> dict[str, Any]:
     """What the run has cost so far, and how many calls did not say (A §19.2)."""
     costs = state.costs
-    if costs.turns == costs.unreported:
-        return {"calls": costs.turns, "unreported": costs.unreported}
-    total = round(costs.cost_usd, 6)
-    return {"costUsd": total, "calls": costs.turns, "unreported": costs.unreported}
+    spent: dict[str, Any] = {}
+    if costs.cost_usd is not None:
+        spent["costUsd"] = round(costs.cost_usd, 6)
+    if costs.unreported:
+        tokens = {"inputTokens": costs.input_tokens, "outputTokens": costs.output_tokens}
+        spent |= {name: count for name, count in tokens.items() if count is not None}
+    return {**spent, "calls": costs.turns, "unreported": costs.unreported}

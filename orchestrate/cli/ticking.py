@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from orchestrate.cli.output import note
@@ -30,11 +31,14 @@ class Ticking:
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._tick, name="progress", daemon=True)
-        self._thread.start()
+        # A machine that has no room for another thread still runs the run, without these lines.
+        with suppress(RuntimeError):
+            self._thread.start()
 
     def close(self) -> None:
         self._closed.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
         self.clear()
 
     def clear(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.cli.definition import given_names
@@ -19,11 +20,20 @@ def tell_unread(compilation: Compilation, program: Program, flags: dict[str, Any
 
     A file of values may serve several recipes: of its keys only those count that look like a slip.
     """
-    if not (flags.get("context") or flags.get("context_file")) or compilation.program is None:
+    if compilation.program is not None:
+        declared = given_names(compilation.program)
+        tell_unread_of(program, given_names(program), declared, flags)
+
+
+def tell_unread_of(
+    program: Program, given: Iterable[str], declared: Iterable[str], flags: Mapping[str, Any]
+) -> None:
+    """The same for values that a run is `given` later."""
+    if not (flags.get("context") or flags.get("context_file")):
         return
-    known = {*_read_names(program), *given_names(compilation.program)}
+    known = {*_read_names(program), *declared}
     pairs = {pair.partition("=")[0] for pair in flags.get("context") or ()}
-    for key in given_names(program):
+    for key in given:
         near = "" if key in known else closest(key, known)
         if key not in known and (key in pairs or near):
             flag = "--context" if key in pairs else "--context-file"

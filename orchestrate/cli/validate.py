@@ -20,6 +20,17 @@ from orchestrate.cli.output import answer
     "--format", "output_format", type=click.Choice(["text", "json", "github", "sarif"]),
     help="How to report findings (default: text).",
 )  # fmt: skip
+@click.option(
+    "-i",
+    "--context",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Check as a run with this context variable would; repeatable (recipe, workflow).",
+)
+@click.option(
+    "--context-file", metavar="FILE",
+    help="The same with a JSON or YAML mapping of context variables (recipe, workflow).",
+)  # fmt: skip
 @click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @working_dir_option
 @json_option
@@ -27,6 +38,8 @@ def validate(
     files: tuple[str, ...],
     check_all: bool,
     output_format: str | None,
+    context: tuple[str, ...],
+    context_file: str | None,
     strict: bool,
     working_dir: str | None,
     as_json: bool,
@@ -35,7 +48,8 @@ def validate(
 
     FILE is a path, or the id of a recipe of the workspace or the catalogue. Starts no process,
     uses no network and writes nothing. Exits with 0 when all files are valid, with 1 when only
-    machines are not, and with 2 otherwise.
+    machines are not, and with 2 otherwise. That nothing in a file sets a variable is a warning,
+    because a run may be given it; with --context a variable that still has no value is an error.
     """
     from orchestrate.cli.checking import check_files
 
@@ -50,4 +64,13 @@ def validate(
             return 0
     elif not files:
         raise click.UsageError("Missing argument 'FILE...'.", click.get_current_context())
-    return check_files(files, shape=shape, strict=strict, working_dir=working_dir)
+    given = {"context": context, "context_file": context_file}
+    values = {name: value for name, value in given.items() if value}
+    return check_files(
+        files,
+        shape=shape,
+        strict=strict,
+        working_dir=working_dir,
+        tells_namesakes=check_all,
+        context=values,
+    )

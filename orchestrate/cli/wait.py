@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchestrate.cli.numbers import SECONDS
-from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
+from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
 from orchestrate.cli.output import answer_json, note
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _POLL_S = 0.2
 
 
 @click.command(short_help="Wait until a run ends.")
-@click.argument("run", metavar="RUN")
+@run_argument
 @click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS",
               help="Wait no longer than this; then the exit code is 124.")  # fmt: skip
 @state_dir_option

@@ -30,7 +30,7 @@ _MOST_NAMES = 5
 _MOST_ROUNDS = 1000
 _SIGNALS = (129, 130, 143)
 # What makes no sense again and again.
-_NOT_WATCHED = ("dry_run", "detach")
+_NOT_WATCHED = ("dry_run", "detach", "events")
 
 
 @mutable_record

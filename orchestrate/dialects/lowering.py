@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from orchestrate.diagnostics import Findings, Span, closest
 from orchestrate.plan.expr import Const, Expr, ListExpr, MapExpr
 from orchestrate.plan.flow import Use
-from orchestrate.plan.nodes import Dialect, Plan, PlanId
+from orchestrate.plan.nodes import Dialect, Plan, PlanId, Secret
 from orchestrate.record import field, mutable_record
 from orchestrate.source.include import Document
 from orchestrate.source.located import LocatedList, LocatedMap, Mark, PathKey, value_mark
@@ -147,6 +147,12 @@ class Lowering:
         shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
         hint = f"{what}: {shown}" if names and not near else ""
         self.report(code, message, container, key, on_key=on_key, hint=hint, suggestion=near)
+
+
+def lower_secrets(work: Lowering) -> tuple[Secret, ...]:
+    """`secrets:` at the top of a definition."""
+    listed = work.data.get("secrets") or ()
+    return tuple(Secret(str(name), work.span(listed, i)) for i, name in enumerate(listed))
 
 
 def constant(value: Any) -> Expr:

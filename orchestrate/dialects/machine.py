@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrate.diagnostics import closest
-from orchestrate.dialects.lowering import Lowering
+from orchestrate.dialects.lowering import Lowering, lower_secrets
 from orchestrate.dialects.prompts import check_prompt_text
 from orchestrate.plan.expr import Text
 from orchestrate.plan.nodes import (
@@ -21,9 +21,11 @@ from orchestrate.plan.nodes import (
     Node,
     Plan,
     Restart,
+    Retry,
     RunAgent,
     Target,
 )
+from orchestrate.plan.retries import OUTAGE_RETRY
 from orchestrate.source.located import LocatedMap, as_map
 
 OTHER = "other"
@@ -67,8 +69,11 @@ def lower_machine(work: Lowering) -> Plan | None:
             max_visits=int(guardrails.get("maxStepVisits", 3)),
             max_steps=int(guardrails.get("maxTotalSteps", 100)),
         ),
-        defaults=Defaults(model=data.get("model"), timeout_s=STEP_TIMEOUT_S),
+        defaults=Defaults(
+            model=data.get("model"), timeout_s=STEP_TIMEOUT_S, retry=_lower_retry(data)
+        ),
         exit_on_other=exit_on_other,
+        secrets=lower_secrets(work),
     )
 
 
@@ -103,7 +108,23 @@ def _lower_step(work: Lowering, steps: LocatedMap, name: str, exit_on_other: boo
         routes=tuple(routes),
         follow=Finish(""),
         span=work.span(steps, name, on_key=True),
+        retry=_lower_retry(step),
         on_lost=on_lost,
+    )
+
+
+def _lower_retry(holder: LocatedMap) -> Retry | None:
+    """An author's own rule also tries again what ran out of time (rulings §7)."""
+    if "retry" not in holder:
+        return None
+    retry = as_map(holder["retry"])
+    return Retry(
+        attempts=int(retry.get("maxAttempts", OUTAGE_RETRY.attempts)),
+        delay_s=float(retry.get("initialDelay", OUTAGE_RETRY.delay_s)),
+        when="transient",
+        backoff=retry.get("backoff", OUTAGE_RETRY.backoff),
+        max_delay_s=float(retry.get("maxDelay", OUTAGE_RETRY.max_delay_s or 0.0)),
+        jitter=True,
     )
 
 

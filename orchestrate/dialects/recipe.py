@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from orchestrate.dialects.lowering import Lowering, constant_map
+from orchestrate.dialects.lowering import Lowering, constant_map, lower_secrets
 from orchestrate.dialects.recipe_literals import check_context
 from orchestrate.dialects.recipe_names import (
     Names,
@@ -83,6 +83,7 @@ def lower_recipe(work: Lowering) -> Plan | None:
         limits=limits,
         defaults=Defaults(timeout_s=STEP_TIMEOUT_S),
         context=constant_map(data.get("context")),
+        secrets=lower_secrets(work),
     )
 
 
@@ -286,7 +287,10 @@ def _check_limits(work: Lowering, limits: Limits, nodes: tuple[Node, ...]) -> No
         message = f"step '{over.name}' never runs: recursion.max_total_steps is {most}"
         hint = f"write recursion: {{ max_total_steps: {len(certain)} }} or more"
         work.report_at("W304", message, over.span, hint=hint)
-    calling = next((node for node in nodes if isinstance(node.op, Call)), None)
+    # A step's own limit may be higher than the recipe's.
+    calling = next(
+        (node for node in nodes if isinstance(node.op, Call) and node.op.max_depth is None), None
+    )
     if calling is not None and limits.max_depth == 1:
         message = f"step '{calling.name}' can call nothing: recursion.max_depth is 1"
         hint = "this recipe is depth 1, the one it calls depth 2: write max_depth: 2 or more"
@@ -320,7 +324,7 @@ def _lower_gate(recipe: Recipe, gate: _WrittenGate, follow: Target) -> Node:
         op=Gate(gate.stage, prompt, timeout or None, approval.get("default", "deny")),
         routes=(
             (APPROVED, follow),
-            (DENIED, Abort("denied", f"stage '{gate.stage}' was not approved")),
+            (DENIED, Abort("denied", f"stage '{gate.stage}' was denied")),
         ),
         follow=follow,
         span=work.span(approval, "required", on_key=True),

@@ -69,6 +69,16 @@ def has_hole(data: Any) -> bool:
     return any(isinstance(item, Hole) for item in items)
 
 
+def is_machine_at_heart(data: Any) -> bool:
+    """Does the document say that it is a machine, although its steps could not be read?
+
+    The exit code of an invalid definition depends on it (rulings §4).
+    """
+    if not isinstance(data, dict) or isinstance(data.get("steps"), list):
+        return False
+    return any(name in data for name in ("initialStep", "guardrails"))
+
+
 def describe_mismatch(data: Any) -> Mismatch:
     """The likeliest slip in a document that has none of the three shapes."""
     if isinstance(data, list):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from orchestrate.dialects.lowering import Lowering, constant_map
+from orchestrate.dialects.lowering import Lowering, constant_map, lower_secrets
 from orchestrate.dialects.workflow_checks import check_step_form, step_kinds
 from orchestrate.dialects.workflow_loops import lower_each
 from orchestrate.dialects.workflow_ops import StepLowering, lower_op, lower_rules
@@ -71,6 +71,7 @@ def lower_workflow(work: Lowering) -> Plan | None:
         limits=Limits(),
         context=constant_map(data.get("context")),
         folders=folders,
+        secrets=lower_secrets(work),
     )
 
 

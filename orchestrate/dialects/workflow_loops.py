@@ -6,7 +6,7 @@ import re
 
 from orchestrate.dialects.lowering import constant
 from orchestrate.dialects.workflow_ops import StepLowering
-from orchestrate.dialects.workflow_paths import lower_path
+from orchestrate.dialects.workflow_paths import lower_target
 from orchestrate.dialects.workflow_scope import NAMESPACES, Place, Resolver
 from orchestrate.plan.expr import Expr, ListExpr, Ref
 from orchestrate.plan.nodes import BlockId, Each, ItemMoves
@@ -105,7 +105,7 @@ def _moves(loop: LocatedMap, inside: Resolver) -> ItemMoves | None:
     if lifecycle is None:
         return None
     targets = {
-        result: lower_path(inside, lifecycle[result], "move_to")
+        result: lower_target(inside, lifecycle[result], "move_to")
         for result in ("success", "failure")
         if isinstance(lifecycle.get(result), LocatedMap) and "move_to" in lifecycle[result]
     }

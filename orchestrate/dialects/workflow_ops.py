@@ -7,7 +7,7 @@ from typing import Any
 from orchestrate.dialects.lowering import Lowering
 from orchestrate.dialects.workflow_checks import Kind
 from orchestrate.dialects.workflow_command import lower_arguments
-from orchestrate.dialects.workflow_paths import lower_path, lower_pattern
+from orchestrate.dialects.workflow_paths import lower_path, lower_pattern, lower_target
 from orchestrate.dialects.workflow_providers import Providers, check_prompt, lower_agent
 from orchestrate.dialects.workflow_scope import Resolver
 from orchestrate.plan.expr import Compare, Cond, Const, Exists, Expr, Text, references
@@ -102,7 +102,7 @@ def _wait(one: StepLowering) -> Op:
 def _capture(one: StepLowering) -> Capture:
     step, resolver = one.step, one.resolver
     schema = lower_path(resolver, step, "output_schema") if "output_schema" in step else None
-    output = lower_path(resolver, step, "output_file") if "output_file" in step else None
+    output = lower_target(resolver, step, "output_file") if "output_file" in step else None
     return Capture(
         mode=step.get("output_capture", "text"),
         allow_parse_error=step.get("allow_parse_error", False),

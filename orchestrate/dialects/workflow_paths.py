@@ -9,7 +9,7 @@ from orchestrate.dialects.workflow_scope import Resolver
 from orchestrate.lang.dollar import parse_dollar
 from orchestrate.plan.expr import Ref, Text
 from orchestrate.source.located import PathKey
-from orchestrate.workspace import path_fault
+from orchestrate.workspace import kept_name, path_fault
 
 _GLOB = frozenset("*?[")
 
@@ -17,6 +17,13 @@ _GLOB = frozenset("*?[")
 def lower_path(resolver: Resolver, container: Any, key: PathKey) -> Text:
     """A path to one file or folder."""
     return _lower(resolver, container, key, pattern=False)
+
+
+def lower_target(resolver: Resolver, container: Any, key: PathKey) -> Text:
+    """A path that is written to, or that files are moved to."""
+    text = _lower(resolver, container, key, pattern=False)
+    _refuse_kept(resolver, container, key, text)
+    return text
 
 
 def lower_pattern(resolver: Resolver, container: Any, key: PathKey) -> Text:
@@ -38,7 +45,7 @@ def check_folder(resolver: Resolver, container: Any, key: PathKey) -> None:
         )
     if variables:
         return
-    _lower(resolver, container, key, pattern=False)
+    _refuse_kept(resolver, container, key, _lower(resolver, container, key, pattern=False))
     if key == "processed_dir" and os.path.normpath(text) == ".":
         work.report(
             "E406",
@@ -46,6 +53,29 @@ def check_folder(resolver: Resolver, container: Any, key: PathKey) -> None:
             container,
             key,
             hint="name a folder in the workspace",
+        )
+
+
+def _refuse_kept(resolver: Resolver, container: Any, key: PathKey, text: Text) -> None:
+    """No step writes where the run, orchestrate or git keep what is theirs; artifacts are free."""
+    parts = text.parts
+    first = parts[0] if parts else ""
+    is_run_root = isinstance(first, Ref) and first.path == ("run", "root")
+    rest = "".join("x" if isinstance(part, Ref) else part for part in parts[is_run_root:])
+    names = [name for name in rest.split("/") if name not in ("", ".")]
+    if is_run_root and (not rest.startswith("/") or names[:1] != ["artifacts"]):
+        whose = "a run's own folder"
+    else:
+        whose = kept_name(names)
+        if not whose and not any(isinstance(part, Ref) for part in parts):
+            whose = resolver.work.workspace.keeps(resolver.work.real_path(rest))
+    if whose:
+        resolver.work.report(
+            "E406",
+            f"the path '{container[key]}' leads into {whose}, where no step may write",
+            container,
+            key,
+            hint="name a folder of your own, or ${run.root}/artifacts",
         )
 
 

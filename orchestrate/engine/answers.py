@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from orchestrate.engine.capture import JSON_DEPTH_LIMIT, depth_exceeds
+from orchestrate.engine.masked_keys import pairs_hook
 from orchestrate.record import record
 
 _FENCE = "```"
-_OPENING = re.compile(r"\s*(`{3,})\s*([^`]*)\Z")
 
 
 def structured(text: str) -> Any:
@@ -53,11 +52,11 @@ def _blocks(lines: list[str]) -> Iterator[_Block]:
     what looks like a fence in one is none."""
     number = 0
     while number < len(lines):
-        opening = _OPENING.match(lines[number])
+        opening = _opening(lines[number])
         start, number = number, number + 1
         if opening is None:
             continue
-        fence, words = opening[1], opening[2].split()
+        fence, words = opening
         language = words[0].lower() if words else ""
         while number < len(lines) and not _closes(lines[number], fence, language):
             number += 1
@@ -67,6 +66,14 @@ def _blocks(lines: list[str]) -> Iterator[_Block]:
         inside = [*lines[start + 1 : number], lines[number].rstrip().rstrip("`")]
         yield _Block(language, "\n".join(inside), start, number)
         number += 1
+
+
+def _opening(line: str) -> tuple[str, list[str]] | None:
+    """The marks of a line that opens a block, and the words behind them."""
+    bare = line.strip()
+    words = bare.lstrip("`")
+    fence = bare[: len(bare) - len(words)]
+    return None if len(fence) < len(_FENCE) or "`" in words else (fence, words.split())
 
 
 def _closes(line: str, fence: str, language: str) -> bool:
@@ -82,8 +89,9 @@ _NO_JSON: Any = object()
 def _parse(text: str) -> Any:
     try:
         value = json.loads(
-            text.strip().removeprefix("\ufeff"), parse_constant=_refuse, parse_float=_finite
-        )
+            text.strip().removeprefix("\ufeff"), parse_constant=_refuse, parse_float=_finite,
+            object_pairs_hook=pairs_hook(text),
+        )  # fmt: skip
     except (ValueError, RecursionError):
         return _NO_JSON
     return _NO_JSON if depth_exceeds(value, JSON_DEPTH_LIMIT) else value

@@ -2,49 +2,58 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-from orchestrate.agents.base import Agent, Failure, Finished, Invocation, Question, Reply
+from orchestrate.agents.base import (
+    Agent,
+    Failure,
+    Permissions,
+    Question,
+    Reply,
+)
 from orchestrate.agents.registry import is_program
 from orchestrate.agents.worktree import worktree_environment
+from orchestrate.engine.agent_program import LostAttempt, runner
 from orchestrate.engine.answers import structured
 from orchestrate.engine.capture import capture_bytes
 from orchestrate.engine.command import (
-    Prepared,
     check_captured,
-    conclude,
-    debug_record,
+    check_target,
     failed_attempt,
-    lost,
-    open_tee,
-    render_program,
-    request_of,
+    files_of,
+    matched_files,
+    unfit,
     write_answer,
 )
+from orchestrate.engine.declared import ask_declared
 from orchestrate.engine.evaluate import evaluate
 from orchestrate.engine.faults import StepFault
-from orchestrate.engine.inject import Composed
-from orchestrate.engine.outcome import Unreadable, bare, read_outcome
-from orchestrate.engine.programs import Watch, run_program, was_started
-from orchestrate.engine.prompts import compose, digest_of, prompt_again, prompt_for
+from orchestrate.engine.losing import lost
+from orchestrate.engine.outcome import Unreadable, bare, outcome_schema, read_outcome
+from orchestrate.engine.programs import was_started
+from orchestrate.engine.prompts import CUT_OFF, digest_of, prompt_again, prompt_for
 from orchestrate.engine.rehearsing import ways_out
 from orchestrate.engine.runtime import AgentDefinition
-from orchestrate.engine.scope import WithMore
 from orchestrate.engine.sessions import (
     Turn,
-    after_answer,
     after_failure,
     begin_turn,
+    end_turn,
+    is_gone,
+    leave,
     recall_turn,
     seen,
+    session_left,
+    session_of,
     usage_of,
 )
-from orchestrate.engine.step import TIMED_OUT, Step
+from orchestrate.engine.step import TIMED_OUT, Step, write_private
 from orchestrate.engine.texts import clip, encode
 from orchestrate.engine.values import is_stored
 from orchestrate.engine.versions import program_version
+from orchestrate.engine.whole import NotWhole
 from orchestrate.errors import ConfigError
 from orchestrate.plan.nodes import (
     INVALID,
@@ -55,91 +64,27 @@ from orchestrate.plan.nodes import (
     NamedAgent,
     RunAgent,
 )
-from orchestrate.process.facts import Exit, Lost, Request
-from orchestrate.record import record, replace
-from orchestrate.state.durable import read_file, write_visibly
-from orchestrate.state.events import Event
-from orchestrate.state.travel import inner_key
+from orchestrate.process.facts import Lost
+from orchestrate.process.identity import COPIED
+from orchestrate.record import replace
+from orchestrate.state.denials import count_denials
+from orchestrate.state.events import AttemptEnded, Event, StepFinished
 
 # What a failed agent call looks like to dialect C, which knows exit codes only.
 _EXIT_CODES = {
     "timeout": TIMED_OUT, "silent": TIMED_OUT, "invalid-request": 2, "auth": 2,
     "not-installed": 127,
 }  # fmt: skip
-# How often a running agent's output is looked at until its session is known.
-_LOOK_EVERY_S = 1.0
-_SESSION_IN_FIRST = 64 * 1024
 # As a shell says of a program that was interrupted.
 _LEFT = 130
 _SHOWN_OF_STORED = 200
 
 
-class _LostAttempt(Exception):
-    def __init__(self, ended: Lost) -> None:
-        super().__init__(ended.reason)
-        self.ended = ended
-
-
 def perform_ask(step: Step, op: Ask) -> list[Event]:
     """Ask, and make events of what comes back."""
     if isinstance(op.agent, CommandTemplate):
-        return [_ask_template(step, op, op.agent)]
+        return [ask_declared(step, op, op.agent)]
     return _ask_agent(step, op)
-
-
-# A provider that the workflow declares is a program like any other, with a prompt.
-
-
-def _ask_template(step: Step, op: Ask, template: CommandTemplate) -> Event:
-    prepared: Prepared | None = None
-    if not was_started(step.rt, step.attempt_id):
-        call = _call_of(step, op, template)
-        tee = open_tee(step, op.capture)
-        prepared = Prepared(tuple(call.argv), call.environment, call.stdin, tee)
-        step.announce({"provider": template.name, "debug": call.debug})
-    elif not step.is_announced:
-        about: dict[str, Any] = {"provider": template.name}
-        with suppress(StepFault):
-            about["debug"] = _call_of(step, op, template).debug
-        step.announce(about, is_begun=True)
-
-    def request() -> Request:
-        assert prepared is not None
-        return request_of(step, prepared)
-
-    ended = run_program(step.rt, step.attempt_id, request)
-    more_fields: dict[str, Any] = {"provider": template.name}
-    if isinstance(ended, Exit):
-        more_fields["metrics"] = {"provider_ms": round(ended.duration_s * 1000)}
-    return conclude(step, op.capture, ended, more_fields)
-
-
-@record
-class _TemplateCall:
-    argv: list[str]
-    environment: dict[str, str]
-    stdin: bytes | None
-    debug: dict[str, Any]
-
-
-def _call_of(step: Step, op: Ask, template: CommandTemplate) -> _TemplateCall:
-    """How a declared provider is called: its tokens filled in, the prompt among them or beside."""
-    composed = compose(step, op)
-    params = evaluate(template.params, step.scope)
-    more: dict[tuple[str, ...], Any] = {("param", key): value for key, value in params.items()}
-    scope = WithMore(step.scope, {**more, ("prompt",): composed.prompt})
-    argv, values = render_program(template.argv, template.values, scope)
-    environment = step.rt.secrets.environment_of(op.environment) | values
-    stdin = encode(composed.prompt) if template.input_mode == "stdin" else None
-    debug = debug_record(step, argv, environment) | _injection(composed)
-    return _TemplateCall(argv, environment, stdin, debug)
-
-
-def _injection(composed: Composed) -> dict[str, Any]:
-    return {} if composed.truncation is None else {"injection": composed.truncation}
-
-
-# An agent that we know.
 
 
 def _ask_agent(step: Step, op: Ask) -> list[Event]:
@@ -148,11 +93,15 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
     except ConfigError as error:
         raise StepFault(f"{error.message}: {error.hint}" if error.hint else error.message) from None
     asked = was_started(step.rt, step.attempt_id)
+    if not asked:
+        check_target(step, op.capture)
     # What was asked is read by whoever was asked, whatever a flag says now.
     backend = step.about.get("backend", who.backend) if asked else who.backend
     agent = step.rt.library.agent_of(backend)
     turn = recall_turn(step, op, agent) if asked else begin_turn(step, op, agent)
-    prompt = prompt_again(step, op) if asked else prompt_for(step, op)
+    note = CUT_OFF if turn.is_after_cut and is_program(agent.name) else ""
+    own_prompt = prompt_again(step, op, note) if asked else prompt_for(step, op)
+    prompt = note + own_prompt if own_prompt else ""
     version = {} if step.is_announced else program_version(step.rt, who.backend)
     question = Question(
         prompt=prompt,
@@ -161,29 +110,48 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
         | step.rt.secrets.environment_of(op.environment),
         session=turn.session,
         is_new_session=turn.is_new,
+        is_after_cut=turn.is_after_cut,
         model=who.model,
         system_prompt=who.system_prompt,
         permissions=step.rt.rules.permissions,
         settings=dict(who.settings) | _rehearsal(step, op, agent),
         step=step.node.name,
         visit=_visit_for(step, agent),
-        turn=2 if step.here.turn else 1,
-        place=inner_key(step.frame, step.node.name),
+        turn=2 if step.here.turn.get("error") else 1,
+        place=step.address.step.shown,
         outcomes=op.outcomes,
-        shown=bare(prompt, op.outcomes),
+        shown=bare(own_prompt, op.outcomes),
         version=str(version.get("agent_version", "")),
         usage_file=step.log("usage.json"),
+        **_schema(step, op, agent),
     )
+    permissions = question.settings.get("permissions") or question.permissions
+    about = _about(who, turn, prompt, permissions) | version
     if not asked:
-        step.announce(_about(who, turn, prompt) | version)
-    step.announce(_about(who, turn, prompt) | version, is_begun=True)
+        step.announce(about)
+    step.announce(about, is_begun=True)
+    if not is_program(agent.name):
+        step.keep_prompt(prompt)
     if agent.name == "human":
         step.rt.store.checkpoint()  # who looks from elsewhere must see what a person is asked
+    session = None
     try:
-        reply = agent.ask(question, _runner(step, agent, turn))
-    except _LostAttempt as fault:
-        return [*after_failure(step, turn, agent), lost(step, fault.ended, {"agent": agent.name})]
-    return _conclude(step, op, agent, turn, question, reply)
+        reply = agent.ask(question, runner(step, agent, turn))
+        session = reply.session
+        return _conclude(step, op, agent, turn, replace(question, prompt=own_prompt), reply)
+    except LostAttempt as fault:
+        # A copy's logs name the original's session.
+        is_ours = fault.ended.reason != COPIED
+        session = session_left(step, agent, turn, question) if is_ours else None
+        return _lose(step, agent, turn, session, fault.ended)
+    except NotWhole as lack:
+        session = session_left(step, agent, turn, question)
+        lack.events = after_failure(step, turn, agent, session)
+        lack.more = _fields_of(agent, session)
+        lack.is_cut_off = session is not None
+        raise
+    finally:
+        end_turn(step, turn, session)
 
 
 def _definition(step: Step, op: Ask) -> AgentDefinition:
@@ -221,7 +189,18 @@ def _rehearsal(step: Step, op: Ask, agent: Agent) -> dict[str, Any]:
     return {"shortest": ways_out(step.plan)[step.node.id]}
 
 
-def _about(who: AgentDefinition, turn: Turn, prompt: str) -> dict[str, Any]:
+def _schema(step: Step, op: Ask, agent: Agent) -> dict[str, Any]:
+    """What holds the answer to a reminder, where a program takes that; answers else stay prose."""
+    if not step.here.turn.get("error") or not is_program(agent.name):
+        return {}
+    schema, path = json.dumps(outcome_schema(op.outcomes)), step.log("schema.json")
+    write_private(path, encode(schema))
+    return {"schema": schema, "schema_file": path}
+
+
+def _about(
+    who: AgentDefinition, turn: Turn, prompt: str, permissions: Permissions
+) -> dict[str, Any]:
     about: dict[str, Any] = {
         "agent": who.name,
         "backend": who.backend,
@@ -229,69 +208,30 @@ def _about(who: AgentDefinition, turn: Turn, prompt: str) -> dict[str, Any]:
         "prompt_length": len(prompt),
         "prompt_sha256": digest_of(prompt),
     }
+    if is_program(who.backend):
+        about["permissions"] = permissions
     if who.model is not None:
         about["model"] = who.model
     if turn.session is not None:
-        about["session_id"] = turn.session
+        # The id of a session that is only about to begin is nobody's yet.
+        about["new_session_id" if turn.is_new else "session_id"] = turn.session
     return about
 
 
-def _runner(step: Step, agent: Agent, turn: Turn) -> Any:
-    """Starts or adopts the agent's program; its session is written down as soon as it shows."""
-    out, err = step.log("stdout"), step.log("stderr")
-
-    def look() -> float | None:
-        try:
-            with out.open("rb") as opened:
-                session = agent.session_in(opened.read(_SESSION_IN_FIRST))
-        except OSError:
-            session = None
-        events = seen(step, turn, session)
-        if events:
-            step.rt.store.record(*events)
-        return None if session is not None or not turn.is_shared else _LOOK_EVERY_S
-
-    watch: Watch = look
-
-    def run(invocation: Invocation) -> Finished:
-        def request() -> Request:
-            prepared = Prepared(
-                invocation.argv, dict(invocation.environment), invocation.stdin, None
-            )
-            step.log("usage.json").unlink(missing_ok=True)  # an earlier attempt's
-            debug_record(step, invocation.shown or invocation.argv, dict(invocation.environment))
-            silence_s = step.rt.rules.silence_s or None
-            return replace(request_of(step, prepared), guarded=True, silence_s=silence_s)
-
-        ended = run_program(step.rt, step.attempt_id, request, watch)
-        if isinstance(ended, Lost):
-            raise _LostAttempt(ended)
-        step.ended_at = ended.ended_at
-        _restore(out, ended.stdout, ended.stdout_bytes)
-        _restore(err, ended.stderr, ended.stderr_bytes)
-        return Finished(
-            code=ended.code,
-            signal=ended.signal,
-            stdout=out,
-            stderr=err,
-            timed_out=ended.timed_out,
-            fell_silent=ended.fell_silent,
-            stopped=ended.stopped,
-            start_error=ended.start_error,
-        )
-
-    return run
+def _fields_of(agent: Agent, session: str | None) -> dict[str, Any]:
+    return {"agent": agent.name} | ({} if session is None else {"session_id": session})
 
 
-def _restore(path: Path, captured: bytes | None, size: int) -> None:
-    """Let a file of the attempt be there as it was: a later attempt may have written over it.
+def _lose(step: Step, agent: Agent, turn: Turn, session: str | None, ended: Lost) -> list[Event]:
+    event = lost(step, ended, _fields_of(agent, session))
+    return [*after_failure(step, turn, agent, session), _cut_off(event, session)]
 
-    That is so after `resume --repair` went back to a state from before that attempt.
-    """
-    if not size:
-        path.touch(mode=0o600)
-    elif captured is not None and read_file(path) != captured:
-        write_visibly(path, captured)
+
+def _cut_off(event: Event, session: str | None) -> Event:
+    """The end of a turn in a session that is gone on with says that the turn itself has none."""
+    if session is not None and isinstance(event, AttemptEnded | StepFinished):
+        return replace(event, cut_off=True)
+    return event
 
 
 def _conclude(
@@ -300,28 +240,30 @@ def _conclude(
     earlier = step.frame.steps.get(step.node.name, {})
     fields: dict[str, Any] = {
         key: earlier[key]
-        for key in ("agent", "agent_version", "model", "prompt_length")
+        for key in ("agent", "backend", "agent_version", "permissions", "prompt_length")
         if key in earlier
     }
     fields.setdefault("agent", agent.name)
-    if reply.model:
-        fields["model"] = reply.model
-    session = reply.session or turn.session
+    fields |= _model(earlier.get("model"), reply.model)
+    session = session_of(agent, turn, reply)
     if session is not None:
         fields["session_id"] = session
     fields |= usage_of(step, turn, reply)
+    if reply.denied:
+        fields["denials"] = count_denials(reply.denied)
     if not is_program(agent.name):
         fields["billed"] = False
     took = step.end_at - step.attempt_began_at
     fields["metrics"] = {"provider_ms": max(0, round(took * 1000))}
-    if reply.failure is not None:
+    is_silent = reply.failure is not None and reply.failure.kind == "empty"
+    if reply.failure is not None and not (is_silent and op.outcomes):
         return _fail(step, agent, turn, reply.failure, fields)
     text = step.rt.secrets.text(reply.text)
     fields["response_length"] = len(text)
     step.keep_answer(text)
     if question.prompt:
         step.rt.library.keep_turn(question, replace(reply, text=text))
-    events = after_answer(step, turn, reply)
+    events = seen(step, turn, session)
     if op.outcomes:
         return [*events, _read_outcome(step, op, text, fields)]
     if step.plan.dialect == "recipe":
@@ -330,9 +272,18 @@ def _conclude(
         if is_stored(value):
             # It stands beside the state, once; here only its beginning is of use.
             shown = {"output": clip(text, _SHOWN_OF_STORED), "truncated": True}
+        fields.pop("session_totals", None)
         result = step.result("completed", 0, **shown, **fields)
         return [*events, step.finished(OK, result, value, has_value=True)]
     return [*events, _capture_answer(step, op, text, fields)]
+
+
+def _model(requested: str | None, answered: str | None) -> dict[str, Any]:
+    """The model that answered, null if the program did not say; beside it a tier or other name that
+    it was asked for by."""
+    if requested in (None, answered):
+        return {} if answered is None else {"model": answered}
+    return {"model": answered, "model_requested": requested}
 
 
 def _fail(
@@ -340,6 +291,8 @@ def _fail(
 ) -> list[Event]:
     code = _EXIT_CODES.get(failure.kind, 1)
     context: dict[str, Any] = {"kind": failure.kind}
+    with suppress(StepFault):
+        context |= matched_files(step) | files_of(step)
     if failure.http_status is not None:
         context["http_status"] = failure.http_status
     if failure.retry_at is not None:
@@ -351,17 +304,29 @@ def _fail(
         context["silence_s"] = step.rt.rules.silence_s
     error = {"message": message, "exit_code": code, "context": context}
     result = step.result("failed", code, error=error, **fields)
-    events = after_failure(step, turn, agent)
+    if failure.kind == "session" and is_gone(step, turn):
+        return [leave(step, turn, agent), step.ended("no-session", result)]
+    session = fields.get("session_id")
+    events = after_failure(step, turn, agent, session)
+    # A program that was never started has not begun a turn.
+    # Nor is one cut off that came to its end without a word.
+    is_cut = is_program(agent.name) and failure.kind not in ("not-installed", "empty")
+    cut = session if is_cut else None
     if failure.kind == "stopped":
-        ended: list[Event] = [*events, step.ended("stopped", result)]
+        ended: list[Event] = [*events, _cut_off(step.ended("stopped", result), cut)]
         if not is_program(agent.name) and not step.rt.stop.is_requested:
             # Whoever was asked has left: to ask again at once would be to ask for ever.
             ended.append(step.rt.ended("paused", failure.message, _LEFT))
         return ended
     outcome = failed_attempt(
-        step, result, code, transient=failure.is_transient, not_before=failure.retry_at
+        step,
+        result,
+        code,
+        transient=failure.is_transient,
+        is_outage=failure.is_outage,
+        not_before=failure.retry_at,
     )
-    return [*events, outcome]
+    return [*events, _cut_off(outcome, cut)]
 
 
 def _read_outcome(step: Step, op: Ask, text: str, fields: dict[str, Any]) -> Event:
@@ -376,7 +341,7 @@ def _read_outcome(step: Step, op: Ask, text: str, fields: dict[str, Any]) -> Eve
     if outcome.malformed:
         error["context"] = {"malformedJson": outcome.malformed}
     result = step.result("failed", 2, **shown, **fields, error=error)
-    if step.here.turn:
+    if step.here.turn.get("error"):
         return step.finished(INVALID, result)
     return step.ended("reminded", result | {"turn": {"error": outcome.error}})
 
@@ -395,10 +360,10 @@ def _capture_answer(step: Step, op: Ask, text: str, fields: dict[str, Any]) -> E
         fields["debug"] = captured.debug
     if captured.exit_code == 0:
         try:
-            check_captured(step, op.capture, captured)
+            check_captured(step, op.capture, captured, fields["metrics"]["provider_ms"] / 1000)
         except StepFault as fault:
-            error = {"message": fault.message, "exit_code": 2, "context": fault.context}
-            return failed_attempt(step, step.result("failed", 2, **fields, error=error), 2)
+            return unfit(step, fault, fields)
+        fields.pop("session_totals", None)
         return step.finished(OK, step.result("completed", 0, **fields))
     error = {"message": captured.error, "exit_code": captured.exit_code}
     if captured.context:

@@ -9,6 +9,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NoReturn
 
+from orchestrate.engine.masked_keys import pairs_hook
 from orchestrate.engine.texts import decode, sendable, show_size
 from orchestrate.record import field, record
 
@@ -143,8 +144,9 @@ def _parse_json(text: str) -> Any:
     """Any JSON value; of two equal keys the last counts. No NaN, no number beyond a float's."""
     try:
         value = json.loads(
-            text.removeprefix("\ufeff"), parse_constant=_refuse_constant, parse_float=_finite
-        )
+            text.removeprefix("\ufeff"), parse_constant=_refuse_constant, parse_float=_finite,
+            object_pairs_hook=pairs_hook(text),
+        )  # fmt: skip
     except RecursionError:
         raise _too_deep() from None
     except ValueError as error:

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from orchestrate.engine.capture import Captured, capture_bytes, capture_output, read_tail, tail_of
-from orchestrate.engine.confine import open_for_output, open_regular, real_path_of, refusal
+from orchestrate.engine.checks import judge_in_time
+from orchestrate.engine.confine import (
+    open_for_output,
+    open_regular,
+    real_path_of,
+    refusal,
+    require_free,
+)
 from orchestrate.engine.evaluate import Scope, render, render_all
 from orchestrate.engine.faults import StepFault
 from orchestrate.engine.inject import Needed, resolve_needs
+from orchestrate.engine.losing import lost
 from orchestrate.engine.outputs import check_output
-from orchestrate.engine.programs import run_program, was_started
+from orchestrate.engine.programs import was_started
 from orchestrate.engine.step import TIMED_OUT, Step
 from orchestrate.engine.texts import clip, encode
+from orchestrate.engine.whole import run_whole
 from orchestrate.plan.expr import Text
-from orchestrate.plan.nodes import FAILED, LOST, OK, Capture, Run
+from orchestrate.plan.nodes import FAILED, OK, Ask, Capture, FileText, Run
 from orchestrate.plan.retries import retry_delay
 from orchestrate.process.facts import Exit, Lost, Request
 from orchestrate.record import record
@@ -44,11 +54,12 @@ def perform_run(step: Step, op: Run) -> Event:
     prepared: Prepared | None = None
     if not was_started(step.rt, step.attempt_id):
         prepared = _prepare(step, op)
-        about = {"debug": debug_record(step, prepared.argv, prepared.environment)}
+        values = [name for name, _ in op.values]
+        about = {"debug": debug_record(step, prepared.argv, prepared.environment, values)}
         step.announce(about)
     elif not step.is_announced:
         step.announce(_about_again(step, op), is_begun=True)
-    ended = run_program(step.rt, step.attempt_id, lambda: request_of(step, _require(prepared)))
+    ended = run_whole(step, lambda: request_of(step, _require(prepared)))
     return conclude(step, op.capture, ended, {})
 
 
@@ -59,7 +70,7 @@ def _about_again(step: Step, op: Run) -> dict[str, Any]:
         environment = step.rt.secrets.environment_of(op.environment) | values
     except StepFault:
         return {}
-    return {"debug": debug_record(step, argv, environment)}
+    return {"debug": debug_record(step, argv, environment, list(values))}
 
 
 def _require(prepared: Prepared | None) -> Prepared:
@@ -81,7 +92,8 @@ def needs(step: Step) -> Needed:
     """The files that the step depends on, found now (C)."""
     if step.node.needs is None:
         return Needed()
-    return resolve_needs(step.node.needs, step.scope, step.rt.workspace)
+    step.needed = resolve_needs(step.node.needs, step.scope, step.rt.workspace)
+    return step.needed
 
 
 def render_program(
@@ -125,6 +137,12 @@ def open_tee(step: Step, capture: Capture) -> Path | None:
         return Path(real_path_of(opened.fileno()))
 
 
+def check_target(step: Step, capture: Capture) -> None:
+    """Refuse an `output_file` that is not the step's to write, before an agent is paid."""
+    if capture.output_file is not None:
+        require_free(step.rt.workspace, render(capture.output_file, step.scope))
+
+
 def request_of(step: Step, prepared: Prepared) -> Request:
     rt = step.rt
     return Request(
@@ -138,24 +156,75 @@ def request_of(step: Step, prepared: Prepared) -> Request:
         tee_path=prepared.tee,
         tee_root=None if prepared.tee is None else rt.workspace.root,
         timeout_s=step.timeout_s,
+        grace_s=rt.rules.grace_s,
         secrets=rt.secrets.values,
         guarded=False,
     )
 
 
 def debug_record(
-    step: Step, argv: tuple[str, ...] | list[str], environment: dict[str, str]
+    step: Step,
+    argv: Sequence[str],
+    environment: dict[str, str],
+    values: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """What the state says about how a program was called (C)."""
-    shown = [clip(word, _LONGEST_WORD) for word in argv[:_MOST_WORDS]]
-    if len(argv) > _MOST_WORDS:
-        shown.append(f"… {len(argv) - _MOST_WORDS} more")
-    record = {"command": shown, "cwd": ".", "env_count": len(environment)}
+    """What the state says about how a program was called (C), with what it was called with.
+
+    `values` are the variables that carry values into a shell's script.
+    """
+    shown = _listed(argv)
+    record: dict[str, Any] = {
+        "command": shown,
+        "cwd": str(step.rt.workspace.root),
+        "env_count": len(environment),
+    }
+    if values:
+        record["values"] = {
+            name: clip(environment[name], _LONGEST_WORD) for name in values[:_MOST_WORDS]
+        }
+    record |= matched_files(step) | files_of(step)
     if step.rt.options.debug:
         from orchestrate.engine.debugging import write_call
 
-        write_call(step, argv, environment)
+        write_call(step, argv, environment, record)
     return record
+
+
+def matched_files(step: Step) -> dict[str, Any]:
+    """What the patterns of `depends_on` have found."""
+    if step.needed is None:
+        return {}
+    found = {"required": _listed(step.needed.required), "optional": _listed(step.needed.optional)}
+    return {"depends_on": {kind: names for kind, names in found.items() if names}}
+
+
+def files_of(step: Step) -> dict[str, Any]:
+    """The files of the workspace that the step reads or writes itself."""
+    op = step.node.op
+    if not isinstance(op, Run | Ask):
+        return {}
+    read = op.stdin if isinstance(op, Run) else op.prompt
+    files: dict[str, str] = {}
+    if isinstance(read, FileText):
+        files["input_file"] = clip(render(read.path, step.scope), _LONGEST_WORD)
+    if op.capture.output_file is not None:
+        files["output_file"] = clip(render(op.capture.output_file, step.scope), _LONGEST_WORD)
+    return {"files": files} if files else {}
+
+
+def call_context(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What `error.context` says about a call: values, files that were found, read and written."""
+    debug = about.get("debug")
+    if not isinstance(debug, dict):
+        return {}
+    return {name: debug[name] for name in ("values", "depends_on", "files") if name in debug}
+
+
+def _listed(words: Sequence[str]) -> list[str]:
+    shown = [clip(word, _LONGEST_WORD) for word in words[:_MOST_WORDS]]
+    if len(words) > _MOST_WORDS:
+        shown.append(f"… {len(words) - _MOST_WORDS} more")
+    return shown
 
 
 # Afterwards.
@@ -180,18 +249,9 @@ def conclude(step: Step, capture: Capture, ended: Exit | Lost, more: dict[str, A
     fields = captured.fields | more | ({"debug": debug} if debug else {})
     code = captured.exit_code
     if code == 0:
-        return _check_and_finish(step, capture, captured, fields)
+        return _check_and_finish(step, capture, captured, fields, ended.duration_s)
     error = error_of(step, ended, code, captured)
     return failed_attempt(step, step.result("failed", code, **fields, error=error), code)
-
-
-def lost(step: Step, ended: Lost, more: dict[str, Any]) -> Event:
-    """Nobody knows how it ended, but it is over: a new attempt, or a person decides."""
-    error = {"message": f"attempt {step.attempt} was lost: {ended.reason}", "exit_code": 1}
-    result = step.result("failed", None, error=error, **more)
-    if step.node.on_lost == "retry":
-        return step.ended("lost", result)
-    return step.finished(LOST, result)
 
 
 def exit_code_of(ended: Exit) -> int:
@@ -225,24 +285,34 @@ def capture_exit(step: Step, capture: Capture, ended: Exit, code: int) -> Captur
 
 
 def _check_and_finish(
-    step: Step, capture: Capture, captured: Captured, fields: dict[str, Any]
+    step: Step, capture: Capture, captured: Captured, fields: dict[str, Any], spent_s: float
 ) -> Event:
     try:
-        check_captured(step, capture, captured)
+        check_captured(step, capture, captured, spent_s)
     except StepFault as fault:
-        error = {"message": fault.message, "exit_code": 2, "context": fault.context}
-        return failed_attempt(step, step.result("failed", 2, **fields, error=error), 2)
+        return unfit(step, fault, fields)
     return step.finished(OK, step.result("completed", 0, **fields))
 
 
-def check_captured(step: Step, capture: Capture, captured: Captured) -> None:
-    """Hold captured JSON against the author's schema and requirements (C 1.3)."""
+def unfit(step: Step, fault: StepFault, fields: dict[str, Any]) -> Event:
+    """Output that is not what the author wants, whoever gave it."""
+    code = fault.exit_code
+    error = {"message": fault.message, "exit_code": code, "context": fault.context}
+    return failed_attempt(step, step.result("failed", code, **fields, error=error), code)
+
+
+def check_captured(step: Step, capture: Capture, captured: Captured, spent_s: float) -> None:
+    """Hold captured JSON against the author's schema and requirements (C 1.3).
+
+    `spent_s`: of the step's time limit, by whoever gave the output.
+    """
     if "json" in captured.fields and (capture.schema is not None or capture.require):
         check_output(
             captured.fields["json"],
             schema=None if capture.schema is None else render(capture.schema, step.scope),
             require=capture.require,
             workspace=step.rt.workspace,
+            judging=lambda schema, value: judge_in_time(step, schema, value, spent_s),
         )
 
 
@@ -264,14 +334,12 @@ def error_of(step: Step, ended: Exit, code: int, captured: Captured) -> dict[str
         "stdout_tail": _tail(ended.stdout, step.log("stdout"), ended.stdout_bytes),
         "stderr_tail": _tail(ended.stderr, step.log("stderr"), ended.stderr_bytes),
     }
-    context = dict(captured.context)
+    context = dict(captured.context) | call_context(step.about)
     command = step.about.get("debug", {}).get("command")
     if command:
         context["substituted_command"] = command
     if ended.timed_out:
         context["timeout_sec"] = step.timeout_s
-    if ended.output_error:
-        context["output_error"] = ended.output_error
     return error | ({"context": context} if context else {})
 
 
@@ -290,19 +358,22 @@ def failed_attempt(
     code: int,
     *,
     transient: bool = False,
+    is_outage: bool = False,
     not_before: float | None = None,
 ) -> Event:
     """A failure: tried again if the step's rules say so, else a person or the routes decide."""
-    rest = retry_delay(step.retry, step.here.tries, code, transient, step.rt.jitter())
-    if rest is not None:
+    retry, tries = step.retry, step.here.tries
+    rest = retry_delay(retry, tries, code, transient, step.rt.jitter(), is_outage=is_outage)
+    if rest is not None and retry is not None:
         if not_before is not None:
             rest = max(rest, not_before - step.rt.now())
-        return step.ended("failed", result, rest)
+        told = {"number": tries, "of": retry.attempts - 1}
+        return step.ended("failed", result | {"retry": told}, rest)
     if step.node.on_failure == "ask":
         error = result.get("error", {})
         step.rt.store.checkpoint()
         answer = step.rt.people.choose_after_failure(
-            step.node.name, error.get("message", "it failed"), error.get("stderr_tail", [])
+            step.address.step.shown, error.get("message", "it failed"), error.get("stderr_tail", [])
         )
         if answer == "retry":
             return step.ended("failed", result)
@@ -315,8 +386,9 @@ def write_answer(step: Step, capture: Capture, text: str) -> None:
     if capture.output_file is None:
         return
     path = render(capture.output_file, step.scope)
-    with open_for_output(step.rt.workspace, path) as opened:
-        try:
+    try:
+        # Written when it is closed, at the latest; a full disk may be noticed only then.
+        with open_for_output(step.rt.workspace, path) as opened:
             opened.write(encode(text))
-        except OSError as error:
-            raise refusal("write", step.rt.workspace, path, error) from error
+    except OSError as error:
+        raise refusal("write", step.rt.workspace, path, error) from error

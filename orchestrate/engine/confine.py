@@ -25,7 +25,7 @@ _GET_PATH = getattr(fcntl, "F_GETPATH", None)
 # These say nothing about a path: the machine has run out of something, or its disk is failing. A
 # step that failed for that could send the run another way; so the run stops, and can be resumed.
 _NOT_THE_PATHS = frozenset(
-    (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EIO)
+    (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 )
 
 
@@ -58,6 +58,8 @@ class Folder:
 
     descriptor: int
     root: str
+    # What may not be written to (`Workspace.keeps`).
+    workspace: Workspace | None = None
 
     def __enter__(self) -> Folder:
         return self
@@ -93,14 +95,15 @@ def open_root(workspace: Workspace) -> Folder:
             raise explain("open", workspace.root, error) from error
         raise PathFault(f"cannot open the workspace: {error.strerror}") from error
     try:
-        return Folder(descriptor, real_path_of(descriptor))
+        return Folder(descriptor, real_path_of(descriptor), workspace)
     except PathFault:
         os.close(descriptor)
         raise
 
 
 def open_folder(parent: Folder, name: str) -> Folder:
-    return Folder(os.open(name, _FOLDER, dir_fd=parent.descriptor), parent.root)
+    opened = os.open(name, _FOLDER, dir_fd=parent.descriptor)
+    return Folder(opened, parent.root, parent.workspace)
 
 
 def open_regular(workspace: Workspace, relative: str) -> BinaryIO:
@@ -127,6 +130,7 @@ def open_for_output(workspace: Workspace, relative: str) -> BinaryIO:
     *parents, name = split_path(relative)
     with _make_all(workspace, parents, relative) as folder:
         try:
+            _require_free_in(folder, name, relative)
             descriptor = _open_to_write(folder, name, relative)
             opened = _checked(descriptor, folder, relative, "wb")
         except OSError as error:
@@ -139,9 +143,22 @@ def open_for_output(workspace: Workspace, relative: str) -> BinaryIO:
     return opened
 
 
+def require_free(workspace: Workspace, relative: str) -> None:
+    """Refuse a path to write to that is the run's own, orchestrate's or git's; nothing is made."""
+    _require_free(os.path.realpath(workspace.root.joinpath(*split_path(relative))),
+                  workspace, relative)  # fmt: skip
+
+
 def make_folders(workspace: Workspace, relative: str) -> Folder:
     """Open a folder of the workspace; it and those above it are made where they are missing."""
-    return _make_all(workspace, split_path(relative), relative)
+    require_free(workspace, relative)
+    folder = _make_all(workspace, split_path(relative), relative)
+    try:
+        _require_free(real_path_of(folder.descriptor), workspace, relative)
+    except PathFault:
+        os.close(folder.descriptor)
+        raise
+    return folder
 
 
 def split_path(text: str) -> list[str]:
@@ -193,11 +210,24 @@ def _require_inside(descriptor: int, folder: Folder, relative: str) -> None:
         raise PathFault(f"'{relative}' leads out of the workspace through a link")
 
 
+def _require_free(real: str, workspace: Workspace | None, relative: str) -> None:
+    whose = workspace.keeps(real) if workspace is not None else ""
+    if whose:
+        raise PathFault(f"'{relative}' leads into {whose}, where no step may write")
+
+
+def _require_free_in(folder: Folder, name: str, relative: str) -> None:
+    real = os.path.join(real_path_of(folder.descriptor), name)
+    _require_free(real, folder.workspace, relative)
+
+
 def _checked(descriptor: int, folder: Folder, relative: str, mode: Literal["rb", "wb"]) -> BinaryIO:
     """The open file, if it is regular and in the workspace."""
     try:
         _require_regular(os.fstat(descriptor).st_mode, relative)
         _require_inside(descriptor, folder, relative)
+        if mode == "wb":
+            _require_free(real_path_of(descriptor), folder.workspace, relative)
     except BaseException:
         os.close(descriptor)
         raise
@@ -218,9 +248,13 @@ def _make_all(workspace: Workspace, names: list[str], relative: str) -> Folder:
 
 
 def _make_folder(parent: Folder, name: str, relative: str) -> Folder:
-    with suppress(FileExistsError):
-        os.mkdir(name, dir_fd=parent.descriptor)
-    folder = open_folder(parent, name)
+    try:
+        folder = open_folder(parent, name)
+    except FileNotFoundError:
+        _require_free_in(parent, name, relative)
+        with suppress(FileExistsError):
+            os.mkdir(name, dir_fd=parent.descriptor)
+        folder = open_folder(parent, name)
     try:
         _require_inside(folder.descriptor, folder, relative)
     except PathFault:

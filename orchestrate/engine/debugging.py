@@ -1,16 +1,23 @@
-"""What `--debug` writes beside a step's logs: how it was called, and the prompt that was sent."""
+"""What `--debug` writes beside a step's logs: how it was called."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from orchestrate.engine.step import Step, write_private
 from orchestrate.engine.texts import encode
 
 
-def write_call(step: Step, argv: Sequence[str], environment: Mapping[str, str]) -> None:
-    """`logs/<Step>.debug`: command, folder, limits, environment; secrets masked."""
+def write_call(
+    step: Step, argv: Sequence[str], environment: Mapping[str, str], about: Mapping[str, Any]
+) -> None:
+    """`logs/<Step>.debug`: command, folder, limits, values, files, names of the environment.
+
+    Secrets are masked. Values of the environment are nobody's business, but for those that carry
+    values into a script, and those that were asked for by name.
+    """
     rt = step.rt
     record = {
         "step": step.node.name,
@@ -23,16 +30,22 @@ def write_call(step: Step, argv: Sequence[str], environment: Mapping[str, str]) 
         "cwd": str(rt.workspace.root),
         "timeout_s": step.timeout_s,
         "depends_on": _patterns(step),
-        "environment": dict(sorted(environment.items())),
+        # What those patterns have found, what a script's variables hold, what is read and written.
+        "matched": about.get("depends_on", {}),
+        "values": about.get("values", {}),
+        "files": about.get("files", {}),
+        "environment": sorted(environment),
     }
+    asked = [name for name in rt.options.debug_env if name in environment]
+    if asked:
+        record["environment_values"] = {name: environment[name] for name in asked}
     text = json.dumps(rt.secrets.data(record), indent=2, ensure_ascii=False)
     write_private(step.log("debug"), encode(text + "\n"))
-    rt.logbook.write("debug", f"step {step.node.name}: command {list(argv)!r}")
-
-
-def write_prompt(step: Step, prompt: str) -> None:
-    """`logs/<Step>.prompt.txt`: the prompt as it is sent, secrets masked (C)."""
-    write_private(step.log("prompt.txt"), encode(step.rt.secrets.text(prompt)))
+    rt.logbook.write("debug", f"step {step.address.step.shown}: command {list(argv)!r}")
+    for name in ("values", "depends_on", "files"):
+        if about.get(name):
+            shown = json.dumps(about[name], ensure_ascii=False)
+            rt.logbook.write("debug", f"step {step.address.step.shown}: {name} {shown}")
 
 
 def _patterns(step: Step) -> dict[str, list[str]]:

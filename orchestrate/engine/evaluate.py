@@ -96,6 +96,16 @@ def render(text: Text, scope: Scope) -> str:
     return render_all((text,), scope)[0]
 
 
+def render_shown(text: Text, scope: Scope, show: Callable[[Ref, Any], str]) -> str:
+    """A text for people, in which `show` decides how each value looks."""
+    reader = _Reader(scope)
+    rendered = "".join(
+        part if isinstance(part, str) else show(part, reader.reference(part)) for part in text.parts
+    )
+    reader.finish()
+    return rendered
+
+
 def render_all(texts: Iterable[Text], scope: Scope) -> list[str]:
     """Several texts of one step; what is undefined in any of them is one fault."""
     reader = _Reader(scope)

@@ -15,3 +15,7 @@ class StepFault(Exception):
         self.message = message
         self.context = context or {}
         self.exit_code = exit_code
+
+
+class Halted(Exception):
+    """We are to stop amid our own work on what a program left: `resume` does it anew."""

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from typing import Any, Literal
 
-from orchestrate.engine.evaluate import render
+from orchestrate.engine.evaluate import render_shown, render_value
 from orchestrate.engine.faults import StepFault
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.step import Step
-from orchestrate.plan.nodes import Gate
+from orchestrate.engine.texts import clip, sendable
+from orchestrate.plan.expr import Ref
+from orchestrate.plan.nodes import Each, Gate
+from orchestrate.state.ballots import cast, find_vote
 from orchestrate.state.events import Event, GateDecided, GateOpened
-from orchestrate.state.model import Frame, RunState, frames_below
+from orchestrate.state.model import Frame, RunState, frames_below, plan_frame
 from orchestrate.state.times import seconds_of
 
 Decision = Literal["approved", "denied"]
+
+# A list or an object in a question: on one line up to here, then one line for each part of it.
+_SHORT = 60
+_MOST_LINES = 40
+_LONGEST_TEXT = 400
 
 
 def open_gate(step: Step, op: Gate) -> Event:
@@ -23,7 +33,7 @@ def open_gate(step: Step, op: Gate) -> Event:
     """
     now = step.rt.now()
     try:
-        prompt = step.rt.secrets.text(render(op.prompt, step.scope))
+        prompt = step.rt.secrets.text(render_shown(op.prompt, step.scope, partial(_shown, step)))
     except StepFault as fault:
         reason = f"the approval of stage '{op.stage}' cannot be asked for: {fault.message}"
         return step.rt.ended("failed", step.rt.secrets.text(reason), 1)
@@ -31,6 +41,45 @@ def open_gate(step: Step, op: Gate) -> Event:
     return GateOpened(
         step.frame.key, step.node.id, step.here.visit, now, op.stage, prompt, op.default, expires
     )
+
+
+def _shown(step: Step, ref: Ref, value: Any) -> str:
+    """A value as people read it: JSON with a line for each part, what is long cut off."""
+    compact = render_value(value)
+    if not isinstance(value, list | dict) or len(compact) <= _SHORT:
+        return compact
+    whole = json.dumps(_clipped(_by_item(step, ref, value)), ensure_ascii=False, indent=2)
+    lines = sendable(whole).splitlines()
+    if len(lines) > _MOST_LINES:
+        left_out = len(lines) - _MOST_LINES
+        name = ref.path[1] if ref.path[0] == "var" and len(ref.path) > 1 else ref.text
+        lines[_MOST_LINES:] = [f"… {left_out} more lines; the whole: `{name}` in the run's state"]
+    return "\n".join(lines)
+
+
+def _by_item(step: Step, ref: Ref, value: Any) -> Any:
+    """What a loop has collected, under the names of its items where they are names."""
+    outer = plan_frame(step.frame)
+    for node_id, loop in outer.loops.items():
+        op = step.rt.store.index.place(step.frame.plan, node_id).node.op
+        if not isinstance(op, Each) or ref.path != ("var", op.collect):
+            continue
+        names = [item for item in loop.items if isinstance(item, str)]
+        if len(set(names)) == len(loop.items) == len(value):
+            return dict(zip(names, value, strict=True))
+    return value
+
+
+def _clipped(value: Any) -> Any:
+    match value:
+        case str():
+            return clip(value, _LONGEST_TEXT)
+        case list():
+            return [_clipped(item) for item in value]
+        case dict():
+            return {key: _clipped(item) for key, item in value.items()}
+        case _:
+            return value
 
 
 def asking_frames(state: RunState) -> list[Frame]:
@@ -75,18 +124,33 @@ def decide_at_terminal(rt: Runtime, frame: Frame) -> GateDecided | None:
     left = None if expires is None else max(0.0, seconds_of(expires) - rt.now())
     # Whoever looks from elsewhere must see that it waits, and for what.
     rt.store.checkpoint()
-    answer = rt.people.decide_gate(str(gate["stage"]), str(gate["prompt"]), left)
+    answer = rt.people.decide_gate(
+        str(gate["stage"]), str(gate["prompt"]), left, lambda: decided_elsewhere(rt, frame)
+    )
+    elsewhere = decided_elsewhere(rt, frame)
     if answer is None:
         # The time may be up while somebody sat there and said nothing.
-        return _decided_by_clock(rt.store.state, frame, rt.now())
-    decision, message = answer
-    assert frame.here is not None
+        own = _decided_by_clock(rt.store.state, frame, rt.now())
+    else:
+        decision, message = answer
+        own = GateDecided(
+            frame.key, gate["node"], gate["visit"], rt.now(), decision, rt.user,
+            rt.secrets.text(message),
+        )  # fmt: skip
+    if own is None and elsewhere is None:
+        return None
+    counted, is_own = cast(rt.run.root, own) if own is not None else (elsewhere, False)
+    if not is_own and counted is not None:
+        rt.people.tell_decided(str(gate["stage"]), counted.decision, counted.by)
+    return counted
+
+
+def decided_elsewhere(rt: Runtime, frame: Frame) -> GateDecided | None:
+    """What somebody has decided about the gate at a frame's cursor from outside of this process."""
+    gate = pending_gate(rt.store.state, frame)
+    vote = find_vote(rt.run.root, gate)
+    if vote is None:
+        return None
     return GateDecided(
-        frame.key,
-        frame.here.node,
-        frame.here.visit,
-        rt.now(),
-        decision,
-        rt.user,
-        rt.secrets.text(message),
+        frame.key, gate["node"], gate["visit"], rt.now(), vote.decision, vote.by, vote.message
     )

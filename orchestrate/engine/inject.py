@@ -9,7 +9,7 @@ from orchestrate.engine.confine import encode_path, open_regular
 from orchestrate.engine.evaluate import Scope, render_patterns
 from orchestrate.engine.faults import StepFault
 from orchestrate.engine.patterns import match_pattern, show_pattern
-from orchestrate.engine.texts import count, decode, encode, show_name, show_size
+from orchestrate.engine.texts import count, decode_wholly, encode, show_name, show_size
 from orchestrate.plan.nodes import FileNeeds, Inject
 from orchestrate.record import mutable_record, record
 from orchestrate.workspace import Workspace
@@ -17,9 +17,11 @@ from orchestrate.workspace import Workspace
 CAP = 256 * 1024
 # Headers are not content, but a hundred thousand empty files must not make a prompt of them.
 _HEADER_CAP = 64 * 1024
+# Of the files that are there, when another one is missing.
+_NAMED_FOUND = 40
 # C's picture names two of the files that are not shown.
 _NAMED_OF_HIDDEN = 2
-# More than this share of broken characters is no text that an agent could read.
+# With more than this share of broken characters a file is no text in any encoding.
 _BROKEN_SHARE = 0.1
 
 
@@ -48,10 +50,12 @@ class Composed:
 class MissingFiles(StepFault):
     """Required files are not there; names every pattern without a match."""
 
-    def __init__(self, patterns: list[str]) -> None:
+    def __init__(self, patterns: list[str], found: tuple[str, ...] = ()) -> None:
         noun = "file is" if len(patterns) == 1 else "files are"
         super().__init__(
-            f"required {noun} missing: {', '.join(patterns)}", {"failed_deps": patterns}
+            f"depends_on: required {noun} missing: {', '.join(patterns)}",
+            {"failed_deps": patterns}
+            | ({"depends_on": {"required": list(found[:_NAMED_FOUND])}} if found else {}),
         )
 
 
@@ -61,7 +65,8 @@ def resolve_needs(needs: FileNeeds, scope: Scope, workspace: Workspace) -> Neede
     border = len(needs.required)
     required = {pattern: match_pattern(workspace, pattern) for pattern in patterns[:border]}
     if missing := [show_pattern(pattern) for pattern, found in required.items() if not found]:
-        raise MissingFiles(missing)
+        there = sorted({path for found in required.values() for path in found}, key=encode_path)
+        raise MissingFiles(missing, tuple(there))
     optional = [match_pattern(workspace, pattern) for pattern in patterns[border:]]
     needed = {path for found in required.values() for path in found}
     extra = {path for found in optional for path in found} - needed
@@ -185,10 +190,12 @@ class _Contents:
         self.total_size += total
         if self.is_full:
             return "", total, False
-        text, size = decode(data, is_cut=is_cut)
-        if "\0" in text or text.count("\ufffd") > len(text) * _BROKEN_SHARE:
+        text, size, is_whole = decode_wholly(data, is_cut=is_cut)
+        if "\0" in text or not is_whole:
+            # Its path is enough for an agent that can open it; other bytes than its own are not.
             self.total_size -= total
-            return self._header(path, f"{show_size(total)}, binary, not shown"), total, False
+            kind = "not UTF-8" if _is_nearly_text(text) else "binary"
+            return self._header(path, f"{show_size(total)}, {kind}, not shown"), total, False
         if is_cut and not size:
             self.is_full = True
             return "", total, False
@@ -200,6 +207,10 @@ class _Contents:
         self.is_full = True
         note = f"[... truncated: {show_size(size)} of {show_size(total)} shown]\n"
         return self._header(path, f"{size}/{total}") + body + note, total, True
+
+
+def _is_nearly_text(text: str) -> bool:
+    return "\0" not in text and text.count("\ufffd") <= len(text) * _BROKEN_SHARE
 
 
 def _name_hidden(hidden: list[tuple[str, int]]) -> str:

@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from orchestrate.engine.faults import StepFault
-from orchestrate.plan.nodes import Call, Gate, Node, Plan
+from orchestrate.plan.nodes import (
+    DENIED,
+    FAILED,
+    INVALID,
+    LOST,
+    Abort,
+    Ask,
+    Call,
+    Each,
+    Gate,
+    Goto,
+    Leave,
+    Node,
+    Plan,
+    PlanId,
+    Run,
+    Target,
+    Wait,
+)
 from orchestrate.state.model import Frame, Index, RunState, depth_of, plan_frame, plan_stack
+
+# The schema of recipes allows no more.
+_HIGHEST_TOTAL = 1000
 
 
 class LimitFault(StepFault):
@@ -16,7 +39,8 @@ def limit_reached(
 ) -> str:
     """Why the step at the cursor may not begin, or ''; `ahead` others are about to begin."""
     here = frame.here
-    if here is None or here.since or isinstance(node.op, Gate):
+    # A gate and a loop are no steps of their own; a loop's items are.
+    if here is None or here.since or isinstance(node.op, Gate | Each):
         return ""
     if plan.dialect == "machine":
         return _machine_limit(state, frame, node, plan)
@@ -35,6 +59,15 @@ def _machine_limit(state: RunState, frame: Frame, node: Node, plan: Plan) -> str
 
 def _tree_limit(index: Index, frame: Frame, ahead: int) -> str:
     """The steps of each plan around the frame, those of the plans it calls included (B)."""
+    for count, most in _totals(index, frame):
+        if count + ahead >= most:
+            stack = " → ".join(plan_stack(frame))
+            return f"max_total_steps reached: {count} of {most} steps have run ({stack})"
+    return ""
+
+
+def _totals(index: Index, frame: Frame) -> Iterator[tuple[int, int]]:
+    """Of each plan around the frame that has a limit: the steps that it has run, and the most."""
     plan: Frame | None = plan_frame(frame)
     while plan is not None:
         most = index.plan(plan.plan).limits.max_steps
@@ -42,24 +75,91 @@ def _tree_limit(index: Index, frame: Frame, ahead: int) -> str:
             call = index.here(plan.parent).node.op
             if isinstance(call, Call) and call.max_steps is not None:
                 most = call.max_steps if most is None else min(most, call.max_steps)
-        if most is not None and plan.count + ahead >= most:
-            stack = " → ".join(plan_stack(frame))
-            return f"max_total_steps reached: {plan.count} of {most} steps have run ({stack})"
+        if most is not None:
+            yield plan.count, most
         plan = plan_frame(plan.parent) if plan.parent is not None else None
-    return ""
+
+
+# Before a loop's first item is paid for.
+
+
+class TotalFault(LimitFault):
+    """A loop that is certain to exceed the steps that are left: the run ends where it stands."""
+
+
+def check_total(index: Index, frame: Frame, each: Each, items: int) -> None:
+    """Refuse a loop that cannot come to its end; only what is certain counts.
+
+    Where a failed item leads anywhere but to the run's end, the loop may be left early.
+    """
+    if not items or not ends_the_run(index, frame):
+        return
+    needed = items * _certain_steps(index, frame.plan, each.body, ())
+    for count, most in _totals(index, frame):
+        if needed > most - count:
+            stack = " → ".join(plan_stack(frame))
+            raise TotalFault(
+                f"the loop over {items} items takes at least {needed} steps, and max_total_steps "
+                f"leaves {most - count} of {most} ({stack}): {_way_out(count + needed)}",
+                {"items": items, "steps": needed, "max_total_steps": most},
+                exit_code=3,
+            )
+
+
+def _way_out(wanted: int) -> str:
+    if wanted <= _HIGHEST_TOTAL:
+        return f"write recursion: {{max_total_steps: {wanted}}} or more, or loop over fewer items"
+    return f"loop over fewer items, in several runs; max_total_steps is {_HIGHEST_TOTAL} at most"
+
+
+def _certain_steps(index: Index, plan_id: PlanId, block_id: str, calls: tuple[PlanId, ...]) -> int:
+    """How many steps run in any case before a block is left by anything but a failure."""
+    block = index.block(plan_id, block_id)
+    nodes = {node.id: node for node in block.nodes}
+    steps = 0
+    here: Node | None = nodes[block.entry]
+    while here is not None:
+        if here.guard is None and not here.after:
+            steps += _certain_steps_of(index, here, calls)
+        if any(target != here.follow for target in _ways_on(here)):
+            break
+        # Each only once: what leads back is no certainty.
+        del nodes[here.id]
+        here = nodes.get(here.follow.node) if isinstance(here.follow, Goto) else None
+    return steps
+
+
+def _certain_steps_of(index: Index, node: Node, calls: tuple[PlanId, ...]) -> int:
+    match node.op:
+        case Gate() | Each():  # the one counts as no step, the other may have no items
+            return 0
+        case Call(str(called)) if called not in calls:
+            first = index.plan(called).blocks[0].id
+            return 1 + _certain_steps(index, called, first, (*calls, called))
+        case Call() | Ask() | Run() | Wait():
+            return 1
+
+
+def _ways_on(node: Node) -> Iterator[Target]:
+    """Where the step can lead without that anything fails or waits for a person."""
+    for label, target in node.routes:
+        is_end = label in (LOST, INVALID, DENIED) or isinstance(target, Abort)
+        if not is_end and not (label == FAILED and _fails_with_it(node, target)):
+            yield target
+
+
+def _fails_with_it(node: Node, target: Target) -> bool:
+    """An item's failure is its loop's."""
+    return node.on_failure == "stop" or target == Leave(FAILED)
 
 
 def check_depth(index: Index, frame: Frame, call: Call, called: Plan) -> None:
-    """A call may not go deeper than any of the plans around it allows (rulings §8)."""
+    """A call may not go deeper than the plans around it allow (rulings §8).
+
+    A called recipe's own limit never widens what it inherits; that of the step that calls it may.
+    """
     depth = depth_of(frame) + 1
-    bounds = [index.plan(plan_id).limits.max_depth for plan_id in plan_stack(frame)]
-    bounds.append(call.max_depth)
-    outer: Frame | None = plan_frame(frame)
-    while outer is not None and outer.parent is not None:
-        op = index.here(outer.parent).node.op
-        bounds.append(op.max_depth if isinstance(op, Call) else None)
-        outer = plan_frame(outer.parent)
-    most = min((bound for bound in bounds if bound is not None), default=None)
+    most = _depth_allowed(index, frame) if call.max_depth is None else call.max_depth
     if most is not None and depth > most:
         stack = " → ".join([*plan_stack(frame), called.id])
         raise LimitFault(
@@ -67,6 +167,18 @@ def check_depth(index: Index, frame: Frame, call: Call, called: Plan) -> None:
             {"stack": [*plan_stack(frame), called.id]},
             exit_code=3,
         )
+
+
+def _depth_allowed(index: Index, frame: Frame) -> int | None:
+    plan = plan_frame(frame)
+    own = index.plan(plan.plan).limits.max_depth
+    if plan.parent is None:
+        return own
+    call = index.here(plan.parent).node.op
+    inherited = call.max_depth if isinstance(call, Call) else None
+    if inherited is None:
+        inherited = _depth_allowed(index, plan.parent)
+    return min((bound for bound in (inherited, own) if bound is not None), default=None)
 
 
 def ends_the_run(index: Index, frame: Frame) -> bool:

@@ -10,14 +10,19 @@ import signal
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 
-from orchestrate.engine.gate import decide_at_terminal, overdue
+from orchestrate.engine.gate import decide_at_terminal, decided_elsewhere, overdue
 from orchestrate.engine.limits import limit_reached, restart_limit
 from orchestrate.engine.loops import move_item
+from orchestrate.engine.losing import name_lost
 from orchestrate.engine.perform import expiry, perform
 from orchestrate.engine.ready import Task, ready
 from orchestrate.engine.runtime import Runtime
-from orchestrate.engine.step import attempt_id
+from orchestrate.engine.stop import LONGEST_NAP_S
 from orchestrate.errors import InternalError, OrchestrateError
+from orchestrate.installation import replacement_of
+from orchestrate.plan.nodes import Ask
+from orchestrate.state.address import address_of, is_inside
+from orchestrate.state.ballots import cast
 from orchestrate.state.calls import call_deadline, expired_calls
 from orchestrate.state.events import Event, ItemStopped, Restarted
 from orchestrate.state.model import Ending, Frame, frames_below
@@ -33,8 +38,17 @@ def run_to_end(rt: Runtime) -> Ending:
     try:
         ending = conductor.run()
     except OrchestrateError as error:
+        if isinstance(error, InternalError) and (fault := replacement_of(error, rt.facts.id)):
+            _pause(rt, conductor, fault)
+            raise fault from error
         _pause(rt, conductor, error)
         raise
+    except Exception as error:
+        fault = replacement_of(error, rt.facts.id)
+        if fault is None:
+            raise
+        _pause(rt, conductor, fault)
+        raise fault from error
     finally:
         conductor.close()
     rt.store.checkpoint(durable=True)
@@ -43,10 +57,11 @@ def run_to_end(rt: Runtime) -> Ending:
 
 def _pause(rt: Runtime, conductor: _Conductor, error: OrchestrateError) -> None:
     """The run cannot go on here (a lock, a full disk): leave nothing running, and say why."""
+    # Where the disk or the installation is the trouble all this fails, too, and the error that is
+    # told is the first one.
     conductor.give_up()
-    # Where the disk is the trouble this fails too, and the error that is told is the first one.
     ending = rt.store.state.ending or Ending("paused", error.message, error.exit_code)
-    with suppress(OrchestrateError):
+    with suppress(Exception):
         rt.store.record(rt.ended(ending.status, ending.reason, ending.code))
         rt.store.checkpoint(durable=True)
 
@@ -57,8 +72,10 @@ def note_unsettled(rt: Runtime) -> None:
         here = frame.here
         if here is not None and here.phase in ("arriving", "running", "resting"):
             name = rt.store.index.here(frame).node.name
-            number = here.attempt + (0 if here.phase == "running" else 1)
-            rt.may_be_known.add(attempt_id(frame.key, name, here.visit, number))
+            is_announced = here.phase == "running"
+            number = here.attempt + (0 if is_announced else 1)
+            attempt = address_of(frame.key, name, here.visit, number).attempt_id
+            rt.may_be_known[attempt] = is_announced
 
 
 class _Conductor:
@@ -92,7 +109,7 @@ class _Conductor:
         key = task.frame.key
         if key in self._working:
             return True
-        return task.kind == "drop" and any(k.startswith(f"{key}/") for k in self._working)
+        return task.kind == "drop" and any(is_inside(k, key) for k in self._working)
 
     def _end_if_over(self, tasks: list[Task]) -> Ending | None:
         """Is there nothing more to do? Then say so, durably."""
@@ -114,7 +131,7 @@ class _Conductor:
         if expired is not None:
             self._store.record(expiry(expired, rt.now()))
             return None
-        if tasks and all(task.kind == "ask" for task in tasks):
+        if tasks and all(task.kind in ("ask", "lost") for task in tasks):
             return self._ask(tasks)
         return None
 
@@ -128,11 +145,15 @@ class _Conductor:
         self._store.record(Restarted(rt.now(), plan_id, None))
 
     def _ask(self, tasks: list[Task]) -> Ending | None:
-        """Only gates are left: the clock, a person at the terminal, or nobody decides."""
+        """Only a person can go on: the clock, one at the terminal, or nobody decides."""
         rt, state = self._rt, self._store.state
-        decided = overdue(state, rt.now())
+        gates = [task for task in tasks if task.kind == "ask"]
+        found = [decided_elsewhere(rt, task.frame) for task in gates]
+        decided = [decision for decision in found if decision is not None]
         if not decided:
-            for task in tasks:
+            decided = [cast(rt.run.root, late)[0] for late in overdue(state, rt.now())]
+        if not decided:
+            for task in gates:
                 decision = decide_at_terminal(rt, task.frame)
                 if decision is not None:
                     decided = [decision]
@@ -142,9 +163,10 @@ class _Conductor:
             return None
         if rt.stop.is_requested:
             return None
+        lost = [name_lost(self._store.index, t.frame) for t in tasks if t.kind == "lost"]
         stages = ", ".join(f"'{gate['stage']}'" for gate in _pending(state.approvals))
-        reason = f"waits for an approval of {stages}"
-        self._store.record(rt.ended("paused", reason, _PARKED))
+        waits = [*lost, *([f"waits for an approval of {stages}"] if stages else [])]
+        self._store.record(rt.ended("paused", "; ".join(waits), _PARKED))
         return state.ending
 
     def _advance(self, tasks: list[Task]) -> None:
@@ -167,7 +189,7 @@ class _Conductor:
             self._working[task.frame.key] = self._threads().submit(_do, self._rt, task)
         if self._working:
             self._stop_useless()
-            self._collect(None if later is None else max(0.0, later - now))
+            self._collect(None if later is None else min(max(0.0, later - now), LONGEST_NAP_S))
         elif later is not None:
             # Never longer than the rest itself, should the clock have jumped.
             self._rt.rest(max(0.0, later - now))
@@ -216,16 +238,21 @@ class _Conductor:
             if state.ending is not None or _is_in_stopping_loop(frame):
                 here = frame.here
                 if here is not None and here.phase == "running":
-                    name = self._store.index.here(frame).node.name
-                    attempt = attempt_id(frame.key, name, here.visit, here.attempt)
-                    self._rt.keeper().stop(attempt, "another item failed")
+                    node = self._store.index.here(frame).node
+                    if self._rt.rules.lets_finish and isinstance(node.op, Ask):
+                        continue  # its turn is paid for; nothing new begins behind it
+                    name = node.name
+                    at = address_of(frame.key, name, here.visit, here.attempt)
+                    self._rt.keeper().stop(
+                        at.attempt_id, "another item failed", self._rt.rules.grace_s
+                    )
                     self._told_to_stop.add(key)
 
     def give_up(self) -> None:
         """End what still runs, and wait for that."""
         self._rt.stop.request(signal.SIGTERM)
         for future in list(self._working.values()):
-            with suppress(OrchestrateError):
+            with suppress(Exception):
                 self._store.record(*future.result())
         self._working.clear()
 

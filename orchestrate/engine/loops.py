@@ -13,11 +13,12 @@ from orchestrate.engine.confine import (
     make_folders,
     open_folder,
     open_root,
+    require_free,
     split_path,
 )
 from orchestrate.engine.evaluate import evaluate, evaluate_items, render, render_value
 from orchestrate.engine.faults import StepFault
-from orchestrate.engine.limits import LimitFault, check_depth
+from orchestrate.engine.limits import LimitFault, check_depth, check_total
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.scope import StepScope
 from orchestrate.engine.step import Step
@@ -36,6 +37,7 @@ def open_loop(step: Step, op: Each) -> Event:
             {"items": len(items), "max_iterations": op.limit},
             exit_code=3,
         )
+    check_total(step.rt.store.index, step.frame, op, len(items))
     stored = [step.rt.store_value(item) for item in items]
     return LoopOpened(step.frame.key, step.node.id, step.here.visit, step.rt.now(), stored)
 
@@ -113,6 +115,7 @@ def _plan_move(
 
 def _move(rt: Runtime, frame: Frame, source: str, target: str) -> None:
     """Rename within the workspace, through folders that were opened and checked."""
+    require_free(rt.workspace, source)
     with open_root(rt.workspace) as root, _folder_of(root, source) as here:
         name = source.rpartition("/")[2]
         try:
@@ -131,9 +134,13 @@ def _move(rt: Runtime, frame: Frame, source: str, target: str) -> None:
 def _finish_move(rt: Runtime, source: str, target: str, file: list[int]) -> None:
     """Go on with a move that was announced: done already, still to do, or overtaken."""
     with open_root(rt.workspace) as root:
-        if _identity(root, target) == file:
+        before, after = _identity(root, source), _identity(root, target)
+        if rt.is_copy:
+            # Its files are none of those that the original knew: their names have to do.
+            file = before or after or file
+        if after == file:
             return
-        if _identity(root, source) != file:
+        if before != file:
             raise StepFault(f"the file is gone: {source}")
         with (
             _folder_of(root, source) as here,
@@ -165,7 +172,7 @@ def _identity(root: Folder, path: str) -> list[int] | None:
 
 def _folder_of(root: Folder, path: str) -> Folder:
     """The folder that a path's last name stands in, still inside the workspace."""
-    folder = Folder(os.dup(root.descriptor), root.root)
+    folder = Folder(os.dup(root.descriptor), root.root, root.workspace)
     for name in path.split("/")[:-1]:
         try:
             inner = open_folder(folder, name)

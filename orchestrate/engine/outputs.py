@@ -5,69 +5,65 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from orchestrate.engine.confine import open_regular
 from orchestrate.engine.faults import StepFault
-from orchestrate.engine.texts import clip, decode, sendable, show_json, show_size
+from orchestrate.engine.schemas import Verdict, article, judge, type_of
+from orchestrate.engine.texts import decode, show_json, show_size
 from orchestrate.plan.nodes import Require
 from orchestrate.workspace import Workspace
 
-if TYPE_CHECKING:
-    from jsonschema.exceptions import ValidationError
-
 SCHEMA_LIMIT = 1024 * 1024
-_MOST_ERRORS = 20
-_LONGEST_MESSAGE = 300
 _INDEX = re.compile(r"(?:0|[1-9][0-9]{0,8})\Z")
 _ABSENT: Any = object()
 
+Judging = Callable[[Any, Any], Verdict]
+
+
+class Undecided(Exception):
+    """A check came to no end; the exit code says whether the step's own time was up."""
+
+    def __init__(self, why: str, exit_code: int) -> None:
+        super().__init__(why)
+        self.exit_code = exit_code
+
 
 def check_output(
-    value: Any, *, schema: str | None, require: Iterable[Require], workspace: Workspace
+    value: Any,
+    *,
+    schema: str | None,
+    require: Iterable[Require],
+    workspace: Workspace,
+    judging: Judging = judge,
 ) -> None:
     """Raise a `StepFault` if the value breaks the schema at that path, or a requirement."""
     if schema is not None:
-        check_schema(value, schema, workspace)
+        check_schema(value, schema, workspace, judging)
     check_requirements(value, require)
 
 
-def check_schema(value: Any, path: str, workspace: Workspace) -> None:
+def check_schema(value: Any, path: str, workspace: Workspace, judging: Judging = judge) -> None:
     """Raise a `StepFault` with readable `json_schema_errors` if the value breaks the schema.
 
     Nothing is ever fetched: a reference that leaves the schema's file is a fault of its own.
     """
-    from jsonschema.exceptions import SchemaError
-    from jsonschema.validators import Draft202012Validator, validator_for
-    from referencing import Registry
-    from referencing.exceptions import Unresolvable
-
     schema = _read_schema(path, workspace)
-    declared = schema.get("$schema") if isinstance(schema, dict) else None
-    kind: Any = Draft202012Validator
-    if declared is not None:
-        find: Any = validator_for
-        kind = find(schema, default=None) if isinstance(declared, str) else None
-        if kind is None:
-            raise _unusable(path, f"$schema is {show_json(declared)}, which nobody here knows")
     try:
-        kind.check_schema(schema)
-        errors = list(
-            islice(kind(schema, registry=Registry()).iter_errors(value), _MOST_ERRORS + 1)
+        verdict = judging(schema, value)
+    except Undecided as fault:
+        raise StepFault(
+            f"the output could not be held against its schema '{path}': {fault}",
+            {"output_schema": path},
+            exit_code=fault.exit_code,
+        ) from None
+    if verdict.unusable:
+        raise _unusable(path, verdict.unusable)
+    if verdict.errors:
+        raise StepFault(
+            f"the output breaks its schema '{path}': {verdict.errors[0]}",
+            {"json_schema_errors": verdict.errors},
         )
-    except SchemaError as error:
-        where = _pointer(error.absolute_path)
-        raise _unusable(path, f"{where}: {_clean(error.message)}") from None
-    except Unresolvable as error:
-        reason = f"'{error.ref}' is not in the file, and nothing is fetched"
-        raise _unusable(path, reason) from None
-    except RecursionError:
-        raise _unusable(path, "it refers to itself without end") from None
-    except re.error as error:
-        raise _unusable(path, f"a pattern is no regular expression: {error}") from None
-    if errors:
-        raise _broken(path, errors)
 
 
 def check_requirements(value: Any, requirements: Iterable[Require]) -> None:
@@ -107,7 +103,7 @@ def _unmet(requirement: Require, value: Any) -> str:
         return "is there, but must not be"
     wanted = requirement.type
     if wanted is not None and not _TYPES[wanted](value):
-        return f"is {_type_of(value)}, not {_article(wanted)}"
+        return f"is {type_of(value)}, not {article(wanted)}"
     if requirement.has_equals and not _same(value, requirement.equals):
         return f"is {show_json(value)}, not {show_json(requirement.equals)}"
     return ""
@@ -130,16 +126,6 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def _type_of(value: Any) -> str:
-    return _article(next(name for name, is_type in _TYPES.items() if is_type(value)))
-
-
-def _article(name: str) -> str:
-    if name == "null":
-        return name
-    return f"an {name}" if name[0] in "aio" else f"a {name}"
-
-
 def _read_schema(path: str, workspace: Workspace) -> Any:
     with open_regular(workspace, path) as opened:
         data = opened.read(SCHEMA_LIMIT + 1)
@@ -150,48 +136,9 @@ def _read_schema(path: str, workspace: Workspace) -> Any:
     except (ValueError, RecursionError) as error:
         raise _unusable(path, f"it is not JSON: {error}") from None
     if not isinstance(schema, dict | bool):
-        raise _unusable(path, f"it is {_type_of(schema)}, not an object")
+        raise _unusable(path, f"it is {type_of(schema)}, not an object")
     return schema
 
 
 def _unusable(path: str, reason: str) -> StepFault:
     return StepFault(f"output_schema '{path}' cannot be used: {reason}", {"output_schema": path})
-
-
-def _broken(path: str, errors: list[ValidationError]) -> StepFault:
-    shown = [_explain(error) for error in errors[:_MOST_ERRORS]]
-    if len(errors) > _MOST_ERRORS:
-        shown.append("… and more")
-    return StepFault(
-        f"the output breaks its schema '{path}': {shown[0]}", {"json_schema_errors": shown}
-    )
-
-
-def _explain(error: ValidationError) -> str:
-    """Where and what is wrong, in JSON's words; the library's are Python's (True, None)."""
-    wanted: Any = error.validator_value
-    instance: Any = error.instance
-    where = _pointer(error.absolute_path)
-    match error.validator:
-        case "type":
-            names = wanted if isinstance(wanted, list) else [wanted]
-            return f"{where}: is {_type_of(instance)}, not {' or '.join(map(_article, names))}"
-        case "enum":
-            return f"{where}: is {show_json(instance)}, not one of {show_json(wanted, 200)}"
-        case "const":
-            return f"{where}: is {show_json(instance)}, not {show_json(wanted)}"
-        case "required" if missing := [key for key in wanted if key not in instance]:
-            # One error per missing key; its message begins with that key.
-            key = next((k for k in missing if error.message.startswith(repr(k))), missing[0])
-            return f"{_pointer([*error.absolute_path, key])}: is missing"
-        case _:
-            return f"{where}: {_clean(error.message)}"
-
-
-def _pointer(path: Iterable[str | int]) -> str:
-    parts = (str(part).replace("~", "~0").replace("/", "~1") for part in path)
-    return sendable("".join(f"/{part}" for part in parts)) or "(top)"
-
-
-def _clean(message: str) -> str:
-    return clip(sendable(message), _LONGEST_MESSAGE)

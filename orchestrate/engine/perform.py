@@ -5,17 +5,19 @@ from __future__ import annotations
 from orchestrate.engine.ask import perform_ask
 from orchestrate.engine.command import perform_run
 from orchestrate.engine.evaluate import holds
-from orchestrate.engine.faults import StepFault
+from orchestrate.engine.faults import Halted, StepFault
 from orchestrate.engine.gate import open_gate
-from orchestrate.engine.limits import LimitFault, ends_the_run, limit_reached
+from orchestrate.engine.limits import LimitFault, TotalFault, ends_the_run, limit_reached
 from orchestrate.engine.loops import open_call, open_loop
 from orchestrate.engine.patterns import match_pattern
 from orchestrate.engine.programs import was_started
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.step import Step
 from orchestrate.engine.wait import perform_wait
+from orchestrate.engine.whole import NotWhole, void
 from orchestrate.plan.expr import show
 from orchestrate.plan.nodes import FAILED, SKIPPED, Ask, Call, Each, Gate, Run, Wait
+from orchestrate.process.patience import KeeperSilent
 from orchestrate.state.calls import Expired, expired_call
 from orchestrate.state.events import CallExpired, Event, StepFinished
 from orchestrate.state.model import Frame, plan_frame
@@ -36,6 +38,8 @@ def perform(rt: Runtime, frame: Frame) -> list[Event]:
         if reason:
             return [rt.ended("failed", reason, _LIMIT)]
         return _unless_expired(step, _do(step))
+    except TotalFault as fault:
+        return [rt.ended("failed", fault.message, _LIMIT)]
     except LimitFault as fault:
         finished = step.failed(fault)
         if not ends_the_run(rt.store.index, frame):
@@ -43,6 +47,14 @@ def perform(rt: Runtime, frame: Frame) -> list[Event]:
         return [finished, rt.ended("failed", fault.message, _LIMIT)]
     except StepFault as fault:
         return [step.failed(fault)]
+    except Halted:
+        return []
+    except KeeperSilent:
+        if rt.stop.is_requested:
+            return []
+        raise
+    except NotWhole as lack:
+        return void(step, lack)
 
 
 def _unless_expired(step: Step, events: list[Event]) -> list[Event]:

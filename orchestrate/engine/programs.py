@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 
 from orchestrate.engine.runtime import Runtime
-from orchestrate.process.facts import Ended, Exit, Lost, Request, Running
+from orchestrate.errors import ConfigError
+from orchestrate.process.client import Keeper, KeeperGoneError
+from orchestrate.process.facts import Ended, Exit, Look, Lost, NotStarted, Request, Running
+from orchestrate.process.identity import COPIED
+from orchestrate.process.protocol import KEEPER_TERMINATED
+from orchestrate.record import replace
 from orchestrate.state.store import LAG_S
+
+# What a machine sends to everybody when it shuts down, or its terminal goes.
+_OF_SHUTDOWNS = (signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
+# How long our own end may follow that of a program.
+_IN_CASE_S = 1.0
 
 MakeRequest = Callable[[], Request]
 # Looks at a program that is still running; says how soon it wants to look again.
@@ -19,41 +30,117 @@ def run_program(
     """How the program ended. `make` is called only if it was never started."""
     keeper = rt.keeper()
     if attempt in rt.may_be_known:
-        rt.may_be_known.discard(attempt)
-        found = keeper.adopt(attempt)
-        if isinstance(found, Ended):
-            return found.exit
-        if isinstance(found, Lost):
-            return found
+        found = _adopt(rt, keeper, attempt)
+        del rt.may_be_known[attempt]
         if isinstance(found, Running):
-            return _await_end(rt, attempt, watch)
-    # A step that takes longer than the state may lag is waited for with more care.
-    ended = keeper.run(make(), LAG_S)
-    if isinstance(ended, Ended):
-        return ended.exit
-    return ended or _await_end(rt, attempt, watch)
+            return _judge(rt, _await_end(rt, attempt, watch))
+        if isinstance(found, Ended | Lost):
+            ended = _as_found(found.exit) if isinstance(found, Ended) else found
+            if isinstance(ended, Lost):
+                rt.inherited_losses.add(attempt)
+            return ended
+    end = _run(rt, make())
+    if isinstance(end, Ended):
+        return _judge(rt, end.exit)
+    return _judge(rt, end or _await_end(rt, attempt, watch))
+
+
+def _run(rt: Runtime, request: Request) -> Ended | Lost | None:
+    """Started by the keeper that lives, or by the next one if that ends before it claims it."""
+    for is_last in (False, True):
+        try:
+            # A step that takes longer than the state may lag is waited for with more care.
+            return rt.keeper().run(request, LAG_S)
+        except KeeperGoneError as error:
+            if is_last or rt.stop.is_requested:
+                return Lost(error.message)
+            rt.see_keeper_out()
+        except ConfigError:
+            # Of a disk that has failed it once it wants to know nothing more; the next one may.
+            rt.is_keeper_spent = True
+            raise
+    raise AssertionError
 
 
 def was_started(rt: Runtime, attempt: str) -> bool:
     """Was this very attempt started before we came? Then nothing is checked or made ready again."""
     if attempt not in rt.may_be_known:
         return False
-    if isinstance(rt.keeper().adopt(attempt), Ended | Lost | Running):
+    if isinstance(_adopt(rt, rt.keeper(), attempt), Ended | Lost | Running):
         return True
-    rt.may_be_known.discard(attempt)
+    del rt.may_be_known[attempt]
     return False
+
+
+def _adopt(rt: Runtime, keeper: Keeper, attempt: str) -> Look:
+    is_announced = rt.may_be_known[attempt]
+    found = keeper.adopt(attempt, is_announced=is_announced)
+    if isinstance(found, NotStarted | Lost) and is_announced and rt.is_copy:
+        return Lost(COPIED)  # whatever else became of its journal
+    return found
+
+
+def _as_found(ended: Exit) -> Exit | Lost:
+    """An end that an orchestrator did not live to judge.
+
+    Death by a signal that was none of ours says nothing about the program: whoever ended the
+    orchestrator, or the machine, has ended it too. Shells and agents say it with their exit code.
+    """
+    number = _foreign_signal(ended)
+    if number and (number in _OF_SHUTDOWNS or not ended.watched):
+        return Lost(f"it was ended by signal {number} while no orchestrator watched")
+    return ended
+
+
+def _judge(rt: Runtime, ended: Exit | Lost) -> Exit | Lost:
+    """An end that we have seen; one that may be the beginning of ours is looked at a second later.
+
+    At a machine's shutdown everybody gets the same signal, in any order.
+    """
+    if isinstance(ended, Lost):
+        return ended
+    if ended.stopped == KEEPER_TERMINATED:
+        return ended if rt.stop.rest(_IN_CASE_S) else Lost(KEEPER_TERMINATED)
+    if _foreign_signal(ended) in _OF_SHUTDOWNS and rt.stop.rest(_IN_CASE_S):
+        return replace(ended, stopped=rt.stop.reason)
+    return ended
+
+
+def judge_silence(rt: Runtime, attempt: str, ended: Exit | Lost) -> Exit | Lost:
+    """An agent that ended well without a word: so some of them obey a signal to end."""
+    if isinstance(ended, Lost) or ended.code != 0 or ended.stdout_bytes or ended.stopped:
+        return ended
+    if not ended.watched:
+        rt.inherited_losses.add(attempt)
+        return Lost("it ended without a word while no orchestrator watched")
+    return replace(ended, stopped=rt.stop.reason) if rt.stop.rest(_IN_CASE_S) else ended
+
+
+def _foreign_signal(ended: Exit) -> int:
+    """The signal of somebody else that ended a program; 0 if none did.
+
+    A shell whose child was killed, and a program that obeys a signal, end with 128 and its number.
+    """
+    if ended.stopped or ended.timed_out or ended.fell_silent or ended.start_error:
+        return 0
+    if ended.signal is not None:
+        return ended.signal
+    number = (ended.code or 0) - 128
+    return number if number in _OF_SHUTDOWNS else 0
 
 
 def _await_end(rt: Runtime, attempt: str, watch: Watch | None) -> Exit | Lost:
     keeper = rt.keeper()
     stopped_with: float | None = None
     while True:
+        # Counted before we look: a request that comes in between must not be slept through.
+        wakes = keeper.wakes
         if rt.stop.is_requested and stopped_with != rt.stop.grace_s:
             stopped_with = rt.stop.grace_s
             keeper.stop(attempt, rt.stop.reason, stopped_with)
         rt.store.checkpoint()
         patience = watch() if watch is not None else None
-        ended = keeper.wait(attempt, patience)
+        ended = keeper.wait(attempt, patience, wakes)
         if isinstance(ended, Ended):
             return ended.exit
         if ended is not None:

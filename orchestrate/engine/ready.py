@@ -11,7 +11,8 @@ from orchestrate.state.model import Frame, RunState, open_loop
 # step   perform the step at the cursor      move  an item's file, then its iteration is over
 # drop   end an item that another one's failure has made useless
 # ask    a gate wants a decision             rest  a retry whose time has not come
-Kind = Literal["step", "move", "drop", "ask", "rest"]
+# lost   only a person can let the step begin again
+Kind = Literal["step", "move", "drop", "ask", "rest", "lost"]
 
 
 @record
@@ -47,7 +48,7 @@ def _tasks(frame: Frame, *, is_stopping: bool) -> Iterator[Task]:
             yield Task("move", frame)
         case "failed":
             return
-        case "arriving" | "running" | "resting" | "asking" if is_stopping:
+        case "arriving" | "running" | "resting" | "asking" | "lost" if is_stopping:
             yield Task("drop", _item_of(frame))
         case "arriving" | "running":
             yield Task("step", frame)
@@ -55,6 +56,8 @@ def _tasks(frame: Frame, *, is_stopping: bool) -> Iterator[Task]:
             yield Task("rest", frame, here.rest_until)
         case "asking":
             yield Task("ask", frame)
+        case "lost":
+            yield Task("lost", frame)
 
 
 def _item_of(frame: Frame) -> Frame:

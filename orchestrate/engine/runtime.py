@@ -19,9 +19,11 @@ from orchestrate.engine.secrets import Secrets
 from orchestrate.engine.stop import Stop
 from orchestrate.engine.values import restore_value, store_value
 from orchestrate.errors import ConfigError
+from orchestrate.installation import replacement_of
 from orchestrate.plan.nodes import Plan, PlanId
 from orchestrate.process.client import Keeper, ensure_keeper
 from orchestrate.process.facts import is_keeper_alive
+from orchestrate.process.patience import SAY_AFTER_S, KeeperSilent, Patience
 from orchestrate.record import record
 from orchestrate.state.clock import now_by
 from orchestrate.state.durable import explain, read_file, write_durably
@@ -46,6 +48,8 @@ class Options:
     debug: bool = False
     trace: bool = False
     backup_state: bool = False
+    # Variables whose values `debug` shows, too.
+    debug_env: tuple[str, ...] = ()
 
 
 @record
@@ -76,9 +80,16 @@ class People:
         stage: str,  # noqa: ARG002
         prompt: str,  # noqa: ARG002
         seconds_left: float | None,  # noqa: ARG002
+        is_decided: Callable[[], object],  # noqa: ARG002
     ) -> tuple[Literal["approved", "denied"], str] | None:
-        """The decision about a gate and a message; None if nobody is there to decide."""
+        """The decision about a gate and a message; None if nobody is there to decide.
+
+        As soon as `is_decided` says that somebody elsewhere has, the question is over.
+        """
         return None
+
+    def tell_decided(self, stage: str, decision: str, by: str) -> None:
+        """Somebody else was quicker."""
 
 
 @record
@@ -90,6 +101,10 @@ class AgentRules:
     permissions: Permissions = "bypass"
     # How long an agent may print nothing; 0 is for ever. A long command of its own is silence, too.
     silence_s: float = 3600.0
+    # Between TERM and KILL; A §13.1 has 200 ms, in which few agents can save anything.
+    grace_s: float = 5.0
+    # Do agents finish their turn when another item has failed?
+    lets_finish: bool = False
 
 
 @record
@@ -131,9 +146,15 @@ class Runtime:
         self.options = options or Options()
         self.people = people or People()
         self.rules = rules or AgentRules()
+        stop.usual_grace_s = self.rules.grace_s
         self.library = library
         # Attempts that an earlier orchestrator may have started: asked about before anything else.
-        self.may_be_known: set[str] = set()
+        # True: it was announced.
+        self.may_be_known: dict[str, bool] = {}
+        # Those of them that were lost before we came.
+        self.inherited_losses: set[str] = set()
+        # Was the run's folder copied from another? Then what was announced is the original's.
+        self.is_copy = False
         # What each agent's program said about its version, '' where it said nothing.
         self.versions: dict[str, str] = {}
         self.asking_versions = threading.Lock()
@@ -148,8 +169,13 @@ class Runtime:
         # Asked for several times a step, and cheaper as a text.
         self.logs = str(store.run.logs)
         self._litter: dict[str, list[Path]] = {}
+        # Set when the keeper cannot be of use to a `resume`: its limits or its disk have failed it.
+        self.is_keeper_spent = False
+        self._is_leaving = False
         self._keeper: Keeper | None = None
-        self._session: tuple[tuple[str, str], Lock] | None = None
+        # The locks of the sessions in use, by agent and id: the run's own, and those of steps.
+        self._sessions: dict[tuple[str, str], Lock] = {}
+        self._own_session: tuple[str, str] | None = None
         self._starting = threading.Lock()
 
     @property
@@ -161,25 +187,54 @@ class Runtime:
         with self._starting:
             if self._keeper is not None and self._keeper.is_gone:
                 # It was killed: what it ran is lost, and the next attempt needs another one.
-                self.stop.on_request.remove(self._keeper.wake)
-                self._keeper.close()
-                self._keeper = None
+                self._drop_keeper(self._keeper)
             if self._keeper is None:
                 self._keeper = self._start_keeper()
                 self.stop.on_request.append(self._keeper.wake)
             return self._keeper
 
+    def see_keeper_out(self) -> None:
+        """The keeper is about to end: wait for that, and let the next one be another."""
+        give_up = _KEEPER_LEAVES_IN
+        while give_up and is_keeper_alive(self.run.root) and not self.stop.rest(0.1):
+            give_up -= 1
+        with self._starting:
+            if self._keeper is not None:
+                self._drop_keeper(self._keeper)
+
+    def _drop_keeper(self, keeper: Keeper) -> None:
+        self.stop.on_request.remove(keeper.wake)
+        keeper.close()
+        self._keeper = None
+
     def _start_keeper(self) -> Keeper:
         try:
-            return ensure_keeper(self.run.root)
+            return ensure_keeper(self.run.root, patience=Patience(self.facts.id, self._hurry_s))
         except OSError as error:
-            raise explain("start the keeper in", self.run.root, error) from error
+            # Python itself may be gone.
+            fault = replacement_of(error, self.facts.id)
+            raise fault or explain("start the keeper in", self.run.root, error) from error
+
+    def _hurry_s(self) -> float | None:
+        """How long a keeper that does not answer may keep us from ending; None if we are not to."""
+        if self.stop.is_requested:
+            return 1.0 if self.stop.is_urgent else SAY_AFTER_S
+        return SAY_AFTER_S if self._is_leaving else None
 
     def hold_session(self, agent: str, session: str) -> None:
         """Be the only one who uses a session, until the run ends or starts another (A §3.3)."""
-        if self._session is not None and self._session[0] == (agent, session):
+        if self._own_session == (agent, session):
             return
         self.release_session()
+        self._lock_session(agent, session)
+        self._own_session = (agent, session)
+
+    def hold_step_session(self, agent: str, session: str) -> None:
+        """Be the only one who uses a step's session, until its attempt ends."""
+        if (agent, session) not in self._sessions:
+            self._lock_session(agent, session)
+
+    def _lock_session(self, agent: str, session: str) -> None:
         command = ("orchestrate", "run", self.facts.id)
         lock = lock_session(agent, session, command, self.environment)
         try:
@@ -188,7 +243,7 @@ class Runtime:
         except BaseException:
             lock.release()
             raise
-        self._session = ((agent, session), lock)
+        self._sessions[agent, session] = lock
 
     def _refuse_orphan(self, lock: Lock, session: str) -> None:
         """An agent can outlive its orchestrator, whose lock is free then: look for its keeper."""
@@ -209,11 +264,19 @@ class Runtime:
             )
 
     def release_session(self) -> None:
-        if self._session is not None:
-            lock = self._session[1]
+        """Let go of the run's own session."""
+        if self._own_session is not None:
+            lock = self._sessions.pop(self._own_session)
             _user_of(lock).unlink(missing_ok=True)
             lock.release()
-            self._session = None
+            self._own_session = None
+
+    def release_step_session(self, agent: str, session: str | None) -> None:
+        """Let go of a step's session. There is one for each step, so its lock goes, too."""
+        lock = self._sessions.pop((agent, session or ""), None)
+        if lock is not None:
+            _user_of(lock).unlink(missing_ok=True)
+            lock.remove()
 
     def forget_later(self, frame: str, path: Path) -> None:
         """A file that nobody needs once the frame's next event is on record, and not before."""
@@ -256,11 +319,18 @@ class Runtime:
         When the run is over nothing runs, and the keeper is seen out.
         """
         self.release_session()
+        for agent, session in list(self._sessions):
+            self.release_step_session(agent, session)
+        self._is_leaving = True
         if self._keeper is not None:
             self.stop.on_request.remove(self._keeper.wake)
-            if is_over:
-                self._keeper.shutdown()
-            else:
+            try:
+                if is_over or self.is_keeper_spent:
+                    self._keeper.shutdown()
+            except KeeperSilent:
+                # It was said, and the run is not worse for it: the keeper ends when it can.
+                pass
+            finally:
                 self._keeper.close()
             self._keeper = None
 

@@ -1,15 +1,25 @@
-"""Agent sessions: which one a turn belongs to, who may use it, and what it has cost so far."""
+"""Agent sessions: which one a turn belongs to, who may use it, and what it has cost so far.
+
+A machine's steps share the run's session; every visit of another step has one of its own. A session
+that was *seen* (its id came back, or its file is there) is gone on with whatever became of its last
+turn; a new one begins only where the agent says that there is none (rulings §7).
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from orchestrate.agents.base import Agent, Reply
+from orchestrate.agents.base import Agent, Question, Reply
 from orchestrate.agents.costs import Usage, own_usage
+from orchestrate.agents.registry import is_program
 from orchestrate.engine.step import Step
 from orchestrate.plan.nodes import Ask
 from orchestrate.record import field_names, record
 from orchestrate.state.events import Event, SessionChosen, SessionSeen
+from orchestrate.state.model import Session
+
+_SESSION_IN_FIRST = 256 * 1024
 
 
 @record
@@ -20,25 +30,28 @@ class Turn:
     is_new: bool
     is_shared: bool
     agent: str
+    # The last turn in the session has no end.
+    is_after_cut: bool = False
 
 
 def begin_turn(step: Step, op: Ask, agent: Agent) -> Turn:
-    """The session that the next call uses: the run's own, or one for this step alone.
+    """The session that the next call uses: the run's own, or one for this visit of the step.
 
     The first turn of a session creates it; all others resume it (A §3.1).
     """
-    rt = step.rt
-    if op.session == "fresh":
-        fresh = None if agent.chooses_session else rt.new_session()
-        return Turn(fresh, True, False, agent.name)
-    session = rt.store.state.session
+    is_shared = op.session == "shared"
+    session = _session(step, is_shared)
     is_foreign = session.agent not in ("", agent.name)
-    if is_foreign or (session.id is None and not agent.chooses_session):
-        rt.store.record(_chosen(step, agent))
-        session = rt.store.state.session
-    if session.id is not None:
-        rt.hold_session(agent.name, session.id)
-    return Turn(session.id, not session.is_created, True, agent.name)
+    is_missing = session.id is None and not agent.chooses_session
+    if is_foreign or (is_shared and is_missing):
+        step.rt.store.record(_chosen(step, is_shared, agent))
+        session = _session(step, is_shared)
+    if session.id is None and not agent.chooses_session:
+        session = Session(step.rt.new_session())
+    _hold(step, is_shared, agent.name, session.id)
+    is_new = not session.is_created
+    is_after_cut = step.here.is_cut_off and not is_new
+    return Turn(session.id, is_new, is_shared, agent.name, is_after_cut)
 
 
 def recall_turn(step: Step, op: Ask, agent: Agent) -> Turn:
@@ -48,59 +61,124 @@ def recall_turn(step: Step, op: Ask, agent: Agent) -> Turn:
     """
     # What stands there otherwise is about an earlier visit.
     about = step.about if step.is_announced else {}
-    session = about.get("session_id")
+    session = about.get("session_id") or about.get("new_session_id")
     is_shared = op.session == "shared"
-    known = step.rt.store.state.session
-    is_new = not (is_shared and known.is_created)
+    known = _session(step, is_shared)
+    is_new = bool(about.get("is_new_session", not known.is_created))
     if not about:
         # A power cut took what was said about it. The answer will name the session; until then
-        # it is the run's own, or one whose name nobody knows.
-        session = known.id if is_shared else None
-        if session is None and not agent.chooses_session:
-            session = step.rt.new_session()
-    if is_shared and session is not None:
-        step.rt.hold_session(agent.name, session)
-    return Turn(session, bool(about.get("is_new_session", is_new)), is_shared, agent.name)
+        # it is the one that is known, or one whose name nobody knows.
+        session = known.id
+    _hold(step, is_shared, agent.name, session)
+    if session is None and not agent.chooses_session:
+        session = step.rt.new_session()  # for the looks of it: nothing is asked in it any more
+    is_after_cut = step.here.is_cut_off and not is_new
+    return Turn(session, is_new, is_shared, agent.name, is_after_cut)
+
+
+def end_turn(step: Step, turn: Turn, session: str | None) -> None:
+    """A step's session is free again; the run's own is held until the run ends."""
+    if not turn.is_shared:
+        for used in {turn.session, session}:
+            step.rt.release_step_session(turn.agent, used)
+
+
+def _session(step: Step, is_shared: bool) -> Session:
+    return step.rt.store.state.session if is_shared else Session(**step.here.session)
+
+
+def _hold(step: Step, is_shared: bool, agent: str, session: str | None) -> None:
+    if session is not None and is_shared:
+        step.rt.hold_session(agent, session)
+    elif session is not None and is_program(agent):
+        step.rt.hold_step_session(agent, session)
 
 
 def seen(step: Step, turn: Turn, session: str | None) -> list[Event]:
     """The agent has shown the id of its session: it is kept at once."""
-    state = step.rt.store.state.session
-    if not turn.is_shared or session is None or (state.is_created and state.id == session):
+    known = _session(step, turn.is_shared)
+    if session is None or (known.is_created and (known.id, known.agent) == (session, turn.agent)):
         return []
-    return [SessionSeen(step.rt.now(), session, turn.agent)]
+    return [SessionSeen(step.rt.now(), session, turn.agent, **_whose(step, turn.is_shared),
+                        is_own=turn.is_new)]  # fmt: skip
 
 
-def after_answer(step: Step, turn: Turn, reply: Reply) -> list[Event]:
-    return seen(step, turn, reply.session or turn.session)
+def after_failure(step: Step, turn: Turn, agent: Agent, session: str | None) -> list[Event]:
+    """A session that is there is gone on with; an id without one may be used up."""
+    if session is not None:
+        return seen(step, turn, session)
+    return [_chosen(step, turn.is_shared, agent)] if turn.is_shared and turn.is_new else []
 
 
-def after_failure(step: Step, turn: Turn, agent: Agent) -> list[Event]:
-    """A failed first call can use its id up: the next one gets a new id (agent-clis.md)."""
-    return [_chosen(step, agent)] if turn.is_shared and turn.is_new else []
+def session_of(agent: Agent, turn: Turn, reply: Reply) -> str | None:
+    """The session that a turn was in; none that was only going to be, and came to nothing."""
+    if reply.failure is not None and (turn.is_new or reply.failure.kind == "session"):
+        return reply.session if is_program(agent.name) else None
+    return reply.session or turn.session
 
 
-def _chosen(step: Step, agent: Agent) -> SessionChosen:
-    fresh = None if agent.chooses_session else step.rt.new_session()
-    return SessionChosen(step.rt.now(), fresh, agent.name)
+def session_left(step: Step, agent: Agent, turn: Turn, question: Question) -> str | None:
+    """The session of a turn that nobody saw the end of, if there is one."""
+    if not turn.is_new:
+        return turn.session
+    shown = agent.session_in(beginning(step.log("stdout")), turn.session)
+    if shown is None and turn.session is not None:
+        shown = turn.session if agent.has_session(turn.session, question.environment) else None
+    return shown
+
+
+def beginning(path: Path) -> bytes:
+    """The part of an output in which a program names its session."""
+    try:
+        with path.open("rb") as opened:
+            return opened.read(_SESSION_IN_FIRST)
+    except OSError:
+        return b""
+
+
+def is_gone(step: Step, turn: Turn) -> bool:
+    """Was this run in the session that the agent does not know (any more)?"""
+    known = _session(step, turn.is_shared)
+    return not turn.is_new and (known.id, known.agent) == (turn.session, turn.agent)
+
+
+def leave(step: Step, turn: Turn, agent: Agent) -> Event:
+    """The agent has no such session: the next turn begins another."""
+    return _chosen(step, turn.is_shared, agent)
+
+
+def _chosen(step: Step, is_shared: bool, agent: Agent) -> SessionChosen:
+    fresh = None if agent.chooses_session or not is_shared else step.rt.new_session()
+    return SessionChosen(step.rt.now(), fresh, agent.name, **_whose(step, is_shared))
+
+
+def _whose(step: Step, is_shared: bool) -> dict[str, Any]:
+    """The visit that a session belongs to; nothing for the run's own."""
+    if is_shared:
+        return {}
+    return {"frame": step.frame.key, "node": step.node.id, "visit": step.here.visit}
 
 
 def usage_of(step: Step, turn: Turn, reply: Reply) -> dict[str, Any]:
     """What this turn used, and what the session has used with it (rulings §7)."""
-    before = Usage(**step.rt.store.state.session.totals) if turn.is_shared else Usage()
-    own, totals = own_usage(reply, before)
+    session = _session(step, turn.is_shared)
+    own, totals = own_usage(reply, Usage(**session.totals))
     known = _known(own)
-    usage = {name: known[name] for name in known if not _has_no_base(name, turn, reply, before)}
-    # After a failed first turn the next one starts another session, which begins at nothing.
-    if turn.is_shared and (reply.failure is None or not turn.is_new) and _known(totals):
+    usage = {name: known[name] for name in known if not _has_no_base(name, turn, reply, session)}
+    # A session that nobody has seen is not gone on with: the next one begins at nothing.
+    if (reply.failure is None or reply.session is not None) and _known(totals):
         usage["session_totals"] = _known(totals)
     return usage
 
 
-def _has_no_base(name: str, turn: Turn, reply: Reply, before: Usage) -> bool:
-    """A running total of a session whose earlier total nobody knows: the turn's part is unknown."""
+def _has_no_base(name: str, turn: Turn, reply: Reply, session: Session) -> bool:
+    """A running total of a session whose earlier total nobody knows: the turn's part is unknown.
+
+    What this run has begun started at nothing: a turn without a bill is part of the next total.
+    """
     counts_up = reply.cost_counts_up if name == "cost_usd" else reply.tokens_count_up
-    return counts_up and not turn.is_new and getattr(before, name) is None
+    has_past = not turn.is_new and not session.is_own
+    return counts_up and has_past and session.totals.get(name) is None
 
 
 def _known(usage: Usage) -> dict[str, Any]:

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import os
-import re
 from contextlib import suppress
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from orchestrate.engine.faults import StepFault
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.scope import StepScope
 from orchestrate.engine.texts import encode
 from orchestrate.plan.nodes import FAILED, Ask, Label, Node, Plan, Retry
+from orchestrate.plan.retries import OUTAGE_RETRY
+from orchestrate.state.address import Address, address_of
 from orchestrate.state.calls import call_deadline
+from orchestrate.state.durable import explain
 from orchestrate.state.events import AttemptEnded, StepFinished, StepStarted
-from orchestrate.state.model import Frame, Here, Index
-from orchestrate.state.runs import file_name_for
+from orchestrate.state.model import Frame, Here
 from orchestrate.state.times import timestamp
 
-_PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]{0,150}\Z")
+if TYPE_CHECKING:
+    from orchestrate.engine.inject import Needed
+
 TIMED_OUT = 124
 
 
@@ -43,6 +45,8 @@ class Step:
         self.attempt_began_at = rt.now()
         # When its program ended, which may have been long before anybody looked.
         self.ended_at: float | None = None
+        # The files that it depends on, once they were found.
+        self.needed: Needed | None = None
 
     @cached_property
     def scope(self) -> StepScope:
@@ -53,17 +57,22 @@ class Step:
         )
 
     @cached_property
+    def address(self) -> Address:
+        return address_of(self.frame.key, self.node.name, self.here.visit, self.attempt)
+
+    @cached_property
     def attempt_id(self) -> str:
-        """The keeper's name for this attempt: the same after every resume, never used again."""
-        return attempt_id(self.frame.key, self.node.name, self.here.visit, self.attempt)
+        return self.address.attempt_id
 
     @cached_property
     def log_name(self) -> str:
-        """What the files of this step under `logs/` begin with."""
-        return log_name_of(self.rt.store.index, self.frame, self.node.name)
+        """What the files of this attempt under `logs/` begin with; no other attempt has them."""
+        if self.is_announced and "log" in self.about:
+            return str(self.about["log"])
+        return self.address.log_name(self.rt.store.index.twins)
 
     def log(self, kind: str) -> Path:
-        """A file of this step under `logs/`."""
+        """A file of this attempt under `logs/`."""
         return Path(f"{self._log_base}.{kind}")
 
     @cached_property
@@ -95,34 +104,46 @@ class Step:
     def retry(self) -> Retry | None:
         if self.node.retry is not None or not isinstance(self.node.op, Ask):
             return self.node.retry
-        return self.plan.defaults.retry
+        default = self.plan.defaults.retry
+        return OUTAGE_RETRY if default is None else default
 
     @property
     def is_in_loop(self) -> bool:
         return self.frame.parent is not None
 
     def keep_answer(self, text: str) -> None:
-        """The whole of an agent's answer, for people."""
-        write_private(self.log("answer.txt"), encode(text))
+        """The whole of an agent's answer, for people: all of it, or the run stops."""
+        self._keep("answer.txt", text)
+
+    def keep_prompt(self, text: str) -> None:
+        """What is sent to an agent, secrets masked: all of it, or the run stops before it is."""
+        self._keep("prompt.txt", self.rt.secrets.text(text))
+
+    def _keep(self, kind: str, text: str) -> None:
+        path = self.log(kind)
+        try:
+            _write_private(path, encode(text))
+        except OSError as error:
+            with suppress(OSError):
+                os.unlink(path)  # half a text would be shown as the text
+            raise explain("write", path, error) from error
 
     # What has happened.
 
     def announce(self, about: dict[str, Any] | None = None, *, is_begun: bool = False) -> None:
-        """Say that an attempt is about to begin, and keep what an earlier one left.
+        """Say that an attempt is about to begin.
 
         `is_begun`: it was begun before we came, and what was said about it then is lost.
         """
         if self.is_announced:
             return
         store = self.rt.store
-        if not is_begun:
-            if self.rt.options.backup_state:
-                store.back_up(self.node.name)
-            self._put_old_logs_aside()
+        if not is_begun and self.rt.options.backup_state:
+            store.back_up(self.node.name)
         store.record(
             StepStarted(
                 self.frame.key, self.node.id, self.here.visit, self.attempt, self.rt.now(),
-                self.rt.secrets.data(about or {}),
+                self._log_field | self.rt.secrets.data(about or {}),
             ),
             sync=False,
         )  # fmt: skip
@@ -130,16 +151,10 @@ class Step:
         self.began_at = self.here.since
         store.checkpoint(is_due=not self.is_in_loop or mentions_run_root(self.node))
 
-    def _put_old_logs_aside(self) -> None:
-        """The files of an earlier attempt or visit stay, under its number."""
-        if self.attempt == 1 and self.here.visit == 1:
-            return
-        number = 1
-        while any(os.path.lexists(self.log(f"{number}.{kind}")) for kind in ("stdout", "stderr")):
-            number += 1
-        for kind in ("stdout", "stderr"):
-            with suppress(OSError):
-                os.rename(self.log(kind), self.log(f"{number}.{kind}"))
+    @property
+    def _log_field(self) -> dict[str, Any]:
+        """What its files are called, where the address alone does not say it."""
+        return {} if self.log_name == self.address.log_name() else {"log": self.log_name}
 
     @property
     def end_at(self) -> float:
@@ -157,9 +172,10 @@ class Step:
             "completed_at": timestamp(now),
             "duration_ms": round((now - self.began_at) * 1000),
             "attempts": self.attempt,
+            "address": self.address.text,
         }
         masked: dict[str, Any] = self.rt.secrets.data(more)
-        return base | masked
+        return base | self._log_field | masked
 
     def failed(self, fault: StepFault, **more: Any) -> StepFinished:
         """The step cannot go on; nothing was started, or its output is no good."""
@@ -184,42 +200,29 @@ class Step:
 
     def ended(
         self,
-        why: Literal["failed", "lost", "stopped", "reminded"],
+        why: Literal["failed", "lost", "stopped", "reminded", "void", "no-session"],
         result: dict[str, Any],
         rest_s: float = 0.0,
+        *,
+        losses: int = 0,
+        waits: bool = False,
     ) -> AttemptEnded:
         return AttemptEnded(
             self.frame.key, self.node.id, self.here.visit, self.attempt, self.rt.now(), why,
-            result, rest_s,
+            result, rest_s, losses=losses, waits=waits,
         )  # fmt: skip
 
 
 def write_private(path: Path, data: bytes) -> None:
     """A file for people, in the run's folder; it is never read again, so it need not be durable."""
+    with suppress(OSError):
+        _write_private(path, data)
+
+
+def _write_private(path: Path, data: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    with suppress(OSError), open(os.open(path, flags, 0o600), "wb") as file:
+    with open(os.open(path, flags, 0o600), "wb") as file:
         file.write(data)
-
-
-def log_name_of(index: Index, frame: Frame, name: str) -> str:
-    """What the files of a frame's step under `logs/` begin with."""
-    parts = [file_name_for(name)]
-    while frame.parent is not None:
-        if frame.is_iteration:
-            loop = index.here(frame.parent).node.name
-            parts.append(f"{file_name_for(loop)}.{frame.index}")
-        else:
-            parts.append(file_name_for(frame.owner))
-        frame = frame.parent
-    return ".".join(reversed(parts))
-
-
-def attempt_id(frame_key: str, name: str, visit: int, attempt: int) -> str:
-    """Readable where the names allow it, else a digest of them."""
-    where = f"{frame_key}/{name}" if frame_key else name
-    if not _PLAIN_ID.match(where):
-        where = sha256(where.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return f"{where}:{visit}.{attempt}"
 
 
 def mentions_run_root(node: Node) -> bool:

@@ -5,14 +5,20 @@ from __future__ import annotations
 import os
 import select
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
 # What is sent to end a run, by name, with how impatient the second one is.
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
+# What `orchestrate stop` sends: heard as Ctrl-C, also where the starter made SIGINT ignored, as a
+# shell does for what runs in its background.
+ASKED_TO_STOP = signal.SIGUSR2
 # How long programs may clean up after themselves (agent-clis.md: claude needs up to 1.6 s).
 GRACE_S = 5.0
+# The system calls that wait take no more than a few weeks at a time.
+LONGEST_NAP_S = 86400.0
 
 
 class Stop:
@@ -21,6 +27,7 @@ class Stop:
     def __init__(self) -> None:
         self.signal: int | None = None
         self.is_urgent = False
+        self.usual_grace_s = GRACE_S
         self.on_request: list[Callable[[], None]] = []
         self._read, self._write = os.pipe()
         for descriptor in (self._read, self._write):
@@ -32,7 +39,7 @@ class Stop:
 
     @property
     def grace_s(self) -> float:
-        return 0.0 if self.is_urgent else GRACE_S
+        return 0.0 if self.is_urgent else self.usual_grace_s
 
     @property
     def reason(self) -> str:
@@ -49,11 +56,13 @@ class Stop:
 
     def rest(self, seconds: float) -> bool:
         """Sleep; True if somebody wants to stop meanwhile."""
-        if seconds > 0 and not self.is_requested:
+        until = time.monotonic() + seconds
+        while seconds > 0 and not self.is_requested:
             poll = select.poll()
             poll.register(self._read, select.POLLIN)
             # The byte stays in the pipe: whoever rests next is to notice it too.
-            poll.poll(seconds * 1000)
+            poll.poll(min(seconds, LONGEST_NAP_S) * 1000)
+            seconds = until - time.monotonic()
         return self.is_requested
 
     def wait_for(self, descriptor: int, seconds: float | None) -> bool:
@@ -63,10 +72,12 @@ class Stop:
         poll = select.poll()
         poll.register(self._read, select.POLLIN)
         poll.register(descriptor, select.POLLIN)
-        found = [
-            ready for ready, _ in poll.poll(None if seconds is None else max(seconds, 0) * 1000)
-        ]
-        return self._read not in found and descriptor in found
+        until = None if seconds is None else time.monotonic() + seconds
+        while True:
+            left = LONGEST_NAP_S if until is None else until - time.monotonic()
+            found = [ready for ready, _ in poll.poll(min(max(left, 0), LONGEST_NAP_S) * 1000)]
+            if found or left <= 0:
+                return self._read not in found and descriptor in found
 
     def close(self) -> None:
         os.close(self._read)
@@ -84,6 +95,7 @@ def listening(stop: Stop) -> Iterator[None]:
     # A signal that our starter ignores (nohup) stays ignored.
     heard = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, hear) for number in heard}
+    before[ASKED_TO_STOP] = signal.signal(ASKED_TO_STOP, lambda *_: stop.request(signal.SIGINT))
     try:
         yield
     finally:

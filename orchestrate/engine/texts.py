@@ -31,6 +31,12 @@ def decode(data: bytes, *, is_cut: bool = False) -> tuple[str, int]:
     return text, len(data) - len(decoder.getstate()[0])
 
 
+def decode_wholly(data: bytes, *, is_cut: bool = False) -> tuple[str, int, bool]:
+    """As `decode`, and whether the text is the bytes: nothing in it had to be replaced."""
+    text, size = decode(data, is_cut=is_cut)
+    return text, size, text.encode("utf-8") == data[:size]
+
+
 def clip(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 

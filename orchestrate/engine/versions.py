@@ -46,7 +46,7 @@ def _ask(rt: Runtime, backend: str) -> str:
         )
 
     # The keeper may know it from before: asked again, it gives the same answer.
-    rt.may_be_known.add(attempt)
+    rt.may_be_known[attempt] = False
     ended = run_program(rt, attempt, request)
     for left in (out, out.with_suffix(".version.stderr")):
         left.unlink(missing_ok=True)

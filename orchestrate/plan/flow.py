@@ -51,7 +51,7 @@ class Use:
 
 
 def analyse(plan: Plan, uses: Sequence[Use]) -> Iterator[Diagnostic]:
-    """Warnings about steps that never run, never end, or use what may not be there."""
+    """Findings about steps that never run, never end, or use what may not or cannot be there."""
     graph = _Graph(plan)
     reachable = graph.reachable()
     covered = set(reachable)
@@ -204,10 +204,11 @@ def _undefined(graph: _Graph, reachable: set[NodeId], uses: Sequence[Use]) -> It
     ]
     possible = _defined_on_entry(graph, facts, on_all_paths=False) if missing else {}
     for use in missing:
-        message = f"{use.shown} may be undefined here"
+        code, message = "W102", f"{use.shown} may be undefined here"
+        # A variable of a recipe may be given a first value from outside; a result may not.
         if not possible.get(use.node, 0) & facts.bits[use.key] and not use.key.startswith("var:"):
-            message = f"{use.shown} is undefined here: no path runs that step first"
-        yield Diagnostic("W102", message, use.where(), hint=use.hint)
+            code, message = "E125", f"{use.shown} is undefined here: no path runs that step first"
+        yield Diagnostic(code, message, use.where(), hint=use.hint)
 
 
 def _defined_on_entry(graph: _Graph, facts: _Facts, *, on_all_paths: bool) -> dict[NodeId, int]:

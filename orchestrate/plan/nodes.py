@@ -278,11 +278,12 @@ Op = Ask | Run | Wait | Gate | Each | Call
 
 @record
 class Retry:
-    """Try again after a failure. `when` says which: any, C's exit codes 1 and 124, or transient."""
+    """Try again after a failure. `when` says which: any, C's exit codes 1 and 124, an outage of the
+    agent's service, or transient (that, and time that has run out)."""
 
     attempts: int
     delay_s: float
-    when: Literal["any", "exit-1-or-124", "transient"]
+    when: Literal["any", "exit-1-or-124", "outage", "transient"]
     backoff: Literal["none", "linear", "exponential"] = "none"
     max_delay_s: float | None = None
     jitter: bool = False
@@ -364,6 +365,14 @@ class Folders:
 
 
 @record
+class Secret:
+    """A variable of our environment that must be set before the run starts; it is masked."""
+
+    name: str
+    span: Span
+
+
+@record
 class Plan:
     """One compiled recipe. `blocks[0]` is the main block."""
 
@@ -379,6 +388,7 @@ class Plan:
     context: MapExpr = NOTHING
     exit_on_other: bool = True
     folders: Folders | None = None
+    secrets: tuple[Secret, ...] = ()
 
 
 @record

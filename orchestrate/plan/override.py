@@ -26,6 +26,7 @@ from orchestrate.plan.nodes import (
     Target,
     main_plan,
 )
+from orchestrate.plan.retries import OUTAGE_RETRY
 from orchestrate.record import replace
 
 OnError = Literal["stop", "continue", "interactive"]
@@ -43,16 +44,17 @@ APPLIES: dict[str, tuple[Dialect, ...]] = {
     "--max-restarts": _MACHINE,
     "--step-timeout": ("machine", "recipe"),
     "--max-parallel": _RECIPE,
+    "--let-finish": _RECIPE,
     "--context": ("recipe", "workflow"),
     "--context-file": ("recipe", "workflow"),
     "--on-error": _WORKFLOW,
     "--max-retries": _WORKFLOW,
-    "--retry-delay": _WORKFLOW,
+    "--retry-delay": ("machine", "recipe", "workflow"),
     "--clean-processed": _WORKFLOW,
     "--archive-processed": _WORKFLOW,
     "--system-prompt": _MACHINE,
     "--session": _MACHINE,
-    "--allow-concurrent": _RECIPE,
+    "--allow-concurrent": ("machine", "recipe"),
 }
 
 # Names that A and C give the agents we know -> ours.
@@ -162,6 +164,20 @@ def with_retries(program: Program, retries: int, delay_ms: int) -> Program:
         "workflow",
         lambda plan: replace(plan, defaults=replace(plan.defaults, retry=retry)),
     )
+
+
+def with_retry_delay(program: Program, delay_ms: int) -> Program:
+    """The first pause after an outage, in steps that say nothing of retries themselves."""
+
+    def pause(plan: Plan) -> Plan:
+        if plan.defaults.retry is not None:
+            return plan
+        retry = replace(OUTAGE_RETRY, delay_s=delay_ms / 1000)
+        return replace(plan, defaults=replace(plan.defaults, retry=retry))
+
+    for dialect in APPLIES["--retry-delay"]:
+        program = _each_plan(program, dialect, pause)
+    return program
 
 
 def with_context(program: Program, values: MapExpr) -> Program:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
+from orchestrate.diagnostics import Span
 from orchestrate.plan.expr import (
     Chain,
     Compare,
@@ -87,9 +88,15 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
         yield f"  exit_on_other: {str(plan.exit_on_other).lower()}"
     if plan.folders is not None:
         yield from _settings("folders", plan.folders, None)
+    for secret in plan.secrets:
+        yield f"  secret {visible(secret.name)}  [{_show_place(secret.span)}]"
     yield from _map_lines("context", plan.context, _INDENT)
     blocks = {block.id: block for block in plan.blocks}
     yield from _block_lines(plan.blocks[0], blocks, _INDENT)
+
+
+def _show_place(span: Span) -> str:
+    return f"{visible(span.file)}:{span.line}:{span.column}+{span.length}"
 
 
 def _settings(
@@ -115,8 +122,7 @@ def _block_lines(block: Block, blocks: dict[str, Block], pad: str) -> Iterator[s
 def _node_lines(node: Node, blocks: dict[str, Block], pad: str) -> Iterator[str]:
     inner = pad + _INDENT
     title = "" if node.name == node.id else f" named {show_string(node.name)}"
-    place = f"{visible(node.span.file)}:{node.span.line}:{node.span.column}+{node.span.length}"
-    yield f"{pad}{visible(node.id)}{title}  [{place}]"
+    yield f"{pad}{visible(node.id)}{title}  [{_show_place(node.span)}]"
     for word in ("stage", "role"):
         if (value := getattr(node, word)) is not None:
             yield f"{inner}{word}: {show_string(value)}"

@@ -75,6 +75,9 @@ def _machine_lines(program: Program, plan: Plan) -> Iterator[str]:
         yield f"  Model: {visible(plan.defaults.model)}"
     if plan.defaults.timeout_s not in (None, _A_DAY):
         yield f"  Step timeout: {show_seconds(plan.defaults.timeout_s)}"
+    if plan.defaults.retry is not None:
+        yield f"  Retries: {_retry(plan.defaults.retry)}"
+    yield from _secret_lines(plan)
     yield ""
     yield "  Steps:"
     block = plan.blocks[0]
@@ -89,6 +92,13 @@ def _machine_lines(program: Program, plan: Plan) -> Iterator[str]:
             yield f"      Outcomes: {', '.join(arrows)}"
             default = f"(default: {plan.defaults.model})" if plan.defaults.model else "(default)"
             yield f"      Model: {visible(node.op.model or default)}"
+        if node.retry is not None:
+            yield f"      Retries: {_retry(node.retry)}"
+
+
+def _secret_lines(plan: Plan) -> Iterator[str]:
+    if plan.secrets:
+        yield f"  Secrets: {', '.join(visible(secret.name) for secret in plan.secrets)}"
 
 
 def _machine_target(program: Program, target: Target) -> str:
@@ -108,12 +118,16 @@ def _recipe_lines(program: Program, plan: Plan) -> Iterator[str]:
     yield f"Recipe: {visible(plan.name)}"
     yield f"  Description: {visible(plan.description)}"
     yield f"  Version: {visible(plan.version)}"
-    yield (
-        f"  Limits: max_depth={plan.limits.max_depth}, max_total_steps={plan.limits.max_steps}, "
-        f"max_parallel={plan.limits.max_parallel}"
-    )
+    limits = {
+        "max_depth": plan.limits.max_depth,
+        "max_total_steps": plan.limits.max_steps,
+        "max_parallel": plan.limits.max_parallel,
+    }
+    shown = (f"{name}={'no limit' if most is None else most}" for name, most in limits.items())
+    yield f"  Limits: {', '.join(shown)}"
     if plan.defaults.timeout_s is not None:
         yield f"  Step timeout: {show_seconds(plan.defaults.timeout_s)}"
+    yield from _secret_lines(plan)
     yield from _context_lines(plan)
     yield ""
     staged = any(node.stage is not None for node in plan.blocks[0].nodes)
@@ -181,6 +195,7 @@ def _workflow_lines(program: Program, plan: Plan) -> Iterator[str]:
         )
     if plan.defaults.retry is not None:
         yield f"  Provider retries: {_retry(plan.defaults.retry)}"
+    yield from _secret_lines(plan)
     yield from _context_lines(plan)
     yield ""
     yield "  Steps:"

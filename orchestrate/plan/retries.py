@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from orchestrate.plan.nodes import Retry
 
+# What every agent step does that says nothing else (rulings §7): six calls in all.
+OUTAGE_RETRY = Retry(
+    attempts=6, delay_s=1.0, when="outage", backoff="exponential", max_delay_s=60.0, jitter=True
+)
 # C: 1 is a retryable API error, 124 a timeout.
 _RETRYABLE = (1, 124)
 
 
 def retry_delay(
-    retry: Retry | None, tries: int, exit_code: int, transient: bool, chance: float
+    retry: Retry | None,
+    tries: int,
+    exit_code: int,
+    transient: bool,
+    chance: float,
+    *,
+    is_outage: bool = False,
 ) -> float | None:
     """Seconds until the next attempt after `tries` of them, or None if this was the last.
 
@@ -20,6 +30,9 @@ def retry_delay(
     match retry.when:
         case "exit-1-or-124":
             if exit_code not in _RETRYABLE:
+                return None
+        case "outage":
+            if not is_outage:
                 return None
         case "transient":
             if not transient:

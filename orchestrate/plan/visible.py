@@ -15,7 +15,13 @@ def visible(text: str) -> str:
     """The text on one line, without control, escape or direction-changing characters."""
     if text.isascii():
         return text.translate(_PICTURES) if _ASCII_CONTROLS.search(text) else text
-    return "".join(map(visible_character, text))
+    return text.translate(_STAND_INS)
+
+
+def visible_lines(text: str) -> str:
+    """The same for a text of several lines, which stay lines; tabs stay tabs."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    return "\n".join("\t".join(map(visible, line.split("\t"))) for line in lines)
 
 
 def visible_character(character: str) -> str:
@@ -33,6 +39,17 @@ def visible_character(character: str) -> str:
     if category(character) in ("Cc", "Cf", "Cs", "Cn", "Zl", "Zp"):
         return f"<U+{code:04X}>"
     return character
+
+
+class _StandIns(dict[int, str]):
+    """What is shown for each character, found out once: answers can have millions of them."""
+
+    def __missing__(self, code: int) -> str:
+        shown = self[code] = visible_character(chr(code))
+        return shown
+
+
+_STAND_INS = _StandIns()
 
 
 def width_of(text: str) -> int:

@@ -6,7 +6,18 @@ Only then is the rest of the keeper's half imported: its starter need not wait f
 from __future__ import annotations
 
 import os
+import time
 
+from orchestrate.process.identity import (
+    COPIED,
+    KEEPER_MARKER,
+    has_identity,
+    is_same_boot,
+    is_same_place,
+    keep_identity,
+    known_token,
+    place_of,
+)
 from orchestrate.process.journal import Journal
 from orchestrate.process.protocol import (
     FOLDER,
@@ -15,12 +26,17 @@ from orchestrate.process.protocol import (
     SOCKET,
     WARDEN_LOCK,
     Refused,
+    lock_holder,
+    now,
     take_lock,
 )
 from orchestrate.process.standard import IGNORED_BY_PYTHON, signal, socket
 
 _LOCK_PATIENCE_S = 0.3
 _END_PATIENCE_S = 15.0
+# A keeper that has the lock and no socket for so long is one whose socket was deleted.
+_DEAF_AFTER_S = 1.0
+_OLD_S = 5.0
 
 
 def main(run_dir: str, linger_s: float) -> None:
@@ -82,19 +98,79 @@ def leave_guardian_behind(folder: str) -> socket.socket:
 
 def take_over(folder: str) -> Journal:
     """Take the lock, and make sure that nothing of an earlier keeper is alive."""
-    if take_lock(KEEPER_LOCK, patience_s=_LOCK_PATIENCE_S) is None:
+    run_dir = os.path.dirname(folder)
+    token = os.environ.get(KEEPER_MARKER, "")
+    was_kept = has_identity(run_dir)
+    is_robbed = was_kept and not os.path.lexists(KEEPER_LOCK)
+    if take_lock(KEEPER_LOCK, patience_s=_LOCK_PATIENCE_S) is None and not _replace_deaf(token):
         raise Refused("another keeper has this run")
+    if known_token(run_dir) not in ("", token):
+        raise Refused("another keeper has begun before us")
+    if is_robbed:
+        # The lock was deleted, perhaps under a keeper that still has it.
+        from orchestrate.process.lost import end_other_keepers
+
+        end_other_keepers(token)
     # Wardens of a killed keeper end their programs first; until then nothing may start.
     past = take_lock(WARDEN_LOCK, patience_s=_END_PATIENCE_S)
     if past is None:
-        raise Refused("processes of an earlier attempt cannot be ended")
+        from orchestrate.process.lost import name_all, other_keepers
+
+        left = name_all(other_keepers(token))
+        raise Refused(f"what an earlier attempt started cannot be ended: {left}")
     os.close(past)
-    journal = Journal(os.path.join(folder, JOURNAL))
-    if journal.unsettled or journal.was_torn:
+    return _open_journal(folder, run_dir, token, is_robbed=is_robbed, was_kept=was_kept)
+
+
+def _open_journal(
+    folder: str, run_dir: str, token: str, *, is_robbed: bool, was_kept: bool
+) -> Journal:
+    """The journal, in which every attempt of before has an end."""
+    here = place_of(run_dir)
+    journal = Journal(os.path.join(folder, JOURNAL), token, here)
+    is_gone = journal.is_new and was_kept
+    is_copy = not is_same_place(journal.place, here)
+    is_rebooted = not is_same_boot(journal.place, here)
+    if is_gone:
+        journal.append("gone", "-", {})
+    if journal.unsettled or journal.was_torn or is_gone or is_robbed:
         from orchestrate.process.lost import settle_lost
 
-        settle_lost(journal)
+        if is_copy:
+            settle_lost(journal, COPIED, set())
+        else:
+            reason = "its keeper ended without recording an exit"
+            # The token of another boot marks nothing of ours, but perhaps a snapshot's programs.
+            tokens = set() if is_rebooted else {journal.token, token or journal.token}
+            settle_lost(journal, reason, tokens)
+    if is_copy or is_rebooted or journal.token != token:
+        is_copied = is_copy or not is_rebooted
+        journal.renew(token or os.urandom(16).hex(), here, "copy" if is_copied else "boot")
+    if was_kept or journal.claimed:
+        # Else with the first claim: an identity says that there was one.
+        keep_identity(run_dir, journal.token)
     return journal
+
+
+def _replace_deaf(token: str) -> bool:
+    """Is the keeper that has the lock one that nobody can reach, its socket deleted? Then end it.
+
+    One that has just begun has no socket yet, either.
+    """
+    give_up = now() + _DEAF_AFTER_S
+    while now() < give_up:
+        if os.path.lexists(SOCKET):
+            return False
+        time.sleep(0.02)
+    from orchestrate.process.lost import age_of, end_keeper
+
+    holder = lock_holder(KEEPER_LOCK)
+    if holder is None or age_of(holder) < _OLD_S:
+        return False
+    end_keeper(holder, token)
+    if take_lock(KEEPER_LOCK, patience_s=_END_PATIENCE_S) is None:
+        raise Refused(f"the run's keeper, process {holder}, has no socket and does not end")
+    return True
 
 
 def open_door() -> socket.socket:
@@ -102,7 +178,12 @@ def open_door() -> socket.socket:
     # The folder is our current one: a socket's whole path may be too long for the kernel.
     if os.path.lexists(SOCKET):
         os.unlink(SOCKET)
-    door.bind(SOCKET)
+    # Never anybody else's, not even for the instant until a chmod.
+    mask = os.umask(0o177)
+    try:
+        door.bind(SOCKET)
+    finally:
+        os.umask(mask)
     door.listen(16)
     door.setblocking(False)
     return door

@@ -7,12 +7,45 @@ import fcntl
 import os
 import stat
 
-from orchestrate.process.launch import StartFault
+from orchestrate.process.launch import StartFault, name_of
 from orchestrate.process.masking import Mask, Stream
 from orchestrate.process.protocol import INLINE_LIMIT, sync, text_of, write_all
 
 _CHUNK = 1 << 16
 _OUTPUT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class Target:
+    """One file that output goes to. Its trouble is its own: another target still gets all of it."""
+
+    def __init__(self) -> None:
+        self.fd: int | None = None
+        self.error = ""  # the name of the first fault, e.g. ENOSPC; what follows is not written
+
+    def write(self, data: bytes) -> None:
+        if self.fd is None or self.error:
+            return
+        try:
+            write_all(self.fd, data)
+        except OSError as error:
+            self.fail(error)
+
+    def close(self, *, is_synced: bool) -> None:
+        if self.fd is None:
+            return
+        try:
+            if is_synced:
+                sync(self.fd)
+        except OSError as error:
+            self.fail(error)
+        try:
+            os.close(self.fd)
+        except OSError as error:  # where the disk is a network's, it may say only now what it lacks
+            self.fail(error)
+        self.fd = None
+
+    def fail(self, error: OSError) -> None:
+        self.error = self.error or name_of(error)
 
 
 class Sink:
@@ -22,10 +55,9 @@ class Sink:
         self.fd, self.program_end = pipe
         self.is_open = True
         self.size = 0
-        self.fault = ""
-        self.tee: int | None = None
+        self.log = Target()
+        self.tee = Target()
         self._path = path
-        self._file: int | None = None
         self._stream = Stream(mask)
         self._start = b""
 
@@ -53,15 +85,8 @@ class Sink:
         self.close_pipe()  # somebody outside the tree may hold the other end
         self._keep(self._stream.finish())
         is_short = self.size <= INLINE_LIMIT
-        for fd, needs_sync in ((self._file, not is_short), (self.tee, True)):
-            if fd is None:
-                continue
-            try:
-                if needs_sync:
-                    sync(fd)
-            except OSError as error:
-                self._fail(error)
-            os.close(fd)
+        self.log.close(is_synced=not is_short)
+        self.tee.close(is_synced=True)
         return text_of(self._start) if is_short else None
 
     def _keep(self, data: bytes) -> None:
@@ -70,19 +95,15 @@ class Sink:
         self.size += len(data)
         if len(self._start) <= INLINE_LIMIT:
             self._start += data[: INLINE_LIMIT + 1]
-        if self.fault:
-            return  # go on reading all the same: a full disk must not hang the program
-        try:
-            if self._file is None:
-                self._file = os.open(self._path, _OUTPUT_FLAGS, 0o600)
-            write_all(self._file, data)
-            if self.tee is not None:
-                write_all(self.tee, data)
-        except OSError as error:
-            self._fail(error)
-
-    def _fail(self, error: OSError) -> None:
-        self.fault = self.fault or os.strerror(error.errno or errno.EIO)
+        # A file that cannot be written is read for all the same: a full disk must not hang the
+        # program.
+        if self.log.fd is None and not self.log.error:
+            try:
+                self.log.fd = os.open(self._path, _OUTPUT_FLAGS, 0o600)
+            except OSError as error:
+                self.log.fail(error)
+        self.log.write(data)
+        self.tee.write(data)
 
 
 def make_pipe() -> tuple[int, int]:

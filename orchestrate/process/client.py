@@ -29,6 +29,7 @@ from orchestrate.process.facts import (
     NotStarted,
     Request,
     Running,
+    Unsettled,
     are_wardens_left,
     exit_of,
     look,
@@ -37,11 +38,12 @@ from orchestrate.process.facts import (
     pack_request,
     reason_of,
 )
+from orchestrate.process.knock import connect, no_keeper, peer_of
+from orchestrate.process.patience import Patience
 from orchestrate.process.protocol import (
     FOLDER,
+    KEEPER_ENDING,
     KEEPER_LOCK,
-    LOG,
-    SOCKET,
     VERSION,
     Frames,
     bytes_of,
@@ -52,59 +54,60 @@ from orchestrate.process.protocol import (
 from orchestrate.process.standard import socket
 from orchestrate.process.starter import start_keeper
 
+_GONE = b"the run's keeper is gone"
 _Words = list[str]
 _Messages = list[tuple[_Words, bytes]]
 
 
-def ensure_keeper(run_dir: Path, linger_s: float = 10.0) -> Keeper:
+class KeeperGoneError(ConfigError):
+    """The keeper has ended, or is about to, and has not claimed the attempt; another one may."""
+
+
+def ensure_keeper(
+    run_dir: Path, linger_s: float = 10.0, patience: Patience | None = None
+) -> Keeper:
     """A connection to the run's keeper, which is started if none lives.
 
     A keeper that has nothing to run and nobody connected ends by itself after `linger_s`.
     """
+    patience = patience or Patience(run_dir.name)
     folder = run_dir / FOLDER
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     give_up = now() + 30.0
-    started = 0
+    started = silent = 0
     while True:
-        sock = _connect(folder)
+        sock = connect(folder)
         if sock is not None:
-            keeper = Keeper(run_dir, sock, started)
+            keeper = Keeper(run_dir, sock, started, patience)
             if started or keeper.is_introduced():
                 return keeper
             keeper.close()  # it ended while we knocked
-        verdict, _, detail = start_keeper(run_dir, linger_s).partition(" ")
+        verdict, _, detail = start_keeper(run_dir, linger_s, patience).partition(" ")
         if verdict == "ready":
             started = int(detail)
-        # Another starter may have been faster, or an old keeper be just about to end.
-        elif now() > give_up or "another keeper" not in detail:
-            raise ConfigError(
-                f"the run's keeper did not start: {detail or 'it ended at once'}",
-                f"see {folder / LOG}",
-            )
-
-
-def _connect(folder: Path) -> socket.socket | None:
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        # Paths of sockets are limited to about 100 bytes; through the descriptor any folder fits.
-        through = f"/proc/self/fd/{handle}"
-        short = through if os.path.isdir(through) else str(folder)
-        sock.connect(f"{short}/{SOCKET}")
-    except (FileNotFoundError, ConnectionError):
-        sock.close()
-        return None
-    finally:
-        os.close(handle)
-    return sock
+            continue
+        silent += not verdict
+        # Another starter may have been faster, or an old keeper be just about to end; one that
+        # finds the lock deleted ends all others.
+        is_rival = "another keeper" in detail or silent in (1, 2)
+        if now() > give_up or not is_rival:
+            raise no_keeper(folder, detail)
 
 
 class Keeper:
     """A connection to a run's keeper. Threads may share it: whoever waits reads for all."""
 
-    def __init__(self, run_dir: Path, sock: socket.socket, pid: int = 0) -> None:
+    def __init__(
+        self,
+        run_dir: Path,
+        sock: socket.socket,
+        pid: int = 0,
+        patience: Patience | None = None,
+    ) -> None:
         """The number is known of a keeper that was just started; others introduce themselves."""
         self.run_dir = run_dir
+        self.patience = patience or Patience(run_dir.name)
+        self.patience.pid = pid or peer_of(sock)
         self._sock = sock
         self._frames = Frames()
         self._changed = threading.Condition()
@@ -175,24 +178,37 @@ class Keeper:
                 raise _refusal(why)
             case _:  # the keeper died: the record says whether it did claim the attempt
                 if isinstance(look(self.run_dir, attempt), NotStarted):
-                    raise _refusal(b"the run's keeper is gone")
+                    raise _refusal(_GONE)
                 return "known"
 
-    def adopt(self, attempt: str) -> Look:
+    def adopt(self, attempt: str, *, is_announced: bool = True) -> Look:
         """Take over an attempt that another client started; `Running` ones can be waited for."""
         self._send(f"watch {attempt}")
         words, _ = self._answer(f"watch {attempt}")
         if words == ["1"]:
             return Running()
-        return look_again(self.run_dir, attempt)
+        found = look_again(self.run_dir, attempt, is_announced=is_announced)
+        if isinstance(found, Unsettled):
+            self._have_it_settled()
+            found = look_again(self.run_dir, attempt, is_announced=is_announced)
+        return found
 
-    def wait(self, attempt: str, timeout_s: float | None = None) -> Ended | Lost | None:
+    @property
+    def wakes(self) -> int:
+        """How often `wake` was heard of so far, for `wait`."""
+        return self._wakes
+
+    def wait(
+        self, attempt: str, timeout_s: float | None = None, wakes: int | None = None
+    ) -> Ended | Lost | None:
         """The end of an attempt that was started or adopted; None if it does not come in time.
 
-        None also if `wake` is called, or was called since somebody last waited.
+        None also if `wake` is called, or was called since somebody last waited. Of several threads
+        one may answer a call that another has yet to hear of: who looks at something before it
+        waits says with `wakes` how many calls there were when it looked.
         """
         give_up = None if timeout_s is None else now() + timeout_s
-        wakes = self._answered_wakes
+        wakes = self._answered_wakes if wakes is None else wakes
         self._await(lambda: attempt in self._settled or self._is_gone, give_up, wakes)
         with self._changed:
             found = self._settled.pop(attempt, "on record" if self._is_gone else None)
@@ -221,12 +237,22 @@ class Keeper:
 
     def shutdown(self, *, stop: bool = False, reason: str = "shut down") -> None:
         """Let the keeper end when nothing runs any more; `stop` ends what runs. Waits for it."""
+        folder = self.run_dir / FOLDER
+        # Of a keeper that was killed another one has settled what it ran: that one lives now.
+        heir = connect(folder) if self._is_gone else None
+        if heir is not None:
+            self.close()
+            with Keeper(self.run_dir, heir, patience=self.patience) as keeper:
+                if keeper.is_introduced():
+                    keeper.shutdown(stop=stop, reason=reason)
+                    return
         self._send(f"shutdown {stop:d}", bytes_of(reason))
         self._await(lambda: self._is_gone)
         self.close()
-        folder = self.run_dir / FOLDER
+        self.patience.begin()
         while is_locked(str(folder / KEEPER_LOCK)) or are_wardens_left(folder):
             time.sleep(0.001)
+            self.patience.look()
 
     def close(self) -> None:
         """Let go of the keeper, which goes on with what it runs."""
@@ -261,10 +287,33 @@ class Keeper:
     def _send(self, words: str, body: bytes = b"") -> None:
         try:
             with self._sending:
-                self._sock.sendall(encode(words, body))
-        except OSError:
+                self._send_all(encode(words, body))
+        except (OSError, ValueError):  # gone, or closed by us
             with self._changed:
                 self._is_gone = True
+
+    def _send_all(self, data: bytes) -> None:
+        """A keeper that stands still takes no more than fits between us."""
+        self.patience.begin()
+        poll = select.poll()
+        poll.register(self._sock.fileno(), select.POLLOUT)
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[self._sock.send(rest, socket.MSG_DONTWAIT) :]
+                continue
+            except BlockingIOError:
+                poll.poll(1000 * self.patience.look())
+
+    def _ask_if_there(self) -> None:
+        """Whoever is at sending something waits for it already."""
+        if self._sending.acquire(blocking=False):
+            try:
+                self._sock.send(encode("about"), socket.MSG_DONTWAIT)
+            except OSError:
+                return  # full, or gone: both will show
+            finally:
+                self._sending.release()
 
     def _answer(self, key: str) -> tuple[_Words, bytes]:
         self._await(lambda: key in self._answers or self._is_gone)
@@ -279,16 +328,25 @@ class Keeper:
         self, attempt: str, give_up: float | None, wakes: int
     ) -> Ended | Lost | None:
         """Without a keeper only its wardens can be left, and they are ending their programs."""
+        self.patience.begin()
         while True:
             found = look(self.run_dir, attempt)
             if isinstance(found, NotStarted):
-                raise _refusal(b"the run's keeper is gone")
+                raise _refusal(_GONE)
             if isinstance(found, Ended | Lost):
                 return found
+            if isinstance(found, Unsettled):
+                self._have_it_settled()
+                continue
             if give_up is not None and now() >= give_up:
                 return None
             if self._await(lambda: False, now() + 0.005, wakes):
                 return None
+            self.patience.look()
+
+    def _have_it_settled(self) -> None:
+        """Only another keeper can end what is left of our keeper's attempts, and prove that."""
+        ensure_keeper(self.run_dir, patience=self.patience).close()
 
     def _await(
         self,
@@ -300,6 +358,7 @@ class Keeper:
 
         With `wakes`, how many the caller knows of, another one ends it too: then True.
         """
+        self.patience.begin()
         while True:
             left = None if give_up is None else max(give_up - now(), 0.0)
             with self._changed:
@@ -311,12 +370,15 @@ class Keeper:
                 if self._is_reading:
                     if left == 0.0:
                         return False
+                    # Who reads looks after the time; after a fault of his another one does.
                     self._changed.wait(left)
                     continue
                 self._is_reading = True
             heard: _Messages = []
             try:
-                heard = self._receive(left)
+                # A keeper that is gone is not waited for, only what it has left.
+                patience_s = None if self._is_gone else self.patience.look(self._ask_if_there)
+                heard = self._receive(_sooner(left, patience_s))
             finally:
                 with self._changed:
                     self._is_reading = False
@@ -328,6 +390,7 @@ class Keeper:
     def _receive(self, timeout_s: float | None) -> _Messages:
         """What is said within the time."""
         heard: _Messages = []
+        is_heard = False
         try:
             for fd, _ in self._poll.poll(None if timeout_s is None else timeout_s * 1000):
                 if fd == self._wake:
@@ -337,6 +400,7 @@ class Keeper:
                 data = self._sock.recv(1 << 16)
                 if not data:
                     raise ConnectionResetError
+                is_heard = True
                 heard += self._frames.feed(data)
         except (OSError, ValueError):
             # From here on only a wake-up can be heard.
@@ -344,6 +408,8 @@ class Keeper:
             if self._wake >= 0:
                 self._poll.register(self._wake, select.POLLIN)
             heard.append((["gone"], b""))
+        if is_heard:
+            self.patience.heard()
         return heard
 
     def _note(self, heard: _Messages) -> None:
@@ -362,11 +428,18 @@ class Keeper:
                     self._wakes += 1
                 case ["gone"]:
                     self._is_gone = True
+                    self.patience.pid = 0
                 case ["hello", *more]:
                     self._answers["hello"] = (more, body)
                 case _:
                     self._answers[" ".join(words[:2])] = (words[2:], body)
 
 
+def _sooner(one: float | None, other: float | None) -> float | None:
+    return min((time for time in (one, other) if time is not None), default=None)
+
+
 def _refusal(why: bytes) -> ConfigError:
-    return ConfigError(f"the program was not started: {why.decode('utf-8', 'replace')}")
+    message = f"the program was not started: {why.decode('utf-8', 'replace')}"
+    is_gone = why in (_GONE, KEEPER_ENDING.encode("ascii"))
+    return KeeperGoneError(message) if is_gone else ConfigError(message)

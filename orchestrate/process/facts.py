@@ -8,7 +8,8 @@ import re
 from pathlib import Path
 
 from orchestrate.errors import InternalError
-from orchestrate.process.journal import read_facts, was_torn
+from orchestrate.process.identity import COPIED, has_identity
+from orchestrate.process.journal import breaks_in, read_facts
 from orchestrate.process.protocol import (
     FOLDER,
     JOURNAL,
@@ -21,7 +22,7 @@ from orchestrate.process.protocol import (
 )
 from orchestrate.record import record
 
-ATTEMPT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]{0,199}\Z")
+ATTEMPT_ID = re.compile(r"[A-Za-z0-9_~%-][A-Za-z0-9._:/@\[\]()%~-]{0,199}\Z")
 
 
 @record
@@ -60,9 +61,11 @@ class Exit:
 
     `start_error` says why it could not be started (`code` is then 126 or 127). `stopped` is the
     reason given to `stop`. `fell_silent`: it was ended because it printed nothing for too long.
-    `output_error`: some output could not be written (a full disk).
+    `stdout_fault`, `stderr_fault` and `tee_fault` name the error (`ENOSPC`) by which the log or the
+    `tee_path` could not be written whole, each for itself; `start_fault` that of a `start_error`.
     `stdout` and `stderr` are what was captured, masked, up to 8 KiB; None if there is more, and
-    then the file has it all. `survivors` counts processes that could not be killed.
+    then the file has it all. `survivors` counts processes that could not be killed. `watched`: an
+    orchestrator was there to hear of it.
     """
 
     code: int | None
@@ -70,7 +73,10 @@ class Exit:
     timed_out: bool
     stopped: str
     start_error: str
-    output_error: str
+    start_fault: str
+    stdout_fault: str
+    stderr_fault: str
+    tee_fault: str
     pid: int
     started_at: float
     ended_at: float
@@ -82,6 +88,7 @@ class Exit:
     max_rss_kb: int
     survivors: int
     fell_silent: bool = False
+    watched: bool = True
 
 
 @record
@@ -103,12 +110,20 @@ class Ended:
 
 @record
 class Lost:
-    """Claimed, no exit, and nobody is left who could record one; it is never started again."""
+    """Claimed, no exit, and proven dead by a keeper; it is never started again."""
 
     reason: str
 
 
-Look = NotStarted | Running | Ended | Lost
+@record
+class Unsettled:
+    """Claimed, no exit, and nobody is left who could record one; it may be alive nevertheless.
+
+    The run's next keeper ends what is left of it, and then says `Lost`.
+    """
+
+
+Look = NotStarted | Running | Ended | Lost | Unsettled
 
 
 def look(run_dir: Path, attempt: str) -> Look:
@@ -123,14 +138,28 @@ def look(run_dir: Path, attempt: str) -> Look:
         return Lost(reason_of(known["lost"]))
     if "claim" not in known:
         return NotStarted()
-    return Running() if alive or ending else Lost("its keeper ended without recording an exit")
+    return Running() if alive or ending else Unsettled()
 
 
-def look_again(run_dir: Path, attempt: str) -> Look:
-    """`look`, for an attempt of before: of a torn journal it may be what is missing."""
+def look_again(run_dir: Path, attempt: str, *, is_announced: bool = True) -> Look:
+    """`look`, for an attempt of before: of a journal that is not whole it may be what is missing.
+
+    What was announced before a journal was deleted or copied may have been started, and was if it
+    was not the last; of a torn one even that may be lost.
+    """
     found = look(run_dir, attempt)
-    if isinstance(found, NotStarted) and was_torn(str(run_dir / FOLDER / JOURNAL)):
+    if not isinstance(found, NotStarted):
+        return found
+    path = run_dir / FOLDER / JOURNAL
+    breaks = breaks_in(str(path))
+    if not path.exists() and has_identity(str(run_dir)):
+        breaks.add("gone")
+    if "torn" in breaks:
         return Lost("the keeper's journal was damaged, and nobody knows whether it was started")
+    if is_announced and "gone" in breaks:
+        return Lost("the keeper's journal was deleted, and nobody knows how it ended")
+    if is_announced and "copy" in breaks:
+        return Lost(COPIED)
     return found
 
 

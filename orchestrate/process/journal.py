@@ -3,7 +3,10 @@
 One line per fact (`RUN/keeper/journal`), `CRC KIND ATTEMPT JSON`, each made durable before anybody
 hears of it; a line's checksum covers the file up to its own end:
 
-    open   - {"token": …}      the first line; the token marks the environment of our programs
+    open   - {"token": …, "place": …}   the first line: what marks our programs (`identity`)
+    copy   - {"token": …, "place": …}   from here on this is a copy's, with marks of its own
+    boot   - {"token": …, "place": …}   from here on another boot's, with marks of its own
+    gone   - {}                the run had a journal before this one, which somebody has deleted
     claim  A {"at": …}         point of no return: without it A never started, with it never again
     exit   A {"code": …, …}    how A ended (the fields of `facts.Exit`)
     lost   A {"reason": …}     A was claimed, its keeper is gone, and nothing of A is alive
@@ -12,7 +15,7 @@ hears of it; a line's checksum covers the file up to its own end:
 Space is reserved ahead, so the file ends in zero bytes; a torn last line is dropped on reading. It
 may have been a claim, and on a disk that forgets there may have been many: so the next keeper ends
 whatever still runs and says `torn`, and an attempt of before that nobody has heard of counts as
-lost, not as never started.
+lost, not as never started. So does one that was announced before a `copy` or `gone`.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from orchestrate.process.protocol import INLINE_LIMIT, sync, sync_folder
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Literal
 
     Scalar = str | int | float | None
     Record = tuple[bytes, bytes, bytes]
@@ -107,7 +111,43 @@ def read_facts(path: str, attempt: str) -> dict[str, bytes]:
 
 def was_torn(path: str) -> bool:
     """Did a keeper find something in it that it could not read?"""
-    return any(line[9:14] == b"torn " for line in read_whole(path).split(b"\n"))
+    return "torn" in breaks_in(path)
+
+
+def breaks_in(path: str) -> set[str]:
+    """What has come between this journal and what was recorded before: torn, gone, copy."""
+    kinds = {line[9:14] for line in read_whole(path).split(b"\n")}
+    return {name.decode("ascii").strip() for name in kinds & {b"torn ", b"gone ", b"copy "}}
+
+
+def identity_in(body: bytes) -> tuple[str, str]:
+    """Token and place as they were written down; '' for what is not there."""
+    parts = body.split(b'"')
+    found = dict(zip(parts[1::4], parts[3::4], strict=False))
+    token, place = found.get(b"token", b""), found.get(b"place", b"")
+    try:
+        return token.decode("ascii"), place.decode("ascii") if place.count(b":") == 2 else ""
+    except UnicodeDecodeError:
+        return "", ""
+
+
+def read_identity(path: str) -> tuple[str, str]:
+    """Token and place that hold at the end of a journal."""
+    content, torn = _read_both(path)
+    return _identity_of(content) if content else (_token_in(torn), "")
+
+
+def _identity_of(content: bytes) -> tuple[str, str]:
+    start = max(_last(content, b" copy - "), _last(content, b" boot - "), 0)
+    return identity_in(content[start : content.find(b"\n", start)])
+
+
+def _last(content: bytes, kind: bytes) -> int:
+    """Where the last record of a kind begins; some program may have printed the same."""
+    place = content.rfind(kind)
+    while place > 0 and content[place - 9 : place - 8] != b"\n":
+        place = content.rfind(kind, 0, place)
+    return place
 
 
 def read_whole(path: str) -> bytes:
@@ -167,10 +207,12 @@ def _token_in(torn: bytes) -> str:
 class Journal:
     """The writing side of the journal: one writer, the holder of the keeper's lock."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, token: str = "", place: str = "") -> None:
+        """`token` and `place` are for a new one; an old one has its own."""
         self._folder = os.path.dirname(os.path.abspath(path))
         content, torn = _read_both(path)
         self.was_torn = bool(torn)
+        self.is_new = not content and not torn
         self._end = self._reserved = len(content)
         self._checksum = binascii.crc32(content)
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -181,11 +223,12 @@ class Journal:
         self.claimed, settled = _attempts_of(content)
         self.unsettled = self.claimed - settled
         if content:
-            self.token = content.split(b'"', 4)[3].decode("ascii")
+            self.token, self.place = _identity_of(content)
         else:
-            self.token = _token_in(torn) or os.urandom(16).hex()
+            self.token = token or _token_in(torn) or os.urandom(16).hex()
+            self.place = place
             self.reserve(1)
-            self.note("open", "-", json_of({"token": self.token}))
+            self.note("open", "-", json_of({"token": self.token, "place": place}))
             self._write()
         if torn:
             # Before the rest is cut off, so that a kill in between forgets nothing.
@@ -193,6 +236,12 @@ class Journal:
         if content or torn:
             os.ftruncate(self._fd, self._end)
             self._reserved = self._end
+
+    def renew(self, token: str, place: str, kind: Literal["copy", "boot"]) -> None:
+        """From here on it belongs to another run, a copy's, or to the run in another boot."""
+        self.reserve(1)
+        self.append(kind, "-", {"token": token, "place": place})
+        self.token, self.place = token, place
 
     def reserve(self, records: int) -> None:
         """Make sure that so many records of any size will fit, or raise while nothing is lost."""

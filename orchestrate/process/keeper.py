@@ -19,10 +19,18 @@ import time
 
 from orchestrate.process import tree, warden
 from orchestrate.process.hand import Hand
+from orchestrate.process.identity import keep_identity
 from orchestrate.process.journal import Journal, json_of
 from orchestrate.process.line import Line, WardenLine
-from orchestrate.process.post import Post, do_nothing, mark_of
-from orchestrate.process.protocol import MARKER, VERSION, Refused, encode, now
+from orchestrate.process.post import Post, do_nothing
+from orchestrate.process.protocol import (
+    KEEPER_ENDING,
+    KEEPER_TERMINATED,
+    VERSION,
+    Refused,
+    encode,
+    now,
+)
 from orchestrate.process.standard import accept, signal, socket
 
 TYPE_CHECKING = False
@@ -50,7 +58,9 @@ class Keeper:
         gc.freeze()
         gc.enable()
         self._folder = folder
+        self._folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._journal = journal
+        self._has_identity = bool(journal.claimed)
         self._linger_s = linger_s
         self._clients: dict[int, Line] = {}
         self._wardens: dict[int, WardenLine] = {}
@@ -122,12 +132,14 @@ class Keeper:
             if ends:  # an exit that cannot be recorded: nobody may trust us from here on
                 raise
             return
+        if claims and not self._has_identity:
+            self._keep_identity()
         for place, asker, op in claims:
             place.go()
             if op == "start":
                 self._tell(asker, encode(f"start {place.attempt} started"))
         for place, message in ends.values():
-            for fd in place.watchers & self._clients.keys():
+            for fd in self._watchers_of(place):
                 self._tell(self._clients[fd], message)
             self._release(place)
         if ends and not self._hand.attempt:
@@ -135,7 +147,7 @@ class Keeper:
 
     def _hear_signals(self) -> None:
         if signal.SIGTERM in self._post.read_signals():
-            self._stop_everything(b"the keeper was terminated")
+            self._stop_everything(KEEPER_TERMINATED.encode("ascii"))
         self._hand.collect()
 
     # Clients.
@@ -203,7 +215,7 @@ class Keeper:
             return
         try:
             if self._ending:
-                raise Refused("the keeper is shutting down")
+                raise Refused(KEEPER_ENDING)
             self._journal.reserve(len(self._running) + 2)
             place = self._find_place(is_plain=is_plain)
             place.prepare(attempt, request)
@@ -241,8 +253,14 @@ class Keeper:
 
     def _settle(self, place: Place, kind: str, record: bytes) -> None:
         """Who asks before this is durable still finds it running, and hears of it with the rest."""
+        if kind == "exit":
+            is_watched = any(self._clients[fd].is_there() for fd in self._watchers_of(place))
+            record = b'%b,"watched":%b}' % (record[:-1], b"true" if is_watched else b"false")
         self._journal.note(kind, place.attempt, record)
         self._ends[place.attempt] = (place, encode(f"{kind} {place.attempt}", record))
+
+    def _watchers_of(self, place: Place) -> set[int]:
+        return place.watchers & self._clients.keys()
 
     def _release(self, place: Place) -> None:
         del self._running[place.attempt]
@@ -266,21 +284,37 @@ class Keeper:
         code = 1
         try:
             signal.set_wakeup_fd(-1)
-            # Being ignored would be inherited by every program.
+            # Being ignored would be inherited by every program. A signal to everybody must not end
+            # who ends the program and says how.
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
-                signal.signal(number, signal.SIG_DFL)
+                signal.signal(number, do_nothing)
             os.setsid()
             # Another warden's line kept open here would hide the keeper's end from it; and the
             # keeper's lock must go with the keeper.
+            folder = self._find_folder()
             keep = theirs.fileno()
             os.closerange(3, keep)
             os.closerange(keep + 1, os.sysconf("SC_OPEN_MAX"))
-            warden.serve(theirs, self._folder, self._journal.token)
+            warden.serve(theirs, folder, self._journal.token)
             code = 0
         except BaseException:  # noqa: BLE001 - a forked child must not return into the keeper
             sys.excepthook(*sys.exc_info())
         finally:
             os._exit(code)
+
+    def _keep_identity(self) -> None:
+        try:
+            keep_identity(os.path.dirname(self._find_folder()), self._journal.token)
+        except OSError:
+            return  # it is for the worst case only, and is tried again with the next claim
+        self._has_identity = True
+
+    def _find_folder(self) -> str:
+        """Where our folder is now: the run's may have been moved."""
+        try:
+            return os.readlink(f"/proc/self/fd/{self._folder_fd}")
+        except OSError:
+            return self._folder
 
     def _warden_pids(self) -> frozenset[int]:
         return frozenset([line.pid for line in self._wardens.values()])
@@ -314,6 +348,6 @@ class Keeper:
         """
         if not self._hand.attempt:
             return self._warden_pids()
-        mark = b"%b=%b" % (MARKER.encode("ascii"), mark_of(self._post.token, self._hand.attempt))
-        ours = {pid for pid in tree.children() if tree.has_mark(pid, mark + b"\0")}
+        token, attempt = self._post.token, self._hand.attempt
+        ours = {pid for pid in tree.children() if tree.has_mark(pid, token, attempt)}
         return self._warden_pids() | ours | {self._hand.pid}

@@ -27,6 +27,12 @@ class StartFault(Exception):
         super().__init__(f"{what}: {os.strerror(number)}: {text_of(name)}")
         missing = what == "program" and number in (errno.ENOENT, errno.ENOTDIR)
         self.code = NOT_FOUND if missing else NOT_EXECUTABLE
+        self.name = errno.errorcode.get(number, "EINVAL")
+
+
+def name_of(error: OSError) -> str:
+    """An error's name, which is the same on every system and can be read in a record."""
+    return errno.errorcode.get(error.errno or errno.EIO, "EIO")
 
 
 class Launch:

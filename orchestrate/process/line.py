@@ -41,6 +41,15 @@ class Line:
         self.unsent = b""
         return True
 
+    def is_there(self) -> bool:
+        """Has the other side not ended? What it said meanwhile is still to be received."""
+        try:
+            return bool(self._sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+        except (BlockingIOError, InterruptedError):
+            return True
+        except OSError:
+            return False
+
     def close(self) -> None:
         self._sock.close()
 

@@ -1,9 +1,10 @@
 """Secrets in a stream of bytes become `***`, in every spelling in which programs print them.
 
-A secret is looked for raw and JSON-escaped, URL-encoded, in base64 (at all three alignments, and
-wrapped), in hex, quoted for a shell; a secret of several lines also line by line. What is masked
-does not depend on how the stream was cut into reads: bytes that may be the beginning of a secret
-are held back until it is clear.
+A secret is looked for raw and JSON-escaped, URL-encoded, HTML-escaped, in base64 (at all three
+alignments, and wrapped), in hex, quoted for a shell; a secret of several lines also line by line,
+and one with white space around it also without. Where secrets overlap, all that they cover is
+masked. What is masked does not depend on how the stream was cut into reads: bytes that may be the
+beginning of a secret are held back until it is clear.
 """
 
 from __future__ import annotations
@@ -17,88 +18,140 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MASK = b"***"
-# Encoded forms and lines of very short values would match by accident all over the output.
-_SHORTEST_ENCODED = 4
+# A shorter value would match by accident all over the output, and is no secret either.
+SHORTEST = 4
 _SHORTEST_LINE = 6
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
 _BARE_IN_SHELL = frozenset(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-"
 )
 _SPECIAL_IN_DOUBLE_QUOTES = frozenset(b'$`"\\')
+_HTML = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
+# Escapers agree about those three, and differ about the rest.
+_HTML_CUSTOMS: tuple[dict[str, str], ...] = (
+    {},
+    {'"': "&quot;", "'": "&#x27;"},
+    {'"': "&quot;", "'": "&#39;"},
+    {'"': "&quot;", "'": "&apos;"},
+    {'"': "&#34;", "'": "&#39;", "+": "&#43;"},
+    {'"': "&quot;", "'": "&#39;", "/": "&#x2F;", "`": "&#x60;", "=": "&#x3D;"},
+)
+# How a form begins: as many bytes as are looked for at once.
+_START = 3
+# How much is compared at once where a form repeats itself.
+_STRETCH = 4096
 
 
 class Mask:
     """Knows the secrets; masks whole texts. `Stream` does the same for a text that arrives."""
 
     def __init__(self, secrets: Iterable[str | bytes]) -> None:
-        values = [
-            s.encode("utf-8", "surrogateescape") if isinstance(s, str) else s for s in secrets
-        ]
-        # The longest first: of two that begin at one place it is the one to mask.
-        forms = {form for value in values if value for form in forms_of(value)}
-        self.forms = sorted(forms, key=lambda form: (-len(form), form))
-        self._longest = max(map(len, forms), default=0)
+        self.forms: set[bytes] = set()
+        families: list[tuple[bytes, list[bytes]]] = []
+        for value in secrets:
+            new = forms_of(_bytes(value)) - self.forms
+            self.forms |= new
+            families += _families(new)
+        # The shortest first: what is longer than a text need not be looked for in it.
+        self.families = sorted(families, key=lambda family: len(family[0]))
+        self._longest = max(map(len, self.forms), default=0)
+        self._shortest = min(map(len, self.forms), default=0)
+        self._starts: dict[bytes, list[bytes]] = {}
+        for form in self.forms:
+            self._starts.setdefault(form[:_START], []).append(form)
+        self._shorter_starts = {form[:n] for form in self.forms for n in range(1, _START)}
 
     def apply(self, data: bytes) -> bytes:
         """The data with all secrets masked."""
-        masked, _ = self._mask_up_to(data, len(data))
-        return masked
+        return self.cut_at(len(data), data, 0)[0]
 
-    def cut(self, data: bytes) -> tuple[bytes, bytes]:
-        """What can be passed on now, masked, and what has to wait for the bytes after it."""
-        return self._mask_up_to(data, self._first_open(data))
+    def cut(self, data: bytes, covered: int) -> tuple[bytes, bytes, int]:
+        """`cut_at` the first place where a secret may have begun that ends in bytes to come."""
+        return self.cut_at(self._first_open(data), data, covered)
 
-    def _mask_up_to(self, data: bytes, limit: int) -> tuple[bytes, bytes]:
-        """Mask the forms that begin before the limit; what is left begins there, or after them."""
+    def cut_at(self, limit: int, data: bytes, covered: int) -> tuple[bytes, bytes, int]:
+        """What is to be passed on of the data before the limit, and the rest with its `covered`.
+
+        So many bytes at the beginning of the data are `covered` by a mask that was passed on
+        already: they belong to a secret that began before.
+        """
         out: list[bytes] = []
-        done = 0
-        for start, end in self._found(data):
+        end = covered
+        for start, stop in self._found(data):
             if start >= limit:
                 break
-            out += (data[done:start], MASK)
-            done = end
-        if done < limit:
-            out.append(data[done:limit])
-            done = limit
-        return b"".join(out), data[done:]
+            if start >= end:
+                out += (data[end:start], MASK)
+            end = max(end, stop)
+        if end < limit:
+            out.append(data[end:limit])
+        return b"".join(out), data[limit:], max(end - limit, 0)
 
-    def _found(self, data: bytes) -> Iterator[tuple[int, int]]:
-        """Where forms stand, from left to right, not overlapping, the longest where several do."""
+    def _found(self, data: bytes) -> list[tuple[int, int]]:
+        """Where forms stand, from left to right; they may overlap."""
+        size = len(data)
+        if size < self._shortest:
+            return []
         # Mostly there is none, and looking for each is as fast as memory.
-        places = {form: place for form in self.forms if (place := data.find(form)) >= 0}
-        while places:
-            # Of equal places the first in the order of `forms` wins.
-            form = min(places, key=places.__getitem__)
-            start, end = places[form], places[form] + len(form)
-            yield start, end
-            for other, place in list(places.items()):
-                if place < end:
-                    again = data.find(other, end)
-                    if again >= 0:
-                        places[other] = again
-                    else:
-                        del places[other]
+        found: list[tuple[int, int]] = []
+        for inner, family in self.families:
+            if len(inner) > size:
+                break
+            if inner in data:
+                found += (place for form in family for place in _places(form, data))
+        found.sort()
+        return found
 
     def _first_open(self, data: bytes) -> int:
         """The first place from which the data, to its end, is the beginning of a longer form."""
-        first = len(data)
         near_end = max(len(data) - self._longest + 1, 0)
         tail = data[near_end:]
-        for form in self.forms:
-            # From its first possible place: before that the whole form would fit.
-            place = _next_start(tail, form, max(len(tail) - len(form) + 1, 0))
-            while 0 <= place < first - near_end:
-                if form.startswith(tail[place:]):
-                    first = near_end + place
+        size = first = len(tail)
+        for start, forms in self._starts.items():
+            place = tail.find(start)
+            while 0 <= place < first:
+                rest = tail[place:]
+                if any(len(form) > size - place and form.startswith(rest) for form in forms):
+                    first = place
                     break
-                place = _next_start(tail, form, place + 1)
-        return first
+                place = tail.find(start, place + 1)
+        for length in range(_START - 1, 0, -1):
+            if size - first < length <= size and tail[-length:] in self._shorter_starts:
+                first = size - length
+                break
+        return near_end + first
 
 
-def _next_start(tail: bytes, form: bytes, begin: int) -> int:
-    """The next place where the form may begin: three bytes of it, or fewer at the very end."""
-    place = tail.find(form[:3], begin)
-    return place if place >= 0 else tail.find(form[:1], max(begin, len(tail) - 2))
+def _bytes(value: str | bytes) -> bytes:
+    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+
+
+def _families(forms: Iterable[bytes]) -> list[tuple[bytes, list[bytes]]]:
+    """Forms by the shortest one inside them: where that is not, none of its family is."""
+    families: dict[bytes, list[bytes]] = {}
+    for form in sorted(forms, key=lambda form: (len(form), form)):
+        inner = next((inner for inner in families if inner in form), form)
+        families.setdefault(inner, []).append(form)
+    return list(families.items())
+
+
+def _places(form: bytes, data: bytes) -> Iterator[tuple[int, int]]:
+    """Where a form stands; where it follows itself within itself, all of that is one place.
+
+    Data can be made so that it does so at every byte (`aaaa…`): each byte is looked at once.
+    """
+    place = data.find(form)
+    while place >= 0:
+        end = place + len(form)
+        following = data.find(form, place + 1)
+        if place < following < end:
+            again = form[place - following :]
+            for more in (again * (_STRETCH // len(again)), again):
+                while more and data.startswith(more, end):
+                    end += len(more)
+            following = data.find(form, end - len(form) + 1)
+        yield place, end
+        place = following
 
 
 class Stream:
@@ -107,22 +160,37 @@ class Stream:
     def __init__(self, mask: Mask) -> None:
         self._mask = mask
         self._held = b""
+        self._covered = 0
 
     def feed(self, data: bytes) -> bytes:
         if not self._mask.forms:
             return data
-        out, self._held = self._mask.cut(self._held + data)
+        out, self._held, self._covered = self._mask.cut(self._held + data, self._covered)
         return out
 
     def finish(self) -> bytes:
-        out, self._held = self._mask.apply(self._held) if self._held else b"", b""
-        return out
+        held, covered = self._held, self._covered
+        self._held, self._covered = b"", 0
+        return self._mask.cut_at(len(held), held, covered)[0]
+
+
+def is_too_short(secret: str | bytes) -> bool:
+    """Is the value, without white space around it, not masked because it is too short?"""
+    return len(_bytes(secret).strip().decode("utf-8", "surrogateescape")) < SHORTEST
 
 
 def forms_of(secret: bytes) -> set[bytes]:
-    """All spellings of a secret."""
-    forms = {secret} | _encoded(secret)
-    lines = {line.strip() for line in secret.splitlines()}
+    """All spellings of a secret; none of one that is too short.
+
+    White space around it is left standing where it is seen as such, so that lines stay lines.
+    """
+    if is_too_short(secret):
+        return set()
+    value = secret.strip()
+    forms = {value} | _encoded(value)
+    if value != secret:
+        forms |= _in_digits(secret)
+    lines = {line.strip() for line in value.splitlines()}
     if len(lines) > 1:
         for line in lines:
             if len(line) >= _SHORTEST_LINE:
@@ -131,11 +199,13 @@ def forms_of(secret: bytes) -> set[bytes]:
 
 
 def _encoded(value: bytes) -> set[bytes]:
-    if len(value) < _SHORTEST_ENCODED:
-        return set()
-    forms = _in_json(value) | _in_url(value) | _in_base64(value) | _in_shell(value)
+    texts = _in_json(value) | _in_url(value) | _in_shell(value) | _in_html(value)
+    return texts | _in_digits(value)
+
+
+def _in_digits(value: bytes) -> set[bytes]:
     digits = binascii.hexlify(value)
-    return forms | {digits, digits.upper()}
+    return {digits, digits.upper()} | _in_base64(value)
 
 
 def _in_json(value: bytes) -> set[bytes]:
@@ -144,7 +214,9 @@ def _in_json(value: bytes) -> set[bytes]:
     text = value.decode("utf-8", "replace")
     for escape in (json_text, _json_text_in_utf8):
         once = escape(text)
-        for form in (once, once.replace("/", "\\/"), escape(once)):
+        # As inside a page, where a script must not end early.
+        careful = once.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+        for form in (once, once.replace("/", "\\/"), escape(once), careful):
             forms.add(form.encode("utf-8", "replace"))
     return forms
 
@@ -159,6 +231,15 @@ def _in_url(value: bytes) -> set[bytes]:
         strict = b"".join(b"%c" % b if b in _UNRESERVED else escape % b for b in value)
         path = strict.replace(escape % ord("/"), b"/")
         forms |= {strict, path, strict.replace(b"%20", b"+")}
+    return forms
+
+
+def _in_html(value: bytes) -> set[bytes]:
+    text = value.decode("utf-8", "replace")
+    forms: set[bytes] = set()
+    for custom in _HTML_CUSTOMS:
+        escaped = text.translate(_HTML | {ord(c): entity for c, entity in custom.items()})
+        forms |= {escaped.encode("utf-8", "replace"), escaped.encode("ascii", "xmlcharrefreplace")}
     return forms
 
 

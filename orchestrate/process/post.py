@@ -8,12 +8,15 @@ import select
 
 from orchestrate.process.capture import make_pipe
 from orchestrate.process.masking import Mask
-from orchestrate.process.protocol import MARKER, unpack
+from orchestrate.process.protocol import MARKER, WITHIN, unpack
 from orchestrate.process.standard import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+_WITHIN = WITHIN.encode("ascii")
 
 
 class Post:
@@ -67,7 +70,12 @@ class Post:
         """The environment that was asked for, and the mark by which a lost program is found."""
         if packed != self._environment[0]:
             fields = unpack(packed)
-            self._environment = (packed, dict(zip(fields[::2], fields[1::2], strict=True)))
+            environment = dict(zip(fields[::2], fields[1::2], strict=True))
+            environment.pop(_WITHIN, None)
+            # The runs that the keeper itself was started in, and is ended with.
+            if _WITHIN in os.environb:
+                environment[_WITHIN] = os.environb[_WITHIN]
+            self._environment = (packed, environment)
         return {**self._environment[1], MARKER.encode("ascii"): mark_of(self.token, attempt)}
 
 

@@ -31,7 +31,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-VERSION = 3
+VERSION = 4
 FOLDER = "keeper"
 JOURNAL = "journal"
 SOCKET = "socket"
@@ -39,7 +39,13 @@ LOG = "log"
 KEEPER_LOCK = "keeper.lock"
 # Held (shared) by every warden: while it is held, programs of a dead keeper may still be ending.
 WARDEN_LOCK = "wardens.lock"
+# Why an attempt was stopped whose keeper got a signal to end.
+KEEPER_TERMINATED = "the keeper was terminated"
+# Why it starts none any more.
+KEEPER_ENDING = "the keeper is shutting down"
+# What marks the programs of a run, and of a run that another run's program started (`identity`).
 MARKER = "ORCHESTRATE_ATTEMPT"
+WITHIN = "ORCHESTRATE_WITHIN"
 
 # Output up to this size travels in the exit record and needs no sync of its own.
 INLINE_LIMIT = 8192
@@ -187,3 +193,18 @@ def is_locked(path: str, *, also_shared: bool = False) -> bool:
     if fd is not None:
         os.close(fd)
     return fd is None
+
+
+def lock_holder(path: str) -> int | None:
+    """The process that has taken the lock, where the kernel tells (Linux)."""
+    found = os.stat(path)
+    device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}"
+    try:
+        with open("/proc/locks", encoding="ascii") as file:
+            lines = [line.split() for line in file]
+    except OSError:
+        return None
+    for words in lines:
+        if words[1] == "FLOCK" and words[5] == f"{device}:{found.st_ino}" and words[4] != "0":
+            return int(words[4])
+    return None

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 from pathlib import Path
 from typing import Any
 
+from orchestrate.process.identity import keeper_environment
+from orchestrate.process.patience import Patience
 from orchestrate.process.protocol import FOLDER, LOG
 from orchestrate.process.standard import signal
 
@@ -17,6 +20,7 @@ KEEPERS_HALF = (
     "protocol",
     "standard",
     "journal",
+    "identity",
     "masking",
     "tree",
     "launch",
@@ -45,8 +49,9 @@ main(sys.argv[2], float(sys.argv[3]))
 """
 
 
-def start_keeper(run_dir: Path, linger_s: float) -> str:
+def start_keeper(run_dir: Path, linger_s: float, patience: Patience | None = None) -> str:
     """Start a keeper and wait until it serves or says why not."""
+    patience = patience or Patience(run_dir.name)
     python = sys.executable
     place = str(Path(__file__).parents[2])
     words = [python, "-I", "-S", "-B", "-X", "utf8", "-c", _SCRIPT]
@@ -60,11 +65,22 @@ def start_keeper(run_dir: Path, linger_s: float) -> str:
             (os.POSIX_SPAWN_DUP2, answer_end, 1),
             (os.POSIX_SPAWN_DUP2, log, 2),
         ]
-        # None of our environment: it holds secrets, and requests bring their own.
-        pid = os.posix_spawn(python, words, {}, file_actions=files, setsigmask=_NOT_YET)
+        # None of our environment but marks: it holds secrets, and requests bring their own.
+        marks = keeper_environment(str(run_dir), os.environ)
+        pid = os.posix_spawn(python, words, marks, file_actions=files, setsigmask=_NOT_YET)
     finally:
         os.close(answer_end)
         os.close(log)
     os.waitpid(pid, 0)
-    with open(answer, "rb") as file:
-        return file.read().decode("utf-8", "replace")
+    with open(answer, "rb", buffering=0) as file:
+        poll = select.poll()
+        poll.register(answer, select.POLLIN)
+        said = b""
+        patience.begin()
+        while True:
+            if not poll.poll(1000 * patience.look()):
+                continue
+            data = file.read(4096)
+            if not data:
+                return said.decode("utf-8", "replace")
+            said += data

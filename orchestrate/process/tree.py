@@ -10,6 +10,7 @@ import os
 import sys
 import time
 
+from orchestrate.process.protocol import MARKER, WITHIN
 from orchestrate.process.standard import signal
 
 TYPE_CHECKING = False
@@ -210,8 +211,8 @@ def collect_orphans(leader: int, spare: frozenset[int]) -> bool:
         os.waitpid(found.si_pid, 0)
 
 
-def end_marked(mark: bytes, patience_s: float) -> int:
-    """Kill every process whose environment has the mark; how many would not die in time.
+def end_marked(token: str, patience_s: float, spare: frozenset[int] = frozenset()) -> list[int]:
+    """Kill every process that a run's token marks; those that would not die in time.
 
     Nobody is their parent any more, so one that forks and ends while we look through the list can
     be missed: only several looks that find none say that there is none.
@@ -219,28 +220,58 @@ def end_marked(mark: bytes, patience_s: float) -> int:
     give_up = time.monotonic() + patience_s
     quiet_looks = 0
     while quiet_looks < _QUIET_LOOKS:
-        # The youngest first: they may have forked and gone before we come to them.
-        listed = sorted(_numbers(), reverse=True)
-        alive = [pid for pid in listed if pid != os.getpid() and has_mark(pid, mark)]
+        alive = marked(token, spare)
         quiet_looks = 0 if alive else quiet_looks + 1
         for pid in alive:
-            signal_process(pid, signal.SIGKILL, lambda found: has_mark(found, mark))
+            signal_process(pid, signal.SIGKILL, lambda found: has_mark(found, token))
         if alive and time.monotonic() > give_up:
-            return len(alive)
+            return alive
         time.sleep(0.002)
-    return 0
+    return []
 
 
-def has_mark(pid: int, mark: bytes) -> bool:
+def marked(token: str, spare: frozenset[int] = frozenset()) -> list[int]:
+    """The programs of a run and what they started, other runs included; the youngest first.
+
+    Those may have forked and gone before we come to the others.
+    """
+    spared = spare | {os.getpid()}
+    listed = sorted(_numbers(), reverse=True)
+    return [pid for pid in listed if pid not in spared and has_mark(pid, token)]
+
+
+def has_mark(pid: int, token: str, attempt: str = "") -> bool:
+    """Does a program belong to the token's run, or, if one is named, to its attempt?"""
+    mark = f"{token}:{attempt}".encode("ascii")
+    environment = _environment(pid)
+    if mark not in environment:
+        return False
+    marks = [*_value_in(environment, WITHIN).split(b" "), _value_in(environment, MARKER)]
+    return any(found == mark if attempt else found.startswith(mark) for found in marks)
+
+
+def has_variable(pid: int, name: str, value: str) -> bool:
+    """Had its program this variable when it began?"""
+    return _value_in(_environment(pid), name) == value.encode("ascii")
+
+
+def _value_in(environment: bytes, name: str) -> bytes:
+    start = (b"\0" + environment).find(f"\0{name}=".encode("ascii"))
+    if start < 0:
+        return b""
+    return environment[start + len(name) + 1 :].partition(b"\0")[0]
+
+
+def _environment(pid: int) -> bytes:
     environment = _read(f"/proc/{pid}/environ")
-    if not environment:
-        # Its first thread may have ended, and what that knew with it; the others still know.
-        try:
-            threads = os.listdir(f"/proc/{pid}/task")
-        except OSError:
-            return False
-        environment = b"".join([_read(f"/proc/{pid}/task/{thread}/environ") for thread in threads])
-    return (b"\0" + environment).find(b"\0" + mark) >= 0
+    if environment:
+        return environment
+    # Its first thread may have ended, and what that knew with it; the others still know.
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return b""
+    return b"\0".join([_read(f"/proc/{pid}/task/{thread}/environ") for thread in threads])
 
 
 def _read(path: str) -> bytes:

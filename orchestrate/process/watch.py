@@ -72,10 +72,10 @@ class Watch:
         self._heard_at = time.monotonic()
         self._deadline = self._began + float(timeout) if timeout else None
         try:
-            self._out.tee = open_tee(self._request["tee_path"], self._request["tee_root"])
+            self._out.tee.fd = open_tee(self._request["tee_path"], self._request["tee_root"])
             self.pid = self._launch.start(self._out.program_end, self._err.program_end)
         except StartFault as fault:
-            self._write_record(fault.code, start_error=str(fault))
+            self._write_record(fault.code, start_error=str(fault), start_fault=fault.name)
             return
         finally:
             self._launch.close()
@@ -202,7 +202,13 @@ class Watch:
         self._write_record(code, max_rss_kb=_in_kb(max_rss), survivors=survivors)
 
     def _write_record(
-        self, code: int, *, max_rss_kb: int = 0, survivors: int = 0, start_error: str = ""
+        self,
+        code: int,
+        *,
+        max_rss_kb: int = 0,
+        survivors: int = 0,
+        start_error: str = "",
+        start_fault: str = "",
     ) -> None:
         duration = now() - self._began
         out, err = self._out.finish(), self._err.finish()
@@ -214,7 +220,10 @@ class Watch:
                 "fell_silent": self._fell_silent,
                 "stopped": self._masked(self._stopped)[:500],
                 "start_error": self._masked(start_error)[:1000],
-                "output_error": self._out.fault or self._err.fault,
+                "start_fault": start_fault,
+                "stdout_fault": self._out.log.error,
+                "stderr_fault": self._err.log.error,
+                "tee_fault": self._out.tee.error,
                 "pid": self.pid,
                 "started_at": self._started_at,
                 "ended_at": time.time(),

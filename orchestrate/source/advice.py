@@ -72,6 +72,7 @@ _IN_LOOP = "it belongs inside for_each"
 _IN_WAIT = "it belongs inside wait_for"
 _IN_NEEDS = "it belongs inside depends_on"
 _IN_GUARDRAILS = "it belongs inside guardrails"
+_VISITS = "write guardrails: {maxStepVisits: N} at the top: how often one step may run"
 _GOTO_NEXT = "write on: { success: { goto: NAME } }"
 _GOTO_FAILURE = "write on: { failure: { goto: NAME } }"
 _GOTO_ALWAYS = "write on: { always: { goto: NAME } }"
@@ -132,6 +133,8 @@ _ADVICE: dict[str, dict[str, str]] = {
         "timeout": "it belongs inside approval, or inside a step",
     },
     "initialStep": {
+        "maxIterations": _VISITS,
+        "max_iterations": _VISITS,
         "exitOnOther": _IN_GUARDRAILS,
         "maxStepVisits": _IN_GUARDRAILS,
         "maxTotalSteps": _IN_GUARDRAILS,
@@ -139,8 +142,14 @@ _ADVICE: dict[str, dict[str, str]] = {
         "version": "a machine has no version: remove it",
     },
     "onOutcome": {
+        "maxIterations": _VISITS,
+        "max_iterations": _VISITS,
         "timeout": "remove it: `--step-timeout SECONDS` bounds every step of a machine",
         "type": "remove it: every step of a machine is a prompt for the agent",
+    },
+    "maxStepVisits": {
+        "maxIterations": "write maxStepVisits: how often one step may run",
+        "max_iterations": "write maxStepVisits: how often one step may run",
     },
     "nextStep": {
         "exit": "write {action: exit, reason: TEXT}",

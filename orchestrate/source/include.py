@@ -52,11 +52,15 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 @record
 class Document:
-    """A composed definition: located data without any `$include` left in it."""
+    """A composed definition: located data without any `$include` left in it.
+
+    `own` is what the file itself says: it shows the dialect where an include could not be read.
+    """
 
     path: Path
     data: Any
     sources: Sources
+    own: Any = None
 
 
 @record
@@ -104,8 +108,8 @@ class Loader:
             # Many files, each within the cap, can still nest deeper than any recipe does.
             too_deep = IncludeFault("E011", f"includes nest deeper than {MAX_DEPTH} levels")
             self._report(too_deep, pack(file.index, 0, 0))
-            return None
-        return Document(file.path, measured.value, self.sources)
+            return Document(file.path, HOLE, self.sources, file.root)
+        return Document(file.path, measured.value, self.sources, file.root)
 
     def _report_read_fault(self, path: Path, fault: ReadFault) -> None:
         display = fault.source.display if fault.source else self._display(path)

@@ -283,6 +283,17 @@ class Sources:
         line, column = source.line_and_column(position)
         return Span(source.display, line + 1, column + 1, len(snippet))
 
+    def first_behind(self, span: Span, snippet: str) -> Span:
+        """Where a text stands next, from a place on; the place itself if it does not."""
+        source = self._by_display.get(span.file)
+        if source is None:
+            return span
+        found = source.text.find(snippet, source.offset(span.line - 1, span.column - 1))
+        if found < 0:
+            return span
+        line, column = source.line_and_column(found)
+        return Span(span.file, line + 1, column + 1, len(snippet))
+
     def diagnostic(self, code: str, message: str, span: Span, **more: str) -> Diagnostic:
         """A diagnostic with its source line attached."""
         source = self._by_display.get(span.file)

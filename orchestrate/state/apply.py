@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from orchestrate.plan.nodes import FAILED, OK, SKIPPED, Gate, Node, target_of
+from orchestrate.plan.nodes import FAILED, INVALID, OK, SKIPPED, Abort, Gate, Node, Wait, target_of
+from orchestrate.record import replace
+from orchestrate.state.address import FrameKey, address_of
 from orchestrate.state.events import (
     AttemptEnded,
     CallExpired,
@@ -38,6 +40,8 @@ from orchestrate.state.model import (
     frames_below,
     plan_frame,
 )
+from orchestrate.state.sessions import choose_session, see_session
+from orchestrate.state.spending import FIGURES, count_costs, count_denials, with_denials, with_spent
 from orchestrate.state.times import timestamp
 from orchestrate.state.travel import (
     Fold,
@@ -55,8 +59,8 @@ from orchestrate.state.travel import (
     open_items,
 )
 
-# What an agent's turn may report.
-_FIGURES = ("cost_usd", "input_tokens", "output_tokens")
+# Who has decided where nobody did in time.
+TIMEOUT = "timeout"
 
 
 def start(index: Index, event: RunStarted) -> RunState:
@@ -79,6 +83,7 @@ def start(index: Index, event: RunStarted) -> RunState:
         session=Session(event.session, is_created=event.has_session),
         machine_started=event.at,
         clock=event.clock,
+        place=event.place,
     )
     state.frames[""] = root
     arrive(root, index.plan(event.plan).blocks[0].entry)
@@ -115,15 +120,14 @@ def apply(index: Index, state: RunState, event: Event) -> None:  # noqa: PLR0912
         case GateDecided():
             _decide_gate(Fold(index, state, event.at), event)
         case SessionSeen():
-            state.session.id = event.session
-            state.session.is_created = True
-            state.session.agent = event.agent
+            see_session(index, state, event)
         case SessionChosen():
-            state.session = Session(event.session, agent=event.agent)
+            choose_session(state, event)
         case Restarted():
             _restart(index, state, event)
         case RunResumed():
             state.clock = event.clock or state.clock
+            state.place = event.place or state.place
             _resume(Fold(index, state, event.at), event)
         case RunEnded():
             state.ending = Ending(event.status, event.reason, event.code)
@@ -143,43 +147,61 @@ def _start_attempt(index: Index, state: RunState, event: StepStarted) -> None:
     frame = frame_of(state, event.frame)
     here = here_of(frame, event.node, event.visit)
     begin_visit(state, frame, here, event.at)
-    here.phase = "running"
-    here.attempt = event.attempt
-    here.attempt_since = event.at
-    here.tries += 1
     name = index.place(frame.plan, event.node).node.name
-    frame.steps[name] = {
+    result = {
         "status": "running",
         "exit_code": None,
         "started_at": timestamp(here.since),
         "attempts": event.attempt,
+        "address": address_of(frame.key, name, event.visit, event.attempt).text,
         **event.about,
     }
+    frame.steps[name] = with_denials(frame, here, name, result)
+    here.phase = "running"
+    here.attempt = event.attempt
+    here.attempt_since = event.at
+    here.tries += 1
 
 
 def _end_attempt(index: Index, state: RunState, event: AttemptEnded) -> None:
     frame = frame_of(state, event.frame)
     here = here_of(frame, event.node, event.visit)
+    name = index.place(frame.plan, event.node).node.name
+    result = {key: value for key, value in event.result.items() if key != "turn"}
+    whole = with_denials(frame, here, name, result)
     here.attempt = max(here.attempt, event.attempt)
     here.phase = "arriving"
+    if event.why not in ("stopped", "void"):
+        here.losses = event.losses
     match event.why:
         case "failed":
             here.phase = "resting"
             here.rest_until = event.at + event.rest_s
-        case "stopped" | "lost":
-            # Neither was the step's own fault.
+        case "stopped" | "lost" | "void" | "no-session":
+            # None of these was the step's own fault.
             here.tries = max(here.tries - 1, 0)
+            if event.rest_s:
+                here.phase = "resting"
+                here.rest_until = event.at + event.rest_s
+            if event.waits:
+                here.phase = "lost"
         case "reminded":
             here.tries = max(here.tries - 1, 0)
-            here.turn = dict(event.result.get("turn") or {})
-            here.turn["spent"] = {
-                name: event.result[name] for name in _FIGURES if name in event.result
-            }
-    result = {key: value for key, value in event.result.items() if key != "turn"}
-    name = index.place(frame.plan, event.node).node.name
-    status = "running" if event.why in ("failed", "reminded") else "pending"
-    frame.steps[name] = {**result, "status": status, "last_attempt": event.why}
-    _count_costs(state, result)
+            state.retry_counts[event.node] = state.retry_counts.get(event.node, 0) + 1
+            here.is_cut_off = False
+            error = str((event.result.get("turn") or {}).get("error", ""))
+            here.turn = _turn(error, event.result)
+    here.is_cut_off = here.is_cut_off or event.cut_off
+    status = "pending" if event.why in ("stopped", "lost", "void") else "running"
+    frame.steps[name] = {**whole, "status": status, "last_attempt": event.why}
+    count_costs(state, here, result)
+    count_denials(state, name, result)
+
+
+def _turn(error: str, result: dict[str, Any]) -> dict[str, Any]:
+    """What an answer without an outcome leaves: why, and what it has cost."""
+    spent = {name: result[name] for name in FIGURES if name in result}
+    return {"error": error, "spent": spent}
 
 
 def _finish_step(fold: Fold, event: StepFinished) -> None:
@@ -192,22 +214,19 @@ def _finish_step(fold: Fold, event: StepFinished) -> None:
     else:
         frame.visits[event.node] = event.visit
         state.skipped.append(_skip_record(node, event.result))
-    _count_costs(state, event.result)
-    frame.steps[node.name] = _with_spent(event.result, here.turn.get("spent", {}))
+    here.is_cut_off = here.is_cut_off or event.cut_off
+    count_costs(state, here, event.result)
+    count_denials(state, node.name, event.result)
+    whole = with_denials(frame, here, node.name, event.result)
+    result = with_spent(whole, here.turn.get("spent", {}))
+    frame.steps[node.name] = result
+    if event.label == INVALID:
+        # Its prompt was answered: who resumes the run asks for the outcome only.
+        here.turn = _turn(str(event.result.get("error", {}).get("message", "")), result)
     if event.has_value:
         keep_value(frame, node, event.value)
     target = node.follow if event.choice == "continue" else target_of(node, event.label)
     go_on(fold, frame, node, event.label, target)
-
-
-def _with_spent(result: dict[str, Any], spent: dict[str, Any]) -> dict[str, Any]:
-    """The result of a step that was reminded: what both of its turns have used."""
-    sums = {
-        name: round(spent[name] + result.get(name, 0), 10)
-        for name in _FIGURES
-        if spent.get(name) is not None
-    }
-    return {**result, **sums} if sums else result
 
 
 def _skip_record(node: Node, result: dict[str, Any]) -> dict[str, Any]:
@@ -216,23 +235,6 @@ def _skip_record(node: Node, result: dict[str, Any]) -> dict[str, Any]:
         "reason": result.get("reason", ""),
         **({"condition": result["condition"]} if "condition" in result else {}),
     }
-
-
-def _count_costs(state: RunState, result: dict[str, Any]) -> None:
-    """An agent's turn; the counters that it did not report stay unknown."""
-    if "agent" not in result or not result.get("billed", True):
-        return
-    costs = state.costs
-    costs.turns += 1
-    if result.get("cost_usd") is None:
-        costs.unreported += 1
-    # Without the dust of binary fractions.
-    costs.cost_usd = round(costs.cost_usd + (result.get("cost_usd") or 0.0), 10)
-    costs.input_tokens += result.get("input_tokens") or 0
-    costs.output_tokens += result.get("output_tokens") or 0
-    totals = result.get("session_totals")
-    if totals:
-        state.session.totals = dict(totals)
 
 
 def _open_gate(state: RunState, event: GateOpened) -> None:
@@ -276,7 +278,10 @@ def _decide_gate(fold: Fold, event: GateDecided) -> None:
     if event.decision == "approved":
         plan_frame(frame).approval = event.message
     label = f"@{event.decision}"
-    go_on(fold, frame, node, label, target_of(node, label))
+    target = target_of(node, label)
+    if event.by == TIMEOUT and isinstance(target, Abort):
+        target = replace(target, reason=f"{target.reason} by timeout")
+    go_on(fold, frame, node, label, target)
 
 
 # The run as a whole.
@@ -287,7 +292,7 @@ def _restart(index: Index, state: RunState, event: Restarted) -> None:
     block = index.plan(event.plan).blocks[0]
     for node, visits in state.root.visits.items():
         state.earlier_visits[node] = state.earlier_visits.get(node, 0) + visits
-    root = Frame(key=f"restart-{state.restarts + 1}", plan=event.plan, block=block.id)
+    root = Frame(key=FrameKey(state.restarts + 1).text, plan=event.plan, block=block.id)
     root.steps = state.root.steps
     state.frames = {root.key: root}
     state.root = root
@@ -296,6 +301,8 @@ def _restart(index: Index, state: RunState, event: Restarted) -> None:
     state.steps_run = 0
     state.session = Session(event.session)
     state.machine_started = event.at
+    state.current = ""
+    state.retry_counts = {}
     arrive(root, block.entry)
 
 
@@ -319,13 +326,26 @@ def _resume(fold: Fold, event: RunResumed) -> None:
     state.reason = None
     state.completed_at = None
     state.settings = {**state.settings, **event.settings}
+    state.root.variables |= event.context
+    if event.copied:
+        _forget_sessions(fold)
     for frame in list(frames_below(state.root)):
         here = frame.here
         if frame.call is not None:
             result = {**frame.steps[frame.call.owner], "status": "running", "exit_code": None}
             result.pop("error", None)
             frame.steps[frame.call.owner] = result
-        if here is None or here.phase != "failed":
+        if here is None:
+            continue
+        if here.phase == "lost" or (here.phase == "resting" and here.losses):
+            here.phase = "arriving"
+        here.losses = 0
+        if here.phase == "arriving" and here.since and not _waits(fold, frame):
+            # It was stopped, perhaps for a night: its time is that of the work done from now on.
+            here.since = fold.at
+        if here.phase == "resting" and "retry_delay" in event.settings:
+            here.rest_until = fold.at + float(event.settings["retry_delay"]) / 1000
+        if here.phase != "failed":
             continue
         # Its time begins anew: whoever mended the cause may have taken an hour for it.
         here.since = fold.at
@@ -333,11 +353,34 @@ def _resume(fold: Fold, event: RunResumed) -> None:
         if loop is None or loop.is_closed:
             here.phase = "arriving"
             here.tries = 0
-            here.turn = {}
             continue
         # The failed item's file has been put aside: the loop goes on behind it.
         here.phase = "open"
         loop.is_stopping = False
         open_items(fold.index, state, frame)
         if loop.is_spent and not loop.open:
-            finish_loop(fold, frame, loop, OK)
+            # Moved out of the way is not mended: what comes after the loop was not promised it.
+            finish_loop(fold, frame, loop, FAILED if loop.failed else OK)
+
+
+def _waits(fold: Fold, frame: Frame) -> bool:
+    """Does the step wait for files? Its limit counts from its first start, whoever watches."""
+    return isinstance(fold.index.here(frame).node.op, Wait)
+
+
+_OF_SESSIONS = ("session_id", "new_session_id", "is_new_session")
+
+
+def _forget_sessions(fold: Fold) -> None:
+    """The run is a copy: its sessions go on in the original, and two must not share one."""
+    state = fold.state
+    state.session = Session()
+    for frame in frames_below(state.root):
+        if frame.here is None:
+            continue
+        frame.here.session = {}
+        frame.here.is_cut_off = False
+        name = fold.index.here(frame).node.name
+        result = frame.steps.get(name)
+        if isinstance(result, dict):
+            frame.steps[name] = {k: v for k, v in result.items() if k not in _OF_SESSIONS}

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from orchestrate.errors import StateError
+from orchestrate.state.address import file_name_for
 from orchestrate.state.durable import explain, read_file, write_durably
-from orchestrate.state.runs import Run, file_name_for
+from orchestrate.state.runs import Run
 
 KEPT = 3
 

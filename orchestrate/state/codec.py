@@ -13,6 +13,7 @@ from typing import Any
 
 from orchestrate.plan.nodes import Finish, Gate, Goto, Target
 from orchestrate.record import field_names
+from orchestrate.state.address import FrameKey
 from orchestrate.state.durable import parse_json
 from orchestrate.state.model import (
     Costs,
@@ -71,7 +72,10 @@ class Encoder:
         plain["context"] = state.root.variables
         rest: dict[str, Any] = self._by_dialect(state)
         if state.costs.turns:
-            rest["costs"] = _costs(state.costs)
+            costs = state.costs
+            rest["costs"] = {name: getattr(costs, name) for name in field_names(costs)}
+        if state.denials:
+            rest["denials"] = state.denials
         rest["settings"] = state.settings
         rest["orchestrate_version"] = state.version
         rest["seq"] = state.seq
@@ -113,16 +117,13 @@ class Encoder:
     def _machine(self, state: RunState) -> dict[str, Any]:
         """A §2.5."""
         root = state.root
-        last = root.here.node if root.here is not None else _last_step(root)
         plan = self._index.plan(root.plan)
         return {
             "recipeId": plan.name,
-            "currentStep": last,
+            "currentStep": state.current or (root.here.node if root.here is not None else ""),
             "stepCount": state.steps_run,
             "stepVisitCounts": root.visits,
-            "stepRetryCounts": {
-                here.node: 1 for here in (root.here,) if here is not None and here.turn
-            },
+            "stepRetryCounts": state.retry_counts,
             "startTime": round(state.machine_started * 1000),
             "sessionCreated": state.session.is_created,
             "sessionId": state.session.id,
@@ -159,10 +160,6 @@ def _item_lines(loop: Loop) -> list[bytes]:
     return pieces
 
 
-def _last_step(root: Frame) -> str:
-    return next(reversed(root.visits), "") if root.visits else ""
-
-
 def _step_summary(root: Frame, node_id: str, name: str) -> dict[str, Any]:
     loop = root.loops.get(node_id)
     if loop is not None:
@@ -195,17 +192,13 @@ def _stage(name: str, steps: list[dict[str, Any]], is_pending: bool) -> dict[str
     return stage
 
 
-def _costs(costs: Costs) -> dict[str, Any]:
-    return {name: getattr(costs, name) for name in field_names(costs)}
-
-
 def _loops(state: RunState) -> bytes:
     """How far each loop is: those of the main block by name, open ones inside others by address."""
     found: dict[str, Loop] = {loop.name: loop for loop in state.root.loops.values()}
     for frame in frames_below(state.root):
         loop = open_loop(frame)
         if loop is not None and frame is not state.root:
-            found[f"{frame.key}/{loop.name}"] = loop
+            found[FrameKey.parse(frame.key).step(loop.name).text] = loop
     lines = []
     for name, loop in found.items():
         progress = {
@@ -228,6 +221,7 @@ def _engine(state: RunState) -> dict[str, Any]:
         "root": _frame(state.root),
         "synced": state.synced,
         "clock": state.clock,
+        "place": state.place,
         "steps_run": state.steps_run,
         "restarts": state.restarts,
         "restart": state.restart,
@@ -239,6 +233,8 @@ def _engine(state: RunState) -> dict[str, Any]:
         "machine_started": state.machine_started,
         "late": state.late,
         "earlier_visits": state.earlier_visits,
+        "current": state.current,
+        "retry_counts": state.retry_counts,
         "approvals": state.approvals if state.dialect != "recipe" else [],
         "skipped": state.skipped if state.dialect != "recipe" else [],
         "times": [state.started_at, state.updated_at, state.completed_at],
@@ -350,16 +346,20 @@ def _decode(index: Index, document: dict[str, Any]) -> RunState:
         seq=document["seq"],
         synced=engine["synced"],
         clock=engine["clock"],
+        place=engine.get("place", ""),
         steps_run=engine["steps_run"],
         restarts=engine["restarts"],
         has_failures=engine["has_failures"],
         session=Session(**engine["session"]),
         costs=Costs(**document.get("costs", {})),
+        denials=document.get("denials", []),
         approvals=document.get("approvals", engine["approvals"]),
         skipped=document.get("skipped_steps", engine["skipped"]),
         machine_started=engine["machine_started"],
         late=engine["late"],
         earlier_visits=engine["earlier_visits"],
+        current=engine["current"],
+        retry_counts=engine["retry_counts"],
     )
     if engine["ending"] is not None:
         state.ending = Ending(*engine["ending"])

@@ -37,6 +37,8 @@ class RunStarted:
     head: str = ""
     # How the run tells the time (`state/clock.py`).
     clock: list[Json] | None = None
+    # Where the run's folder lies (`process/identity`).
+    place: str = ""
 
 
 @record
@@ -48,6 +50,11 @@ class RunResumed:
     head: str = ""
     # Only if the machine was started anew meanwhile.
     clock: list[Json] | None = None
+    # Only if that is not known, or the folder is a copy: then no session is the run's own any more.
+    place: str = ""
+    copied: bool = False
+    # Values that were given to what has not finished (`resume --context`).
+    context: dict[str, Json] = field(default_factory=dict)
 
 
 @record
@@ -67,8 +74,12 @@ class StepStarted:
 class AttemptEnded:
     """An attempt that is not the last word: it is tried again after `rest_s`, or was stopped.
 
-    `why` is failed (a retry follows), lost, stopped (by a signal: the try does not count), or
-    reminded (the answer had no readable outcome, the same session is asked again).
+    `why` is failed (a retry follows), lost, stopped (by a signal: the try does not count), void
+    (its output could not be written whole: nor does that try), reminded (the answer had no
+    readable outcome, the same session is asked again), or no-session (the agent says that there is
+    no such session: a new one begins at once).
+    `cut_off`: it was a turn of an agent's session that has no end; the next one is told so.
+    `losses` counts those lost in a row; with `waits` a person decides whether there is another one.
     """
 
     frame: str
@@ -76,9 +87,12 @@ class AttemptEnded:
     visit: int
     attempt: int
     at: float
-    why: Literal["failed", "lost", "stopped", "reminded"]
+    why: Literal["failed", "lost", "stopped", "reminded", "void", "no-session"]
     result: dict[str, Json]
     rest_s: float = 0.0
+    cut_off: bool = False
+    losses: int = 0
+    waits: bool = False
 
 
 @record
@@ -86,7 +100,8 @@ class StepFinished:
     """A step's result, and the label that decides where its frame goes on.
 
     `value` is what the step's `output` variable becomes; it counts only with `has_value`.
-    `choice` is a person's decision about a failure (`--on-error interactive`).
+    `choice` is a person's decision about a failure (`--on-error interactive`). `cut_off` is as in
+    `AttemptEnded`.
     """
 
     frame: str
@@ -98,6 +113,7 @@ class StepFinished:
     value: Json = None
     has_value: bool = False
     choice: Literal["", "continue", "stop"] = ""
+    cut_off: bool = False
 
 
 @record
@@ -193,20 +209,33 @@ class GateDecided:
 
 @record
 class SessionSeen:
-    """The agent's session has this id now; the next turn resumes it."""
+    """The agent's session has this id now; the next turn resumes it.
+
+    It is the run's own session, or that of one visit of a step. `is_own`: this run has begun it.
+    """
 
     at: float
     session: str
     agent: str = ""
+    frame: str = ""
+    node: str = ""
+    visit: int = 0
+    is_own: bool = False
 
 
 @record
 class SessionChosen:
-    """The next turn starts a new session, under this id if we choose ids; the old one is left."""
+    """The next turn starts a new session, under this id if we choose ids; the old one is left.
+
+    It is the run's own session, or that of one visit of a step.
+    """
 
     at: float
     session: str | None
     agent: str = ""
+    frame: str = ""
+    node: str = ""
+    visit: int = 0
 
 
 @record
@@ -264,12 +293,14 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 # What a field is not written for: its default, where it has one.
 _DEFAULTS: dict[type[Any], dict[str, Any]] = {
     kind: {
-        name: {} if name in ("about", "settings", "late") else default
+        name: {} if name in ("about", "settings", "late", "context") else default
         for name, default in kind.__record_defaults__.items()
     }
     for kind in _KINDS.values()
 }
 _DEFAULTS[RunStarted].pop("settings")
+for _always in (RunStarted, CallOpened):
+    _DEFAULTS[_always].pop("context")
 
 
 def event_name(event: Event) -> str:

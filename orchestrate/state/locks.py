@@ -1,17 +1,20 @@
 """Locks of runs and sessions: held by a living process, free the moment it is gone.
 
-A lock is `flock` on a file that is never removed, taken through filelock without its fallback to
-existence files: those outlive a `kill -9`. No child inherits it. Who holds a lock is written to a
-file beside it, for messages only: a pid proves nothing. Order, where several are taken: run,
-session, attempt.
+A lock is `flock` on a file, taken through filelock without its fallback to existence files: those
+outlive a `kill -9`. The file stays, unless nobody can want the lock again: then it is removed while
+it is held, and filelock never takes a lock on a file that was removed. No child inherits it. Who
+holds a lock is written to a file beside it, for messages only: a pid proves nothing. Order, where
+several are taken: run, session, attempt.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,6 +63,12 @@ class Lock:
             self._held.release()
             self._held = None
 
+    def remove(self) -> None:
+        """Release the lock for good: its file goes, too."""
+        _owner_path(self.path).unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
+        self.release()
+
     def __enter__(self) -> Lock:
         return self
 
@@ -104,6 +113,50 @@ def user_state_folder(environment: Mapping[str, str]) -> Path:
     return Path(home) / ".local" / "state" / "orchestrate"
 
 
+def workspace_locks(workspace: Path, environment: Mapping[str, str]) -> Path:
+    """The folder for locks of a workspace as a whole: `.orchestrate/locks`.
+
+    In a workspace that cannot be written to it lies in the user's state folder.
+    """
+    folder = workspace / ".orchestrate" / "locks"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        hide_from_git(folder)
+    except OSError:
+        from hashlib import sha256
+
+        key = sha256(os.fsencode(workspace)).hexdigest()[:32]
+        folder = user_state_folder(environment) / "workspaces" / key
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise explain("make", folder, error) from error
+    return folder
+
+
+def hide_from_git(folder: Path) -> None:
+    """Runs and locks are no part of the project: agents that commit must not see them."""
+    with suppress(FileExistsError), open(folder / ".gitignore", "x", encoding="ascii") as file:
+        file.write("*\n")
+
+
+@contextmanager
+def holding_folder(folder: Path, what: str) -> Iterator[None]:
+    """Hold the lock of a folder itself, which leaves no file in it."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise explain("open", folder, error) from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _held_by_another(what) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def take(path: Path, what: str, command: Sequence[str]) -> Lock:
     """Take a lock, or refuse: somebody holds it, or locks do not work here."""
     from filelock import FileLock, Timeout
@@ -121,10 +174,12 @@ def take(path: Path, what: str, command: Sequence[str]) -> Lock:
         # What filelock says when this very thread holds the lock through another object.
         raise _refusal(path, what) from None
     except OSError as error:
+        _refuse_replaced(path, what)
         raise ConfigError(f"{_NO_LOCKS.format(path=path)}: {error.strerror}", _USE_LOCAL) from error
     try:
         # Some mounts grant every lock; here a second one must be refused.
         if not is_held(path):
+            _refuse_replaced(path, what)
             raise ConfigError(_NO_LOCKS.format(path=path), _USE_LOCAL)
         owner = [os.getpid(), os.uname().nodename, _named(command), time.time()]
         write_durably(_owner_path(path), dump_json(owner))
@@ -132,6 +187,21 @@ def take(path: Path, what: str, command: Sequence[str]) -> Lock:
         lock.release()
         raise
     return Lock(path, lock)
+
+
+def _refuse_replaced(path: Path, what: str) -> None:
+    """A lock that is no file any more was replaced, and the file system is not to blame."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return
+    if stat.S_ISREG(mode):
+        return
+    kind = "a folder" if stat.S_ISDIR(mode) else "a link" if stat.S_ISLNK(mode) else "no file"
+    raise ConfigError(
+        f"{what} cannot be locked: {path} is {kind}, but must be a plain file",
+        f"something has put it there; remove it if nobody works on {what}",
+    )
 
 
 def _named(command: Sequence[str]) -> str:
@@ -184,6 +254,10 @@ def _refusal(path: Path, what: str) -> LockHeldError:
                 "wait until it ends, or end it; then try again",
             )
         time.sleep(_POLL)
+    return _held_by_another(what)
+
+
+def _held_by_another(what: str) -> LockHeldError:
     return LockHeldError(f"{what} is in use by another process", "try again when it has ended")
 
 

@@ -25,7 +25,8 @@ Result = dict[str, Json]
 #   resting   a retry waits for its time       open     a loop or a call has frames of its own
 #   asking    a gate waits for a decision      failed   it ended the run, which may be resumed
 #   leaving   the iteration is over but for its item's file
-Phase = Literal["arriving", "running", "resting", "open", "asking", "failed", "leaving"]
+#   lost      its attempts were lost, and a person decides whether there is another one
+Phase = Literal["arriving", "running", "resting", "open", "asking", "failed", "leaving", "lost"]
 
 
 @mutable_record
@@ -46,6 +47,12 @@ class Here:
     turn: dict[str, Json] = field(default_factory=dict)
     # Of the newest attempt; `since` is the visit's.
     attempt_since: float = 0.0
+    # The fields of the `Session` that the agent of this visit was seen in, if the step has its own.
+    session: dict[str, Json] = field(default_factory=dict)
+    # The last turn in the session has no end: the next one is told so.
+    is_cut_off: bool = False
+    # How many attempts in a row were lost since somebody last started or resumed the run.
+    losses: int = 0
 
 
 @mutable_record
@@ -111,7 +118,10 @@ class Frame:
 
 @mutable_record
 class Session:
-    """The agent session of a machine run. `is_created`: the next turn resumes it."""
+    """An agent's session: a machine run's, or that of one visit of a step.
+
+    `is_created`: it was seen, and the next turn resumes it.
+    """
 
     id: str | None = None
     is_created: bool = False
@@ -119,17 +129,23 @@ class Session:
     agent: str = ""
     # The last running totals that the agent reported for it.
     totals: dict[str, Any] = field(default_factory=dict)
+    # Did this run begin it? Then all that it has used is this run's.
+    is_own: bool = False
 
 
 @mutable_record
 class Costs:
-    """What the agents reported; turns that reported nothing are counted, not taken as free."""
+    """What the agents reported; turns that reported nothing are counted, not taken as free.
 
-    cost_usd: float = 0.0
-    input_tokens: int = 0
-    output_tokens: int = 0
+    A figure is None until the first turn reports it: unknown is no zero (rulings §7).
+    """
+
+    cost_usd: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     turns: int = 0
     unreported: int = 0
+    tokens_unreported: int = 0
 
 
 @record
@@ -171,14 +187,22 @@ class RunState:
     synced: int = 0
     # How the run tells the time (`state/clock.py`).
     clock: list[Json] | None = None
+    # Where the run's folder lies (`process/identity`): a copy lies elsewhere.
+    place: str = ""
     steps_run: int = 0
     restarts: int = 0
     has_failures: bool = False
     session: Session = field(default_factory=Session)
     costs: Costs = field(default_factory=Costs)
+    # Tool calls that permissions refused, by step and tool, over all visits and restarts.
+    denials: list[Result] = field(default_factory=list)
     approvals: list[Result] = field(default_factory=list)
     skipped: list[Result] = field(default_factory=list)
     machine_started: float = 0.0
+    # Of a machine (A §2.5): the step last entered, and how often each was asked for its outcome
+    # again in its newest visit.
+    current: NodeId = ""
+    retry_counts: dict[NodeId, int] = field(default_factory=dict)
     # How often each step was visited before the last restart.
     earlier_visits: dict[NodeId, int] = field(default_factory=dict)
     # Plans that were compiled on the way: the checksums of their files.
@@ -208,6 +232,11 @@ class Index:
         self._plans: dict[PlanId, Plan] = {plan.id: plan for plan in program.plans}
         self._places: dict[PlanId, dict[NodeId, Place]] = {}
         self._blocks: dict[PlanId, dict[str, PlanBlock]] = {}
+        self._twins: frozenset[str] | None = None
+
+    def find_with(self, find: Callable[[PlanId], Plan]) -> None:
+        """Say how plans are found that are not in the program, once the run has its folder."""
+        self._find = find
 
     def plan(self, plan_id: PlanId) -> Plan:
         plan = self._plans.get(plan_id)
@@ -215,7 +244,20 @@ class Index:
             if self._find is None:
                 raise KeyError(plan_id)
             plan = self._plans[plan_id] = self._find(plan_id)
+            self._twins = None
         return plan
+
+    @property
+    def twins(self) -> frozenset[str]:
+        """Names of steps that differ in nothing but upper and lower case."""
+        if self._twins is None:
+            spellings: dict[str, set[str]] = {}
+            for plan in self._plans.values():
+                for node in (node for block in plan.blocks for node in block.nodes):
+                    spellings.setdefault(node.name.casefold(), set()).add(node.name)
+            several = (names for names in spellings.values() if len(names) > 1)
+            self._twins = frozenset(name for names in several for name in names)
+        return self._twins
 
     def place(self, plan_id: PlanId, node_id: NodeId) -> Place:
         places = self._places.get(plan_id)

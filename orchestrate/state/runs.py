@@ -29,13 +29,22 @@ from orchestrate.state.durable import (
     sync_folder,
     write_durably,
 )
-from orchestrate.state.locks import Lock, LockHeldError, is_held, lock_run, take
+from orchestrate.state.locks import (
+    Lock,
+    LockHeldError,
+    hide_from_git,
+    holding_folder,
+    is_held,
+    lock_run,
+)
 
 RunId = str
+# What users call the newest run; also a link among the runs.
+LATEST = "latest"
 
 _RUN_ID = re.compile(r"\A[0-9]{8}T[0-9]{6}Z-[a-z0-9]{6}\Z")
+_LIKE_RUN_ID = re.compile(r"\A[0-9]{8}T")
 _RUN_PREFIX = re.compile(r"\A[0-9TZa-z-]{1,23}\Z")
-_PLAIN_NAME = re.compile(r"\A[A-Za-z0-9_-]+(?: [A-Za-z0-9_-]+)*\Z")
 _LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _SHOWN = 5
 # A slip is looked for among so many of the newest runs.
@@ -47,6 +56,7 @@ _DEAD = ".old-"
 _KEEPER = "keeper"
 # Where the answers of agents are recorded.
 _TURNS = "turns"
+_BALLOTS = "ballots"
 
 
 @record
@@ -133,7 +143,7 @@ def create_run(
     try:
         runs.folder.parent.mkdir(parents=True, exist_ok=True)
         runs.folder.mkdir(mode=0o700, exist_ok=True)
-        _hide_from_git(runs.folder)
+        hide_from_git(runs.folder)
     except OSError as error:
         raise explain("make", runs.folder, error) from error
     for _ in range(100):
@@ -163,6 +173,11 @@ def claim_run(run: Run, command: Sequence[str]) -> Lock:
         remove_leftovers(run.root)
         if (run.root / _TURNS).is_dir():
             remove_leftovers(run.root / _TURNS)
+        if (run.root / _BALLOTS).is_dir():
+            # Few runs have gates, and all of them would wait for this import.
+            from orchestrate.state.ballots import remove_drafts
+
+            remove_drafts(run.root)
     except BaseException:
         lock.release()
         raise
@@ -186,12 +201,23 @@ def list_runs(runs: Runs) -> tuple[Run, ...]:
     return tuple([Run(run_id, runs.folder / run_id) for run_id in sorted(ids, reverse=True)])
 
 
+def may_name_run(runs: Runs, text: str) -> bool:
+    """Is a text meant for a run: one that there is, or that looks like the id of one?"""
+    if text == LATEST or _LIKE_RUN_ID.match(text):
+        return True
+    return bool(_RUN_PREFIX.match(text) and _beginning_with(list_runs(runs), text))
+
+
+def _beginning_with(known: Sequence[Run], text: str) -> list[Run]:
+    return [run for run in known if run.id.startswith(text)]
+
+
 def find_run(runs: Runs, text: str) -> Run:
     """The run that the user means: an id, a unique prefix of one, or `latest`."""
-    if text == "latest":
+    if text == LATEST:
         return _find_latest(runs)
     known = list_runs(runs)
-    found = [run for run in known if run.id.startswith(text)] if _RUN_PREFIX.match(text) else []
+    found = _beginning_with(known, text) if _RUN_PREFIX.match(text) else []
     if len(found) == 1:
         return found[0]
     if found:
@@ -214,7 +240,7 @@ def clean_runs(
     done = Cleaning()
     if not runs.folder.is_dir():
         return done
-    with take(runs.folder / "clean.lock", f"cleaning {runs.folder}", command):
+    with holding_folder(runs.folder, f"cleaning {runs.folder}"):
         for run in reversed(list_runs(runs)):
             try:
                 if last_change(run) >= before:
@@ -229,23 +255,6 @@ def clean_runs(
         if done.removed:
             _repair_latest(runs)
     return done
-
-
-def file_name_for(step: str) -> str:
-    """A step's name as part of a file name: itself where it can be, else readable and unique."""
-    if len(step) <= 100 and _PLAIN_NAME.match(step):
-        return step
-    from hashlib import sha256
-
-    readable = re.sub(r"[^A-Za-z0-9_-]+", "-", step)[:60].strip("-")
-    digest = sha256(step.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{readable}~{digest}"
-
-
-def _hide_from_git(folder: Path) -> None:
-    """Runs are no part of the project: agents that commit must not see them as changes."""
-    with suppress(FileExistsError), open(folder / ".gitignore", "x", encoding="ascii") as file:
-        file.write("*\n")
 
 
 def _furnish(runs: Runs, run: Run, command: Sequence[str], contents: Mapping[str, bytes]) -> Lock:
@@ -290,7 +299,9 @@ def _find_latest(runs: Runs) -> Run:
         if run.id == target:
             return run
     if not known:
-        raise UsageError(f"there are no runs in {runs.folder}", "start one with: orchestrate run")
+        raise UsageError(
+            f"there are no runs in {runs.folder}", "start one with: orchestrate run FILE"
+        )
     return known[0]
 
 

@@ -26,6 +26,7 @@ from orchestrate.plan.nodes import (
     Target,
     target_of,
 )
+from orchestrate.state.address import FrameKey
 from orchestrate.state.calls import TIMED_OUT, call_retry
 from orchestrate.state.durable import parse_json
 from orchestrate.state.events import CallExpired, CallOpened, LoopOpened
@@ -86,6 +87,9 @@ def begin_visit(state: RunState, frame: Frame, here: Here, at: float) -> None:
         here.since = at
         frame.visits[here.node] = here.visit
         _count_step(state, frame, 1)
+        if frame.parent is None:
+            state.current = here.node
+            state.retry_counts.pop(here.node, None)
 
 
 def _count_step(state: RunState, frame: Frame, number: int) -> None:
@@ -239,8 +243,7 @@ def _open_item(index: Index, state: RunState, frame: Frame, loop: Loop, each: Ea
     assert frame.here is not None
     position = loop.next_index
     loop.next_index += 1
-    again = f":{frame.here.visit}" if frame.here.visit > 1 else ""
-    key = inner_key(frame, f"{loop.name}{again}[{position}]")
+    key = FrameKey.parse(frame.key).item(loop.name, position, frame.here.visit).text
     inner = Frame(
         key=key,
         plan=frame.plan,
@@ -254,10 +257,6 @@ def _open_item(index: Index, state: RunState, frame: Frame, loop: Loop, each: Ea
     loop.open[position] = inner
     state.frames[key] = inner
     arrive(inner, index.block(frame.plan, each.body).entry)
-
-
-def inner_key(frame: Frame, name: str) -> str:
-    return f"{frame.key}/{name}" if frame.key else name
 
 
 def _move_of(moves: ItemMoves | None, label: Label) -> Any:
@@ -344,9 +343,7 @@ def enter_call(index: Index, state: RunState, event: CallOpened) -> None:
     here.phase = "open"
     name = index.place(frame.plan, event.node).node.name
     here.tries += 1
-    again = f":{event.visit}" if event.visit > 1 else ""
-    again += f"@{here.tries}" if here.tries > 1 else ""
-    key = inner_key(frame, f"{name}{again}()")
+    key = FrameKey.parse(frame.key).call(name, event.visit, here.tries).text
     block = index.plan(event.plan).blocks[0]
     called = Frame(key=key, plan=event.plan, block=block.id, parent=frame, owner=name)
     called.began = event.at

@@ -2,6 +2,7 @@
 
 from definitions.parts import (
     ENV_NAME,
+    VARIABLE,
     Schema,
     amount,
     choice,
@@ -13,6 +14,8 @@ from definitions.parts import (
     mapping,
     record,
     ref,
+    secret_names,
+    whole,
 )
 
 _TIERS = ("haiku", "sonnet", "opus")
@@ -118,7 +121,8 @@ ROOT = record(
             default="claude-code",
         ),
         "model": choice(
-            "The model tier to use where a recipe names none. Default: the agent's own choice.",
+            "The model tier to use where a recipe names none. Default: what is chosen for the "
+            "agent itself; of claude-code, sonnet where nothing is.",
             *_TIERS,
             hint="write haiku, sonnet or opus; other names go to agents.NAME.models",
         ),
@@ -158,6 +162,15 @@ ROOT = record(
             minimum=0,
             hint="write seconds, 0 or more",
         ),
+        "kill_grace": amount(
+            "Seconds that a program has between TERM and KILL when it is ended: by a time limit, "
+            "a failed sibling, a signal or `cancel`. Default: 5.",
+            5,
+            30,
+            default=5,
+            minimum=0,
+            hint="write seconds, 0 or more",
+        ),
         "keep_runs": count(
             "Days after which `orchestrate clean` removes a run, where --older-than is not given.",
             30,
@@ -186,6 +199,24 @@ ROOT = record(
             "never",
             default="auto",
             hint="write auto, always or never",
+        ),
+        "secrets": secret_names(
+            "Names of environment variables that must be set before any run starts, and whose "
+            "values are masked in everything that is written. The user's and the workspace's "
+            "lists count together."
+        ),
+        "mask_env": field(
+            "Which other environment variables are masked. Default: the agents' own keys, and "
+            "values of at least 12 characters that are no paths in variables named like "
+            "*_API_KEY, *_TOKEN, *_SECRET or *PASSWORD*. A list of names takes the place of that "
+            "guess, beside the agents' keys; `off` masks neither.",
+            "off",
+            ["DEPLOY_KEY"],
+            hint="write a list of names, or off",
+            type=["string", "array"],
+            pattern=whole("off"),
+            items={"type": "string", "pattern": VARIABLE},
+            uniqueItems=True,
         ),
         "agents": mapping(
             "How single agents are started, by name.",

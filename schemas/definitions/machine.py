@@ -2,8 +2,10 @@
 
 from definitions.parts import (
     KEBAB,
+    NEEDED_SECRETS,
     STEP_KEY,
     Schema,
+    amount,
     choice,
     count,
     document,
@@ -16,6 +18,7 @@ from definitions.parts import (
     record,
     ref,
     schema_line,
+    secret_names,
     text,
 )
 
@@ -52,6 +55,51 @@ def _model(description: str) -> Schema:
         "opus",
         hint="write haiku, sonnet or opus",
     )
+
+
+def _retry(description: str) -> Schema:
+    return field(
+        description,
+        {"maxAttempts": 3, "initialDelay": 5},
+        ref="retry",
+        hint="write retry: { maxAttempts: 6 }",
+    )
+
+
+RETRY = record(
+    {
+        "maxAttempts": count(
+            "How often the agent is called in all, the first call included. Default: 6.",
+            6,
+            1,
+            default=6,
+            minimum=1,
+            hint="write a whole number, at least 1",
+        ),
+        "initialDelay": amount(
+            "Seconds to wait before the second call. Default: 1.", 1, 0.5, default=1, minimum=0
+        ),
+        "maxDelay": amount(
+            "The longest delay in seconds, however often the agent was called. A usage limit is "
+            "waited for until it ends all the same. Default: 60.",
+            60,
+            300,
+            default=60,
+            minimum=0,
+        ),
+        "backoff": choice(
+            "How the delay grows: `exponential` doubles it each time, `linear` adds the initial "
+            "delay each time. Default: exponential.",
+            "exponential",
+            "linear",
+            default="exponential",
+            hint="write exponential or linear",
+        ),
+    },
+    title="Retry",
+    description="How to call the agent again, in the same session, after a passing trouble: rate "
+    "limit, overload, network, time limit.",
+)
 
 
 TRANSITION = record(
@@ -113,6 +161,9 @@ STEP = record(
         ),
         "model": _model("The model tier of this step only. Default: the recipe's."),
         "onLost": on_lost(),
+        "retry": _retry(
+            "How this step is tried again after a passing trouble. Default: the recipe's."
+        ),
     },
     "prompt",
     "outcomes",
@@ -175,6 +226,7 @@ ROOT = record(
             },
             hint="write a mapping from step name to step",
         ),
+        "secrets": secret_names(NEEDED_SECRETS.format(what="the machine")),
         "guardrails": field(
             "Limits against endless loops. Default: 3 visits per step, 100 steps in all, `other` "
             "exits.",
@@ -183,6 +235,10 @@ ROOT = record(
             ref="guardrails",
         ),
         "model": _model("The model tier of steps that name none. Default: the agent's own."),
+        "retry": _retry(
+            "How steps that say nothing themselves are tried again after a passing trouble. "
+            "Default: five times after an outage of the agent's service, never after a time limit."
+        ),
     },
     "id",
     "label",
@@ -197,6 +253,6 @@ SCHEMA = document(
     "A recipe as a state machine: an agent works on a step, reports one of its outcomes, and the "
     "outcome decides what comes next.",
     ROOT,
-    {"step": STEP, "transition": TRANSITION, "guardrails": GUARDRAILS},
+    {"step": STEP, "transition": TRANSITION, "guardrails": GUARDRAILS, "retry": RETRY},
     examples=(_EXAMPLE,),
 )

@@ -98,6 +98,24 @@ def listing(description: str, item: Schema, *examples: list[Any], **more: Any) -
     return field(description, *examples, type="array", items=item, **more)
 
 
+def secret_names(description: str, **more: Any) -> Schema:
+    """Describe a list of variables of the environment whose values nobody may see."""
+    item = {
+        "type": "string",
+        "pattern": VARIABLE,
+        "x-hint": "write the name of an environment variable: API_TOKEN",
+    }
+    hint = "write a list of different names: secrets: [GITHUB_TOKEN]"
+    more = {"hint": hint} | more
+    return listing(description, item, ["GITHUB_TOKEN"], uniqueItems=True, **more)
+
+
+NEEDED_SECRETS: Final = (
+    "Names of environment variables that must be set before {what} starts; every program inherits "
+    "them, and their values are masked in everything that is written."
+)
+
+
 def mapping(description: str, value: Schema, *examples: Schema, **more: Any) -> Schema:
     """Describe a map with keys of the author's choice."""
     return field(description, *examples, type="object", additionalProperties=value, **more)
@@ -161,8 +179,8 @@ def on_lost() -> Schema:
     """Describe what happens to a lost attempt; the same in every dialect."""
     return choice(
         "What to do when an attempt is lost because the computer or the process keeper died while "
-        "it ran. `retry` starts a new, numbered attempt; `stop` waits for a person, for a step "
-        "that must not happen twice. Default: retry.",
+        "it ran. `retry` starts a new, numbered attempt, after three in a row a person decides; "
+        "`stop` waits for a person at once, for a step that must not happen twice. Default: retry.",
         "retry",
         "stop",
         default="retry",

@@ -1,6 +1,7 @@
 """The recipe dialect: flat or staged agent steps with approval gates and sub-recipes."""
 
 from definitions.parts import (
+    NEEDED_SECRETS,
     TIMESTAMP,
     WORD,
     Schema,
@@ -16,6 +17,7 @@ from definitions.parts import (
     record,
     ref,
     schema_line,
+    secret_names,
     text,
     variable,
     whole,
@@ -70,7 +72,8 @@ RECURSION = record(
         ),
         "max_total_steps": count(
             "How many steps the whole tree of recipes may execute, each loop iteration counting "
-            "as one. From 1 to 1000, default 100.",
+            "as one. A loop that is certain to exceed it is refused before its first item. "
+            "From 1 to 1000, default 100.",
             100,
             200,
             default=100,
@@ -256,8 +259,8 @@ _HOW: dict[str, Schema] = {
         hint="write whole seconds, at least 1",
     ),
     "retry": field(
-        "Repeat the step after a passing trouble. Without it there is one attempt; each of its "
-        "keys has a default.",
+        "Repeat the step after a passing trouble, a time limit among them. Without it only an "
+        "outage of the agent's service is waited out, five times; each of its keys has a default.",
         {"max_attempts": 5, "backoff": "exponential", "initial_delay": 10},
         ref="retry",
         hint="write retry: { max_attempts: 3 }",
@@ -271,7 +274,9 @@ _HOW: dict[str, Schema] = {
         default="fail",
         hint="write fail, continue or skip_remaining",
     ),
-    "recursion": _recursion("Narrower limits for this one call of a sub-recipe."),
+    "recursion": _recursion(
+        "Limits for this one call of a sub-recipe; max_depth may be higher than the recipe's."
+    ),
     "on_lost": on_lost(),
 }
 
@@ -361,6 +366,7 @@ ROOT = record(
             "--context and --context-file override them.",
             {"file_path": "src/auth.py", "severity_threshold": "high"},
         ),
+        "secrets": secret_names(NEEDED_SECRETS.format(what="the recipe")),
         "recursion": _recursion(
             "Limits for recipes that call recipes. Default: depth 5, 100 steps in all."
         ),

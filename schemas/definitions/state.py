@@ -51,7 +51,7 @@ LOOP_PROGRESS = record(
 MACHINE = record(
     {
         "recipeId": filled("The recipe that runs now.", "implement-and-review"),
-        "currentStep": filled("The step at work, or the last one.", "code-review"),
+        "currentStep": filled("The step last entered.", "code-review"),
         "stepCount": count("Steps so far, the current one included.", 1, minimum=0),
         "stepVisitCounts": mapping(
             "How often each step was entered.", _WHOLE, {"implement": 1, "code-review": 2}

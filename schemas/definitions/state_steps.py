@@ -11,6 +11,7 @@ from definitions.parts import (
     flag,
     free,
     listing,
+    mapping,
     record,
     ref,
     text,
@@ -92,8 +93,23 @@ INJECTION = record(
 DEBUG = record(
     {
         "command": _names("The program and arguments that ran.", "echo", "hello"),
-        "cwd": filled("The folder it ran in.", "."),
+        "cwd": filled("The folder it ran in; absolute.", "/srv/project"),
         "env_count": _size("How many environment variables it got.", 42),
+        "values": mapping(
+            "The variables that carry values into a shell's script; long ones are cut.",
+            {"type": "string"},
+            {"ORCHESTRATE_VALUE_0": "src/app.py"},
+        ),
+        "depends_on": mapping(
+            "The files that the patterns of `depends_on` found, required and optional.",
+            {"type": "array", "items": {"type": "string"}},
+            {"required": ["docs/design.md"]},
+        ),
+        "files": mapping(
+            "The files of the workspace that the step itself reads and writes.",
+            {"type": "string"},
+            {"output_file": "reports/summary.md"},
+        ),
         "injection": field(
             "How files were injected into the prompt.",
             {"injection_truncated": False},
@@ -159,6 +175,18 @@ _COURSE: dict[str, Schema] = {
     ),
     "duration_ms": _size("How long it took, in milliseconds.", 2145),
     "attempts": _size("How often it was started, retries included.", 1),
+    "address": filled(
+        "The attempt that the result is of: restart, loops with visit and item, calls with their "
+        "tries, the step with its visit and attempt.",
+        "Build:1.1",
+        "restart-1/work:2.1",
+        "Loop:2[3]/Call@2()/Step:1.1",
+    ),
+    "log": filled(
+        "What the names of the attempt's files in logs/ begin with, where its address does not "
+        "tell: two steps whose names differ only in upper and lower case.",
+        "build~97d27a0a5e54d9fc",
+    ),
     "error": field("Why it failed.", {"message": "Command failed", "exit_code": 1}, ref="error"),
     "debug": field("What helps to understand it.", {"command": ["ls"]}, ref="debug"),
 }
@@ -179,7 +207,19 @@ _AGENT: dict[str, Schema] = {
     "outcome": filled("The outcome an agent reported (machine).", "no-issues"),
     "outcome_description": text("What it said about the outcome `other`.", "The remote is down"),
     "session_id": filled("The agent's session.", "550e8400-e29b-41d4-a716-446655440000"),
-    "model": filled("The model that was asked for.", "sonnet"),
+    "model": field(
+        "The model that answered; null when the program does not say.",
+        "claude-sonnet-5-5",
+        None,
+        type=["string", "null"],
+    ),
+    "model_requested": filled("What was asked for, where it is not `model` itself.", "sonnet"),
+    "permissions": filled("What the agent may do without asking.", "bypass"),
+    "denials": listing(
+        "Tool calls that permissions refused, over all attempts of the visit.",
+        {"type": "object"},
+        [{"tool": "Write", "count": 2}],
+    ),
     "input_tokens": _size("Tokens read; absent when not reported.", 5200),
     "output_tokens": _size("Tokens written; absent when not reported.", 1800),
     "cost_usd": amount("Cost in US dollars; absent when not reported.", 0.042, minimum=0),

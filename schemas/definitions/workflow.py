@@ -2,7 +2,7 @@
 
 from definitions.parts import (
     ENV_NAME,
-    VARIABLE,
+    NEEDED_SECRETS,
     Schema,
     choice,
     document,
@@ -15,6 +15,7 @@ from definitions.parts import (
     record,
     ref,
     schema_line,
+    secret_names,
     text,
     whole,
 )
@@ -205,7 +206,7 @@ _WORK: dict[str, Schema] = {
 _DATA: dict[str, Schema] = {
     "input_file": filled(
         "The file with the prompt (provider) or the standard input (command). Its contents are "
-        "passed as they are.",
+        "passed as they are; a prompt must be UTF-8.",
         "prompts/analyze.md",
     ),
     "output_file": filled(
@@ -228,7 +229,8 @@ _DATA: dict[str, Schema] = {
     ),
     "output_schema": filled(
         "A JSON Schema file under the workspace that the parsed output must meet. Needs version "
-        "1.3 and `output_capture: json`.",
+        "1.3 and `output_capture: json`. The check may take ten seconds, or what is left of the "
+        "step's time limit.",
         "schemas/qa_verdict.schema.json",
         since="1.3",
     ),
@@ -248,17 +250,9 @@ _DATA: dict[str, Schema] = {
         hint='write a mapping: env: { LOG_LEVEL: "debug" }',
         propertyNames={"pattern": ENV_NAME},
     ),
-    "secrets": listing(
+    "secrets": secret_names(
         "Names of environment variables that must be set; they are passed on, and their values "
-        "are masked in everything that is written.",
-        {
-            "type": "string",
-            "pattern": VARIABLE,
-            "x-hint": "write the name of an environment variable: API_TOKEN",
-        },
-        ["GITHUB_TOKEN"],
-        uniqueItems=True,
-        hint="write a list of different names: secrets: [GITHUB_TOKEN]",
+        "are masked in everything that is written."
     ),
     "depends_on": field(
         "Files the step needs; they are checked right before it starts.",
@@ -300,6 +294,7 @@ ROOT = record(
             {"codex": {"command": ["codex", "exec"], "input_mode": "stdin"}},
             propertyNames={"minLength": 1},
         ),
+        "secrets": secret_names(NEEDED_SECRETS.format(what="the workflow")),
         "inbox_dir": filled(
             "The folder of incoming task files. Default: inbox.", "inbox", default="inbox"
         ),

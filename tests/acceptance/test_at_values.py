@@ -9,6 +9,7 @@ import pytest
 
 from tests.acceptance.fakes import Stage
 
+# Behind a condition, because what is certain to be undefined is refused before the start.
 UNDEFINED = """
     version: "1.1"
     providers: {tool: {command: ["touch", "started", "${what}"]}}
@@ -16,14 +17,14 @@ UNDEFINED = """
       - name: When
         command: ["touch", "started"]
         when: {equals: {left: "${context.no}", right: x}}
-      - {name: Argument, command: ["touch", "started", "${context.no}"]}
-      - {name: Shell, command: ["sh", "-c", "touch started ${context.no}"]}
-      - {name: Output, command: ["touch", "started"], output_file: "${context.no}.txt"}
-      - {name: Input, command: ["touch", "started"], input_file: "${context.no}.txt"}
-      - {name: Need, command: ["touch", "started"], depends_on: {optional: ["${context.no}"]}}
-      - {name: Params, provider: tool, provider_params: {what: "${context.no}"}}
-      - {name: Wait, wait_for: {glob: "${context.no}"}}
-"""
+      - {name: Argument, when: {not_exists: "no-such-file"}, command: ["touch", "started", "${context.no}"]}
+      - {name: Shell, when: {not_exists: "no-such-file"}, command: ["sh", "-c", "touch started ${context.no}"]}
+      - {name: Output, when: {not_exists: "no-such-file"}, command: ["touch", "started"], output_file: "${context.no}.txt"}
+      - {name: Input, when: {not_exists: "no-such-file"}, command: ["touch", "started"], input_file: "${context.no}.txt"}
+      - {name: Need, when: {not_exists: "no-such-file"}, command: ["touch", "started"], depends_on: {optional: ["${context.no}"]}}
+      - {name: Params, when: {not_exists: "no-such-file"}, provider: tool, provider_params: {what: "${context.no}"}}
+      - {name: Wait, when: {not_exists: "no-such-file"}, wait_for: {glob: "${context.no}"}}
+"""  # noqa: E501
 
 
 def test_r9_11_undefined_variables_fail_the_step(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_at_019_a_wait_is_recorded(tmp_path: Path) -> None:
     step = stage.play(WAIT.format(more="timeout_sec: 5")).step("Wait")
     assert step["files"] == ["replies/a.task", "replies/b.task"]
     assert (step["poll_count"], step["timed_out"]) == (1, False)
-    assert 0 <= step["wait_duration_ms"] < 2000
+    assert 0 <= step["wait_duration_ms"] < 5000
 
 
 def test_at_019_polls_and_time_are_counted(tmp_path: Path) -> None:

@@ -303,7 +303,8 @@ def test_r5_15_what_debugging_adds(tmp_path: Path) -> None:
     plain, debugged = stage.play(workflow), stage.play(workflow, "--debug")
     by_variable = stage.play(workflow, env={"ORCHESTRATE_DEBUG": "1"})
     assert not plain.has_log("Ask.debug")
-    assert not plain.has_log("Ask.prompt.txt")
+    # What was sent is kept always (truth 21).
+    assert plain.log("Ask.prompt.txt") == stage.calls("tool")[0].argv[0]
     assert plain.has_log("orchestrator.log")
     for played in (debugged, by_variable):
         assert played.log("Ask.prompt.txt") == stage.calls("tool")[0].argv[0]

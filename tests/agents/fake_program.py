@@ -93,6 +93,7 @@ def begin(session: str) -> None:
             show(type="message", role="user", content="…")
         case "github-copilot":
             show(type="session.tools_updated", data={"model": "fake-model"}, ephemeral=True)
+            show(type="user.message", data={"content": "…"})
         case "opencode":
             show(type="step_start", sessionID=session, part={"messageID": "m1"})
 

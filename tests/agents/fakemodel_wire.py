@@ -26,6 +26,8 @@ class Request:
     turns: tuple[tuple[str, str], ...]
     tools: tuple[str, ...]
     key: str
+    # The format that the answer has to have, as the service is told it.
+    format: str = ""
 
     @property
     def last_prompt(self) -> str:
@@ -74,7 +76,8 @@ def read_request(dialect: Dialect, path: str, body: dict[str, Any], key: str) ->
     hidden = ("system", "developer")
     system += "".join(text for role, text in turns if role in hidden)
     said = tuple((role, text) for role, text in turns if role not in hidden)
-    return Request(dialect, model, system, said, tuple(tools), key)
+    wanted = body.get("text") or body.get("response_format")
+    return Request(dialect, model, system, said, tuple(tools), key, json.dumps(wanted or ""))
 
 
 def _read_body(

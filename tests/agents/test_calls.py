@@ -212,7 +212,7 @@ def test_the_environment_of_claude_code() -> None:
     assert made["CLAUDECODE"] is None
     assert made["CLAUDE_CODE_ENTRYPOINT"] is None
     assert made["CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"] == "1"
-    assert made["CLAUDE_CODE_MAX_RETRIES"] == "4"
+    assert made["CLAUDE_CODE_MAX_RETRIES"] == "6"
     own = call("claude-code", environment={"CLAUDE_CODE_MAX_RETRIES": "1"}).environment
     assert own["CLAUDE_CODE_MAX_RETRIES"] == "1"
 

@@ -43,7 +43,8 @@ ANSWERS: dict[str, tuple[str, dict[str, Any]]] = {
     "claude/old-stream-resume": ("ok", {"cost_usd": 0.0045, "cost_counts_up": False}),
     "claude/schema-ok": ('{"outcome":"a"}', {}),
     "claude/stream-tool": (DONE, {"input_tokens": 22886, "cost_usd": 0.045862}),
-    "claude/stream-denied": (DONE, {}),
+    "claude/stream-denied": (DONE, {"denied": ("Bash",)}),
+    "claude/stream-withheld": ("done", {"denied": ("Write",)}),
     "codex/b-json-stdin": (HELLO, {"input_tokens": 10051, "output_tokens": 6}),
     "codex/c1-new-session": (
         "Noted, codeword=BANANA77.",
@@ -59,6 +60,8 @@ ANSWERS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "codex/schema-ok": ('{"outcome":"a"}', {}),
+    # What the sandbox stops is a command that failed, like any other: nothing tells it apart.
+    "codex/sandboxed": ("done", {"denied": ()}),
     "codex/tool": (DONE, {"output_tokens": 9}),
     "copilot/b-json-stdin": ("ok", {"model": "fake-model", "input_tokens": None}),
     "copilot/c1-new-session": ("Noted, codeword=BANANA77.", {}),
@@ -66,6 +69,7 @@ ANSWERS: dict[str, tuple[str, dict[str, Any]]] = {
         "The codeword was BANANA77.",
         {"session": "6f3ed2df-f2fe-42fc-bf1b-76b3c1d836cd"},
     ),
+    "copilot/denied": ("done", {"denied": ("create",)}),
     "copilot/tool": (DONE, {"cost_usd": None}),
     "cursor/documented": (
         "I'll read the file\nIt says Project.",
@@ -76,6 +80,8 @@ ANSWERS: dict[str, tuple[str, dict[str, Any]]] = {
     "gemini/c1-new-session": ("Noted, codeword=BANANA77.", {"model": "fake-model"}),
     "gemini/c2-resume": ("The codeword was BANANA77.", {"input_tokens": 9702}),
     "gemini/tool-default-mode": ("done", {}),
+    "gemini/denied": ("done", {"denied": ("write_file",)}),
+    "gemini/withheld": ("done", {"denied": ("run_shell_command",)}),
     "gemini/stream-tool": (DONE, {"input_tokens": 24507, "output_tokens": 9}),
     "opencode/b-json-stdin": (
         HELLO,
@@ -86,6 +92,7 @@ ANSWERS: dict[str, tuple[str, dict[str, Any]]] = {
         {"session": "ses_e1dd15a82ffeAO2kefzXDSBD2p"},
     ),
     "opencode/c2-resume": ("The codeword was BANANA77.", {"tokens_count_up": False}),
+    "opencode/withheld": ("done", {"denied": ("bash",)}),
     "opencode/tool-default": (
         "done",
         {"input_tokens": 7771 + 7844, "output_tokens": 2, "cost_usd": 0.007773 + 0.007846},
@@ -104,7 +111,8 @@ ANSWERS: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen/stream-new": ("ok", {"input_tokens": 1000, "output_tokens": 100}),
     "qwen/stream-resume": ("ok", {"input_tokens": 2000, "tokens_count_up": True}),
     "qwen/stream-tool": (DONE, {"input_tokens": 2000, "output_tokens": 200}),
-    "qwen/tool-default": ("done", {}),
+    "qwen/denied": ("done", {"denied": ("write_file",)}),
+    "qwen/tool-default": ("done", {"denied": ("run_shell_command",)}),
 }
 
 # Sample -> the kind of failure, its HTTP status, and words of its message.

@@ -118,7 +118,7 @@ def test_hints_name_the_run(tmp_path: Path) -> None:
     project.run("run", "w.yaml").assert_exit(1)
     root = latest_root(project)
     text = (tmp_path / "w.yaml").read_text("utf-8")
-    project.write("w.yaml", text + "# changed\n")
+    project.write("w.yaml", text + "processed_dir: other\n")
     changed = project.run("resume", "latest").assert_exit(2)
     assert f"orchestrate resume {root.name} --force-restart" in changed.stderr
     project.write("w.yaml", text)

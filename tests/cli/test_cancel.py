@@ -82,7 +82,7 @@ def test_a_run_whose_definition_has_changed(tmp_path: Path) -> None:
     project.write("w.yaml", "no recipe at all")
     project.run("cancel", "latest").assert_success()
     assert project.run("runs").stdout.split()[1] == "cancelled"
-    assert "state.json alone" in project.run("status", "latest").assert_success().stdout
+    assert "state.json alone" not in project.run("status", "latest").assert_success().stdout
     project.write("w.yaml", FAILING)
     assert_cancelled(project)
 
@@ -142,6 +142,7 @@ def test_several_at_once(tmp_path: Path) -> None:
         said = [process.communicate(timeout=60) for process in all_of_them]
         assert [process.returncode for process in all_of_them] == [0] * number, said
         told = [out.decode().strip().partition(";")[0].rpartition(" is ")[2] for out, _ in said]
-        assert sorted(told) == ["cancelled", *["cancelled already"] * (number - 1)]
+        final = "cancelled for good: it cannot be resumed"
+        assert sorted(told) == [*["cancelled already"] * (number - 1), final]
         wait_until(lambda: not is_alive(pid), "its program lives")
         assert_cancelled(project)

@@ -109,8 +109,9 @@ def test_all_items_and_all_attempts(project: Project) -> None:
     assert "no step 'Each[*]/Sai'" in project.run("logs", "latest", "Each[*]/Sai").stderr
     shown = project.run("logs", "latest", "Flaky", "--all").assert_success().stdout
     assert shown.startswith(
-        "--- Flaky, attempt 1: failed\ntry 1\n--- Flaky, attempt 2: failed\ntry 2\n"
-        "--- Flaky, attempt 3: completed\ntry 3\n"
+        "--- Flaky, attempt 1: failed: Command failed with exit code 1\ntry 1\n"
+        "--- stderr of Flaky, attempt 1: failed\nbad 1\n"
+        "--- Flaky, attempt 2: failed: Command failed with exit code 1\ntry 2\n"
     )
     errors = project.run("logs", "latest", "Flaky", "--all", "--stderr").assert_success().stdout
     assert [line for line in errors.splitlines() if not line.startswith("---")] == [
@@ -138,7 +139,7 @@ def test_since_a_moment(project: Project) -> None:
 
 
 def test_following_survives_retries(tmp_path: Path) -> None:
-    """Each attempt's file has the place of the one before it, and is longer at once."""
+    """Each attempt has a file of its own, which is followed when the attempt begins."""
     script = (
         "echo x >> tries; n=$(wc -l < tries); "
         'for i in $(seq $((n * 50))); do echo "try $n line $i"; done; '

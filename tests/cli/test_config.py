@@ -160,9 +160,11 @@ def test_the_example_is_complete_and_valid(empty: Project) -> None:
         if "default" in field:
             assert settings[name] == field["default"], "the example shows the defaults"
     # What is commented out, from a key to the end of its paragraph, is valid as well.
-    blocks = re.compile(r"^# (?:agents|notifications):\n(?:#.*\n)+", re.MULTILINE)
+    blocks = re.compile(
+        r"^# (?:agents|notifications|secrets|mask_env):.*\n(?:#.*\n)*", re.MULTILINE
+    )
     whole, count = blocks.subn(lambda found: re.sub(r"(?m)^# ", "", found[0]), text)
-    assert count == 2
+    assert count == 4
     empty.write(HERE, whole)
     shown = empty.run("config", "show", "--json").json()["settings"]
     assert set(shown) == set(schema["properties"])

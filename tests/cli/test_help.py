@@ -97,5 +97,5 @@ def test_a_slip_in_a_run_id_or_a_step_gets_one_too(project: Project) -> None:
 
 
 def test_a_missing_name_says_where_names_are(project: Project) -> None:
-    assert "`latest` is the newest run" in project.run("status").err
+    assert "`latest` is the newest run" in project.run("cancel").err
     assert "`orchestrate list` shows" in project.run("run").err

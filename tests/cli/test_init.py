@@ -135,10 +135,14 @@ def test_on_a_terminal_it_asks(empty: Project) -> None:
         terminal.read_until("did you mean gemini?")
         terminal.read_until("Which agent shall be asked?")
         terminal.type("gemini\n")
+        terminal.read_until("What may agents do without asking?")
+        terminal.type("edit\n")
         terminal.read_until("What shall the first recipe be?")
         terminal.type("\n")
         assert terminal.wait() == 0
-    assert "backend: gemini" in (empty.folder / ".orchestrate/config.yaml").read_text()
+    config = (empty.folder / ".orchestrate/config.yaml").read_text()
+    assert "\nbackend: gemini\n" in config
+    assert "\npermissions: edit\n" in config
     assert (empty.folder / ".orchestrate/recipes/my-machine.yaml").is_file()
 
 

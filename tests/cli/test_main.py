@@ -70,6 +70,7 @@ def test_help_loads_no_compiler_code(project: Project) -> None:
             "orchestrate",
             "orchestrate.cli",
             "orchestrate.cli.group",
+            "orchestrate.cli.inert",
             "orchestrate.cli.main",
             "orchestrate.cli.output",
             "orchestrate.errors",

@@ -185,7 +185,8 @@ def test_sarif_has_rules_regions_and_relative_uris(project: Project) -> None:
 
 def test_working_dir_is_where_ids_and_agents_are_found(project: Project, tmp_path: Any) -> None:
     inner = tmp_path / "elsewhere"
-    inner.mkdir()
+    # A repository of its own: what stands above it is not its workspace.
+    (inner / ".git").mkdir(parents=True)
     away = Project(inner)
     assert away.run("validate", "tidy").code == 2
     result = away.run("validate", "tidy", "look", "--strict", "--working-dir", "..")

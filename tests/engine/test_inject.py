@@ -76,7 +76,10 @@ class TestNeeds:
         with pytest.raises(MissingFiles) as caught:
             resolve_needs(needs("gone.txt", "there", "${x}", "no/*"), scope, workspace)
         assert caught.value.exit_code == 2
-        assert caught.value.context == {"failed_deps": ["gone.txt", "a[1].csv", "no/*"]}
+        assert caught.value.context == {
+            "failed_deps": ["gone.txt", "a[1].csv", "no/*"],
+            "depends_on": {"required": ["there"]},
+        }
         assert "gone.txt" in caught.value.message
 
     def test_missing_optional_files_are_left_out(self, workspace: Workspace, write: Write) -> None:
@@ -282,7 +285,7 @@ class TestContent:
     def test_text_in_another_encoding(self, workspace: Workspace, write: Write) -> None:
         write("a", "ein schönes Wort\n".encode("latin-1"))
         composed = compose_prompt("", Needed(("a",)), contents(), workspace)
-        assert composed.prompt.endswith("\nein sch\ufffdnes Wort\n")
+        assert composed.prompt.endswith("=== File: a (17 bytes, not UTF-8, not shown) ===\n")
 
     def test_folders_are_named(self, workspace: Workspace, write: Write) -> None:
         write("src/x")

@@ -160,9 +160,9 @@ def test_no_pattern_breaks_the_matcher(pattern: str, name: str) -> None:
 
 
 def test_many_stars_take_no_time() -> None:
-    started = time.monotonic()
+    started = time.process_time()
     assert not accepts("*a" * 60 + "*b", "a" * 255)
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1
 
 
 @pytest.mark.parametrize(

@@ -49,9 +49,19 @@ class Sessions:
 
     def fork(self, session: str, name: str) -> str:
         """Go on under another id, as some versions do on a resume; the old one stays as it is."""
-        self.path(name).write_bytes(self.path(session).read_bytes())
+        for suffix in (".jsonl", ".heard"):
+            old = self.path(session).with_suffix(suffix)
+            self.path(name).with_suffix(suffix).write_bytes(old.read_bytes())
         self.leave(session)
         return name
+
+    def hear(self, session: str, prompt: str) -> int:
+        """Keep a prompt, as the real programs do before they answer it; how many were before."""
+        with self.path(session).with_suffix(".heard").open("a+", encoding="utf-8") as file:
+            file.seek(0)
+            before = len(file.readlines())
+            file.write(json.dumps(prompt) + "\n")
+        return before
 
     def add(self, session: str, turn: Turn) -> None:
         with self.path(session).open("a", encoding="utf-8") as file:
@@ -158,25 +168,33 @@ def be_claude(folder: Path, arguments: list[str], text: str) -> int:
         folder,
         called(
             "claude", arguments, prompt, session=session, is_new=bool(new), model=model,
-            earlier=len(history), is_alone=is_alone,
+            earlier=len(history), is_alone=is_alone, heard=sessions.hear(session, prompt),
         ),
     )  # fmt: skip
     line = line_of(folder, number, prompt)
     if "fork" in line:
         session = sessions.fork(session, line["fork"])
+    # The real program resolves a tier, and may fall back to another model on its way.
+    speaker = line.get("speaks_as", model)
     start: Turn = {"type": "system", "subtype": "init", "session_id": session, "model": model}
     start |= {"cwd": os.getcwd(), "tools": ["Bash", "Edit"], "permissionMode": "default"}
     is_stream = after(arguments, "--output-format") == "stream-json" and "shape" not in line
-    if is_stream:
+    if is_stream and not line.get("hides"):
         print(json.dumps(start), flush=True)
+    if line.get("forgets"):
+        sessions.path(session).unlink()
     try:
         answer = act(line, folder)
-        result = claude_result(line, session, answer, history, model)
+        result = claude_result(line, session, answer, history, speaker)
         sessions.add(session, {"prompt": prompt, "answer": answer, "bill": line.get("cost")})
     finally:
         sessions.leave(session)
+    if "resets_at" in line:
+        limit = {"status": "rejected", "resetsAt": line["resets_at"]}
+        print(json.dumps({"type": "rate_limit_event", "rate_limit_info": limit}))
     content = [{"type": "text", "text": answer}]
-    said = {"type": "assistant", "message": {"role": "assistant", "content": content}}
+    message = {"role": "assistant", "model": speaker, "content": content}
+    said = {"type": "assistant", "message": message}
     if is_stream:
         print(json.dumps(said | {"session_id": session}), json.dumps(result), sep="\n")
     else:
@@ -192,7 +210,10 @@ def claude_result(
         "duration_ms": 12,
         "stop_reason": "end_turn",
         "session_id": session,
-        "permission_denials": [],
+        "permission_denials": [
+            {"tool_name": tool, "tool_use_id": f"toolu_{number}", "tool_input": {}}
+            for number, tool in enumerate(line.get("denied", ()))
+        ],
         "terminal_reason": "api_error" if "error" in line else "completed",
         "is_error": "error" in line,
         "num_turns": 1,
@@ -202,6 +223,8 @@ def claude_result(
         "result": line.get("error", answer),
         "type": "result",
     }
+    if "structured" in line:
+        result["structured_output"] = line["structured"]
     cost = line.get("cost")
     if cost is not None:
         bills = [turn["bill"] for turn in history if turn["bill"] is not None]
@@ -231,6 +254,7 @@ def be_codex(folder: Path, arguments: list[str], prompt: str) -> int:
         called(
             "codex", arguments, prompt, session=session, is_new=resumed is None,
             model=after(arguments, "-m"), earlier=len(history), is_alone=is_alone,
+            heard=sessions.hear(session, prompt),
         ),
     )  # fmt: skip
     print(json.dumps({"type": "thread.started", "thread_id": session}), flush=True)

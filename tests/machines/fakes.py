@@ -37,6 +37,8 @@ class Call:
     # How many turns the session had before, and whether nobody else was in it.
     earlier: int
     is_alone: bool
+    # How many prompts the session was sent before, those that were never answered among them.
+    heard: int
 
 
 def said(outcome: str, words: str = "I have looked at it.", **more: Any) -> Line:

@@ -37,16 +37,16 @@ READ = {
     "more-keys": '{"outcome": "done", "confidence": 0.9, "notes": {"a": [1, {"b": null}]}}',
     "description-is-ignored": '{"outcome": "done", "otherDescription": ""}',
     "braces-in-a-string": '{"outcome": "done", "note": "} { ``` }"}',
+    "sixth-line-from-the-end": f"{DONE}\none\ntwo\nthree\nfour\nfive",
+    "after-a-bullet": f"- {DONE}",
+    "over-several-lines": '{\n  "outcome": "done"\n}',
     "escaped-name": '{"outcome": "\\u0064one"}',
 }
 
 # Each with the error that the reminder tells the agent.
 REFUSED = {
     "nothing": ("Done.", MISSING),
-    "sixth-line-from-the-end": (f"{DONE}\none\ntwo\nthree\nfour\nfive", MISSING),
     "inside-a-sentence": (f"The outcome is {DONE}.", MISSING),
-    "after-a-bullet": (f"- {DONE}", MISSING),
-    "over-several-lines": ('{\n  "outcome": "done"\n}', MISSING),
     "an-array": (f"[{DONE}]", MISSING),
     "newest-candidate-only": (f"{DONE}\n{{not json}}", "Invalid JSON: "),
     "two-on-one-line": (f"{DONE} {DONE}", "Invalid JSON: "),

@@ -127,7 +127,7 @@ def test_a9_limits_are_positive_numbers(tmp_path: Path, flag: str, value: str) -
 
 def test_a9_flags_of_other_dialects_are_refused(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
-    for flag in (("--context", "a=b"), ("--on-error", "continue"), ("--allow-concurrent",)):
+    for flag in (("--context", "a=b"), ("--on-error", "continue"), ("--clean-processed",)):
         assert flag[0] in scene.refuse(PAIR, *flag).stderr
 
 

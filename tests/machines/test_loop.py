@@ -89,7 +89,7 @@ def test_a2_5_retry_counts_start_again_with_each_visit(tmp_path: Path) -> None:
     assert process.returncode == 0, "one reminder is for one visit, not for the whole run"
     assert state["stepRetryCounts"] == {"review": 1}
     assert state["stepVisitCounts"] == {"review": 2, "fix": 1}
-    assert read_state(scene.runs_folder / "latest")["machine"]["stepRetryCounts"] == {}
+    assert read_state(scene.runs_folder / "latest")["machine"]["stepRetryCounts"] == {"review": 1}
 
 
 # A §2.6 and §20.2, 3: guardrails.

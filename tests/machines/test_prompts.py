@@ -142,12 +142,14 @@ def test_a2_4_the_error_says_what_was_wrong(tmp_path: Path) -> None:
     assert scene.ledger()[1].prompt == REMINDER.format(error=error)
 
 
-def test_a2_4_resume_after_an_orchestration_error_asks_the_step_again(tmp_path: Path) -> None:
+def test_a2_4_resume_after_an_orchestration_error_sends_the_reminder(tmp_path: Path) -> None:
+    """The work is done and paid for; only its outcome could not be read (rulings §7)."""
     scene = Scene(tmp_path, {"text": "Hm."}, {"text": "Hm."}, said("apple"))
     scene.play(machine({"look": OUTCOMES}), exit_code=2)
     played = scene.look(scene.orchestrate("resume", "latest").assert_success())
-    first, _, third = scene.ledger()
-    assert third.prompt == first.prompt
+    first, second, third = scene.ledger()
+    assert third.prompt == second.prompt
+    assert third.prompt != first.prompt
     assert third.session == first.session
     assert not third.is_new
     assert played.state["machine"]["stepVisitCounts"] == {"look": 1}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrate.engine.prompts import CUT_OFF
 from tests.acceptance.fakes import is_alive, read_state, wait_until
 from tests.machines.fakes import PAIR, ROUND, Call, Scene, said
 
@@ -95,14 +96,15 @@ def lose(scene: Scene, number: int, text: str = PAIR) -> None:
     wait_until(lambda: not is_alive(call.pid), "the agent outlived its keeper")
 
 
-def test_a3_1_a_lost_first_turn_is_asked_again_in_a_new_session(tmp_path: Path) -> None:
+def test_a3_1_a_lost_first_turn_is_asked_again_in_its_session(tmp_path: Path) -> None:
     scene = Scene(tmp_path, said("done", wait_for="go"), said("done"), said("done"))
     lose(scene, 1)
     resumed = scene.orchestrate("resume", "latest").assert_success()
     assert "lost" in resumed.stderr
     first, second, third = scene.ledger()
-    assert first.session != second.session == third.session
-    assert [call.is_new for call in scene.ledger()] == [True, True, False]
+    assert first.session == second.session == third.session
+    assert [call.is_new for call in scene.ledger()] == [True, False, False]
+    assert [call.heard for call in scene.ledger()] == [0, 1, 2]
     played = scene.look(resumed)
     assert played.step("first")["attempts"] == 2
     assert played.state["machine"]["stepVisitCounts"] == {"first": 1, "second": 1}
@@ -114,7 +116,7 @@ def test_a3_1_a_lost_later_turn_is_asked_again_in_its_session(tmp_path: Path) ->
     scene.orchestrate("resume", "latest").assert_success()
     first, second, third = scene.ledger()
     assert first.session == second.session == third.session
-    assert third.prompt == second.prompt
+    assert third.prompt == CUT_OFF + second.prompt
     assert third.is_alone
 
 
@@ -122,7 +124,7 @@ def test_a13_a_step_that_must_not_be_lost_waits_for_a_person(tmp_path: Path) -> 
     text = PAIR.replace('prompt: "Do second."', 'prompt: "Do second."\n    onLost: stop')
     scene = Scene(tmp_path, said("done"), said("done", wait_for="go"), said("done"))
     lose(scene, 2, text)
-    stopped = scene.look(scene.orchestrate("resume", "latest").assert_exit(4))
+    stopped = scene.look(scene.orchestrate("resume", "latest").assert_exit(6))
     assert stopped.state["status"] == "paused"
     assert "lost" in stopped.state["reason"]
     assert len(scene.ledger()) == 2, "it was asked again without anybody's decision"
@@ -175,23 +177,24 @@ def test_a13_1_an_interrupt_ends_the_agent_and_can_be_gone_on_from(
     first, second, third = scene.ledger()
     assert first.session == second.session == third.session
     assert not third.is_new
-    assert third.prompt == second.prompt
+    assert third.prompt == CUT_OFF + second.prompt
     assert played.state["machine"]["stepVisitCounts"] == {"first": 1, "second": 1}
     assert played.state["machine"]["stepCount"] == 2
 
 
-def test_a3_1_an_interrupted_first_turn_gets_a_new_id(tmp_path: Path) -> None:
-    """The agent may have used the id up; with it, `claude` would say that it is in use."""
+def test_a3_1_an_interrupted_first_turn_goes_on_in_its_session(tmp_path: Path) -> None:
+    """As soon as the session was seen; a new one under its id would be refused as in use."""
     scene = Scene(tmp_path, said("done", wait_for="go"), said("done"), said("done"))
     with scene.started(PAIR) as process:
         scene.await_call(1)
+        wait_until(lambda: bool(scene.happened("session-seen")), "the session was not saved")
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)
     scene.let_go()
     scene.orchestrate("resume", "latest").assert_success()
     first, second, third = scene.ledger()
-    assert first.session != second.session == third.session
-    assert second.is_new
+    assert first.session == second.session == third.session
+    assert not second.is_new
 
 
 def test_a9_flags_of_the_first_start_hold_for_every_resume(tmp_path: Path) -> None:
@@ -252,7 +255,7 @@ def test_a3_a_changed_prompt_cannot_be_gone_on_with(tmp_path: Path) -> None:
 
 def test_a3_resume_with_another_agent_starts_another_session(tmp_path: Path) -> None:
     """A session belongs to the agent that made it; the other one does not know its id."""
-    scene = Scene(tmp_path, said("done"), {"error": "usage limit reached"})
+    scene = Scene(tmp_path, said("done"), {"error": "credit balance too low"})
     scene.script(said("done"), program="codex")
     scene.play(PAIR, exit_code=4)
     played = scene.look(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrate.engine.prompts import CUT_OFF
 from tests.acceptance.fakes import read_state, wait_until
 from tests.machines.fakes import PAIR, Scene, machine, said
 
@@ -76,15 +77,17 @@ def test_a4_1_the_id_that_comes_back_is_the_one_to_resume(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("program", ["claude", "codex"])
-def test_a3_1_a_failed_first_call_uses_its_id_up(tmp_path: Path, program: str) -> None:
-    """Rulings §7: the next try gets a new id. With the old one, `claude` would say 'in use'."""
-    broken = {"error": "API Error: 500 it broke", "status": 500}
+def test_a3_1_a_failed_first_call_is_gone_on_with(tmp_path: Path, program: str) -> None:
+    """Rulings §7: its session was seen, so the next try resumes it. A new one under the old id
+    would be refused: `claude` says 'in use'."""
+    broken = {"error": "API Error: 400 it broke", "status": 400}
     scene = Scene(tmp_path, broken, said("done"), said("done"), program=program)
     scene.play(PAIR, "--backend", program, exit_code=4)
     played = scene.look(scene.orchestrate("resume", "latest").assert_success())
     first, second, third = scene.ledger(program)
-    assert (first.is_new, second.is_new, third.is_new) == (True, True, False)
-    assert first.session != second.session == third.session
+    assert (first.is_new, second.is_new, third.is_new) == (True, False, False)
+    assert first.session == second.session == third.session
+    assert second.heard == 1
     assert played.state["machine"]["stepVisitCounts"] == {"first": 1, "second": 1}
 
 
@@ -96,7 +99,7 @@ def test_a3_1_a_later_failure_stays_in_the_session(tmp_path: Path) -> None:
     first, second, third = scene.ledger()
     assert first.session == second.session == third.session
     assert [call.is_new for call in (first, second, third)] == [True, False, False]
-    assert third.prompt == second.prompt
+    assert third.prompt == CUT_OFF + second.prompt
     assert third.earlier == 1
 
 
@@ -192,7 +195,7 @@ def test_a3_3_another_session_of_the_agent_is_free(tmp_path: Path) -> None:
     scene = Scene(tmp_path, said("done", wait_for="go"), said("done"), said("done"), said("done"))
     with scene.started(PAIR) as process:
         scene.await_call(1)
-        scene.orchestrate("run", "w.yaml").assert_success()
+        scene.orchestrate("run", "w.yaml", "--allow-concurrent").assert_success()
         scene.let_go()
         process.communicate(timeout=30)
     assert process.returncode == 0
@@ -206,7 +209,9 @@ def test_a3_3_a_restart_leaves_the_old_session_free(tmp_path: Path) -> None:
     with scene.started(TASKS) as process:
         scene.await_call(3)
         old, new = scene.ledger()[0].session, scene.ledger()[2].session
-        scene.orchestrate("run", "chat.yaml", "--session", old).assert_success()
+        scene.orchestrate(
+            "run", "chat.yaml", "--session", old, "--allow-concurrent"
+        ).assert_success()
         scene.orchestrate("run", "chat.yaml", "--session", new).assert_exit(5)
         scene.let_go()
         process.communicate(timeout=30)

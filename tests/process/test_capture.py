@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from orchestrate.process import capture
 from orchestrate.process.capture import Sink, make_pipe, open_tee
 from orchestrate.process.launch import StartFault
 from orchestrate.process.masking import Mask
-from orchestrate.process.protocol import INLINE_LIMIT
+from orchestrate.process.protocol import INLINE_LIMIT, write_all
 from tests.process.conftest import descriptors_of
 
 
@@ -33,7 +34,7 @@ def finished(
     """What a program's output has become, and what the record has of it."""
     sink = Sink(make_pipe(), os.fsencode(folder / "out"), mask or Mask(()))
     if tee:
-        sink.tee = open_tee(os.fsencode(folder / "tee"), b"")
+        sink.tee.fd = open_tee(os.fsencode(folder / "tee"), b"")
     for start in range(0, len(data), 4096):
         os.write(sink.program_end, data[start : start + 4096])
         assert sink.pump()
@@ -62,7 +63,7 @@ def test_the_authors_file_is_synced_however_short(tmp_path: Path, synced: list[s
 
 def test_without_output_there_is_no_file(tmp_path: Path, synced: list[str]) -> None:
     sink, _ = finished(tmp_path, b"")
-    assert (sink.size, sink.fault, synced, os.listdir(tmp_path)) == (0, "", [], [])
+    assert (sink.size, sink.log.error, synced, os.listdir(tmp_path)) == (0, "", [], [])
 
 
 def test_a_sync_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,9 +71,9 @@ def test_a_sync_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         raise OSError(5, "whatever")
 
     monkeypatch.setattr(capture, "sync", fail)
-    assert finished(tmp_path, b"x", tee=True)[0].fault == os.strerror(5)
+    assert finished(tmp_path, b"x", tee=True)[0].tee.error == "EIO"
     monkeypatch.setattr(capture, "sync", lambda _: (_ for _ in ()).throw(OSError("no number")))
-    assert finished(tmp_path, b"x", tee=True)[0].fault == os.strerror(5)
+    assert finished(tmp_path, b"x", tee=True)[0].tee.error == "EIO"
 
 
 def test_what_was_held_back_as_a_secrets_beginning_is_not_lost(tmp_path: Path) -> None:
@@ -98,13 +99,50 @@ def test_somebody_outside_who_holds_the_pipe_is_not_waited_for(tmp_path: Path) -
 
 def test_of_two_faults_the_first_is_told_and_the_rest_is_still_counted(tmp_path: Path) -> None:
     sink = Sink(make_pipe(), b"/dev/full", Mask(()))
-    sink.tee = open_tee(os.fsencode(tmp_path / "tee"), b"")
+    sink.tee.fd = open_tee(os.fsencode(tmp_path / "tee"), b"")
     for _ in range(2):
         os.write(sink.program_end, b"12345")
         assert sink.pump()
     os.close(sink.program_end)
     assert sink.finish() == "1234512345"
-    assert (sink.size, sink.fault) == (10, "No space left on device")
+    assert (sink.size, sink.log.error, sink.tee.error) == (10, "ENOSPC", "")
+    assert (tmp_path / "tee").read_bytes() == b"1234512345", "the other one has room"
+
+
+@pytest.mark.parametrize("name", ["ENOSPC", "EDQUOT", "EFBIG", "EIO"])
+@pytest.mark.parametrize("broken", ["out", "tee"])
+def test_each_target_fails_for_itself(
+    name: str, broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = write_all
+
+    def write(fd: int, data: bytes) -> None:
+        if os.readlink(f"/proc/self/fd/{fd}").endswith(broken):
+            raise OSError(getattr(errno, name), "whatever")
+        real(fd, data)
+
+    monkeypatch.setattr(capture, "write_all", write)
+    sink, text = finished(tmp_path, b"x" * 9000, tee=True)
+    faults = {"out": sink.log.error, "tee": sink.tee.error}
+    assert (faults.pop(broken), *faults.values(), text) == (name, "", None)
+    other = "tee" if broken == "out" else "out"
+    assert (tmp_path / other).read_bytes() == b"x" * 9000
+
+
+def test_a_disk_that_tells_at_the_close_is_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = capture.Target()
+    target.fd = os.open(tmp_path / "out", os.O_WRONLY | os.O_CREAT)
+    real = os.close
+
+    def close(fd: int) -> None:
+        real(fd)
+        raise OSError(errno.EDQUOT, "whatever")
+
+    monkeypatch.setattr(os, "close", close)
+    target.close(is_synced=False)
+    assert target.error == "EDQUOT"
 
 
 class TestTheAuthorsFile:

@@ -65,7 +65,7 @@ def every_fate(keeper: Keeper, request_for: MakeRequest, number: int) -> None:
     assert one("out-of-root", "true", **no_root).code == 126
     assert one("orphans", "sh", "-c", ESCAPES, timeout_s=0.1, grace_s=0.1).timed_out
     full = request_for(f"full{number}", "echo", "lost")
-    assert end_of(keeper, replace(full, stdout_path=Path("/dev/full"))).output_error
+    assert end_of(keeper, replace(full, stdout_path=Path("/dev/full"))).stdout_fault
     keeper.start(request_for(f"stopped{number}", "sleep", "60"))
     keeper.stop(f"stopped{number}", "enough")
     assert isinstance(keeper.wait(f"stopped{number}", 10), Ended)
@@ -194,7 +194,7 @@ def test_what_an_exit_says_of_itself(keeper: Keeper, request_for: MakeRequest) -
     assert began - 1 <= end.started_at < end.ended_at <= time.time() + 1
     assert 0.2 <= end.duration_s <= end.ended_at - end.started_at + 0.1
     assert 500 < end.max_rss_kb < 500_000
-    assert (end.survivors, end.stopped, end.start_error, end.output_error) == (0, "", "", "")
+    assert (end.survivors, end.stopped, end.start_error, end.stdout_fault) == (0, "", "", "")
     assert (end.timed_out, end.fell_silent) == (False, False)
 
 

@@ -196,13 +196,13 @@ def test_output_that_cannot_be_written(keeper: Keeper, request_for: MakeRequest)
     request = request_for("a", "head", "-c", "300000", "/dev/zero")
     end = run(keeper, replace(request, stdout_path=Path("/dev/full")))
     assert (end.code, end.stdout_bytes) == (0, 300_000)
-    assert end.output_error == "No space left on device"
+    assert (end.stdout_fault, end.stderr_fault, end.tee_fault) == ("ENOSPC", "", "")
 
 
 def test_timeout(keeper: Keeper, request_for: MakeRequest) -> None:
     end = run(keeper, request_for("a", "sleep", "60", timeout_s=0.2))
     assert (end.timed_out, end.signal, end.stopped) == (True, signal.SIGTERM, "")
-    assert 0.2 <= end.duration_s < 5
+    assert 0.2 <= end.duration_s < 30
     polite = "trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.01; done"
     end = run(keeper, request_for("b", "bash", "-c", polite, timeout_s=0.3))
     assert (end.timed_out, end.code, end.stdout) == (True, 7, b"ready\nbye\n")
@@ -386,7 +386,7 @@ def test_much_output_is_exact(
     tee = run_dir / "tee"
     script = f"yes 0123456789abcdef | head -c {size}"
     end = run(keeper, plain_request("a", "sh", "-c", script, tee_path=tee))
-    assert (end.code, end.stdout_bytes, end.stdout, end.output_error) == (0, size, None, "")
+    assert (end.code, end.stdout_bytes, end.stdout, end.stdout_fault) == (0, size, None, "")
     assert peak_kb(keeper.pid) < 40_000
     for path in (tee, run_dir / "a.stdout"):
         assert is_pattern(path, b"0123456789abcdef\n", size)

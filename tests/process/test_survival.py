@@ -20,7 +20,15 @@ import pytest
 from orchestrate.errors import ConfigError
 from orchestrate.process import starter
 from orchestrate.process.client import ensure_keeper
-from orchestrate.process.facts import Ended, Lost, NotStarted, Running, is_keeper_alive, look
+from orchestrate.process.facts import (
+    Ended,
+    Lost,
+    NotStarted,
+    Running,
+    Unsettled,
+    is_keeper_alive,
+    look,
+)
 from orchestrate.process.protocol import FOLDER, JOURNAL, KEEPER_LOCK, LOG, is_locked
 from tests.process.conftest import (
     MakeRequest,
@@ -91,7 +99,7 @@ def test_the_timeout_counts_while_nobody_watches(run_dir: Path, is_guarded: bool
     end = look(run_dir, "a")
     assert isinstance(end, Ended)
     assert end.exit.timed_out
-    assert 0.7 <= end.exit.duration_s < 5
+    assert 0.7 <= end.exit.duration_s < 30
 
 
 def test_it_ends_while_nobody_watches(run_dir: Path, is_guarded: bool) -> None:
@@ -249,7 +257,7 @@ def test_killed_at_any_moment(run_dir: Path, request_for: MakeRequest, rounds: i
                     assert runs <= 1
                 case NotStarted():
                     assert runs == 0
-                case Running():
+                case Running() | Unsettled():
                     raise AssertionError
             first = keeper.start(request)
             assert (first == "started") == (found == NotStarted())
@@ -295,7 +303,7 @@ def test_a_claim_without_a_program_is_lost(run_dir: Path, request_for: MakeReque
     (run_dir / FOLDER).mkdir()
     Journal(str(run_dir / FOLDER / JOURNAL)).append("claim", "a", {"at": 0.0})
     assert look(run_dir, "b") == NotStarted()
-    assert isinstance(look(run_dir, "a"), Lost)
+    assert look(run_dir, "a") == Unsettled(), "a keeper has to prove it first"
     with ensure_keeper(run_dir) as keeper:
         assert keeper.start(request_for("a", "touch", str(run_dir / "again"))) == "known"
         assert isinstance(keeper.wait("a", 10), Lost)

@@ -102,9 +102,9 @@ print("end")
 def test_who_will_not_die_is_counted_when_patience_ends() -> None:
     in_own_process("""
 for _ in range(2):
-    sleeper(env={"M": "token:a"})
+    sleeper(env={"ORCHESTRATE_ATTEMPT": "stubborn:a"})
 sent, tree.signal_process = [], lambda pid, number, is_ours: sent.append((number, is_ours(pid)))
-for end in (lambda: tree.end_descendants(0.2), lambda: tree.end_marked(b"M=token:", 0.2)):
+for end in (lambda: tree.end_descendants(0.2), lambda: len(tree.end_marked("stubborn", 0.2))):
     began = time.monotonic()
     assert end() == 2
     assert 0.2 <= time.monotonic() - began < 10
@@ -118,23 +118,29 @@ print("end")
 def test_what_carries_the_mark_is_ended_wherever_it_is() -> None:
     in_own_process(
         """
+M, W = "ORCHESTRATE_ATTEMPT", "ORCHESTRATE_WITHIN"
 marked = [
-    sleeper(env={"M": "token:a"}),
-    sleeper(env={"A": "1", "M": "token:b"}, start_new_session=True),
+    sleeper(env={M: "token:a"}),
+    sleeper(env={"A": "1", M: "token:b"}, start_new_session=True),
+    sleeper(env={M: "other:a", W: "more:a token:b"}),
 ]
-others = [sleeper(env=env) for env in ({}, {"M": "tokem:a"}, {"XM": "token:a"}, {"A": "M=token:"})]
+others = [sleeper(env=env) for env in (
+    {}, {M: "tokem:a"}, {"X" + M: "token:a"}, {"A": M + "=token:"}, {W: "more:token:a"},
+    {M: "other:a", W: "more:a othertoken:b"},
+)]
 # The number of a process is there before its environment is that of its program.
-wait_until(lambda: all(tree.has_mark(pid, b"M=token:") for pid in marked))
-assert tree.has_mark(os.getpid(), b"M=token:")
-assert tree.end_marked(b"M=token:", 10.0) == 0
+wait_until(lambda: all(tree.has_mark(pid, "token") for pid in marked))
+assert [tree.has_mark(pid, "token", "b") for pid in marked] == [False, True, True]
+assert tree.has_mark(os.getpid(), "token")
+assert tree.end_marked("token", 10.0) == []
 assert not any(map(is_alive, marked))
 assert all(map(is_alive, others))
-assert not tree.has_mark(marked[0], b"M=token:")
+assert not tree.has_mark(marked[0], "token")
 for pid in others:
     os.kill(pid, signal.SIGKILL)
 print("end")
 """,
-        M="token:me",
+        ORCHESTRATE_ATTEMPT="token:me",
     )
 
 

@@ -38,9 +38,10 @@ def check_same(
     wanted, had = order(_deeds(reference.ledger)), order(_deeds(kept))
     assert had == wanted, _difference(wanted, had)
     assert found.code == reference.code, f"exit code {found.code}"
-    # A turn that was lost may have cost something, and counts as one that did not say what.
+    # A turn that was lost may have cost something, and counts as one that did not say what; the
+    # next one in its session is told that it was cut off, and its prompt is longer by that note.
     untold = {"lifecycle"} if by_deeds else set()
-    untold |= {"costs"} if lost else set()
+    untold |= {"costs", "prompt_length"} if lost else set()
     assert _without(untold, found.state) == _without(untold, reference.state)
     if not by_deeds:
         decisions = [order(map(repr, left.decisions)) for left in (reference, found)]

@@ -170,7 +170,7 @@ def test_a_jump_of_the_clock_changes_no_result(
         code = play(trial, moment, jump, lane, dies=dies)
         took = time.monotonic() - began
         check_same(reference, trial.left(code), set())
-        assert took < 15, f"it took {took:.0f} s"
+        assert took < 60, f"it took {took:.0f} s"
         check_times(trial)
 
     lanes.spread([(jump, dies) for jump in JUMPS for dies in (False, True)], judge)

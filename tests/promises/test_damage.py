@@ -55,7 +55,7 @@ class Eyes:
         self.workspace: Workspace = open_workspace(self.trial.workspace)
         self.header: Header = header_of(self.run)
         program = program_of(self.header, self.workspace)
-        self.index = Index(program, LatePlans(self.workspace, self.header.settings).find)
+        self.index = Index(program, LatePlans(self.workspace, self.header.settings, self.root).find)
         self._whole = {name: stage.content(name) for name in FILES}
 
     def see(self, damage: Damage) -> str:

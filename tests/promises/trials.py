@@ -26,7 +26,8 @@ SEAL = re.compile(rb',\n  "checksum": "sha256:([0-9a-f]{64})"\n\}\n\Z')
 # What may differ between two runs that did the same.
 _VOLATILE = frozenset(
     ("run_id", "started_at", "updated_at", "completed_at", "duration_ms", "attempts", "seq",
-     "synced", "clock", "checksum", "wait_duration_ms", "poll_count", "times", "machine_started",
+     "synced", "clock", "place", "checksum", "wait_duration_ms", "poll_count", "times",
+     "machine_started", "address", "cwd",
      "metrics", "workspace", "session_id", "sessionId", "startTime", "requested_at", "decided_at")
 )  # fmt: skip
 

@@ -14,6 +14,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 from typing import Any, NoReturn
@@ -66,6 +67,8 @@ class Call:
             type="system", subtype="init", cwd=os.getcwd(), model=self.model, tools=["Bash", "Edit"]
         )
         self.wait(answer)
+        if "run" in answer:
+            subprocess.run(answer["run"], check=True, stdin=subprocess.DEVNULL, capture_output=True)
         if "fail" in answer:
             self.fail(answer)
         text = answer.get("text", f"done {self.marker}".strip())

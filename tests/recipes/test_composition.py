@@ -62,7 +62,8 @@ def test_b_isolation_a_sub_recipe_sees_nothing_of_its_caller(shop: Workshop) -> 
             steps:
               - {id: peek, agent: helper,
                  prompt: "STEP:peek [{{api_key?}}] [{{earlier?}}] [{{item?}}]"}
-              - {id: take, agent: helper, prompt: "STEP:take {{api_key}}"}
+              - {id: take, agent: helper, prompt: "STEP:take {{api_key}}",
+                 condition: "{{own}} == '1'"}
         """),
     )
     played = shop.play(

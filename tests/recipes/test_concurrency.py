@@ -1,4 +1,4 @@
-"""Two runs of the same recipe at the same time, and runs whose definition has changed."""
+"""Two runs in a workspace at the same time, and runs whose definition has changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.recipes.fakes import Workshop, recipe, rule
 SLOW = recipe('steps: [{id: a, agent: helper, prompt: "STEP:a"}]')
 
 
-def test_r8_12_a_second_live_run_of_the_same_recipe_is_refused(shop: Workshop) -> None:
+def test_r8_12_a_second_live_run_of_the_workspace_is_refused(shop: Workshop) -> None:
     go = shop.top / "go"
     shop.answers(rule("STEP:a", delay=30, until=str(go)))
     shop.write("r.yaml", SLOW)
@@ -40,14 +40,16 @@ def test_r8_12_allow_concurrent_runs_both(shop: Workshop) -> None:
     assert len(list(shop.runs_folder.glob("2*"))) == 2
 
 
-def test_r8_12_another_recipe_may_run_beside_it(shop: Workshop) -> None:
+def test_r8_12_another_recipe_is_refused_too(shop: Workshop) -> None:
     go = shop.top / "go"
     shop.answers(rule("STEP:a", delay=30, until=str(go)))
     shop.write("r.yaml", SLOW)
     shop.write("other.yaml", recipe('steps: [{id: b, agent: helper, prompt: "STEP:b"}]', "other"))
     with shop.started("run", "r.yaml") as first:
         shop.await_calls(1)
-        shop.orchestrate("run", "other.yaml").assert_success()
+        said = shop.orchestrate("run", "other.yaml").assert_exit(5)
+        assert shop.latest.name in said.stderr
+        shop.orchestrate("run", "other.yaml", "--allow-concurrent").assert_success()
         go.touch()
         assert first.wait(20) == 0
 
@@ -112,7 +114,7 @@ def test_r6_resume_with_a_changed_definition_is_refused(shop: Workshop, changed:
     shop.play(text, rules=(rule("STEP:a", {"fail": "crash"}, "ok"),), exit_code=1)
     path = shop.folder / changed
     kept = path.read_text("utf-8")
-    path.write_text(kept + "\n# changed\n", "utf-8")
+    path.write_text(kept.replace("STEP:", "STEP:new-").replace("You help", "You h"), "utf-8")
     said = shop.orchestrate("resume", "latest").assert_exit(2)
     assert changed in said.stderr
     assert "--force-restart" in said.stderr

@@ -223,11 +223,11 @@ def test_gate_in_a_parallel_loop_waits_for_all_of_them(shop: Workshop) -> None:
 # Crashes around a decision.
 
 
-def test_gate_killed_between_decision_and_record_is_undecided(shop: Workshop) -> None:
-    """`approve` is killed in front of its write: nothing is decided; the next one decides."""
+def test_gate_killed_in_front_of_the_ballot_is_undecided(shop: Workshop) -> None:
+    """`deny` is killed in front of its write: nothing is decided; the next one decides."""
     run_id = shop.play(GATED, exit_code=6).run_id
     before = (shop.latest / "events.jsonl").read_bytes()
-    killed_before_write(shop, "deny", run_id, "one")
+    _run_killed(shop, ("deny", run_id, "one"), "before os.link")
     assert (shop.latest / "events.jsonl").read_bytes() == before
     shop.orchestrate("resume", run_id).assert_exit(6)
     shop.orchestrate("approve", run_id, "one").assert_success()
@@ -236,11 +236,12 @@ def test_gate_killed_between_decision_and_record_is_undecided(shop: Workshop) ->
     assert shop.asked() == ["a", "b"]
 
 
+@pytest.mark.parametrize("point", ["before Journal.append", "behind Journal.append"])
 @pytest.mark.parametrize("verb", ["approve", "deny"])
-def test_gate_killed_after_the_record_is_decided(shop: Workshop, verb: str) -> None:
-    """The journal has it, state.json has not: whoever looks next sees the decision."""
+def test_gate_killed_behind_the_ballot_is_decided(shop: Workshop, verb: str, point: str) -> None:
+    """The ballot has it, the journal perhaps, state.json not: the next look sees the decision."""
     run_id = shop.play(GATED, exit_code=6).run_id
-    killed_after_write(shop, verb, run_id, "one")
+    _run_killed(shop, (verb, run_id, "one"), point)
     other = "deny" if verb == "approve" else "approve"
     said = shop.orchestrate(other, run_id, "one").assert_exit(2)
     assert "already" in said.stderr
@@ -248,36 +249,29 @@ def test_gate_killed_after_the_record_is_decided(shop: Workshop, verb: str) -> N
     assert shop.asked() == (["a", "b"] if verb == "approve" else ["a"])
 
 
-# The command's own process, killed in front of or behind the write that records the decision.
+# The command's own process, killed in front of or behind one of the two writes of a decision.
 _KILLED = """
 import os, signal, sys
 from orchestrate.state.journal import Journal
-when = sys.argv.pop()
-append = Journal.append
-def die(self, *arguments, **named):
+when, call = sys.argv.pop().split()
+owner, name = (Journal, "append") if call == "Journal.append" else (os, "link")
+real = getattr(owner, name)
+def die(*arguments, **named):
     if when == "behind":
-        append(self, *arguments, **named)
+        real(*arguments, **named)
     os.kill(os.getpid(), signal.SIGKILL)
-Journal.append = die
+setattr(owner, name, die)
 from orchestrate.cli.main import main
 main()
 """
 
 
-def killed_before_write(shop: Workshop, *words: str) -> None:
-    _run_killed(shop, words, "before")
-
-
-def killed_after_write(shop: Workshop, *words: str) -> None:
-    _run_killed(shop, words, "behind")
-
-
-def _run_killed(shop: Workshop, words: tuple[str, ...], when: str) -> None:
+def _run_killed(shop: Workshop, words: tuple[str, ...], point: str) -> None:
     import os
     import sys
 
     process = subprocess.run(
-        [sys.executable, "-c", _KILLED, *words, when],
+        [sys.executable, "-c", _KILLED, *words, point],
         cwd=shop.folder,
         env={**os.environ, **shop.surroundings},
         stdin=subprocess.DEVNULL,

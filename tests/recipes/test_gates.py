@@ -189,11 +189,12 @@ def test_b_gate_shows_its_values_safely(shop: Workshop) -> None:
     assert "\x07" not in shown
 
 
-def test_b_gate_an_undefined_variable_in_its_prompt_fails_the_run(shop: Workshop) -> None:
-    text = GATED.replace("{{findings}}", "{{nothing}}")
-    played = shop.play(text, exit_code=1)
+def test_b_gate_a_variable_that_was_not_set_in_its_prompt_fails_the_run(shop: Workshop) -> None:
+    text = GATED.replace("output: findings", "output: findings, on_error: continue")
+    assert text != GATED
+    played = shop.play(text, rules=(rule("STEP:analyze", fail="crash"),), exit_code=1)
     assert played.state["status"] == "failed"
-    assert "{{nothing}}" in played.result.stderr
+    assert "{{findings}}" in played.result.stderr
     assert shop.asked() == ["analyze"]
     assert not [gate for gate in played.state["approvals"] if gate["status"] == "approved"]
 

@@ -141,17 +141,20 @@ def test_b_foreach_over_no_list_fails_the_recipe(shop: Workshop, value: str, kin
     assert "list" in message
 
 
-def test_b_foreach_over_an_undefined_variable_fails_the_recipe(shop: Workshop) -> None:
+def test_b_foreach_over_a_variable_that_was_not_set_fails_the_recipe(shop: Workshop) -> None:
     played = shop.play(
         recipe("""
             context: {other: 1}
-            steps: [{id: a, foreach: "{{files}}", agent: helper, prompt: "STEP:a"}]
+            steps:
+              - {id: find, condition: "{{other}} == '2'", agent: helper, prompt: x, output: files}
+              - {id: a, foreach: "{{files}}", agent: helper, prompt: "STEP:a"}
         """),
         exit_code=1,
     )
+    assert shop.asked() == []
     message = played.message("a")
     assert "{{files}}" in message
-    assert "other" in message
+    assert "'find', which sets it, was skipped" in message
 
 
 def test_b_foreach_the_first_failure_ends_the_recipe(shop: Workshop) -> None:
@@ -224,17 +227,18 @@ def test_r8_6_a_shadowed_variable_comes_back_after_the_loop(shop: Workshop) -> N
 
 
 def test_b_the_loop_variable_ends_with_its_loop(shop: Workshop) -> None:
-    played = shop.play(
-        recipe("""
-            context: {files: [x]}
-            steps:
-              - {id: each, foreach: "{{files}}", as: current, agent: helper, prompt: "STEP:a"}
-              - {id: b, agent: helper, prompt: "STEP:b {{current}}"}
-        """),
-        exit_code=1,
-    )
-    assert "{{current}}" in played.message("b")
+    text = recipe("""
+        context: {files: [x]}
+        steps:
+          - {id: each, foreach: "{{files}}", as: current, agent: helper, prompt: "STEP:a"}
+          - {id: b, agent: helper, prompt: "STEP:b [{{current?}}]"}
+    """)
+    played = shop.play(text)
+    assert shop.prompt("b") == "STEP:b []"
     assert "current" not in played.context
+    shop.write("r.yaml", text.replace("current?", "current"))
+    assert "{{current}}" in shop.orchestrate("run", "r.yaml").assert_exit(2).stderr
+    assert shop.asked() == ["a", "b"]
 
 
 def test_b_an_item_may_be_anything(shop: Workshop) -> None:

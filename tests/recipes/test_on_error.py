@@ -14,7 +14,7 @@ KINDS = {
     "recipe": "type: recipe, recipe: bad.yaml",
     "loop of recipes": 'foreach: "{{items}}", type: recipe, recipe: bad.yaml',
     "parallel recipes": 'foreach: "{{items}}", parallel: true, type: recipe, recipe: bad.yaml',
-    "undefined": 'agent: helper, prompt: "{{nothing}}"',
+    "undefined": 'agent: helper, prompt: "{{unmade}}"',
     "no list": 'foreach: "{{word}}", agent: helper, prompt: x',
     "too many": 'foreach: "{{items}}", max_iterations: 1, agent: helper, prompt: x',
     "no recipe": 'type: recipe, recipe: "{{word}}.yaml"',
@@ -32,6 +32,8 @@ def with_failure(shop: Workshop, kind: str, on_error: str) -> str:
           - name: one
             steps:
               - {{id: first, agent: helper, prompt: "STEP:first"}}
+              - {{id: never, condition: "{{{{word}}}} == 'x'", agent: helper, prompt: x,
+                  output: unmade}}
               - {{id: bad, {KINDS[kind]}{rest}}}
               - {{id: next, agent: helper, prompt: "STEP:next"}}
           - name: two

@@ -41,8 +41,13 @@ def test_b_retry_does_not_repeat_what_would_fail_again(shop: Workshop, kind: str
     assert shop.asked() == ["a"]
 
 
-def test_b_without_retry_a_transient_failure_is_final(shop: Workshop) -> None:
-    shop.play(ask("output: x"), rules=(rule("STEP:a", {"fail": "network"}, "x"),), exit_code=1)
+def test_b_one_attempt_makes_a_transient_failure_final(shop: Workshop) -> None:
+    """Without `retry` an outage is waited out (rulings §7); B's own rule replaces that."""
+    shop.play(
+        ask("retry: {max_attempts: 1}"),
+        rules=(rule("STEP:a", {"fail": "network"}, "x"),),
+        exit_code=1,
+    )
     assert shop.asked() == ["a"]
 
 
@@ -53,19 +58,20 @@ def test_b_retry_backs_off_exponentially(shop: Workshop) -> None:
         exit_code=1,
     )
     assert shop.asked() == ["a"] * 3
-    first, second = pauses(shop.calls())
-    # A tenth of each pause may be taken off, so that many retries do not come at once.
-    assert 0.9 <= first < 1.8
-    assert 1.8 <= second < 2.8
     told = played.result.stderr
     assert "attempt 1 failed" in told
     assert "attempt 2 failed" in told
     assert "(attempt 3)" in told
     rests = [event["rest_s"] for event in played.events() if event["on"] == "attempt-ended"]
+    # A tenth of each pause may be taken off, so that many retries do not come at once.
     assert 0.9 <= rests[0] <= 1
     assert 1.8 <= rests[1] <= 2
-    for rest in rests:
-        assert f"in {rest:g} s" in told
+    # What was said was done; a busy machine may take longer, but never less.
+    for rest, pause in zip(rests, pauses(shop.calls()), strict=True):
+        assert f"in {rest:.1f}s: overloaded (529)" in told
+        assert pause >= rest
+    assert "retry 1 of 2 in" in told
+    assert "retry 2 of 2 in" in told
 
 
 def test_b_retry_backs_off_linearly_up_to_max_delay(shop: Workshop) -> None:
@@ -101,7 +107,8 @@ def test_b_retry_waits_until_the_limit_is_over(shop: Workshop) -> None:
         rules=(rule("STEP:a", {"fail": "rate-limit", "resets_in": 3}, "ok"),),
     )
     (pause,) = pauses(shop.calls())
-    assert 2.5 <= pause < 5
+    # Later on a busy machine, but in any case after the limit, and not after `max_delay`.
+    assert pause >= 2.5
 
 
 def test_b_retry_defaults_are_three_attempts_five_seconds(shop: Workshop) -> None:
@@ -166,19 +173,20 @@ def test_r8_6_timeout_holds_for_a_sub_recipe_as_a_whole(shop: Workshop) -> None:
     played = shop.play(
         recipe("""
             steps:
-              - {id: call, type: recipe, recipe: child.yaml, timeout: 2, on_error: continue}
+              - {id: call, type: recipe, recipe: child.yaml, timeout: 6, on_error: continue}
               - {id: after, agent: helper, prompt: "STEP:after"}
         """),
-        rules=(rule("STEP:two", delay=30), rule("STEP:one", delay=0.5)),
+        rules=(rule("STEP:two", delay=60), rule("STEP:one", delay=0.5)),
     )
     assert shop.asked() == ["one", "two", "after"]
     shop.await_gone([call.pid for call in shop.calls()])
     assert played.step("call")["status"] == "failed"
-    assert "2 s" in played.message("call")
+    assert "6 s" in played.message("call")
 
 
 def test_r8_6_retry_repeats_a_sub_recipe_that_failed_transiently(shop: Workshop) -> None:
-    shop.write("child.yaml", CHILD)
+    once = CHILD.replace('"STEP:two"', '"STEP:two", retry: {max_attempts: 1}')
+    shop.write("child.yaml", once)
     played = shop.play(
         recipe("""
             steps:

@@ -90,7 +90,7 @@ def test_r8_2_a_huge_hostile_answer_is_read_in_time() -> None:
     """Fences without end, spaces without end: the reading stays linear."""
     import time
 
-    began = time.monotonic()
+    began = time.process_time()
     for text in (
         "```json\n" * 40_000,
         "```\n" * 80_001,
@@ -99,4 +99,4 @@ def test_r8_2_a_huge_hostile_answer_is_read_in_time() -> None:
         "```json\n{\n```\n" * 20_000,
     ):
         assert structured(text) == text
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5

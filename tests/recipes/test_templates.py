@@ -203,7 +203,10 @@ def test_b_undefined_variables_fail_the_step_and_name_what_there_is(
             context: {{word: text, map: {{a: 1}}}}
             steps:
               - {{id: first, agent: helper, prompt: "STEP:first", output: report}}
-              - {{id: second, agent: helper, prompt: "STEP:second {template}"}}
+              - id: second
+                condition: "{{{{word}}}} == 'text'"  # else it is certain, and refused beforehand
+                agent: helper
+                prompt: "STEP:second {template}"
         """),
         exit_code=1,
     )
@@ -218,7 +221,12 @@ def test_b_undefined_variables_fail_the_step_and_name_what_there_is(
 
 def test_b_undefined_all_of_them_are_named_at_once(shop: Workshop) -> None:
     played = shop.play(
-        recipe('steps: [{id: a, agent: helper, prompt: "{{one}} {{two}} {{one}}"}]'), exit_code=1
+        recipe("""
+            context: {x: "1"}
+            steps:
+              - {id: a, agent: helper, condition: "{{x}} == '1'", prompt: "{{one}} {{two}} {{one}}"}
+        """),
+        exit_code=1,
     )
     message = played.message("a")
     assert message.count("{{one}}") == 1

@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from orchestrate.errors import StateError, UsageError
-from orchestrate.state.locks import LockHeldError, is_held, take
+from orchestrate.state.address import file_name_for
+from orchestrate.state.locks import LockHeldError, holding_folder, is_held, take
 from orchestrate.state.runs import (
     Run,
     Runs,
     claim_run,
     clean_runs,
     create_run,
-    file_name_for,
     find_run,
     is_run_id,
     list_runs,
@@ -270,7 +270,7 @@ def test_clean_removes_deep_wide_and_locked_up_trees(runs: Runs) -> None:
     (run.artifacts / "closed").chmod(0)
     done = clean_runs(runs, time.time() + DAY)
     assert (done.removed, done.failed) == ([run.id], [])
-    assert sorted(os.listdir(runs.folder)) == [".gitignore", "clean.lock", "clean.owner"]
+    assert sorted(os.listdir(runs.folder)) == [".gitignore"]
 
 
 def test_clean_finishes_what_was_interrupted(runs: Runs) -> None:
@@ -283,14 +283,14 @@ def test_clean_finishes_what_was_interrupted(runs: Runs) -> None:
         (folder / "logs").mkdir(parents=True)
     os.utime(half_made, (0, 0))
     clean_runs(runs, time.time() - DAY)
-    kept = {run.id, "latest", being_made.name, foreign.name, "clean.lock", "clean.owner"}
+    kept = {run.id, "latest", being_made.name, foreign.name}
     assert set(os.listdir(runs.folder)) == {*kept, ".gitignore"}
 
 
 def test_clean_is_done_by_one_at_a_time(runs: Runs) -> None:
     make(runs)
     with (
-        take(runs.folder / "clean.lock", "cleaning", ["other"]),
+        holding_folder(runs.folder, "cleaning"),
         pytest.raises(LockHeldError, match=r"cleaning .* is in use"),
     ):
         clean_runs(runs, time.time() + DAY)

@@ -14,11 +14,18 @@ import orchestrate
 from tests.structure.modules import MODULES, PACKAGE, REPOSITORY, imports_of
 
 # Who may see whom, by package; a package may always see itself. `cli` may see everything.
-FOUNDATION = {"orchestrate", "orchestrate.record", "orchestrate.codes", "orchestrate.errors"}
+FOUNDATION = {
+    "orchestrate",
+    "orchestrate.record",
+    "orchestrate.codes",
+    "orchestrate.errors",
+    "orchestrate.installation",
+}
 SEES: dict[str, set[str]] = {
     "orchestrate.record": set(),
     "orchestrate.codes": {"orchestrate.record"},
     "orchestrate.errors": {"orchestrate.diagnostics", "orchestrate.record"},
+    "orchestrate.installation": {"orchestrate.errors"},
     "orchestrate.diagnostics": FOUNDATION,
     "orchestrate.workspace": FOUNDATION,
     "orchestrate.plan": FOUNDATION | {"orchestrate.diagnostics"},
@@ -58,8 +65,8 @@ SEES: dict[str, set[str]] = {
 # What each third-party package is for, and who may therefore use it.
 THIRD_PARTY = {
     "click": {"orchestrate.cli"},
-    "jsonschema": {"orchestrate.engine.outputs"},
-    "referencing": {"orchestrate.engine.outputs"},
+    "jsonschema": {"orchestrate.engine.schemas"},
+    "referencing": {"orchestrate.engine.schemas"},
     "filelock": {"orchestrate.state.locks"},
     "ruamel": {"orchestrate.source"},
     "_ruamel_yaml": {"orchestrate.source"},

@@ -50,6 +50,7 @@ from orchestrate.plan.nodes import (
     Retry,
     Run,
     RunAgent,
+    Secret,
     SourceFile,
     Target,
     Wait,
@@ -145,6 +146,7 @@ def recipe_plan() -> Plan:
         "r.yaml", "recipe", "r", "r", "about", "1.0.0",
         (Block("main", "ask", (ask, call, gate, late)),),
         Limits(max_depth=5, max_steps=100), Defaults(timeout_s=600.0),
+        secrets=(Secret("NPM_TOKEN", HERE), Secret("GH_TOKEN", HERE)),
     )  # fmt: skip
 
 

@@ -286,7 +286,7 @@ def test_a_gate_follows_its_stage(tmp_path: Path) -> None:
     assert dict(one.routes)[OK] == Goto("approve:plan")
     assert dict(gate.routes) == {
         APPROVED: Goto("two"),
-        DENIED: Abort("denied", "stage 'plan' was not approved"),
+        DENIED: Abort("denied", "stage 'plan' was denied"),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.etree import ElementTree as ET
 
 from orchestrate.cli.chronicle import Sitting
-from orchestrate.cli.tallies import Bar, Tallies, merged, path_of
+from orchestrate.cli.tallies import Bar, Tallies, merged
 from orchestrate.cli.timeline import draw_timeline
 
 RESULT = {"status": "completed", "exit_code": 0, "duration_ms": 500, "output": "x" * 1000}
@@ -71,9 +71,11 @@ def test_merging_keeps_kinds_apart_and_order() -> None:
 
 
 def test_a_call_and_a_repeated_loop_have_one_path_each() -> None:
-    assert path_of("", "Do") == "Do"
-    assert path_of("L:2[13]", "L/Do") == "L[*]/Do"
-    assert path_of("L[1]/C:2@3()", "Deep") == "L[*]/C()/Deep"
+    tallies = Tallies()
+    for frame, node in (("", "Do"), ("L:2[13]", "L/Do"), ("L[1]/C:2@3()", "Deep")):
+        at = {"frame": frame, "node": node, "visit": 1, "attempt": 1, "at": 0.0}
+        tallies.hear({"on": "step-started", **at})
+    assert list(tallies.by_path) == ["Do", "L[*]/Do", "L[*]/C/Deep"]
 
 
 def test_a_retry_rests_and_a_lost_attempt_is_told_apart() -> None:

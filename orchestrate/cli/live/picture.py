@@ -11,11 +11,13 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Literal
 
+from orchestrate.cli.spending import costs_json, token_words
 from orchestrate.cli.telling import duration
-from orchestrate.engine.step import log_name_of
 from orchestrate.plan.nodes import Ask, Call, Each, Gate, Limits, Node, Plan, Run, Wait
 from orchestrate.plan.visible import plural, visible
 from orchestrate.record import record, replace
+from orchestrate.state.address import log_name_in
+from orchestrate.state.denials import denial_words, denials_of
 from orchestrate.state.model import Frame, Here, Index, Loop, RunState, open_loop
 
 Mark = Literal["head", "todo", "work", "rest", "ask", "done", "failed", "skipped", "item", "more",
@@ -181,10 +183,15 @@ class Artist:
             case "running" if isinstance(node.op, Wait):
                 return replace(row, facts=(*row.facts, ("waits for files", "weak")))
             case "resting":
-                words = f"attempt {here.attempt + 1} in {passed(here.rest_until - now)}"
+                told = about.get("retry")
+                what = f"retry {told['number']} of {told['of']}" if told else "next attempt"
+                words = f"{what} in {passed(here.rest_until - now)}"
                 return replace(row, facts=(*row.facts, (words, "warn")), words=_error(about))
             case "asking":
                 return replace(row, facts=(*row.facts, ("waits for a decision", "warn")))
+            case "lost":
+                waits = ("lost, waits for a person", "warn")
+                return replace(row, facts=(*row.facts, waits), words=_error(about))
             case "failed":
                 more = _result_facts(about, frame, node, None) if "status" in about else ()
                 return replace(row, facts=(*row.facts, *more), words=_error(about))
@@ -196,7 +203,7 @@ class Artist:
     ) -> Program | None:
         backend = str(about.get("backend", "")) if isinstance(node.op, Ask) else ""
         began = self.began.get(frame.key, here.since)
-        return Program(log_name_of(self._index, frame, node.name), backend, began)
+        return Program(log_name_in(about), backend, began)
 
     def _limits(self, state: RunState) -> Limits | None:
         """A machine's guardrails; the other dialects have none on visits."""
@@ -212,6 +219,7 @@ _MARKS: dict[str, Mark] = {
     "leaving": "work",
     "resting": "rest",
     "asking": "ask",
+    "lost": "ask",
     "failed": "failed",
 }
 
@@ -225,10 +233,13 @@ def _heading(state: RunState, plan: Plan, now: float) -> Row:
             facts.append((_against("restart", state.restarts, plan.limits.max_restarts), ""))
     costs = state.costs
     if costs.turns:
-        is_known = costs.unreported < costs.turns
-        spent = f"${costs.cost_usd:.4f}" if is_known else "cost unknown"
-        more = " or more" if is_known and costs.unreported else ""
+        spent = "cost unknown" if costs.cost_usd is None else f"${costs.cost_usd:.4f}"
+        more = " or more" if costs.cost_usd is not None and costs.unreported else ""
         facts.append((f"{spent}{more} in {plural(costs.turns, 'call')}", ""))
+        if tokens := token_words(costs_json(costs)):
+            facts.append((f"tokens {tokens}", ""))
+    if denied := sum(denial["count"] for denial in state.denials):
+        facts.append((f"{plural(denied, 'tool call')} denied", "bad"))
     marks: dict[str, Mark] = {"completed": "done", "failed": "failed", "cancelled": "failed"}
     mark = marks.get(state.status, "head")
     if state.status not in ("running", "completed"):
@@ -280,6 +291,8 @@ def _result_facts(
         yield "skipped", "weak"
     elif not isinstance(node.op, Each | Call) or "duration_ms" in result:
         yield duration(result.get("duration_ms", 0)), ""
+    if denied := denial_words(denials_of(result)):
+        yield visible(denied), "bad"
     if result.get("attempts", 1) > 1:
         yield plural(result["attempts"], "attempt"), "weak"
     if limits is not None and frame.visits.get(node.id, 1) > 1:
@@ -315,4 +328,4 @@ def _window(
 
 def passed(seconds: float) -> str:
     """How long something has taken so far: whole seconds, so that it changes once in each."""
-    return duration(max(0, int(seconds)) * 1000).replace(".0s", "s")
+    return duration(max(0.0, seconds // 1) * 1000).replace(".0s", "s")

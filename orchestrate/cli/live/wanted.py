@@ -38,6 +38,7 @@ def _hindrance(watching: Watching, environment: Mapping[str, str]) -> str:
     """Why there cannot be a view; '' if there can."""
     for flag, is_given in (
         ("--json", watching.as_json),
+        ("--events", watching.events),
         ("--quiet", watching.quiet),
         ("--verbose", watching.verbose),
     ):

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from textwrap import dedent
@@ -80,11 +80,15 @@ class Display:
 
     def await_words(self, *words: str) -> None:
         """Wait until the words are on the screen, all at once."""
+        self.await_that(lambda: all(word in self.shown for word in words), f"{words}")
+
+    def await_that(self, holds: Callable[[], bool], wanted: str = "what was waited for") -> None:
+        """Wait until something holds for the screen; a busy machine may draw it in parts."""
         end = time.monotonic() + PATIENCE_S
-        while not all(word in self.shown for word in words):
+        while not holds():
             left = end - time.monotonic()
-            assert left > 0, f"{words} are not on the screen:\n{self.shown}"
-            assert self.read(min(left, 0.1)), f"it ended before {words}:\n{self.shown}"
+            assert left > 0, f"{wanted} is not on the screen:\n{self.shown}"
+            assert self.read(min(left, 0.1)), f"it ended before {wanted}:\n{self.shown}"
 
     def await_no(self, words: str) -> None:
         """Wait until the words are no longer on the screen."""

@@ -93,6 +93,7 @@ def test_a_machine_in_rehearsal(folder: Path) -> None:
         assert seen.finish() == 0
         said = "REHEARSAL: NOTHING WAS DONE. No agent was asked, no file was changed."
         answers = [
+            f"-- {step}{f', visit {visit}' if visit > 1 else ''}: {outcome}\n"
             f'{said}\nStep \'{step}\', visit {visit}.\n\n{{"outcome": "{outcome}"}}'
             for step, visit, outcome in (
                 ("tidy", 1, "complete"),
@@ -103,6 +104,7 @@ def test_a_machine_in_rehearsal(folder: Path) -> None:
         ]
         expected = [
             "run RUN starts m.yaml (process N)",
+            "  agent rehearsal: no program is asked",
             *answers,
             "✓ tidy     #s  total 4/100",
             "  ✓ tidy   complete  #s  visit 2/10",
@@ -124,10 +126,15 @@ def test_a_machine_at_work(shop: Workshop) -> None:
     with display(shop.folder, "run", "m.yaml", environment=shop.surroundings) as seen:
         seen.await_screen("""
             run RUN starts m.yaml (process N)
+              agent claude-code, model sonnet, permissions bypass (1 step)
+              agent claude-code, model haiku, permissions bypass (1 step)
+            -- tidy: complete
             All is tidy.
             {"outcome": "complete"}
+            -- check: bad
             Bad.
             {"outcome": "bad"}
+            -- tidy, visit 2: complete
             All is tidy.
             {"outcome": "complete"}
             ▶ tidy     #s  total 4/100  $0.0180 in 3 calls
@@ -171,6 +178,7 @@ def test_a_recipe_with_parallel_items_and_a_gate(shop: Workshop) -> None:
     ) as seen:
         seen.await_screen("""
             run RUN starts r.yaml (process N)
+              agent helper (claude-code), model sonnet, permissions bypass
             ▶ trial                  #s  $0.0060 in 1 call
               ● read                 1/4  #s
                 ● [0] ada            read  helper  #s
@@ -231,7 +239,7 @@ def test_a_failure_stays_above_with_its_reason(folder: Path) -> None:
 def test_a_narrow_screen(folder: Path) -> None:
     (folder / "w.yaml").write_text(LOOPED.replace("Second", "A-very-long-name-of-a-step"))
     with display(folder, "run", "w.yaml", size=(20, 12)) as seen:
-        seen.await_words("at it")
+        seen.await_words("at it", "○ Last")
         assert moving(seen.shown) == (
             "▶ demo    #s\n  ✓ List  #s\n  ● Work  0/3  #s\n    ▸ [0] item 0\n"
             "      ● …  #s\n        at it\n      ○ A-very-lon…\n  ○ Last"
@@ -262,15 +270,18 @@ def moving(screen: str) -> str:
 def test_a_resized_screen_is_drawn_anew(folder: Path) -> None:
     (folder / "w.yaml").write_text(LOOPED)
     with display(folder, "run", "w.yaml") as seen:
-        seen.await_words("at it")
+        seen.await_words("at it", "○ Last")
         before = moving(seen.shown)
         seen.resize(100, 30)
         seen.resize(30, 10)
-        seen.await_words("▶ demo", "○ Last")
-        assert all(len(row) < 30 for row in seen.lines)
+        seen.await_that(
+            lambda: (
+                all(words in seen.shown for words in ("▶ demo", "○ Last"))
+                and all(len(row) < 30 for row in seen.lines)
+            )
+        )
         seen.resize(80, 24)
-        seen.read_for(1.0)
-        assert moving(seen.shown) == before
+        seen.await_that(lambda: "▶" in seen.shown and moving(seen.shown) == before)
         give_sign(folder, "go-0")
         seen.await_words("1/3")
         assert sum("demo" in row for row in seen.lines) == 1

@@ -1,0 +1,68 @@
+"""Stands in for Claude Code in `make demo`: a fresh machine has neither an agent program nor a key.
+
+It speaks as `claude -p --output-format stream-json` does, so that orchestrate runs it as the
+real one, and "writes code" by copying one of two texts: the first has a bug, and the answer
+to a prompt that shows the failed tests repairs it. What it says it cost is made up.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+FIRST = """\
+def slug(title):
+    return title.lower().replace(" ", "-")
+"""
+REPAIRED = """\
+import re
+
+
+def slug(title):
+    return "-".join(re.findall(r"[a-z0-9]+", title.lower()))
+"""
+_MODEL = "stand-in"
+
+
+def main() -> int:
+    arguments = sys.argv[1:]
+    if "--version" in arguments:
+        print("2.1.325 (Claude Code)")
+        return 0
+    flag = "--session-id" if "--session-id" in arguments else "--resume"
+    session = arguments[arguments.index(flag) + 1] if flag in arguments else "stand-in"
+    prompt = sys.stdin.read()
+    say(session, type="system", subtype="init", model=_MODEL, tools=["Edit"])
+    answer = work(prompt)
+    said = {"role": "assistant", "model": _MODEL, "content": [{"type": "text", "text": answer}]}
+    say(session, type="assistant", message=said)
+    used = {"inputTokens": 1200, "outputTokens": 90, "costUSD": 0.012}
+    say(
+        session, type="result", subtype="success", is_error=False, result=answer, num_turns=1,
+        total_cost_usd=0.012, usage={"input_tokens": 1200, "output_tokens": 90},
+        modelUsage={_MODEL: used}, model_usage_since_last_result={_MODEL: used},
+    )  # fmt: skip
+    return 0
+
+
+def work(prompt: str) -> str:
+    with Path("calls.txt").open("a", encoding="utf-8") as ledger:
+        ledger.write(prompt.splitlines()[0] + "\n")
+    if prompt.startswith("Repair"):
+        time.sleep(2)  # long enough to be killed meanwhile
+        Path("slug.py").write_text(REPAIRED, "utf-8")
+        return "Only letters and digits are kept now."
+    if prompt.startswith("Write"):
+        Path("slug.py").write_text(FIRST, "utf-8")
+        return "slug() is written."
+    return "Titles become slugs: 'Hello, World!' is hello-world."
+
+
+def say(session: str, **event: object) -> None:
+    print(json.dumps({**event, "session_id": session}), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""Lets a program start alone where its first start makes something that two at once would spoil.
+
+OpenCode makes and migrates a database in a new home: of four first starts at once some fail. The
+lock holds over all runs of the user, and a note beside it says that the first start is over.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+from orchestrate.engine.stop import Stop
+from orchestrate.state.locks import Lock, LockHeldError, take, user_state_folder
+
+
+class FirstStart:
+    """The turn of one start; nothing to wait for where the first one is over."""
+
+    def __init__(self, environment: Mapping[str, str], stop: Stop) -> None:
+        self._environment = environment
+        self._stop = stop
+        self._lock: Lock | None = None
+        self._made = self._done = Path()
+
+    @property
+    def is_open(self) -> bool:
+        return self._lock is not None
+
+    def begin(self, made: Path | None) -> None:
+        """Wait until nobody else is at a first start; then this is it, unless it is over."""
+        if made is None:
+            return
+        folder = user_state_folder(self._environment) / "first-starts"
+        key = sha256(str(made).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        self._made, self._done = made, folder / f"{key}.done"
+        if self._done.exists() and made.exists():
+            return
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        while self._lock is None and not self._stop.is_requested:
+            # A refusal has waited a moment.
+            with suppress(LockHeldError):
+                self._lock = take(folder / f"{key}.lock", f"the first start for {made}", sys.argv)
+        if made.exists():
+            self.end()
+
+    def end(self) -> None:
+        """The program has begun to speak, or has ended: others may start."""
+        if self._lock is None:
+            return
+        if self._made.exists():
+            self._done.touch(mode=0o600)
+        self._lock.release()
+        self._lock = None

@@ -1,0 +1,50 @@
+"""Whether the program is still the one that was started: it may be upgraded or removed meanwhile.
+
+Much is imported only when it is needed. What is imported after an upgrade may be missing, or not
+fit to what is loaded, and fail in any way; that is no bug, and the next command is whole again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from orchestrate.errors import ConfigError
+
+_STARTED_AT = time.time()
+
+
+def was_replaced() -> bool:
+    """Has a file of a loaded module been removed, or written anew, since we started?
+
+    Asked only when something has failed: it looks at each of them. The time of a change is taken,
+    because some installers set the time of writing to that of the release.
+    """
+    for module in list(sys.modules.values()):
+        path = getattr(module, "__file__", None)
+        if not isinstance(path, str) or not os.path.isabs(path):
+            continue
+        try:
+            if os.stat(path).st_ctime > _STARTED_AT:
+                return True
+        except FileNotFoundError:
+            return True
+        except OSError:
+            continue  # inside an archive, or not ours to see
+    return False
+
+
+def replacement_of(error: BaseException, run_id: str = "") -> ConfigError | None:
+    """The error to tell where another one came of a replaced installation; None if it did not."""
+    if not isinstance(error, ImportError) and not was_replaced():
+        return None
+    what = "this run was going" if run_id else "this command was at work"
+    then = f"orchestrate resume {run_id}" if run_id else "run the command again"
+    return ConfigError(
+        f"orchestrate, or a package that it needs, was upgraded or removed while {what} "
+        f"({type(error).__name__}: {str(error)[:200]})",
+        f"nothing that was recorded is lost; see that it is installed, and resume with: {then}"
+        if run_id
+        else f"see that it is installed, then {then}",
+    )

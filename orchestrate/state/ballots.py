@@ -1,0 +1,104 @@
+"""Decisions about gates from several sides at once: the first one counts, and the others learn it.
+
+A run that asks at a terminal holds its lock, and yet a person elsewhere may decide. Each decision,
+at the terminal, from elsewhere or by the clock, begins with the one file of that visit of the gate:
+only who makes it has decided. The run then records what the file says.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal
+
+from orchestrate.record import record, replace
+from orchestrate.state.durable import (
+    dump_json,
+    explain,
+    parse_json,
+    read_file,
+    sync_folder,
+    write_durably,
+)
+from orchestrate.state.events import GateDecided
+
+_FOLDER = "ballots"
+# Named after the process that writes it; with what `write_durably` puts around a name.
+_DRAFT = re.compile(r"\A\.?[0-9a-f]{16}\.([1-9][0-9]{0,8})(?:\.[0-9a-f]{12}\.tmp)?\Z")
+
+
+@record
+class Vote:
+    """A decision about one visit of a gate."""
+
+    decision: Literal["approved", "denied"]
+    by: str
+    message: str = ""
+
+
+def find_vote(root: Path, gate: dict[str, Any]) -> Vote | None:
+    """What was decided about a gate of the run in a folder; the run may not know it yet."""
+    return _read(_file(root, gate["frame"], gate["node"], gate["visit"]))
+
+
+def cast(root: Path, event: GateDecided) -> tuple[GateDecided, bool]:
+    """Decide; gives the decision that counts, and whether it is this one."""
+    path = _file(root, event.frame, event.node, event.visit)
+    draft = path.with_suffix(f".{os.getpid()}")
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        write_durably(draft, dump_json([event.decision, event.by, event.message]))
+        # A link is made by one only, and what it leads to is written already.
+        os.link(draft, path)
+        sync_folder(path.parent)
+    except FileExistsError:
+        vote = _read(path)
+        if vote is not None:
+            counted = replace(event, decision=vote.decision, by=vote.by, message=vote.message)
+            return counted, False
+    except OSError as error:
+        raise explain("write", path, error) from error
+    finally:
+        with suppress(OSError):
+            os.unlink(draft)
+    return event, True
+
+
+def remove_drafts(root: Path) -> None:
+    """Remove what killed voters left half-written; those of living ones are about to be cast."""
+    with suppress(OSError), os.scandir(root / _FOLDER) as entries:
+        for entry in list(entries):
+            found = _DRAFT.match(entry.name)
+            if found is not None and not _is_alive(int(found[1])):
+                with suppress(OSError):
+                    os.unlink(entry.path)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _read(path: Path) -> Vote | None:
+    content = read_file(path)
+    if content is None:
+        return None
+    try:
+        decision, by, message = parse_json(content)
+    except (ValueError, TypeError):
+        return None
+    return Vote("approved" if decision == "approved" else "denied", str(by), str(message))
+
+
+def _file(root: Path, frame: str, node: str, visit: int) -> Path:
+    from hashlib import sha256
+
+    key = sha256(dump_json([frame, node, visit])).hexdigest()[:16]
+    return root / _FOLDER / f"{key}.json"

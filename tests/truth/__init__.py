@@ -1,0 +1,1 @@
+"""Trials from outside: each number of the issue "Nothing but the truth" has its tests here."""

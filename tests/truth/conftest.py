@@ -1,0 +1,7 @@
+"""The workspaces in which these trials take place."""
+
+from __future__ import annotations
+
+from tests.recipes.conftest import lanes, quick_top, shop
+
+__all__ = ["lanes", "quick_top", "shop"]

@@ -1,0 +1,109 @@
+"""7: whatever agents print, our own work on it takes time in proportion to its size."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from orchestrate.agents.events import events_in, one_line
+from orchestrate.agents.failures import failure_of
+from orchestrate.engine.answers import structured
+from orchestrate.engine.capture import capture_bytes
+from orchestrate.engine.outcome import Outcome, read_outcome
+from orchestrate.plan.visible import visible
+from orchestrate.process.masking import MASK, Mask, Stream
+
+SIZE = 1_000_000
+# What took a quadratic time would take minutes; the bound holds on a busy machine.
+PATIENCE_S = 15.0
+SPACES = " " * SIZE
+
+HOSTILE = {
+    "a mark, then spaces": f"`{SPACES}x",
+    "a fence, spaces, a mark": f"```{SPACES}`",
+    "marks, then spaces": "`" * (SIZE // 2) + " " * (SIZE // 2) + "`",
+    "lines of a fence and spaces": ("```" + " " * 100_000 + "`\n") * 10,
+    "lines of a mark and spaces": ("`" + " " * 100_000 + "`\n") * 10,
+    "fences": "```\n" * (SIZE // 4),
+    "fences that never close": "```json\n" + "a```b\n" * (SIZE // 6),
+    "openings of objects": "{\n" * (SIZE // 2),
+    "openings on one line": '{"a":' * (SIZE // 5),
+    "brackets": "[" * SIZE,
+    "digits": "1" * SIZE,
+    "a long fraction": "0." + "1" * SIZE,
+    "a status, then spaces": f"status{SPACES}",
+    "times to come back": "retry after " + "1 " * (SIZE // 2),
+    "escapes": "\x1b[" * (SIZE // 2),
+    "an escape without end": "\x1b[" + "0" * SIZE,
+    "halves of characters": "\ud800" * SIZE,
+    "changes of direction": "é\u202e" * (SIZE // 2),
+}
+
+
+def in_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+WORKS: dict[str, Callable[[str], Any]] = {
+    "outcome": lambda text: read_outcome(text, ("done", "other")),
+    "answer": structured,
+    "json": lambda text: capture_bytes(in_bytes(text), mode="json", exit_code=0),
+    "lines": lambda text: capture_bytes(in_bytes(text), mode="lines", exit_code=0),
+    "events": lambda text: list(events_in(in_bytes(text))),
+    "failure": lambda text: failure_of(text, 1_000_000_000.0),
+    "line": one_line,
+    "visible": visible,
+}
+
+
+@pytest.mark.parametrize("work", WORKS)
+def test_truth_07_our_work_on_hostile_output_ends(work: str) -> None:
+    for name, text in HOSTILE.items():
+        began = time.monotonic()
+        WORKS[work](text)
+        took = time.monotonic() - began
+        assert took < PATIENCE_S, f"{name}: {took:.1f} s"
+
+
+@pytest.mark.parametrize(
+    ("secret", "text"),
+    [
+        ("a" * 20, "a" * SIZE),
+        ("a" * 5000, "a" * SIZE),
+        ("a" * 4999 + "b", "a" * SIZE),
+        ("ab" * 500, "ab" * (SIZE // 2)),
+        ("aba" * 9 + "ab", "aba" * (SIZE // 3)),
+        ("`" * 20, "`" * SIZE + "x"),
+    ],
+)
+def test_truth_07_masking_hostile_output_ends(secret: str, text: str) -> None:
+    began = time.monotonic()
+    mask = Mask([secret])
+    masked = mask.apply(text.encode())
+    stream = Stream(mask)
+    data = text.encode()
+    parts = [stream.feed(data[start : start + 65536]) for start in range(0, len(data), 65536)]
+    assert b"".join([*parts, stream.finish()]) == masked
+    assert secret.encode() not in masked
+    assert time.monotonic() - began < PATIENCE_S
+
+
+def test_truth_07_what_follows_itself_within_itself_is_masked_whole() -> None:
+    """As before: one place is one mask, and what touches without overlapping is two."""
+    mask = Mask(["aabaa"])
+    assert mask.apply(b"xaabaabaay") == b"x" + MASK + b"y"
+    assert mask.apply(b"aabaabaaabaa-aabaa") == MASK + b"-" + MASK
+    assert Mask(["abcd"]).apply(b"abcdabcd") == MASK + MASK
+
+
+def test_truth_07_fences_are_read_as_before() -> None:
+    line = json.dumps({"outcome": "done"})
+    for text in (f"```json {line} ```", f"```{line}```", f"{line} ````", f"`````json   {line}"):
+        assert read_outcome(text, ("done", "other")) == Outcome("done"), text
+    assert structured('words\n```json x\n{"a": 1}\n```\n') == {"a": 1}
+    assert structured("  ````JSON\n[1]\n````") == [1]
+    assert structured("```js`on\n[1]\n```") == "```js`on\n[1]\n```"

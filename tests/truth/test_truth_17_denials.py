@@ -1,0 +1,161 @@
+"""Truth 17: an agent that was refused its tools is no quiet success."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrate.cli.live.picture import Artist
+from orchestrate.state.denials import denial_words
+from tests.agents.test_samples import hear
+from tests.cli.live.test_picture import shown, state_for
+from tests.machines.fakes import PAIR, Scene, machine, said
+
+WORDS = "3 tool calls were denied: Write (2), Bash"
+DENIED = ["Write", "Bash", "Write"]
+COUNTED = [{"tool": "Write", "count": 2}, {"tool": "Bash", "count": 1}]
+ONE = machine({"work": {"done": "!committed"}})
+RECIPE = """\
+name: trial
+description: A trial
+version: 1.0.0
+steps:
+  - {id: work, agent: helper, prompt: Do it.}
+"""
+LOOP = """\
+name: trial
+description: A trial
+version: 1.0.0
+context: {items: [a, b]}
+steps:
+  - {id: work, agent: helper, prompt: "Do {{item}}.", foreach: "{{items}}", as: item}
+"""
+WORKFLOW = """\
+version: "1.1"
+name: trial
+steps:
+  - {name: work, provider: claude, input_file: p.md}
+"""
+
+
+def stage(top: Path, *lines: dict[str, Any]) -> Scene:
+    scene = Scene(top, *lines)
+    scene.write("p.md", "Do it.\n")
+    scene.write(".orchestrate/agents/helper.md", "---\nname: helper\n---\nHelp.\n")
+    return scene
+
+
+def answers(scene: Scene, *arguments: str) -> str:
+    return scene.orchestrate(*arguments).assert_success().stdout
+
+
+@pytest.mark.parametrize("definition", [ONE, RECIPE, WORKFLOW], ids=["machine", "recipe", "c"])
+def test_truth_17_denials_are_named_wherever_the_run_is_told_of(
+    tmp_path: Path, definition: str
+) -> None:
+    scene = stage(tmp_path, said("done", denied=DENIED))
+    played = scene.play(definition)
+    assert played.step("work")["denials"] == COUNTED
+    assert played.state["denials"] == [{"step": "work", **denial} for denial in COUNTED]
+    assert played.result.stderr.splitlines()[-1] == (
+        f"  denied: {WORDS}; see orchestrate status {scene.run_id}"
+    )
+    status = json.loads(answers(scene, "status", "latest", "--json"))
+    assert status["denials"] == played.state["denials"]
+    assert status["steps"]["work"]["denials"] == COUNTED
+    assert answers(scene, "status", "latest").count(WORDS) == 2, "the run's, and the step's"
+    for shape in ("md", "html"):
+        assert WORDS in answers(scene, "report", "latest", "--format", shape)
+    report = json.loads(answers(scene, "report", "latest", "--json"))
+    assert report["denials"] == played.state["denials"]
+    assert report["steps"][0]["denials"] == COUNTED
+    assert WORDS in played.log("orchestrator.log")
+
+
+def test_truth_17_run_json_has_them_and_the_outcome_decides_the_end(tmp_path: Path) -> None:
+    scene = stage(tmp_path, said("done", denied=DENIED))
+    played = scene.play(ONE, "--json")
+    document = json.loads(played.result.stdout)
+    assert document["denials"] == played.state["denials"]
+    assert (document["status"], document["exit_code"]) == ("completed", 0)
+
+
+def test_truth_17_the_exit_line_of_a_machine_says_it(tmp_path: Path) -> None:
+    scene = stage(tmp_path, said("done", denied=DENIED))
+    told = scene.play(ONE, "--verbose").result.stderr
+    exit_line = f"[orchestration] Exit: committed ({WORDS}; see orchestrate status {scene.run_id})"
+    assert exit_line in told.splitlines()
+    assert f"[orchestration] Step work: {WORDS}" in told.splitlines()
+
+
+def test_truth_17_nothing_is_said_where_nothing_was_denied(tmp_path: Path) -> None:
+    scene = stage(tmp_path, said("done"))
+    played = scene.play(ONE)
+    assert "denials" not in played.step("work")
+    assert "denials" not in played.state
+    assert "denied" not in played.result.stderr
+
+
+def test_truth_17_reminders_and_retries_add_up(tmp_path: Path) -> None:
+    """Four calls of one step: one fails, one says nothing readable, one is the reminder."""
+    scene = stage(
+        tmp_path,
+        {"error": "API Error: 400 no", "denied": ["Bash"]},
+        {"text": "hm", "denied": ["Write"]},
+        said("done", denied=["Write", "Write"]),
+        said("done"),
+    )
+    scene.play(PAIR, exit_code=4)
+    played = scene.look(scene.orchestrate("resume", "latest").assert_success())
+    expected = [{"tool": "Bash", "count": 1}, {"tool": "Write", "count": 3}]
+    assert played.step("first")["denials"] == expected, "a resume keeps them"
+    assert played.state["denials"] == [{"step": "first", **denial} for denial in expected]
+    assert "denials" not in played.step("second")
+    assert "4 tool calls were denied: Bash, Write (3)" in played.result.stderr
+
+
+def test_truth_17_a_recipes_retry_and_the_items_of_a_loop_add_up(tmp_path: Path) -> None:
+    scene = stage(tmp_path, said("done", denied=["Write"]), said("done", denied=["Write"]))
+    played = scene.play(LOOP)
+    assert [item["work"]["denials"] for item in played.loop("work")] == (
+        [[{"tool": "Write", "count": 1}]] * 2
+    )
+    assert played.state["denials"] == [{"step": "work", "tool": "Write", "count": 2}]
+
+
+def test_truth_17_a_new_visit_counts_anew_and_the_run_counts_all(tmp_path: Path) -> None:
+    steps = machine({"work": {"again": "@trial", "done": "!committed"}})
+    scene = stage(tmp_path, said("again", denied=["Write"]), said("done", denied=["Bash"]))
+    played = scene.play(steps)
+    assert played.step("work")["denials"] == [{"tool": "Bash", "count": 1}]
+    assert denial_words(played.state["denials"]) == "2 tool calls were denied: Write, Bash"
+
+
+def test_truth_17_the_live_view_shows_them(tmp_path: Path) -> None:
+    index, state = state_for(tmp_path, ONE)
+    state.denials = [{"step": "work", **denial} for denial in COUNTED]
+    state.root.steps["work"] = {"status": "completed", "outcome": "done", "denials": COUNTED}
+    state.root.here = None
+    heading, *rows = shown(Artist(index).picture(state, state.started_at, 9))
+    assert "3 tool calls denied" in heading
+    assert any(WORDS in row for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("sample", "denied"),
+    [
+        ("claude/stream-denied", ("Bash",)),
+        ("claude/stream-withheld", ("Write",)),
+        ("copilot/denied", ("create",)),
+        ("gemini/denied", ("write_file",)),
+        ("gemini/withheld", ("run_shell_command",)),
+        ("opencode/rejected", ("bash",)),
+        ("opencode/withheld", ("bash",)),
+        ("qwen/denied", ("write_file",)),
+    ],
+)
+def test_truth_17_each_real_program_is_understood(sample: str, denied: tuple[str, ...]) -> None:
+    assert hear(sample).denied == denied

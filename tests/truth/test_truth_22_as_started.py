@@ -1,0 +1,183 @@
+"""Number 22: a run goes on with the definition that it keeps, whatever became of the files."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrate.testing import Project
+from tests.acceptance.fakes import REPOSITORY
+from tests.recipes.fakes import Played, Workshop, recipe, rule
+
+FAILING = recipe("""
+    steps:
+      - {id: call, type: recipe, recipe: child.yaml}
+      - {id: a, agent: helper, prompt: {$include: a.md}}
+      - {id: b, agent: helper, prompt: "STEP:b"}
+""")
+CHILD = recipe('steps: [{id: in, agent: helper, prompt: "STEP:in"}]')
+GATED = recipe("""
+    stages:
+      - name: one
+        steps: [{id: a, agent: helper, prompt: "STEP:a"}]
+        approval: {required: true, prompt: "Go on?"}
+      - name: two
+        steps: [{id: b, agent: helper, prompt: "STEP:b"}]
+""")
+
+
+def stopped(shop: Workshop) -> Played:
+    """A run whose step `a` failed once, and will succeed."""
+    shop.write("child.yaml", CHILD)
+    shop.write("a.md", "STEP:a as it was\n")
+    return shop.play(FAILING, rules=(rule("STEP:a", {"fail": "crash"}, "ok"),), exit_code=1)
+
+
+EDITS = {
+    "r.yaml": FAILING.replace("STEP:b", "STEP:changed"),
+    "child.yaml": CHILD.replace("STEP:in", "STEP:other"),
+    "a.md": "STEP:a is different\n",
+    ".orchestrate/agents/helper.md": "---\nname: helper\ndescription: Helps\n---\nYou hinder.\n",
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+@pytest.mark.parametrize("how", ["edited", "gone", "unreadable"])
+def test_truth_22_a_changed_file_is_refused_and_named_with_both_ways(
+    shop: Workshop, name: str, how: str
+) -> None:
+    run_id = stopped(shop).run_id
+    path = shop.folder / name
+    if how == "edited":
+        path.write_text(EDITS[name], "utf-8")
+    elif how == "gone":
+        path.unlink()
+    else:
+        path.write_text("a: [\n", "utf-8")
+    said = shop.orchestrate("resume", "latest").assert_exit(2)
+    assert name in said.stderr
+    assert f"orchestrate resume {run_id} --as-started" in said.stderr
+    # There is nothing to start over with where the definition itself is gone.
+    is_there = (shop.folder / "r.yaml").exists()
+    assert (f"orchestrate resume {run_id} --force-restart" in said.stderr) is is_there
+    assert shop.asked() == ["in", "a"]
+    shop.go_on("resume", run_id, "--as-started")
+    assert shop.asked() == ["in", "a", "a", "b"]
+    assert "STEP:a as it was" in shop.calls("a")[1].text
+    assert shop.calls("b")[0].flag("--append-system-prompt") == "You help."
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("r.yaml", "# a comment\n" + FAILING + "\n# another\n"),
+        ("r.yaml", FAILING.replace("A trial of ours", "Something else")),
+        ("child.yaml", CHILD.replace("version:", "# why\nversion:")),
+        (".orchestrate/agents/helper.md",
+         "---\n# who\nname: helper\ndescription: Helps\n---\nYou help.\n"),
+    ],
+)  # fmt: skip
+def test_truth_22_comments_and_descriptions_are_no_change(
+    shop: Workshop, name: str, text: str
+) -> None:
+    stopped(shop)
+    (shop.folder / name).write_text(text, "utf-8")
+    played = shop.go_on()
+    assert name in played.result.stderr
+    assert shop.asked() == ["in", "a", "a", "b"]
+
+
+def test_truth_22_recipes_found_on_the_way_are_kept_as_well(shop: Workshop) -> None:
+    shop.agent("deep", "---\nname: deep\n---\nYou dig.\n")
+    late = recipe('steps: [{id: x, agent: deep, prompt: "STEP:x"}]')
+    shop.write("late.yaml", late)
+    text = recipe("""
+        context: {which: late}
+        steps:
+          - {id: call, type: recipe, recipe: "{{which}}.yaml"}
+    """)
+    shop.play(text, rules=(rule("STEP:x", {"fail": "crash"}, "ok"),), exit_code=1)
+    shop.write("late.yaml", late.replace("STEP:x", "STEP:y"))
+    assert "late.yaml" in shop.orchestrate("resume", "latest").assert_exit(2).stderr
+    (shop.folder / ".orchestrate/agents/deep.md").unlink()
+    shop.go_on("resume", "latest", "--as-started")
+    assert shop.asked() == ["x", "x"]
+    assert shop.calls()[1].flag("--append-system-prompt") == "You dig."
+
+
+@pytest.mark.parametrize("how", ["edited", "gone", "unreadable"])
+def test_truth_22_people_s_commands_do_not_depend_on_the_files(shop: Workshop, how: str) -> None:
+    run_id = shop.play(GATED, exit_code=6).run_id
+    path = shop.folder / "r.yaml"
+    if how == "gone":
+        path.unlink()
+    else:
+        path.write_text("a: [\n" if how == "unreadable" else GATED.replace("STEP:b", "X"), "utf-8")
+    for command in (("status", run_id), ("logs", run_id), ("report", run_id), ("approvals",)):
+        said = shop.orchestrate(*command).assert_success()
+        assert "may lag" not in said.stdout + said.stderr
+    shop.orchestrate("approve", run_id).assert_success()
+    shop.go_on("resume", run_id, "--as-started")
+    assert shop.asked() == ["a", "b"]
+    path.write_text(GATED, "utf-8")
+    other = shop.play(GATED, exit_code=6).run_id
+    path.unlink()
+    shop.orchestrate("deny", other).assert_success()
+    path.write_text(GATED, "utf-8")
+    third = shop.play(GATED, exit_code=6).run_id
+    path.unlink()
+    assert "cancelled" in shop.orchestrate("cancel", third).assert_success().stdout
+
+
+# Runs of the catalogue belong to no installation.
+
+SCRIPT = "implement: [complete]\n"
+CATALOGUE_RUN = (
+    "run", "implement-and-review", "--backend", "rehearsal", "--script", "script.yaml",
+    "--max-steps", "1",
+)  # fmt: skip
+
+
+def installed(folder: Path) -> Path:
+    """A copy of the package as another installation has it."""
+    folder.mkdir()
+    for name in ("orchestrate", "schemas", "workflows", "prompts", "skills"):
+        shutil.copytree(REPOSITORY / name, folder / name,
+                        ignore=shutil.ignore_patterns("__pycache__"))  # fmt: skip
+    return folder
+
+
+def test_truth_22_a_catalogue_run_goes_on_with_another_installation(tmp_path: Path) -> None:
+    """Started here; then a copy elsewhere whose recipe has a comment, and then a changed one."""
+    other = installed(tmp_path / "other")
+    project = Project(tmp_path / "ws", {"script.yaml": SCRIPT})
+    project.run(*CATALOGUE_RUN).assert_exit(3)
+    state = (project.folder / ".orchestrate/runs/latest/state.json").read_text("utf-8")
+    assert str(REPOSITORY) not in state.split('"engine"')[0]
+
+    def there(*arguments: str) -> int:
+        code = f"import sys; sys.path.insert(0, {str(other)!r}); "
+        code += "from orchestrate.cli.main import main; main()"
+        command = [sys.executable, "-c", code, *arguments]
+        return subprocess.run(command, cwd=project.folder, check=False).returncode
+
+    recipe_file = other / "workflows" / "implement-and-review.yaml"
+    for extra in ("\n# a comment\n", "\n# and one more\n"):
+        recipe_file.write_text(recipe_file.read_text("utf-8") + extra, "utf-8")
+        assert there("resume", "latest", "--max-steps", "2") in (0, 3)
+
+
+def test_truth_22_force_restart_works_for_the_catalogue(tmp_path: Path) -> None:
+    project = Project(tmp_path, {"script.yaml": SCRIPT})
+    project.run(*CATALOGUE_RUN).assert_exit(3)
+    again = project.run("resume", "latest", "--force-restart").assert_exit(3)
+    assert "starts over" in again.stderr
+
+
+def test_truth_22_as_started_and_force_restart_exclude_each_other(shop: Workshop) -> None:
+    stopped(shop)
+    shop.orchestrate("resume", "latest", "--as-started", "--force-restart").assert_exit(2)

@@ -1,0 +1,124 @@
+"""Number 23: a decision from anywhere wins over a question that is open at a terminal."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from orchestrate.state.ballots import cast, remove_drafts
+from orchestrate.state.events import GateDecided
+from orchestrate.testing import Result
+from tests.acceptance.fakes import read_state
+from tests.recipes.fakes import Workshop, recipe, rule
+from tests.recipes.terminal import at_terminal
+
+GATED = recipe("""
+    stages:
+      - name: planning
+        steps: [{id: a, agent: helper, prompt: "STEP:a"}]
+        approval: {required: true, prompt: "Go on?"}
+      - name: doing
+        steps: [{id: b, agent: helper, prompt: "STEP:b [{{approval.message}}]"}]
+""")
+QUESTION = "A message may follow the letter:"
+
+
+@pytest.mark.parametrize("view", ["--no-live", "--live"])
+def test_truth_23_approve_ends_the_question_and_the_run_goes_on(shop: Workshop, view: str) -> None:
+    shop.write("r.yaml", GATED)
+    with at_terminal(shop.folder, shop.surroundings, "run", "r.yaml", view) as terminal:
+        terminal.read_until(QUESTION)
+        terminal.type("half an ans")
+        waiting = shop.orchestrate("approvals").assert_success().stdout
+        assert "orchestrate approve" in waiting
+        said = shop.orchestrate(
+            "approve", "latest", "--message", "from afar", env={"USER": "bob"}
+        ).assert_success()
+        assert "is approved" in said.stdout
+        terminal.read_until("approved elsewhere, by bob")
+        assert terminal.wait() == 0
+    assert shop.prompt("b") == "STEP:b [from afar]"
+    (gate,) = read_state(shop.latest)["approvals"]
+    assert (gate["status"], gate["decided_by"]) == ("approved", "bob")
+
+
+def test_truth_23_deny_does_so_too_and_the_loser_is_told(shop: Workshop) -> None:
+    shop.write("r.yaml", GATED)
+    with at_terminal(shop.folder, shop.surroundings, "run", "r.yaml") as terminal:
+        terminal.read_until(QUESTION)
+        shop.orchestrate("deny", "latest", env={"USER": "bob"}).assert_success()
+        assert terminal.wait() == 1
+    late = shop.orchestrate("approve", "latest").assert_exit(2)
+    assert "denied already, by bob" in late.stderr
+    assert shop.asked() == ["a"]
+
+
+def test_truth_23_of_several_at_once_exactly_one_counts(shop: Workshop) -> None:
+    shop.write("r.yaml", GATED)
+    said: list[Result] = []
+    with at_terminal(shop.folder, shop.surroundings, "run", "r.yaml") as terminal:
+        terminal.read_until(QUESTION)
+        words = (("approve", "ann"), ("deny", "bob"))
+        threads = [
+            threading.Thread(
+                target=lambda verb=verb, name=name: said.append(
+                    shop.orchestrate(verb, "latest", env={"USER": name})
+                )
+            )
+            for verb, name in words
+        ]
+        for thread in threads:
+            thread.start()
+        terminal.type("a me\n")
+        for thread in threads:
+            thread.join()
+        code = terminal.wait()
+    (gate,) = read_state(shop.latest)["approvals"]
+    assert code == (0 if gate["status"] == "approved" else 1)
+    winners = [result for result in said if result.exit_code == 0]
+    assert len(winners) <= 1
+    for loser in (result for result in said if result.exit_code != 0):
+        assert f"{gate['status']} already, by {gate['decided_by']}" in loser.stderr
+    events = [line for line in (shop.latest / "events.jsonl").read_text("utf-8").splitlines()
+              if '"gate-decided"' in line]  # fmt: skip
+    assert len(events) == 1
+
+
+def test_truth_23_a_decision_whose_asker_was_killed_is_not_lost(shop: Workshop) -> None:
+    """The vote is on the disk before the run has recorded it: whoever looks next takes it over."""
+    shop.play(GATED, exit_code=6)
+    gate = read_state(shop.latest)["approvals"][0]
+    vote = GateDecided(gate["frame"], gate["node"], gate["visit"], 0.0, "approved", "ann", "yes")
+    assert cast(shop.latest, vote) == (vote, True)
+    late = GateDecided(vote.frame, vote.node, vote.visit, 0.0, "denied", "bob")
+    assert cast(shop.latest, late) == (vote, False)
+    shop.go_on()
+    assert shop.prompt("b") == "STEP:b [yes]"
+
+
+def test_truth_23_a_run_at_work_that_waits_for_nothing_says_so(shop: Workshop) -> None:
+    go = shop.top / "go"
+    shop.answers(rule("STEP:a", delay=60, until=str(go)))
+    shop.write("r.yaml", GATED)
+    with shop.started("run", "r.yaml") as run:
+        shop.await_calls(1)
+        said = shop.orchestrate("approve", "latest").assert_exit(5)
+        assert "waits for no approval" in said.stderr
+        go.touch()
+        assert run.wait(60) == 6
+
+
+def test_truth_23_what_a_killed_voter_left_is_removed(tmp_path: Path) -> None:
+    ballots = tmp_path / "ballots"
+    ballots.mkdir()
+    gone, key = subprocess.Popen(["true"]), "0123456789abcdef"
+    gone.wait()
+    names = [f"{key}.json", f".{key}.{os.getpid()}.{'a' * 12}.tmp", f"{key}.{os.getpid()}"]
+    for name in (*names, f".{key}.{gone.pid}.{'b' * 12}.tmp", f"{key}.{gone.pid}"):
+        (ballots / name).touch()
+    remove_drafts(tmp_path)
+    assert sorted(os.listdir(ballots)) == sorted(names)

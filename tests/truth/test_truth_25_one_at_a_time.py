@@ -1,0 +1,77 @@
+"""Number 25: a second live machine or recipe run is refused and names the first; the others."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.recipes.fakes import Workshop, recipe, rule
+
+SLOW = recipe('steps: [{id: a, agent: helper, prompt: "STEP:a"}]')
+OTHER = recipe('steps: [{id: b, agent: helper, prompt: "STEP:b"}]', "other")
+WORKFLOW = 'version: "1.1"\nsteps: [{name: A, command: ["true"]}]\n'
+
+
+@pytest.fixture
+def slow(shop: Workshop) -> Path:
+    """A recipe whose agent waits for a file; the file."""
+    go = shop.top / "go"
+    shop.answers(rule("STEP:a", delay=60, until=str(go)))
+    shop.write("r.yaml", SLOW)
+    shop.write("other.yaml", OTHER)
+    shop.write("w.yaml", WORKFLOW)
+    return go
+
+
+def test_truth_25_the_second_is_refused_with_the_first_s_id(shop: Workshop, slow: Path) -> None:
+    with shop.started("run", "r.yaml") as first:
+        shop.await_calls(1)
+        first_id = shop.latest.name
+        said = shop.orchestrate("run", "other.yaml").assert_exit(5)
+        assert first_id in said.stderr
+        assert "--allow-concurrent" in said.stderr
+        detached = shop.orchestrate("run", "-d", "other.yaml").assert_exit(5)
+        assert first_id in detached.stderr
+        elsewhere = str(shop.top / "elsewhere")
+        shop.orchestrate("run", "other.yaml", "--state-dir", elsewhere).assert_exit(5)
+        assert shop.latest.name == first_id
+        assert len(list(shop.runs_folder.glob("2*"))) == 1
+        beside = shop.orchestrate("run", "w.yaml").assert_success()
+        assert first_id in beside.stderr, "a workflow gets a note"
+        shop.orchestrate("run", "other.yaml", "--backend", "rehearsal").assert_success()
+        slow.touch()
+        assert first.wait(60) == 0
+    shop.orchestrate("run", "other.yaml").assert_success()
+
+
+def test_truth_25_what_a_step_of_the_first_starts_is_no_second_run(shop: Workshop) -> None:
+    """The agent of the outer run starts an inner one in the same workspace."""
+    shop.write("other.yaml", OTHER)
+    inner = [sys.executable, "-m", "orchestrate", "run", "other.yaml"]
+    shop.play(SLOW, rules=(rule("STEP:a", {"run": inner, "text": "done"}),))
+    assert shop.asked() == ["a", "b"]
+
+
+def test_truth_25_of_two_at_the_same_moment_one_wins(shop: Workshop, slow: Path) -> None:
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", "orchestrate", "run", name],
+            cwd=shop.folder, env={**os.environ, **shop.surroundings}, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )
+        for name in ("r.yaml", "r.yaml", "r.yaml")
+    ]  # fmt: skip
+    try:
+        shop.await_calls(1)
+        slow.touch()
+        codes = sorted(process.wait(60) for process in started)
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+    assert codes == [0, 5, 5]
+    assert shop.asked() == ["a"]

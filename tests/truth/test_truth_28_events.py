@@ -1,0 +1,204 @@
+"""`--events`: a run as JSON lines, as it happens, and the same for a run of yesterday."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.fakes import Stage, wait_until
+from tests.machines.fakes import PAIR, ROUND, Scene, machine, said
+from tests.truth.test_truth_28_state import FIELDS, write_gated
+
+COMMANDS = """
+    version: "1.1"
+    name: commands
+    steps:
+      - {name: List, command: [printf, "a\\nb\\n"], output_capture: lines}
+      - name: Each
+        for_each:
+          items_from: steps.List.lines
+          steps:
+            - {name: Say, command: [echo, "${item}"]}
+      - {name: Fail, command: ["false"]}
+"""
+ALWAYS = ["seq", "at", "event", "messages", "run_id", "dialect", *FIELDS, "data"]
+
+
+def lines_of(text: str) -> list[dict[str, Any]]:
+    events = [json.loads(line) for line in text.splitlines()]
+    for event in events:
+        assert [name for name in ALWAYS if name not in event] == []
+    return events
+
+
+def told(events: list[dict[str, Any]]) -> list[str]:
+    return [event["event"] for event in events]
+
+
+def named(events: list[dict[str, Any]], message: str) -> list[dict[str, Any]]:
+    return [event for event in events if message in event["messages"]]
+
+
+def test_truth_28_a_machines_events_have_the_names_of_a_16(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"text": "no block"}, said("broken"), said("complete"), said("fine"))
+    scene.write("m.yaml", ROUND)
+
+    result = scene.orchestrate("run", "m.yaml", "--events").assert_success()
+
+    events = lines_of(result.stdout)
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    (started,) = named(events, "recipe_started")
+    assert (started["recipe_id"], started["recipe_label"]) == ("trial", "trial")
+    assert (started["current_step"], started["step_count"]) == ("review", 1)
+    steps = [(e["step"], e["step_count"]) for e in named(events, "recipe_step_started")]
+    assert steps == [("review", 1), ("fix", 2), ("review", 3)]
+    moves = [(e["from_step"], e["to_step"]) for e in named(events, "recipe_step_transition")]
+    assert moves == [("review", "fix"), ("fix", "review")]
+    (retry,) = named(events, "orchestration_retry")
+    assert retry["step"] == "review"
+    assert "No JSON block" in retry["error"]
+    (exited,) = named(events, "recipe_exited")
+    assert (exited["reason"], exited["error"]) == ("reviewed", None)
+    assert named(events, "turn_complete") == [exited]
+    finished = [event for event in events if event["event"] == "step-finished"]
+    assert [event["outcome"] for event in finished] == ["broken", "complete", "fine"]
+    assert all(event["sessionId"] for event in finished)
+    assert "Exit:" not in result.stdout
+    assert "starts m.yaml" in result.stderr
+
+
+@pytest.mark.parametrize("dialect", ["workflow", "recipe"])
+def test_truth_28_old_runs_tell_the_same_as_live_ones(tmp_path: Path, dialect: str) -> None:
+    stage = Stage(tmp_path)
+    write_gated(stage, "x.yaml")
+    if dialect == "workflow":
+        stage.write("x.yaml", COMMANDS)
+    code = 1 if dialect == "workflow" else 6
+    live = stage.orchestrate("run", "x.yaml", "--events").assert_exit(code)
+    (stage.folder / "x.yaml").unlink()
+
+    old = stage.orchestrate("logs", "latest", "--events").assert_success()
+
+    assert old.stdout == live.stdout
+    events = lines_of(live.stdout)
+    assert (events[0]["event"], events[-1]["event"]) == ("run-started", "run-ended")
+    if dialect == "workflow":
+        assert "Each[1]/Say" in [event["step"] for event in events]
+        assert "exit code 1" in [e["error"] for e in events if e["event"] == "step-finished"][-1]
+    last = stage.orchestrate("logs", "latest", "--events", "-n", "2").stdout
+    assert lines_of(last) == events[-2:]
+
+
+def test_truth_28_resume_tells_what_happens_from_there_on(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, said("done"), {"exit": 1, "stderr": "no"}, said("done"))
+    scene.write("m.yaml", PAIR)
+    scene.orchestrate("run", "m.yaml").assert_exit(4)
+
+    events = lines_of(scene.orchestrate("resume", "latest", "--events").assert_success().stdout)
+
+    assert told(events)[0] == "run-resumed"
+    assert [e["step"] for e in events if e["event"] == "step-started"] == ["second"]
+    assert events[-1]["stepCount"] == 2
+    whole = lines_of(scene.orchestrate("logs", "latest", "--events").stdout)
+    assert whole[-len(events) :] == events
+
+
+def test_truth_28_events_come_as_they_happen(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, said("done", wait_for="go"), said("done"))
+    with scene.started(PAIR, "--events") as process:
+        assert process.stdout is not None
+        seen: list[dict[str, Any]] = []
+        while not named(seen, "recipe_step_started"):
+            seen += lines_of(process.stdout.readline())
+        scene.await_call(1)
+        assert process.poll() is None
+        with scene.command("logs", "latest", "-f", "--events") as follower:
+            assert follower.stdout is not None
+            first = lines_of(follower.stdout.readline())
+            assert told(first) == ["run-started"]
+            scene.let_go()
+            rest, _ = process.communicate(timeout=30)
+            followed, _ = follower.communicate(timeout=30)
+    assert process.returncode == follower.returncode == 0
+    assert lines_of(followed)[-1] == lines_of(rest)[-1]
+
+
+def test_truth_28_a_reader_that_goes_away_does_not_hurt_the_run(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, said("done", wait_for="go"), said("done"))
+    with scene.started(PAIR, "--events") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        scene.await_call(1)
+        process.stdout.close()
+        scene.let_go()
+        wait_until(lambda: process.poll() is not None, "the run did not end", 40)
+    assert process.returncode == 0
+    assert scene.happened("run-ended")[-1]["status"] == "completed"
+
+
+@pytest.mark.parametrize("flags", [("--events",), ()])
+def test_truth_33_a_full_disk_for_the_answer_is_not_exit_0(
+    tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    scene = Scene(tmp_path, said("done"), said("done"))
+    scene.write("m.yaml", PAIR)
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "orchestrate", "run", "m.yaml", *flags],
+            cwd=scene.folder,
+            env={**os.environ, **scene.surroundings},
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 5
+    assert b"No space left on device" in done.stderr
+    assert scene.happened("run-ended")[-1]["status"] == "completed"
+    assert len(scene.ledger()) == 2, "the work itself went on"
+
+
+def test_truth_28_events_are_masked(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.write(
+        "w.yaml",
+        """
+        version: "1.1"
+        name: masked
+        steps:
+          - {name: Say, command: [sh, -c, 'echo "$TOP"; echo "$TOP" >&2; exit 3'], secrets: [TOP]}
+    """,
+    )
+    secret = "hush-hush-hush"
+    result = stage.orchestrate("run", "w.yaml", "--events", env={"TOP": secret}).assert_exit(1)
+
+    assert "step-finished" in told(lines_of(result.stdout))
+    assert secret not in result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("run", "m.yaml", "--events", "--json"),
+        ("run", "m.yaml", "--events", "--detach"),
+        ("run", "m.yaml", "--events", "--dry-run"),
+        ("logs", "latest", "--events", "--json"),
+        ("logs", "latest", "first", "--events"),
+        ("resume", "latest", "--events", "--json"),
+    ],
+)
+def test_truth_28_events_exclude_one_document(tmp_path: Path, command: tuple[str, ...]) -> None:
+    scene = Scene(tmp_path)
+    scene.write("m.yaml", machine({"first": {"done": "!over"}}))
+
+    result = scene.orchestrate(*command).assert_exit(2)
+
+    assert "--events" in result.stderr
+    assert not scene.has_runs()

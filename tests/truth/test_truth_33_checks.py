@@ -1,0 +1,86 @@
+"""Small things that trials found: what is refused or warned of before anything runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.fakes import Stage
+from tests.machines.fakes import PAIR, machine
+
+WARM = """
+    version: "1.1"
+    name: warm
+    steps:
+      - {name: Ask, provider: claude, input_file: p.md, provider_params: {temperature: 0.2}}
+"""
+
+
+def test_truth_33_settings_that_run_refuses_are_not_let_through(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"w.yaml": WARM, "p.md": "Hello.\n"})
+    stage.claude("def answer(prompt): return 'done'")
+
+    checked = stage.orchestrate("validate", "w.yaml").assert_success()
+    assert (
+        "w.yaml:4: step 'Ask': Claude Code cannot take the setting 'temperature'" in checked.stderr
+    )
+    dry = stage.orchestrate("run", "w.yaml", "--dry-run").assert_exit(5)
+    run = stage.orchestrate("run", "w.yaml").assert_exit(5)
+    for refused in (dry, run):
+        assert "step 'Ask': Claude Code cannot take the setting 'temperature'" in refused.stderr
+    assert stage.calls("claude") == []
+
+
+def test_truth_33_settings_that_fit_are_no_news(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"w.yaml": WARM.replace("temperature: 0.2", "model: opus")})
+    stage.write("p.md", "Hello.\n")
+
+    assert stage.orchestrate("validate", "w.yaml").assert_success().stderr == ""
+    stage.orchestrate("run", "w.yaml", "--dry-run").assert_success()
+
+
+def test_truth_33_recipes_of_one_name_are_told(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"workflows/a.yaml": PAIR, "workflows/sub/b.yaml": PAIR})
+    stage.write("workflows/c.yaml", machine({"only": {"done": "!over"}}, name="another"))
+
+    result = stage.orchestrate("validate", "--all").assert_success()
+
+    assert "2 recipes are called 'trial': workflows/a.yaml, workflows/sub/b.yaml" in result.stderr
+    assert "another" not in result.stderr
+    result = stage.orchestrate("validate", "--all", "--json").assert_success()
+    assert len(result.json()["files"]) == 3
+
+
+def deep(number: int, last: int, more: str = "", step: str = "") -> str:
+    head = f"name: r{number}\ndescription: d\nversion: 1.0.0\n{more}"
+    if number == last:
+        return head + "steps:\n  - {id: work, agent: writer, prompt: Work.}\n"
+    return head + f"steps:\n  - {{id: call, type: recipe, recipe: r{number + 1}.yaml{step}}}\n"
+
+
+def put_chain(stage: Stage, length: int, step: str = "", child: str = "") -> None:
+    stage.write(".orchestrate/agents/writer.md", "---\nname: writer\n---\nYou write.\n")
+    for number in range(1, length + 1):
+        more = "recursion: {max_depth: 2}\n" if number == 1 else child
+        own = step if number == 1 else ""
+        stage.write(f"r{number}.yaml", deep(number, length, more, own))
+
+
+@pytest.mark.parametrize(
+    ("step", "child", "code"),
+    [
+        ("", "", 3),
+        ("", "recursion: {max_depth: 5}\n", 3),
+        (", recursion: {max_depth: 3}", "", 0),
+        (", recursion: {max_depth: 3}", "recursion: {max_depth: 2}\n", 3),
+    ],
+    ids=["inherited", "a child cannot widen", "a step can", "a child can narrow again"],
+)
+def test_truth_33_a_steps_own_depth_can_raise_its_recipes(
+    tmp_path: Path, step: str, child: str, code: int
+) -> None:
+    stage = Stage(tmp_path)
+    put_chain(stage, 3, step, child)
+
+    stage.orchestrate("run", "r1.yaml", "--backend", "rehearsal").assert_exit(code)

@@ -1,0 +1,188 @@
+"""33: what a newcomer stumbled over on the first day."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from orchestrate.testing import Project
+from tests.cli.background import await_file, started, state_of, wait_until
+
+RECIPE = """
+name: gated
+description: A gate that shows what was found
+version: "1.0.0"
+context:
+  names: [ada, bob]
+  found: {severity: high, places: [src/first.py, src/second.py, src/third.py, src/fourth.py]}
+stages:
+  - name: reading
+    steps:
+      - {id: read, foreach: "{{names}}", as: name, agent: helper, prompt: "{{name}}", collect: notes}
+    approval: {required: true, timeout: 600, prompt: "Look: {{found}} {{notes}} {{names}}"}
+  - name: writing
+    steps: [{id: write, agent: helper, prompt: write}]
+"""  # noqa: E501
+HELPER = "---\nname: helper\ndescription: helps\n---\nHelp.\n"
+
+
+def parked(folder: Path) -> Project:
+    project = Project(folder, {"r.yaml": RECIPE, ".orchestrate/agents/helper.md": HELPER})
+    project.run("run", "r.yaml", "--backend", "rehearsal").assert_exit(6)
+    return project
+
+
+def test_truth_33_a_gate_shows_values_a_line_each_and_names_items(tmp_path: Path) -> None:
+    prompt = state_of(parked(tmp_path))["approvals"][0]["prompt"]
+    lines = prompt.splitlines()
+    assert '  "severity": "high",' in lines
+    assert '    "src/first.py",' in lines
+    assert any(line.startswith('  "ada": "REHEARSAL') for line in lines)
+    assert lines[-1].endswith('["ada","bob"]'), "what is short stays on its line"
+
+
+def test_truth_33_a_long_value_at_a_gate_is_cut_with_a_pointer(tmp_path: Path) -> None:
+    numbers = ", ".join(str(number) for number in range(100, 300))
+    recipe = RECIPE.replace("names: [ada, bob]", f"names: [ada]\n  many: [{numbers}]")
+    recipe = recipe.replace("Look: {{found}}", "Look: {{many}}")
+    project = Project(tmp_path, {"r.yaml": recipe, ".orchestrate/agents/helper.md": HELPER})
+    project.run("run", "r.yaml", "--backend", "rehearsal").assert_exit(6)
+    prompt = state_of(project)["approvals"][0]["prompt"]
+    assert "… 162 more lines; the whole: `many` in the run's state" in prompt
+    assert state_of(project)["context"]["many"][-1] == 299
+
+
+def test_truth_33_status_names_what_has_not_begun_and_local_times(tmp_path: Path) -> None:
+    project = parked(tmp_path)
+    environment = {"TZ": "XXX-5"}  # five hours east of Greenwich
+    shown = project.run("status", "latest", env=environment).stdout
+    assert "  not yet     write\n" in shown
+    began = state_of(project)["started_at"]
+    hour = (int(began[11:13]) + 5) % 24
+    assert f" {hour:02d}:{began[14:19]}\n" in shown
+    assert "Z" not in shown.split("started")[1].split("\n")[0]
+    assert project.run("status", "latest", "--json").json()["not_reached"] == ["write"]
+
+
+SLOW = """
+version: "1.1"
+steps:
+  - name: Slow
+    command: [bash, -c, 'touch begun; sleep 1.5; echo said; touch said; sleep 60']
+"""
+
+
+def test_truth_33_a_killed_run_took_as_long_as_it_gave_signs_of_life(tmp_path: Path) -> None:
+    project = Project(tmp_path, {"w.yaml": SLOW})
+    with started(project, "run", "w.yaml") as process:
+        await_file(project, "begun")
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        await_file(project, "said")
+
+        def elapsed() -> int:
+            view = project.run("status", "latest", "--json").json()
+            assert view["status"] == "interrupted"
+            return int(view["elapsed_ms"])
+
+        wait_until(lambda: elapsed() >= 1500, "what it printed after the kill does not count")
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        ("--list", "`orchestrate list` shows the recipes"),
+        ("--modle=x", "(did you mean '--model'?)"),
+        ("--budget=3", "there is no option '--budget'\n"),
+    ],
+)
+def test_truth_33_a_wrong_flag_is_answered_sensibly(tmp_path: Path, flag: str, said: str) -> None:
+    refused = Project(tmp_path).run("run", "x.yaml", flag).assert_exit(2)
+    assert said in refused.stderr
+    assert "--live" not in refused.stderr.split("hint")[0]
+
+
+def test_truth_33_short_flags(tmp_path: Path) -> None:
+    project = parked(tmp_path)
+    project.run("approve", "-m", "fine").assert_success()
+    assert state_of(project)["approvals"][0]["message"] == "fine"
+    project.run("resume", "latest", "-v").assert_success()
+
+
+def test_truth_33_a_dry_run_says_no_limit_in_words(tmp_path: Path) -> None:
+    shown = Project(tmp_path, {"r.yaml": RECIPE, ".orchestrate/agents/helper.md": HELPER}).run(
+        "run", "r.yaml", "--dry-run"
+    )
+    assert "None" not in shown.assert_success().stdout
+
+
+MACHINE = """
+id: tidy
+label: Tidy
+description: Tidies up
+initialStep: tidy
+steps:
+  tidy:
+    prompt: Tidy up.
+    outcomes: [complete, other]
+    onOutcome:
+      complete: {action: exit, reason: tidied}
+      other: {action: exit, reason: user-provided-other}
+"""
+
+
+def test_truth_33_an_answer_says_whose_it_is_and_quiet_is_quiet(tmp_path: Path) -> None:
+    project = Project(tmp_path, {"m.yaml": MACHINE})
+    told = project.run("run", "m.yaml", "--backend", "rehearsal").assert_success()
+    assert "-- tidy: complete\n" in told.stderr
+    assert "REHEARSAL" in told.stdout
+    quiet = project.run("run", "m.yaml", "--backend", "rehearsal", "--quiet").assert_success()
+    assert quiet.stdout == "Exit: tidied\n"
+
+
+def test_truth_33_settings_are_not_called_an_empty_recipe(tmp_path: Path) -> None:
+    project = Project(tmp_path, {".orchestrate/config.yaml": "# nothing is set\n"})
+    refused = project.run("validate", ".orchestrate/config.yaml").assert_exit(2)
+    assert "`orchestrate config show` checks it" in refused.stdout + refused.stderr
+
+
+def test_truth_33_a_cancelled_step_is_not_drawn_as_one_that_went_well(tmp_path: Path) -> None:
+    project = Project(tmp_path, {"w.yaml": SLOW})
+    with started(project, "run", "w.yaml"):
+        await_file(project, "said")
+        project.run("cancel", "latest").assert_success()
+    assert "Slow  cancelled" in project.run("status", "latest").stdout
+    report = project.run("report", "latest", "--json").json()
+    assert report["steps"][0]["status"] == "stopped"
+    assert report["steps"][0]["duration_ms"] >= 1500
+    drawn = project.run("plan", "--run", "latest", "--format", "mermaid").stdout
+    assert "class p0n1 waiting" in drawn, "amber, where it was stopped; not green"
+
+
+MOVED = """
+version: "1.2"
+name: queue
+steps:
+  - name: Each
+    for_each:
+      items: [inbox/a.task, inbox/b.task]
+      as: file
+      on_item_complete: {failure: {move_to: failed}}
+      steps:
+        - name: Do
+          command: [sh, -c, 'case "${file}" in *a.task) exit 3;; esac']
+"""
+
+
+def test_truth_33_a_resume_says_why_a_moved_item_is_not_tried_again(tmp_path: Path) -> None:
+    project = Project(tmp_path, {"w.yaml": MOVED, "inbox/a.task": "a", "inbox/b.task": "b"})
+    project.run("run", "w.yaml").assert_exit(1)
+    resumed = project.run("resume").assert_exit(1)
+    assert "Each[0] is not tried again: it failed, and its file is failed/a.task" in resumed.stderr
+    # Moved out of the way is not mended: asking again and again makes no success of it.
+    project.run("resume").assert_exit(1)
+    assert state_of(project)["status"] == "failed"
+    project.run("resume", "--on-error", "continue").assert_exit(1)
+    assert state_of(project)["reason"] == "some steps failed"

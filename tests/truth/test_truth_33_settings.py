@@ -1,0 +1,66 @@
+"""Small things that trials found: the time between TERM and KILL, and runs outside the tree."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.fakes import Stage
+from tests.machines.fakes import git
+
+STUBBORN = """
+    version: "1.1"
+    name: stubborn
+    steps:
+      - name: Stay
+        command: [sh, -c, 'trap "" TERM; touch started; while :; do sleep 0.05; done']
+        timeout_sec: 1
+"""
+
+
+@pytest.mark.parametrize("grace", ["0", "2"])
+def test_truth_33_the_grace_before_a_kill_is_a_setting(tmp_path: Path, grace: str) -> None:
+    stage = Stage(tmp_path)
+    stage.write(".orchestrate/config.yaml", f"kill_grace: {grace}\n")
+
+    began = time.monotonic()
+    played = stage.play(STUBBORN, exit_code=1)
+    took = time.monotonic() - began
+
+    assert played.step("Stay")["exit_code"] == 124
+    assert played.state["settings"]["kill_grace"] == float(grace)
+    # It ignores TERM: only the KILL after the grace ends it.
+    assert played.step("Stay")["duration_ms"] >= 1000 * (1 + float(grace))
+    assert took >= 1 + float(grace)
+
+
+def test_truth_33_runs_outside_the_tree_survive_git_clean(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.write(".orchestrate/config.yaml", "state_dir: ../runs\n")
+    git(stage.folder, "init", "-q")
+    stage.write(
+        "w.yaml",
+        """
+        version: "1.1"
+        name: cleans
+        steps:
+          - {name: Clean, command: [git, clean, -qfdx, --exclude, w.yaml]}
+          - {name: After, command: [echo, still here]}
+    """,
+    )
+
+    stage.orchestrate("run", "w.yaml").assert_success()
+
+    assert (stage.top / "runs" / "latest" / "state.json").exists()
+
+
+def test_truth_33_init_offers_a_place_outside_the_tree(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.orchestrate("init", "--yes").assert_success()
+
+    settings = (stage.folder / ".orchestrate/config.yaml").read_text("utf-8")
+    assert "git clean -fdx" in settings
+    assert "../runs" in settings
+    assert "kill_grace" in settings
