@@ -28,7 +28,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
 
-from orchestrate.cli.running import (  # noqa: E402  needs the path
+from orchestrate.app.carry_out import (  # noqa: E402  needs the path
     Watching,
     carry_out,
     start_run,

@@ -33,9 +33,9 @@ from docs.pages import (
     write_file,
 )
 from docs.tables import code_table, make
-from orchestrate.cli.findings import draw
 from orchestrate.codes import CODES
 from orchestrate.compile import compile_file
+from orchestrate.show.findings import draw
 from orchestrate.workspace import open_workspace
 
 DIAGNOSTICS = DOCS / "reference" / "diagnostics.md"

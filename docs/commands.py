@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import click
 
-from orchestrate.cli.examples import EXAMPLES
 from orchestrate.cli.group import COMMANDS, root
+from orchestrate.cli.help_examples import EXAMPLES
 
 _TABLE = re.compile(r"^\| flag \|.*\n\|---.*\n(?P<rows>(?:\|.*\n)*)", re.MULTILINE)
 _FLAG = re.compile(r"`(--?[a-z][a-z-]*)")

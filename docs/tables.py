@@ -12,7 +12,7 @@ from docs.pages import REPOSITORY
 from orchestrate.codes import CODES
 from orchestrate.compile import compile_file, require_program
 from orchestrate.plan.nodes import Gate, main_plan
-from orchestrate.plan.render_graph import render_mermaid
+from orchestrate.show.draw.graph import render_mermaid
 from orchestrate.workspace import open_workspace
 
 Schema = dict[str, Any]

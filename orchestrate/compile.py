@@ -101,7 +101,7 @@ def _as_main(plan: Plan) -> Plan:
     """The plan that is run; what a called recipe inherits, the main one has by default."""
     if plan.dialect != "recipe":
         return plan
-    from orchestrate.dialects.recipe import with_default_limits
+    from orchestrate.dialects.recipe.lower import with_default_limits
 
     return replace(plan, limits=with_default_limits(plan.limits))
 
@@ -258,10 +258,10 @@ def _lower(dialect: Dialect, work: Lowering) -> Plan | None:
 
             return lower_machine(work)
         case "recipe":
-            from orchestrate.dialects.recipe import lower_recipe
+            from orchestrate.dialects.recipe.lower import lower_recipe
 
             return lower_recipe(work)
         case "workflow":
-            from orchestrate.dialects.workflow import lower_workflow
+            from orchestrate.dialects.workflow.lower import lower_workflow
 
             return lower_workflow(work)

@@ -1,6 +1,6 @@
 """Findings about a definition: where, what, why it matters and what to write instead.
 
-This module is pure data; `orchestrate.cli.findings` draws it.
+This module is pure data; `orchestrate.show.findings` draws it.
 """
 
 from __future__ import annotations

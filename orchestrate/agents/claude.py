@@ -10,9 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from orchestrate.agents.adapter import Adapter, Asked, Call, Heard, Login
 from orchestrate.agents.base import Failure, FailureKind
 from orchestrate.agents.costs import Usage
-from orchestrate.agents.events import (
+from orchestrate.agents.failures import failure_of
+from orchestrate.agents.finding import Program
+from orchestrate.agents.parse import (
     Event,
     list_at,
     map_at,
@@ -22,9 +25,6 @@ from orchestrate.agents.events import (
     total,
     whole_at,
 )
-from orchestrate.agents.failures import failure_of
-from orchestrate.agents.finding import Program
-from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard, Login
 from orchestrate.agents.settings import Setting, is_word
 from orchestrate.agents.versions import version_numbers
 

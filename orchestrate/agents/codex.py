@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from orchestrate.agents.events import Event, map_at, text_at, whole_at
+from orchestrate.agents.adapter import Adapter, Asked, Call, Heard, Login
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
-from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard, Login
+from orchestrate.agents.parse import Event, map_at, text_at, whole_at
 from orchestrate.agents.settings import Setting
 
 _PERMISSIONS = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from orchestrate.agents.adapter import Adapter, Asked, Call, Heard, Login
 from orchestrate.agents.base import FailureKind
-from orchestrate.agents.events import Event, map_at, text_at, tool_words, whole_at
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
-from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard, Login
+from orchestrate.agents.parse import Event, map_at, text_at, tool_words, whole_at
 from orchestrate.agents.settings import Setting
 from orchestrate.record import replace
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from orchestrate.agents.adapter import Adapter, Asked, Call, Heard, Login
 from orchestrate.agents.claude import words_of as claude_words
-from orchestrate.agents.events import Event, text_at
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
-from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard, Login
+from orchestrate.agents.parse import Event, text_at
 
 _PERMISSIONS = {"bypass": ("--force",), "default": (), "read-only": ("--mode", "ask")}
 

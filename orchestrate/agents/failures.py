@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from orchestrate.agents.base import Failure, FailureKind
-from orchestrate.agents.events import events_in, one_line, plain_text, text_at, value_at
+from orchestrate.agents.parse import events_in, one_line, plain_text, text_at, value_at
 
 _LONGEST_MESSAGE = 600
 _LONGEST_READ = 20_000

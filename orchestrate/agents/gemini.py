@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from orchestrate.agents.adapter import Adapter, Asked, Call, Heard, Login
 from orchestrate.agents.base import Failure, FailureKind
-from orchestrate.agents.events import Event, map_at, text_at, tool_words, total, whole_at
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
-from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard, Login
+from orchestrate.agents.parse import Event, map_at, text_at, tool_words, total, whole_at
 
 _APPROVAL = {"bypass": "yolo", "edit": "auto_edit", "default": "default", "read-only": "plan"}
 # Tools that exist, but are not there in the modes that would have to ask a person.

@@ -7,8 +7,11 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from orchestrate.agents.adapter import Adapter, Asked, Call, Heard, Login
 from orchestrate.agents.base import Failure, FailureKind
-from orchestrate.agents.events import (
+from orchestrate.agents.failures import failure_of, header_time
+from orchestrate.agents.finding import Program
+from orchestrate.agents.parse import (
     Event,
     map_at,
     number_at,
@@ -18,9 +21,6 @@ from orchestrate.agents.events import (
     total,
     whole_at,
 )
-from orchestrate.agents.failures import failure_of, header_time
-from orchestrate.agents.finding import Program
-from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard, Login
 from orchestrate.agents.settings import Setting
 
 # By itself it may edit and run commands in its folder, so less than that is denied tool by tool.

@@ -8,14 +8,14 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from orchestrate.agents.adapter import Adapter, Asked, Call, Heard, Login
 from orchestrate.agents.base import Failure
 from orchestrate.agents.claude import denials_in, session_of
 from orchestrate.agents.claude import words_of as claude_words
-from orchestrate.agents.events import Event, map_at, text_at, whole_at
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
 from orchestrate.agents.gemini import as_text
-from orchestrate.agents.program_agent import Adapter, Asked, Call, Heard, Login
+from orchestrate.agents.parse import Event, map_at, text_at, whole_at
 from orchestrate.agents.settings import Setting
 
 _APPROVAL = {"bypass": "yolo", "edit": "auto-edit", "default": "default", "read-only": "plan"}

@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.agents.adapter import Adapter, ProgramAgent, step_faults
 from orchestrate.agents.base import Agent, Permissions
 from orchestrate.agents.finding import Missing
 from orchestrate.agents.finding import find_program as _find
-from orchestrate.agents.program_agent import Adapter, ProgramAgent, step_faults
 from orchestrate.agents.settings import COMMON, Setting
 from orchestrate.diagnostics import closest
 from orchestrate.errors import ConfigError
 from orchestrate.record import record
 
 if TYPE_CHECKING:
-    from orchestrate.agents.human import Person
+    from orchestrate.agents.stand_ins.human import Person
 
 
 @record
@@ -75,13 +75,13 @@ def _qwen() -> Adapter:
 
 
 def _rehearsal(equipment: Equipment) -> Agent:
-    from orchestrate.agents.rehearsal import EMPTY_SCRIPT, Rehearsal, parse_script
+    from orchestrate.agents.stand_ins.rehearsal import EMPTY_SCRIPT, Rehearsal, parse_script
 
     return Rehearsal(EMPTY_SCRIPT if equipment.script is None else parse_script(equipment.script))
 
 
 def _human(equipment: Equipment) -> Agent:
-    from orchestrate.agents.human import Human
+    from orchestrate.agents.stand_ins.human import Human
 
     if equipment.person is None:
         raise ConfigError("the backend 'human' needs somebody to ask")
@@ -89,7 +89,7 @@ def _human(equipment: Equipment) -> Agent:
 
 
 def _replay(equipment: Equipment) -> Agent:
-    from orchestrate.agents.replay import Replay
+    from orchestrate.agents.stand_ins.replay import Replay
 
     if equipment.recording is None:
         raise ConfigError("the backend 'replay' needs a recording to answer from")

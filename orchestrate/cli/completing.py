@@ -199,7 +199,7 @@ def _flags(line: Line) -> Iterator[Item]:
 
 
 def _recipes(line: Line) -> Iterator[Item]:
-    from orchestrate.cli.definition import workspace_of
+    from orchestrate.app.definition import workspace_of
     from orchestrate.dialects.catalogue import recipe_files
 
     for recipe_id, _, origin in recipe_files(workspace_of(line.options.get("--working-dir"))):
@@ -209,7 +209,7 @@ def _recipes(line: Line) -> Iterator[Item]:
 
 def _runs_folder(line: Line) -> Any:
 
-    from orchestrate.cli.looking import Place, runs_of
+    from orchestrate.view.looking import Place, runs_of
 
     return runs_of(Place(line.options.get("--working-dir"), line.options.get("--state-dir")))
 
@@ -238,7 +238,7 @@ def _document(line: Line) -> dict[str, Any]:
 
 
 def _steps_of_run(line: Line) -> Iterator[Item]:
-    from orchestrate.cli.step_logs import entries_of
+    from orchestrate.view.step_logs import entries_of
 
     for entry in entries_of(_document(line)):
         yield Item(entry.path, str(entry.result.get("status", "")))
@@ -251,7 +251,7 @@ def _runs_or_steps(line: Line) -> Iterator[Item]:
 
 
 def _steps_of_file(line: Line) -> Iterator[Item]:
-    from orchestrate.cli.definition import compile_definition, workspace_of
+    from orchestrate.app.definition import compile_definition, workspace_of
     from orchestrate.compile import require_program
     from orchestrate.plan.nodes import Gate, main_plan
 
@@ -263,14 +263,14 @@ def _steps_of_file(line: Line) -> Iterator[Item]:
 
 
 def _stages(line: Line) -> Iterator[Item]:
-    from orchestrate.cli.looking import pending_gates
+    from orchestrate.view.looking import pending_gates
 
     for gate in pending_gates(_document(line)):
         yield Item(gate["stage"], "waits for a decision")
 
 
 def _schemas(_: Line) -> Iterator[Item]:
-    from orchestrate.cli.schema import SCHEMAS
+    from orchestrate.cli.commands.schema import SCHEMAS
 
     yield from (Item(name, about) for name, about in SCHEMAS.items())
 

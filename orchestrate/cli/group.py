@@ -13,109 +13,109 @@ from typing import Any
 import click
 
 from orchestrate import __version__
-from orchestrate.cli.output import note
 from orchestrate.errors import UsageError
+from orchestrate.show.output import note
 
 # name -> module and attribute, summary
 COMMANDS: dict[str, tuple[str, str]] = {
     "approvals": (
-        "orchestrate.cli.approvals:approvals",
+        "orchestrate.cli.commands.approvals:approvals",
         "List the gates that wait for a decision.",
     ),
     "approve": (
-        "orchestrate.cli.approvals:approve",
+        "orchestrate.cli.commands.approvals:approve",
         "Approve a stage, so that its run may go on.",
     ),
     "attach": (
-        "orchestrate.cli.attach:attach",
+        "orchestrate.cli.commands.attach:attach",
         "Watch a run that another process works on.",
     ),
     "cancel": (
-        "orchestrate.cli.cancel:cancel",
+        "orchestrate.cli.commands.cancel:cancel",
         "End a run for good.",
     ),
     "clean": (
-        "orchestrate.cli.clean:clean",
+        "orchestrate.cli.commands.clean:clean",
         "Remove old runs.",
     ),
     "completion": (
-        "orchestrate.cli.completion:completion",
+        "orchestrate.cli.commands.completion:completion",
         "Print the completion script of a shell.",
     ),
     "config": (
-        "orchestrate.cli.configuration:config",
+        "orchestrate.cli.commands.config:config",
         "Show the settings that hold, and where each was written.",
     ),
     "deny": (
-        "orchestrate.cli.approvals:deny",
+        "orchestrate.cli.commands.approvals:deny",
         "Deny a stage, which ends its run.",
     ),
     "doctor": (
-        "orchestrate.cli.doctor:doctor",
+        "orchestrate.cli.commands.doctor:doctor",
         "Check what this computer has of what runs need.",
     ),
     "guide": (
-        "orchestrate.cli.guide:guide",
+        "orchestrate.cli.commands.guide:guide",
         "Print how to write recipes, for a coding agent.",
     ),
     "init": (
-        "orchestrate.cli.init:init",
+        "orchestrate.cli.commands.init:init",
         "Write a first recipe and settings into a project.",
     ),
     "list": (
-        "orchestrate.cli.list:list_recipes",
+        "orchestrate.cli.commands.list:list_recipes",
         "List the recipes of the workspace and the catalogue.",
     ),
     "logs": (
-        "orchestrate.cli.logs:logs",
+        "orchestrate.cli.commands.logs:logs",
         "Show the log of a run or of a step.",
     ),
     "plan": (
-        "orchestrate.cli.plan:plan",
+        "orchestrate.cli.commands.plan:plan",
         "Show what a recipe compiles to, or the path of a run.",
     ),
     "report": (
-        "orchestrate.cli.report:report",
+        "orchestrate.cli.commands.report:report",
         "Write a report of a run: one page of HTML or Markdown.",
     ),
     "resume": (
-        "orchestrate.cli.resume:resume",
+        "orchestrate.cli.commands.resume:resume",
         "Go on with a run that was stopped, failed or parked.",
     ),
     "run": (
-        "orchestrate.cli.run:run",
+        "orchestrate.cli.commands.run:run",
         "Run a recipe.",
     ),
     "run-step": (
-        "orchestrate.cli.run_step:run_step",
+        "orchestrate.cli.commands.run_step:run_step",
         "Run a single step of a workflow.",
     ),
     "runs": (
-        "orchestrate.cli.runs:runs",
+        "orchestrate.cli.commands.runs:runs",
         "List the runs of the workspace.",
     ),
     "schema": (
-        "orchestrate.cli.schema:schema",
+        "orchestrate.cli.commands.schema:schema",
         "Print a JSON Schema, for editors and other tools.",
     ),
     "status": (
-        "orchestrate.cli.status:status",
+        "orchestrate.cli.commands.status:status",
         "Show how a run stands.",
     ),
     "stop": (
-        "orchestrate.cli.stop:stop",
+        "orchestrate.cli.commands.stop:stop",
         "Stop a run, so that it can be resumed.",
     ),
     "validate": (
-        "orchestrate.cli.validate:validate",
+        "orchestrate.cli.commands.validate:validate",
         "Check recipes without running anything.",
     ),
     "wait": (
-        "orchestrate.cli.wait:wait",
+        "orchestrate.cli.commands.wait:wait",
         "Wait until a run ends.",
     ),
     "watch": (
-        "orchestrate.cli.watch:watch",
+        "orchestrate.cli.commands.watch:watch",
         "Run a recipe again whenever a file of it changes.",
     ),
 }
@@ -180,7 +180,7 @@ class LazyGroup(click.Group):
 
 def _write_examples(name: str, _: click.Context, formatter: click.HelpFormatter) -> None:
     """What people do with the command, each line above the words about it."""
-    from orchestrate.cli.examples import EXAMPLES
+    from orchestrate.cli.help_examples import EXAMPLES
 
     with formatter.section("Examples"):
         for line, about in EXAMPLES.get(name, ()):

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from orchestrate.cli.output import (
+from orchestrate.errors import ConfigError, DefinitionError, InternalError, OrchestrateError
+from orchestrate.show.output import (
     OutputClosed,
     abandon_output,
     answer_json,
@@ -19,7 +20,6 @@ from orchestrate.cli.output import (
     prepare_streams,
     wants_colour,
 )
-from orchestrate.errors import ConfigError, DefinitionError, InternalError, OrchestrateError
 
 INTERRUPTED = 130
 # As a shell reports a program that SIGPIPE ended.
@@ -114,7 +114,7 @@ def _dispatch(arguments: Sequence[str], settings: dict[str, Any]) -> int:
     if arguments[:1] == ["validate"] and len(arguments) > 1:
         files = tuple(arguments[1:])
         if not any(name.startswith("-") for name in files):
-            from orchestrate.cli.checking import check_files
+            from orchestrate.app.check import check_files
 
             return check_files(files)
     from orchestrate.cli.group import run_group
@@ -125,7 +125,7 @@ def _dispatch(arguments: Sequence[str], settings: dict[str, Any]) -> int:
 def tell(error: OrchestrateError, *, as_json: bool) -> None:
     """An error for people, and as the one JSON document if that was asked for."""
     if isinstance(error, DefinitionError):
-        from orchestrate.cli.findings import count_line, draw
+        from orchestrate.show.findings import count_line, draw
 
         note(draw(error.diagnostics, colour=wants_colour(sys.stderr)))
         note(count_line(error.diagnostics) + "\n")
@@ -137,7 +137,7 @@ def tell(error: OrchestrateError, *, as_json: bool) -> None:
         facts: dict[str, Any] = {"message": error.message, "hint": error.hint}
         document: dict[str, Any] = {"error": {**facts, "exit_code": error.exit_code}}
         if isinstance(error, DefinitionError):
-            from orchestrate.cli.formats import error_document
+            from orchestrate.show.formats import error_document
 
             document = error_document(error)
         answer_json(document)

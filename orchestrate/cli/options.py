@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from orchestrate.cli.numbers import SECONDS
+from orchestrate.cli.params import SECONDS
 from orchestrate.errors import UsageError
 from orchestrate.record import replace
+from orchestrate.show.output import ask_for_raw
 
 if TYPE_CHECKING:
-    from orchestrate.cli.config import Config
-    from orchestrate.cli.running import Watching
+    from orchestrate.app.carry_out import Watching
+    from orchestrate.app.config import Config
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -98,9 +99,9 @@ def agent_options(command: Command) -> Command:
 def raw_option(command: Command) -> Command:
     """`--raw`: what programs printed, as it is."""
 
-    def remember(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
-        if value and isinstance(ctx.obj, dict):
-            ctx.obj["raw"] = True
+    def remember(_: click.Context, __: click.Parameter, value: bool) -> bool:
+        if value:
+            ask_for_raw()
         return value
 
     return click.option(
@@ -139,9 +140,9 @@ def watching_options(command: Command) -> Command:
 
 def watching_of(flags: dict[str, Any], as_json: bool, config: Config) -> Watching:
     """The flags of `watching_options` as one value."""
-    from orchestrate.cli.live.wanted import is_live
-    from orchestrate.cli.place import Place
-    from orchestrate.cli.running import Watching
+    from orchestrate.app.carry_out import Watching
+    from orchestrate.show.live.wanted import is_live
+    from orchestrate.view.place import Place
 
     refuse_events(flags, as_json)
     names = ("raw", "debug", "trace", "backup_state", "quiet", "verbose", "progress", "events")

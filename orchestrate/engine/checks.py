@@ -14,8 +14,8 @@ from orchestrate.engine.programs import run_program
 from orchestrate.engine.schemas import Verdict, command, is_quick, judge, question_of, verdict_of
 from orchestrate.engine.step import TIMED_OUT, Step
 from orchestrate.errors import StateError
+from orchestrate.execute.keeper.facts import Ended, Exit, NotStarted, Request, Running, look
 from orchestrate.installation import was_replaced
-from orchestrate.process.facts import Ended, Exit, NotStarted, Request, Running, look
 
 PATIENCE_S = 10.0
 _INVALID = 2

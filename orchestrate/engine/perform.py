@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from orchestrate.engine.ask import perform_ask
-from orchestrate.engine.command import perform_run
 from orchestrate.engine.evaluate import holds
 from orchestrate.engine.faults import Halted, StepFault
-from orchestrate.engine.gate import open_gate
 from orchestrate.engine.limits import LimitFault, TotalFault, ends_the_run, limit_reached
-from orchestrate.engine.loops import open_call, open_loop
+from orchestrate.engine.ops.ask import perform_ask
+from orchestrate.engine.ops.command import perform_run
+from orchestrate.engine.ops.frames import open_call, open_loop
+from orchestrate.engine.ops.gate import open_gate
+from orchestrate.engine.ops.wait import perform_wait
 from orchestrate.engine.patterns import match_pattern
 from orchestrate.engine.programs import was_started
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.step import Step
-from orchestrate.engine.wait import perform_wait
-from orchestrate.engine.whole import NotWhole, void
+from orchestrate.engine.whole_output import NotWhole, void
+from orchestrate.execute.keeper.patience import KeeperSilent
 from orchestrate.plan.expr import show
 from orchestrate.plan.nodes import FAILED, SKIPPED, Ask, Call, Each, Gate, Run, Wait
-from orchestrate.process.patience import KeeperSilent
 from orchestrate.state.calls import Expired, expired_call
 from orchestrate.state.events import CallExpired, Event, StepFinished
 from orchestrate.state.model import Frame, plan_frame

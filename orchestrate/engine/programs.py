@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from orchestrate.engine.runtime import Runtime
 from orchestrate.errors import ConfigError
-from orchestrate.process.client import Keeper, KeeperGoneError
-from orchestrate.process.facts import Ended, Exit, Look, Lost, NotStarted, Request, Running
-from orchestrate.process.identity import COPIED
-from orchestrate.process.protocol import KEEPER_TERMINATED
+from orchestrate.execute.keeper.client import Keeper, KeeperGoneError
+from orchestrate.execute.keeper.facts import Ended, Exit, Look, Lost, NotStarted, Request, Running
+from orchestrate.execute.keeper.identity import COPIED
+from orchestrate.execute.keeper.protocol import KEEPER_TERMINATED
 from orchestrate.record import replace
 from orchestrate.state.store import LAG_S
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from orchestrate.engine.command import needs
 from orchestrate.engine.confine import open_regular
 from orchestrate.engine.evaluate import render
 from orchestrate.engine.faults import StepFault
 from orchestrate.engine.inject import Composed, compose_prompt
+from orchestrate.engine.ops.command import needs
 from orchestrate.engine.outcome import reminder, with_outcome_block
 from orchestrate.engine.step import Step
 from orchestrate.engine.texts import encode

@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from orchestrate.agents.base import Agent, Permissions, Question, Reply
-from orchestrate.engine.head import head_of
+from orchestrate.engine.git_head import head_of
 from orchestrate.engine.logbook import Logbook
 from orchestrate.engine.scope import RunFacts, slug
 from orchestrate.engine.secrets import Secrets
 from orchestrate.engine.stop import Stop
 from orchestrate.engine.values import restore_value, store_value
 from orchestrate.errors import ConfigError
+from orchestrate.execute.keeper.client import Keeper, ensure_keeper
+from orchestrate.execute.keeper.facts import is_keeper_alive
+from orchestrate.execute.keeper.patience import SAY_AFTER_S, KeeperSilent, Patience
 from orchestrate.installation import replacement_of
 from orchestrate.plan.nodes import Plan, PlanId
-from orchestrate.process.client import Keeper, ensure_keeper
-from orchestrate.process.facts import is_keeper_alive
-from orchestrate.process.patience import SAY_AFTER_S, KeeperSilent, Patience
 from orchestrate.record import record
 from orchestrate.state.clock import now_by
 from orchestrate.state.durable import explain, read_file, write_durably

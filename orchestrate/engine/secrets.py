@@ -8,8 +8,8 @@ from typing import Any
 
 from orchestrate.engine.faults import StepFault
 from orchestrate.engine.masked_keys import keep_apart
+from orchestrate.execute.keeper.masking import Mask, is_too_short
 from orchestrate.plan.nodes import Ask, Environment, Program, Run
-from orchestrate.process.masking import Mask, is_too_short
 from orchestrate.record import record
 
 # What a variable is called that holds a secret nobody has named.

@@ -9,7 +9,7 @@ from orchestrate.agents.finding import Missing, version_in
 from orchestrate.engine.programs import run_program
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.texts import decode
-from orchestrate.process.facts import Exit, Request
+from orchestrate.execute.keeper.facts import Exit, Request
 
 # A program that does not say its version in this time is asked no more.
 _PATIENCE_S = 20.0

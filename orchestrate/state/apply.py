@@ -40,10 +40,7 @@ from orchestrate.state.model import (
     frames_below,
     plan_frame,
 )
-from orchestrate.state.sessions import choose_session, see_session
-from orchestrate.state.spending import FIGURES, count_costs, count_denials, with_denials, with_spent
-from orchestrate.state.times import timestamp
-from orchestrate.state.travel import (
+from orchestrate.state.routing import (
     Fold,
     arrive,
     begin_visit,
@@ -58,6 +55,9 @@ from orchestrate.state.travel import (
     keep_value,
     open_items,
 )
+from orchestrate.state.sessions import choose_session, see_session
+from orchestrate.state.spending import FIGURES, count_costs, count_denials, with_denials, with_spent
+from orchestrate.state.times import timestamp
 
 # Who has decided where nobody did in time.
 TIMEOUT = "timeout"

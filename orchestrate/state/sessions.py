@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchestrate.state.events import SessionChosen, SessionSeen
 from orchestrate.state.model import Index, RunState, Session
-from orchestrate.state.travel import frame_of, here_of
+from orchestrate.state.routing import frame_of, here_of
 
 
 def see_session(index: Index, state: RunState, event: SessionSeen) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from orchestrate.agents.adapter import Call, read_settings
 from orchestrate.agents.base import Question
 from orchestrate.agents.gemini import as_text
-from orchestrate.agents.program_agent import Call, read_settings
 from orchestrate.agents.registry import PROGRAMS
 
 ID = "7d0c6a7e-3f5b-4c1d-9a52-0c5f7b2f9e11"

@@ -24,9 +24,9 @@ from orchestrate.agents.base import (
     Reply,
 )
 from orchestrate.agents.costs import NOTHING_YET, own_usage
-from orchestrate.agents.human import Person
-from orchestrate.agents.recording import record_turn
 from orchestrate.agents.registry import PROGRAMS, WITHOUT_A_BILL, Equipment, make_agent
+from orchestrate.agents.stand_ins.human import Person
+from orchestrate.agents.stand_ins.recording import record_turn
 from tests.agents.running import SESSION, Stage
 
 FAKE = Path(__file__).parent / "fake_program.py"

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrate.agents import events
-from orchestrate.agents.events import (
+from orchestrate.agents import parse as events
+from orchestrate.agents.parse import (
     events_in,
     newest_events,
     number_at,
@@ -89,7 +89,7 @@ def test_a_large_output_does_not_fill_memory(tmp_path: Path) -> None:
     program = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from orchestrate.agents.events import read_events\n"
+        "from orchestrate.agents.parse import read_events\n"
         "last = None\n"
         "for last in read_events(Path(sys.argv[1])): pass\n"
         "print(last['type'])\n"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from orchestrate.agents.base import Finished, Invocation, Question, Reply
-from orchestrate.agents.human import Human, Person
+from orchestrate.agents.stand_ins.human import Human, Person
 
 OUTCOMES = ("done", "needs-work", "other")
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from orchestrate.agents.base import Agent
-from orchestrate.agents.human import Person
 from orchestrate.agents.registry import (
     ALIASES,
     PROGRAMS,
@@ -23,7 +22,8 @@ from orchestrate.agents.registry import (
     supported_settings,
     untried,
 )
-from orchestrate.dialects.workflow_providers import BUILT_IN
+from orchestrate.agents.stand_ins.human import Person
+from orchestrate.dialects.workflow.providers import BUILT_IN
 from orchestrate.errors import ConfigError
 from orchestrate.plan.override import BACKENDS
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from orchestrate.agents.base import Finished, Invocation, Question, Reply
-from orchestrate.agents.rehearsal import Rehearsal, parse_script, script_faults
+from orchestrate.agents.stand_ins.rehearsal import Rehearsal, parse_script, script_faults
 from orchestrate.errors import ConfigError
 
 OUTCOMES = ("issues-found", "no-issues", "other")

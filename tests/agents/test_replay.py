@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from orchestrate.agents.base import Failure, Finished, Invocation, Question, Reply
-from orchestrate.agents.recording import (
+from orchestrate.agents.stand_ins.recording import (
     NeverRecorded,
     PromptChanged,
     Recorded,
     find_turn,
     record_turn,
 )
-from orchestrate.agents.replay import Replay
+from orchestrate.agents.stand_ins.replay import Replay
 from orchestrate.errors import StateError
 
 AT = 1_794_800_000.0

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from orchestrate.agents.adapter import Heard, ProgramAgent
 from orchestrate.agents.base import FailureKind
-from orchestrate.agents.events import Event, read_events
-from orchestrate.agents.program_agent import Heard, ProgramAgent
+from orchestrate.agents.parse import Event, read_events
 from orchestrate.agents.registry import PROGRAMS, own_name
 from orchestrate.record import replace
 

@@ -9,8 +9,8 @@ from importlib import import_module
 import click
 import pytest
 
-from orchestrate.cli.examples import EXAMPLES
 from orchestrate.cli.group import COMMANDS
+from orchestrate.cli.help_examples import EXAMPLES
 from tests.cli.conftest import Project
 
 
@@ -56,7 +56,7 @@ def test_help_shows_them_and_loads_no_compiler(project: Project) -> None:
     heavy = ("orchestrate.compile", "orchestrate.source", "orchestrate.dialects", "ruamel.yaml",
              "jsonschema", "rich", "asyncio")  # fmt: skip
     loaded = done.err.split()
-    assert "orchestrate.cli.run" in loaded
+    assert "orchestrate.cli.commands.run" in loaded
     assert not [m for m in loaded if m in heavy or m.startswith(tuple(f"{h}." for h in heavy))]
 
 

@@ -337,7 +337,7 @@ def test_files_that_the_run_did_not_touch_are_counted_only(failed: Project) -> N
 
 
 def test_markdown_escapes_only_what_means_something(failed: Project) -> None:
-    from orchestrate.cli.report_md import plain
+    from orchestrate.show.report.markdown import plain
 
     text = failed.run("report", "latest", "--format", "md").assert_success().stdout
     assert re.search(r"^- Elapsed: \d+\.\d+s$", text, re.MULTILINE)

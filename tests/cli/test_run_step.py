@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.cli.single import as_started, find_step, reduce_to
+from orchestrate.app.single_step import as_started, find_step, reduce_to
 from orchestrate.compile import compile_file, require_program
 from orchestrate.plan.check import problems
 from orchestrate.plan.nodes import Abort, Each, Finish, Gate, Goto, Leave, main_plan

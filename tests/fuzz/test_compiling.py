@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrate.cli.findings import draw as draw_findings
-from orchestrate.cli.formats import diagnostic_json
 from orchestrate.codes import CODES
 from orchestrate.compile import Compilation, compile_file
 from orchestrate.plan.check import problems
-from orchestrate.plan.render import render_text
-from orchestrate.plan.render_graph import render_dot, render_mermaid
-from orchestrate.plan.render_json import program_json
+from orchestrate.plan.to_json import program_json
+from orchestrate.show.draw.graph import render_dot, render_mermaid
+from orchestrate.show.findings import draw as draw_findings
+from orchestrate.show.formats import diagnostic_json
+from orchestrate.show.plan_text import render_text
 from orchestrate.workspace import open_workspace
 from tests.fuzz.strategies import RECIPES, REPOSITORY, damaged, texts
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from orchestrate.lang.condition import parse_condition
 from orchestrate.lang.curly import parse_template
 from orchestrate.lang.dollar import parse_dollar
-from orchestrate.lang.shell import find_inline_code, find_script, lower_script
+from orchestrate.lang.shell.lower import find_inline_code, find_script, lower_script
 from orchestrate.plan.expr import Chain, Compare, Const, Ref
 from tests.fuzz.strategies import texts
 

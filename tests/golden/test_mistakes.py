@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.cli.findings import draw
 from orchestrate.codes import CODES
 from orchestrate.compile import Compilation, compile_file
 from orchestrate.dialects.catalogue import SUFFIXES
+from orchestrate.show.findings import draw
 from orchestrate.workspace import open_workspace
 
 MISTAKES = Path(__file__).parent / "mistakes"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrate.compile import compile_file, require_program
-from orchestrate.plan.render import render_text
+from orchestrate.show.plan_text import render_text
 from orchestrate.workspace import open_workspace
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent

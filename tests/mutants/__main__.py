@@ -32,15 +32,16 @@ TESTS: dict[str, tuple[str, ...]] = {
         f"{_STATE}/test_durable.py", f"{_STATE}/test_journal.py", f"{_STATE}/test_kills.py",
     ),
     "orchestrate/state/locks.py": (f"{_STATE}/test_locks.py", f"{_STATE}/test_runs.py"),
-    "orchestrate/process/masking.py": ("tests/process/test_masking.py",),
+    "orchestrate/execute/keeper/masking.py": ("tests/process/test_masking.py",),
     "orchestrate/engine/confine.py": (
         "tests/engine/test_confine.py", "tests/engine/test_patterns.py",
     ),
     **{
-        f"orchestrate/process/{name}.py": _KEEPER
+        f"orchestrate/execute/keeper/{name}.py": _KEEPER
         for name in (
-            "boot", "capture", "client", "facts", "guardian", "hand", "journal", "keeper", "launch",
-            "line", "lost", "post", "protocol", "starter", "tree", "warden", "watch",
+            "boot", "capture", "client", "connections", "facts", "guardian", "journal", "launch",
+            "orphans", "own_attempt", "protocol", "server", "starter", "tree", "warden", "watch",
+            "watch_loop",
         )
     },
 }  # fmt: skip

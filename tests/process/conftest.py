@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from orchestrate.process.client import Keeper, ensure_keeper
-from orchestrate.process.facts import Request
-from orchestrate.process.protocol import FOLDER, KEEPER_LOCK, LOG, WARDEN_LOCK, is_locked
-from orchestrate.process.tree import parents
+from orchestrate.execute.keeper.client import Keeper, ensure_keeper
+from orchestrate.execute.keeper.facts import Request
+from orchestrate.execute.keeper.protocol import FOLDER, KEEPER_LOCK, LOG, WARDEN_LOCK, is_locked
+from orchestrate.execute.keeper.tree import parents
 
 MakeRequest = Callable[..., Request]
 

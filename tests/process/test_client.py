@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from orchestrate.errors import ConfigError
-from orchestrate.process import boot
-from orchestrate.process.client import Keeper
-from orchestrate.process.facts import Lost, NotStarted, Running
-from orchestrate.process.journal import Journal
-from orchestrate.process.protocol import FOLDER, JOURNAL, VERSION, encode
+from orchestrate.execute.keeper import boot
+from orchestrate.execute.keeper.client import Keeper
+from orchestrate.execute.keeper.facts import Lost, NotStarted, Running
+from orchestrate.execute.keeper.journal import Journal
+from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL, VERSION, encode
 from tests.process.conftest import MakeRequest
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from orchestrate.errors import ConfigError
-from orchestrate.process.client import Keeper, ensure_keeper
-from orchestrate.process.facts import Ended, Lost, NotStarted, look
-from orchestrate.process.journal import read_lines
-from orchestrate.process.protocol import FOLDER, JOURNAL, LOG
+from orchestrate.execute.keeper.client import Keeper, ensure_keeper
+from orchestrate.execute.keeper.facts import Ended, Lost, NotStarted, look
+from orchestrate.execute.keeper.journal import read_lines
+from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL, LOG
 from tests.process.conftest import (
     MakeRequest,
     children_of,

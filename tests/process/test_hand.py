@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.process.client import Keeper, ensure_keeper
-from orchestrate.process.facts import Ended, Lost, is_keeper_alive, look
+from orchestrate.execute.keeper.client import Keeper, ensure_keeper
+from orchestrate.execute.keeper.facts import Ended, Lost, is_keeper_alive, look
 from tests.process.conftest import (
     MakeRequest,
     assert_idle,

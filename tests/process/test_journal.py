@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.process import journal as module
-from orchestrate.process.journal import LONGEST_RECORD, Journal, read_facts, read_lines, was_torn
+from orchestrate.execute.keeper import journal as module
+from orchestrate.execute.keeper.journal import (
+    LONGEST_RECORD,
+    Journal,
+    read_facts,
+    read_lines,
+    was_torn,
+)
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.process import line as module
-from orchestrate.process.client import ensure_keeper
-from orchestrate.process.facts import Ended
-from orchestrate.process.line import Line, WardenLine
-from orchestrate.process.protocol import FOLDER, SOCKET, VERSION, Frames, encode
+from orchestrate.execute.keeper import connections as module
+from orchestrate.execute.keeper.client import ensure_keeper
+from orchestrate.execute.keeper.connections import Line, WardenLine
+from orchestrate.execute.keeper.facts import Ended
+from orchestrate.execute.keeper.protocol import FOLDER, SOCKET, VERSION, Frames, encode
 from tests.process.conftest import MakeRequest, assert_idle
 
 Pair = tuple[Line, socket.socket]

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrate.process.facts import (
+from orchestrate.execute.keeper.facts import (
     Ended,
     Exit,
     NotStarted,
@@ -25,7 +25,7 @@ from orchestrate.process.facts import (
     pack_environment,
     pack_request,
 )
-from orchestrate.process.journal import (
+from orchestrate.execute.keeper.journal import (
     LONGEST_RECORD,
     Journal,
     json_of,
@@ -35,7 +35,7 @@ from orchestrate.process.journal import (
     read_lines,
     was_torn,
 )
-from orchestrate.process.protocol import (
+from orchestrate.execute.keeper.protocol import (
     FOLDER,
     JOURNAL,
     REQUEST_FIELDS,
@@ -198,7 +198,7 @@ def test_nothing_is_recorded_after_a_failure(
     def fail(fd: int) -> None:
         raise OSError(5, "I/O error")
 
-    monkeypatch.setattr("orchestrate.process.journal.sync", fail)
+    monkeypatch.setattr("orchestrate.execute.keeper.journal.sync", fail)
     with pytest.raises(OSError, match="I/O error"):
         journal.append("claim", "a", {})
     monkeypatch.undo()

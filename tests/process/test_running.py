@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from orchestrate.errors import InternalError
-from orchestrate.process import launch
-from orchestrate.process.client import Keeper
-from orchestrate.process.facts import (
+from orchestrate.execute.keeper import launch
+from orchestrate.execute.keeper.client import Keeper
+from orchestrate.execute.keeper.facts import (
     Ended,
     Exit,
     NotStarted,
@@ -23,7 +23,7 @@ from orchestrate.process.facts import (
     pack_environment,
     pack_request,
 )
-from orchestrate.process.protocol import MARKER, encode
+from orchestrate.execute.keeper.protocol import MARKER, encode
 from orchestrate.record import replace
 from tests.process.conftest import MakeRequest, do_at_once, pid_in, wait_until
 

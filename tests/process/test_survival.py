@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 from orchestrate.errors import ConfigError
-from orchestrate.process import starter
-from orchestrate.process.client import ensure_keeper
-from orchestrate.process.facts import (
+from orchestrate.execute.keeper import starter
+from orchestrate.execute.keeper.client import ensure_keeper
+from orchestrate.execute.keeper.facts import (
     Ended,
     Lost,
     NotStarted,
@@ -29,7 +29,7 @@ from orchestrate.process.facts import (
     is_keeper_alive,
     look,
 )
-from orchestrate.process.protocol import FOLDER, JOURNAL, KEEPER_LOCK, LOG, is_locked
+from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL, KEEPER_LOCK, LOG, is_locked
 from tests.process.conftest import (
     MakeRequest,
     children_of,
@@ -45,8 +45,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 CLIENT = """
 import sys, time, os
 from pathlib import Path
-from orchestrate.process.client import ensure_keeper
-from orchestrate.process.facts import Request
+from orchestrate.execute.keeper.client import ensure_keeper
+from orchestrate.execute.keeper.facts import Request
 run_dir = Path(sys.argv[1])
 keeper = ensure_keeper(run_dir)
 keeper.start(Request("a", ("sh", "-c", sys.argv[2]), {"PATH": os.environ["PATH"]}, run_dir,
@@ -273,7 +273,7 @@ def test_an_upgrade_changes_nothing_under_a_run(
     shutil.copytree(REPOSITORY / "orchestrate", old / "orchestrate")
     program = (
         "import sys; from pathlib import Path;"
-        "from orchestrate.process.client import ensure_keeper;"
+        "from orchestrate.execute.keeper.client import ensure_keeper;"
         "k = ensure_keeper(Path(sys.argv[1])); print(k.pid, k.ends_whole_trees)"
     )
     started = subprocess.run(
@@ -298,7 +298,7 @@ def test_an_upgrade_changes_nothing_under_a_run(
 
 def test_a_claim_without_a_program_is_lost(run_dir: Path, request_for: MakeRequest) -> None:
     """Power failed right after the claim."""
-    from orchestrate.process.journal import Journal
+    from orchestrate.execute.keeper.journal import Journal
 
     (run_dir / FOLDER).mkdir()
     Journal(str(run_dir / FOLDER / JOURNAL)).append("claim", "a", {"at": 0.0})
@@ -457,8 +457,8 @@ def test_a_long_path_is_no_obstacle(run_dir: Path) -> None:
 
 def test_the_keepers_half_needs_nothing_but_itself_and_the_standard_library() -> None:
     folder = Path(starter.__file__).parent
-    ours = {f"orchestrate.process.{name}" for name in starter.KEEPERS_HALF} | {
-        "orchestrate.process"
+    ours = {f"orchestrate.execute.keeper.{name}" for name in starter.KEEPERS_HALF} | {
+        "orchestrate.execute.keeper"
     }
     for name in starter.KEEPERS_HALF:
         for node in ast.walk(ast.parse((folder / f"{name}.py").read_text("utf-8"))):

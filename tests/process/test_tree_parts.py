@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from orchestrate.process import tree
+from orchestrate.execute.keeper import tree
 from tests.process.conftest import descriptors_of, is_alive, wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # Whoever ends all its children must be a process of its own, not the one that runs the tests.
 PREFACE = """
 import os, signal, subprocess, sys, time
-from orchestrate.process import tree
+from orchestrate.execute.keeper import tree
 
 def sleeper(**more):
     process = subprocess.Popen(["sleep", "60"], **more)

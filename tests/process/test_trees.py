@@ -6,8 +6,8 @@ import signal
 import subprocess
 from pathlib import Path
 
-from orchestrate.process.client import Keeper
-from orchestrate.process.facts import Ended
+from orchestrate.execute.keeper.client import Keeper
+from orchestrate.execute.keeper.facts import Ended
 from tests.process.conftest import MakeRequest, is_alive, wait_until
 
 # Each writes the pid of the process that tries to stay behind to `$1`, then goes on to `$2`.

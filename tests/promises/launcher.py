@@ -35,7 +35,7 @@ def import_everything() -> None:
     import orchestrate
 
     for module in pkgutil.walk_packages(orchestrate.__path__, "orchestrate."):
-        if module.name not in ("orchestrate.__main__", "orchestrate.process.boot"):
+        if module.name not in ("orchestrate.__main__", "orchestrate.execute.keeper.boot"):
             importlib.import_module(module.name)
     for name in ("filelock", "ruamel.yaml", "uuid", "hashlib", "select"):
         importlib.import_module(name)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from orchestrate.process.facts import Ended, Exit, look
+from orchestrate.execute.keeper.facts import Ended, Exit, look
 from tests.promises.lanes import Lane, Lanes
 from tests.promises.processes import is_alive, kill, wait_until
 from tests.promises.shapes import Shape

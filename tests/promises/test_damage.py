@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.cli.looking import glance_at, look_at, program_of
-from orchestrate.cli.running import LatePlans
-from orchestrate.cli.stored import Header, header_of
+from orchestrate.app.carry_out import LatePlans
+from orchestrate.app.open_run import Header, header_of
 from orchestrate.errors import OrchestrateError
 from orchestrate.state.codec import Encoder
 from orchestrate.state.model import Index
 from orchestrate.state.runs import Run
 from orchestrate.state.store import load
+from orchestrate.view.looking import glance_at, look_at, program_of
 from orchestrate.workspace import Workspace, open_workspace
 from tests.promises.agent_shapes import PARALLEL, RECIPE, REMINDED, RESTARTED, STAGED
 from tests.promises.damaging import (

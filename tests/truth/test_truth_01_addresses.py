@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrate.process.facts import ATTEMPT_ID
+from orchestrate.execute.keeper.facts import ATTEMPT_ID
 from orchestrate.state.address import Address, Called, FrameKey, Item
 
 _PLAIN = st.sampled_from(["a", "A", "b", "0", "3", "restart-1", "two words", "Loop", "s" * 101])

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from orchestrate.errors import ConfigError
-from orchestrate.process.client import ensure_keeper
-from orchestrate.process.facts import Ended, Lost, NotStarted, Running, look
-from orchestrate.process.identity import IDENTITY, is_same_place, known_token, place_of
-from orchestrate.process.journal import Journal
-from orchestrate.process.protocol import FOLDER, JOURNAL, MARKER
+from orchestrate.execute.keeper.client import ensure_keeper
+from orchestrate.execute.keeper.facts import Ended, Lost, NotStarted, Running, look
+from orchestrate.execute.keeper.identity import IDENTITY, is_same_place, known_token, place_of
+from orchestrate.execute.keeper.journal import Journal
+from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL, MARKER
 from tests.process.conftest import requests_of
 from tests.promises.lanes import Lanes
 from tests.promises.processes import is_alive, wait_until

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from orchestrate.errors import ConfigError
-from orchestrate.process import lost, tree
-from orchestrate.process.client import ensure_keeper
-from orchestrate.process.facts import Lost, Unsettled, look
-from orchestrate.process.journal import Journal
-from orchestrate.process.protocol import FOLDER, JOURNAL, Refused
+from orchestrate.execute.keeper import orphans, tree
+from orchestrate.execute.keeper.client import ensure_keeper
+from orchestrate.execute.keeper.facts import Lost, Unsettled, look
+from orchestrate.execute.keeper.journal import Journal
+from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL, Refused
 from tests.process.conftest import pid_in, requests_of
 from tests.promises.lanes import Lanes
 from tests.promises.processes import is_alive, wait_until
@@ -86,9 +86,9 @@ def test_truth_04_what_cannot_be_killed_is_named(
     journal = Journal(path)
     monkeypatch.setattr(tree, "marked", lambda *_: [os.getpid()])
     monkeypatch.setattr(tree, "signal_process", lambda *_: None)
-    monkeypatch.setattr(lost, "_END_PATIENCE_S", 0.05)
+    monkeypatch.setattr(orphans, "_END_PATIENCE_S", 0.05)
     with pytest.raises(Refused, match=rf"cannot be ended: process {os.getpid()} \("):
-        lost.settle_lost(journal, "why", {journal.token})
+        orphans.settle_lost(journal, "why", {journal.token})
     assert Journal(path).unsettled == {"a"}, "nobody has said that it is lost"
 
 
@@ -96,7 +96,7 @@ def test_truth_04_then_nothing_is_started_and_the_exit_code_is_5(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = "refused: what an earlier attempt started cannot be ended: process 4711 (work)"
-    monkeypatch.setattr("orchestrate.process.client.start_keeper", lambda *_: said)
+    monkeypatch.setattr("orchestrate.execute.keeper.client.start_keeper", lambda *_: said)
     with pytest.raises(ConfigError, match=r"process 4711 \(work\)") as caught:
         ensure_keeper(tmp_path)
     assert caught.value.exit_code == 5

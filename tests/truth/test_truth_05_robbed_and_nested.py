@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.process.client import ensure_keeper
-from orchestrate.process.facts import Ended, Lost, NotStarted, Running
-from orchestrate.process.identity import IDENTITY
-from orchestrate.process.protocol import FOLDER
+from orchestrate.execute.keeper.client import ensure_keeper
+from orchestrate.execute.keeper.facts import Ended, Lost, NotStarted, Running
+from orchestrate.execute.keeper.identity import IDENTITY
+from orchestrate.execute.keeper.protocol import FOLDER
 from tests.process.conftest import pid_in, requests_of
 from tests.promises.lanes import Lanes
 from tests.promises.processes import is_alive, wait_until

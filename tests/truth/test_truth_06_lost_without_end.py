@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from orchestrate.engine.losing import PAUSES_S
-from orchestrate.process.facts import is_keeper_alive
+from orchestrate.engine.lost_attempts import PAUSES_S
+from orchestrate.execute.keeper.facts import is_keeper_alive
 from tests.promises.lanes import Lanes
 from tests.recipes.fakes import recipe
 from tests.truth.places import DIALECTS, Place

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from orchestrate.agents.events import events_in, one_line
 from orchestrate.agents.failures import failure_of
+from orchestrate.agents.parse import events_in, one_line
 from orchestrate.engine.answers import structured
 from orchestrate.engine.capture import capture_bytes
 from orchestrate.engine.outcome import Outcome, read_outcome
+from orchestrate.execute.keeper.masking import MASK, Mask, Stream
 from orchestrate.plan.visible import visible
-from orchestrate.process.masking import MASK, Mask, Stream
 
 SIZE = 1_000_000
 # What took a quadratic time would take minutes; the bound holds on a busy machine.

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.process import patience
-from orchestrate.process.patience import KeeperSilent, Patience
+from orchestrate.execute.keeper import patience
+from orchestrate.execute.keeper.patience import KeeperSilent, Patience
 from tests.acceptance.fakes import Stage, read_state, wait_until
 from tests.promises.processes import end_all_in
 

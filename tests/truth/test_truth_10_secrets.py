@@ -15,8 +15,8 @@ from orchestrate.agents.keys import KEYS, key_variables
 from orchestrate.agents.registry import PROGRAMS
 from orchestrate.compile import compile_file, require_program
 from orchestrate.engine.secrets import looks_secret
-from orchestrate.plan.render import render_text
-from orchestrate.plan.render_dry_run import render_dry_run
+from orchestrate.show.dry_run import render_dry_run
+from orchestrate.show.plan_text import render_text
 from orchestrate.testing import Project, Result
 from orchestrate.workspace import open_workspace
 from tests.acceptance.fakes import Stage

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrate.cli.inert import Inert, inert_json
 from orchestrate.plan.visible import visible_lines
+from orchestrate.show.inert import Inert, inert_json
 from orchestrate.testing import Project
 from tests.acceptance.fakes import Stage
 

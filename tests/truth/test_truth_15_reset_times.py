@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from orchestrate.agents.events import number_at
 from orchestrate.agents.failures import failure_of
-from orchestrate.cli.live.picture import passed
-from orchestrate.cli.telling import duration
+from orchestrate.agents.parse import number_at
 from orchestrate.engine.stop import Stop
+from orchestrate.show.event_lines import duration
+from orchestrate.show.live.picture import passed
 from orchestrate.state.times import local_time, seconds_of, timestamp
 from tests.acceptance.fakes import wait_until
 from tests.machines.fakes import Scene, said

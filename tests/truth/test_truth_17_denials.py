@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from orchestrate.cli.live.picture import Artist
+from orchestrate.show.live.picture import Artist
 from orchestrate.state.denials import denial_words
 from tests.agents.test_samples import hear
 from tests.cli.live.test_picture import shown, state_for

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.process.facts import Ended, look
+from orchestrate.execute.keeper.facts import Ended, look
 from tests.promises.lanes import Lanes
 from tests.promises.processes import is_alive, keepers_in, wait_until
 from tests.truth.places import DIALECTS, Place

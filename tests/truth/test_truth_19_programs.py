@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from orchestrate.agents.adapter import read_settings
 from orchestrate.agents.base import Question
 from orchestrate.agents.copilot import COPILOT
-from orchestrate.agents.program_agent import read_settings
 from orchestrate.agents.registry import PROGRAMS
 from orchestrate.agents.versions import tried_words, version_numbers
 from tests.acceptance.fakes import Stage

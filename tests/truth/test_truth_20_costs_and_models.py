@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from orchestrate.cli.live.picture import Artist
+from orchestrate.show.live.picture import Artist
 from orchestrate.state.model import Costs
 from tests.acceptance.fakes import Stage
 from tests.cli.live.test_picture import shown, state_for

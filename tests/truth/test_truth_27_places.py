@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.process import boot
-from orchestrate.process.client import ensure_keeper
-from orchestrate.process.protocol import FOLDER, SOCKET
-from orchestrate.process.standard import socket
+from orchestrate.execute.keeper import boot
+from orchestrate.execute.keeper.client import ensure_keeper
+from orchestrate.execute.keeper.protocol import FOLDER, SOCKET
+from orchestrate.execute.keeper.standard import socket
 from orchestrate.state.runs import is_run_id
 from orchestrate.testing import Project
 from tests.recipes.fakes import Workshop, recipe, rule

@@ -11,9 +11,9 @@ from typing import Any, get_args
 
 import pytest
 
-from orchestrate.cli.event_records import FIELDS, EventRecords
 from orchestrate.state import events
 from orchestrate.state.runs import Run
+from orchestrate.view.event_records import FIELDS, EventRecords
 from tests.acceptance.fakes import Stage
 from tests.recipes.fakes import Workshop, recipe, rule
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from orchestrate.agents.claude import default_model
-from orchestrate.cli.looking import Place, Sight
-from orchestrate.cli.status import next_commands
+from orchestrate.cli.commands.status import next_commands
 from orchestrate.state.runs import Run
 from orchestrate.state.times import seconds_of
 from orchestrate.testing import Project
+from orchestrate.view.looking import Place, Sight
 from tests.cli.background import await_file, started, state_of, wait_until
 from tests.machines.fakes import machine, said
 from tests.truth.test_truth_17_denials import stage

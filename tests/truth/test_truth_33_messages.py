@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.cli.report_md import plain
 from orchestrate.errors import ConfigError
+from orchestrate.show.report.markdown import plain
 from orchestrate.state.locks import lock_run
 from tests.acceptance.fakes import Stage
 from tests.machines.fakes import PAIR, Scene, git, said

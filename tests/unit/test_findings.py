@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from orchestrate.cli.findings import COLUMNS, count_line, draw, draw_one
-from orchestrate.cli.formats import artifact_uri, github_commands, sarif_document
 from orchestrate.diagnostics import Diagnostic, Span
 from orchestrate.plan.visible import clip, visible, width_of
+from orchestrate.show.findings import COLUMNS, count_line, draw, draw_one
+from orchestrate.show.formats import artifact_uri, github_commands, sarif_document
 
 
 def finding(

@@ -10,10 +10,10 @@ import pytest
 
 from orchestrate.compile import compile_file, require_program
 from orchestrate.dialects.catalogue import recipe_files
-from orchestrate.plan.drawing import Drawing, Edge, Group, Vertex, draw_program, vertices_in
-from orchestrate.plan.layout import Picture, in_reading_order, lay_out
-from orchestrate.plan.render_svg import render_svg
 from orchestrate.plan.visible import width_of
+from orchestrate.show.draw.drawing import Drawing, Edge, Group, Vertex, draw_program, vertices_in
+from orchestrate.show.draw.layout import Picture, in_reading_order, lay_out
+from orchestrate.show.draw.svg import render_svg
 from orchestrate.workspace import Workspace, open_workspace
 
 # What lies in shared/ are parts for others to include, no recipes.

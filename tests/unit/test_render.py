@@ -11,11 +11,11 @@ import pytest
 from orchestrate.plan.check import check_program
 from orchestrate.plan.expr import Cond, Const, Expr, MapExpr, Text
 from orchestrate.plan.nodes import Agent, Op, Plan, Program, Target
-from orchestrate.plan.render import render_text
-from orchestrate.plan.render_dry_run import render_dry_run
-from orchestrate.plan.render_graph import render_dot, render_mermaid
-from orchestrate.plan.render_json import program_json
+from orchestrate.plan.to_json import program_json
 from orchestrate.record import field_names, is_record, replace
+from orchestrate.show.draw.graph import render_dot, render_mermaid
+from orchestrate.show.dry_run import render_dry_run
+from orchestrate.show.plan_text import render_text
 from tests.unit.plans import every_kind
 
 PROGRAM = every_kind()

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from orchestrate.lang.shell import (
+from orchestrate.lang.shell.lower import (
     POSIX_SHELLS,
     InlineCode,
     LoweredScript,
@@ -15,7 +15,7 @@ from orchestrate.lang.shell import (
     find_script,
     lower_script,
 )
-from orchestrate.lang.shell_runners import HandedWord, find_handed
+from orchestrate.lang.shell.runners import HandedWord, find_handed
 
 HOLE = "¤"  # stands for ${…} in the scripts below
 

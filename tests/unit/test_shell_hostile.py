@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from orchestrate.lang.shell import lower_script
+from orchestrate.lang.shell.lower import lower_script
 
 HOLE = "¤"  # stands for ${…} in the scripts below
 BASH, SH = shutil.which("bash") or "", shutil.which("sh") or ""

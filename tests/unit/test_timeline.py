@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
-from orchestrate.cli.chronicle import Sitting
-from orchestrate.cli.tallies import Bar, Tallies, merged
-from orchestrate.cli.timeline import draw_timeline
+from orchestrate.show.report.timeline import draw_timeline
+from orchestrate.view.history import Sitting
+from orchestrate.view.step_totals import Bar, Tallies, merged
 
 RESULT = {"status": "completed", "exit_code": 0, "duration_ms": 500, "output": "x" * 1000}
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from orchestrate.cli.live.picture import Artist, Row
 from orchestrate.compile import compile_file, require_program
 from orchestrate.plan.nodes import main_plan
 from orchestrate.plan.override import with_max_parallel
+from orchestrate.show.live.picture import Artist, Row
 from orchestrate.state.apply import apply, start
 from orchestrate.state.events import CallOpened, LoopOpened, RunStarted, StepStarted
 from orchestrate.state.model import Here, Index, RunState

@@ -333,7 +333,7 @@ def test_a_terminal_without_our_signs(folder: Path) -> None:
 IMPATIENT = """
 import fcntl, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-from orchestrate.cli.live import view
+from orchestrate.show.live import view
 view.SILENT_S = 1.0
 from orchestrate.cli.main import main
 main()

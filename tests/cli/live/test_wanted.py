@@ -97,7 +97,7 @@ def test_a_job_in_the_background_writes_lines(only: Path) -> None:
 BROKEN = """
 import fcntl, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-from orchestrate.cli.live.drawing import Pen
+from orchestrate.show.live.drawing import Pen
 def fail(*_):
     raise RuntimeError("no ink")
 Pen.lines = fail

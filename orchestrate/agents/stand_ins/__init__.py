@@ -1,0 +1,1 @@
+"""Agents without a program and without a bill."""

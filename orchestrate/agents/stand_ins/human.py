@@ -1,0 +1,105 @@
+"""A person at the terminal is the agent: reads the prompt, does the work, picks the outcome."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable
+
+from orchestrate.agents.base import Failure, Question, Reply, RunProgram
+from orchestrate.agents.stand_ins.free import Unbilled
+from orchestrate.record import record
+
+# Parallel items share one person, who can have one conversation at a time.
+CONVERSATION = threading.RLock()
+_OTHER = "other"
+_END = "."
+# All that a terminal would act on, except line breaks and tabs.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+@record
+class Person:
+    """Whoever is at the terminal, if there is one."""
+
+    # One line without its line break; None when there is no more input.
+    read_line: Callable[[], str | None]
+    write: Callable[[str], None]
+    is_terminal: bool
+
+
+class _InputEnded(Exception):
+    """The person closed the input instead of answering."""
+
+
+class Human(Unbilled):
+    """Asks whoever sits at the terminal; refuses when nobody can."""
+
+    name = "human"
+
+    def __init__(self, person: Person) -> None:
+        self._person = person
+        self._write = person.write
+
+    def ask(self, question: Question, run: RunProgram) -> Reply:  # noqa: ARG002
+        if not self._person.is_terminal:
+            message = "the backend 'human' needs a terminal, and there is none: nobody can be asked"
+            return Reply(failure=Failure("not-installed", message), session=question.session)
+        try:
+            with CONVERSATION:
+                text = self._converse(question)
+        except _InputEnded:
+            message = f"the input ended before step '{question.step}' was answered"
+            return Reply(failure=Failure("stopped", message), session=question.session)
+        return Reply(text=text, session=question.session)
+
+    def _converse(self, question: Question) -> str:
+        where = _safe(question.place or question.step)
+        self._write(f"\nStep '{where}', visit {question.visit}\n\n")
+        self._write(f"{_safe(question.shown or question.prompt)}\n\n")
+        if not question.outcomes:
+            return self._read_answer()
+        outcome = self._choose(question.outcomes)
+        answer = {"outcome": outcome}
+        if outcome == _OTHER:
+            answer["otherDescription"] = self._describe()
+        return json.dumps(answer)
+
+    def _read_answer(self) -> str:
+        self._write(f"Your answer, and then a line with only '{_END}':\n")
+        lines: list[str] = []
+        while (line := self._line()) != _END or not "".join(lines).strip():
+            if line == _END:
+                self._write("An empty answer is none.\n")
+            else:
+                lines.append(line)
+        return "\n".join(lines)
+
+    def _choose(self, outcomes: tuple[str, ...]) -> str:
+        for number, outcome in enumerate(outcomes, start=1):
+            self._write(f"  {number}  {_safe(outcome)}\n")
+        while True:
+            self._write("Outcome (number or name): ")
+            chosen = self._line().strip()
+            if chosen in outcomes:
+                return chosen
+            if chosen.isascii() and chosen.isdigit() and 1 <= int(chosen) <= len(outcomes):
+                return outcomes[int(chosen) - 1]
+            self._write(f"'{_safe(chosen)}' is none of them.\n")
+
+    def _describe(self) -> str:
+        while True:
+            self._write("In a few words, what is it? ")
+            if description := self._line().strip():
+                return description
+
+    def _line(self) -> str:
+        line = self._person.read_line()
+        if line is None:
+            raise _InputEnded
+        return line
+
+
+def _safe(text: str) -> str:
+    return _CONTROLS.sub("\ufffd", text)

@@ -1,0 +1,118 @@
+"""Says before a run starts whom it asks: each agent with its model and its permissions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from orchestrate.app.agents import (
+    asks_in,
+    configured_environment,
+    constants,
+    definition_before,
+    is_without_a_bill,
+)
+from orchestrate.errors import OrchestrateError
+from orchestrate.plan.nodes import Ask, BuiltinProvider, CommandTemplate, Node, Plan, RunAgent
+from orchestrate.plan.visible import plural, visible
+from orchestrate.record import record
+
+if TYPE_CHECKING:
+    from orchestrate.plan.nodes import Program
+    from orchestrate.workspace import Workspace
+
+_MOST_LINES = 6
+
+
+@record
+class Asked:
+    """Whom some steps ask. `model` None: the program's own; `permissions` None: not ours to set."""
+
+    agent: str
+    backend: str | None
+    model: str | None
+    permissions: str | None
+
+    @property
+    def words(self) -> str:
+        if self.backend is None:
+            return f"provider {visible(self.agent)}: a command of the definition"
+        name = visible(self.agent)
+        if self.backend != self.agent:
+            name += f" ({visible(self.backend)})"
+        if self.permissions is None:
+            return f"agent {name}: no program is asked"
+        model = "its own" if self.model is None else visible(self.model)
+        return f"agent {name}, model {model}, permissions {self.permissions}"
+
+
+def who_is_asked(
+    program: Program, workspace: Workspace, settings: Mapping[str, Any]
+) -> dict[Asked, int]:
+    """Everyone whom the steps of a program ask, and how many steps do; none for commands alone.
+
+    What a step works out for itself is not known yet.
+    """
+    found: dict[Asked, int] = {}
+    for plan, node, op in asks_in(program):
+        try:
+            asked = _asked(plan, node, op, workspace, settings)
+        except OrchestrateError:
+            continue  # told when the run is refused, or when the step comes to it
+        found[asked] = found.get(asked, 0) + 1
+    return found
+
+
+def _asked(
+    plan: Plan, node: Node, op: Ask, workspace: Workspace, settings: Mapping[str, Any]
+) -> Asked:
+    if isinstance(op.agent, CommandTemplate):
+        return Asked(op.agent.name, None, None, None)
+    definition = definition_before(node, op, workspace, settings)
+    assert definition is not None
+    backend = definition.backend
+    if is_without_a_bill(backend):
+        return Asked(definition.name, backend, None, None)
+    own = dict(definition.settings)
+    permissions = own.get("permissions") or settings.get("permissions", "bypass")
+    model = _model(plan, op, definition.model, own) or _default(backend, workspace, settings)
+    return Asked(definition.name, backend, model, permissions)
+
+
+def _default(backend: str, workspace: Workspace, settings: Mapping[str, Any]) -> str | None:
+    """What the program will be told, with the environment that the configuration gives it."""
+    from orchestrate.agents.registry import default_model
+
+    configured = (settings.get("agents") or {}).get(backend) or {}
+    environment = configured_environment(backend, configured, os.environ)
+    return default_model(backend, environment, workspace.root)
+
+
+def _model(plan: Plan, op: Ask, defined: str | None, own: Mapping[str, Any]) -> str | None:
+    match op.agent:
+        case RunAgent():
+            return op.model or plan.defaults.model
+        case BuiltinProvider(_, params):
+            model = constants(params).get("model")
+            return None if model is None else str(model)
+        case _:
+            return defined or own.get("model") or plan.defaults.model
+
+
+def asked_lines(asked: Mapping[Asked, int]) -> Iterator[str]:
+    """A line for each, of many only the first."""
+    for number, (one, steps) in enumerate(asked.items()):
+        if number == _MOST_LINES:
+            yield f"and {len(asked) - number} more"
+            return
+        several = f" ({plural(steps, 'step')})" if len(asked) > 1 else ""
+        yield f"{one.words}{several}"
+
+
+def asked_json(asked: Mapping[Asked, int]) -> list[dict[str, Any]]:
+    return [
+        {"agent": one.agent, "backend": one.backend, "model": one.model,
+         "permissions": one.permissions, "steps": steps}
+        for one, steps in asked.items()
+    ]  # fmt: skip

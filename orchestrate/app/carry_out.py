@@ -1,0 +1,409 @@
+"""Carries runs out: compiles, makes or finds the run's folder, and lets the engine work."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrate import __version__
+from orchestrate.app.scopes import NoScope
+from orchestrate.app.sources import checksums, combined_checksum, file_at, stable_path
+from orchestrate.errors import DefinitionError, OrchestrateError
+from orchestrate.installation import replacement_of
+from orchestrate.plan.visible import visible
+from orchestrate.record import record, replace
+from orchestrate.show.output import note
+from orchestrate.view.place import Place
+
+if TYPE_CHECKING:
+    from orchestrate.app.detach import Departure
+    from orchestrate.compile import Compilation
+    from orchestrate.engine.logbook import Logbook
+    from orchestrate.engine.runtime import AgentDefinition, Library, Runtime
+    from orchestrate.engine.secrets import Secrets
+    from orchestrate.engine.stop import Stop
+    from orchestrate.plan.nodes import Plan, Program
+    from orchestrate.state.model import Ending, Index
+    from orchestrate.state.runs import Runs
+    from orchestrate.state.store import Store
+    from orchestrate.workspace import Workspace
+
+# State files of workflows before 1.2 keep their old version (rulings §6).
+_OLD_STATE = ("1.1", "1.1.1")
+
+
+@record
+class Watching:
+    """How a run is shown and logged; nothing here changes what it does."""
+
+    debug: bool = False
+    debug_env: tuple[str, ...] = ()
+    trace: bool = False
+    backup_state: bool = False
+    quiet: bool = False
+    verbose: bool = False
+    progress: bool = False
+    as_json: bool = False
+    log_level: str = "info"
+    live: bool = False
+    # Events on stdout as JSON lines, instead of answers.
+    events: bool = False
+    raw: bool = False
+    # For the commands that are advised.
+    place: Place = Place()
+    # Set in a process that was started for a run alone (`-d`).
+    departure: Departure | None = None
+
+    def started(self, store: Store) -> None:
+        """The run is on record, and nothing of it has been carried out yet."""
+        if self.departure is not None:
+            self.departure.started(store.run)
+
+
+def schema_version_of(plan: Plan) -> str:
+    return "1.1.1" if plan.dialect == "workflow" and plan.version in _OLD_STATE else "1.3"
+
+
+def start_run(
+    runs: Runs,
+    program: Program,
+    compilation: Compilation,
+    workspace: Workspace,
+    settings: dict[str, Any],
+) -> tuple[Store, Index]:
+    """A new run's folder, locked by us, with its first state and event."""
+    from orchestrate.app.frozen_run import DOCUMENTS, FILE, frozen_bytes
+    from orchestrate.app.secrets import mask_settings, secrets_for
+    from orchestrate.compile import require_program
+    from orchestrate.engine.evaluate import evaluate
+    from orchestrate.engine.git_head import head_of
+    from orchestrate.execute.keeper.identity import place_of
+    from orchestrate.plan.nodes import main_plan
+    from orchestrate.state.clock import drop_anchor, now_by
+    from orchestrate.state.durable import dump_json
+    from orchestrate.state.events import RunStarted
+    from orchestrate.state.model import Index
+    from orchestrate.state.runs import create_run
+    from orchestrate.state.store import begin, first_files
+
+    index = Index(program)
+    plan = main_plan(program)
+    sources = checksums(compilation, workspace)
+    secrets = secrets_for(program, workspace)
+    kept = mask_settings(settings, secrets)
+    context = evaluate(plan.context, NoScope())
+    masked = {key: secrets.data(value) for key, value in context.items()}
+    for key in context:
+        if masked[key] != context[key]:
+            note(f"orchestrate: context '{key}' holds a secret and is masked; use `secrets:`\n")
+    started: list[RunStarted] = []
+
+    def contents(run_id: str) -> dict[str, bytes]:
+        clock = drop_anchor()
+        event = RunStarted(
+            at=now_by(clock),
+            run_id=run_id,
+            workspace=str(workspace.root),
+            definition=stable_path(compilation.path, workspace),
+            plan=plan.id,
+            dialect=plan.dialect,
+            schema_version=schema_version_of(plan),
+            checksum=combined_checksum(sources),
+            sources=sources,
+            context=masked,
+            settings=kept,
+            version=__version__,
+            session=settings.get("session"),
+            has_session=settings.get("session") is not None,
+            head=head_of(workspace.root),
+            clock=clock,
+        )
+        started[:] = [event]
+        frozen = dump_json(secrets.data(compilation.documents), indent=2)
+        compiled = frozen_bytes(require_program(compilation), workspace, secrets.data)
+        return {**first_files(index, event), DOCUMENTS: frozen, FILE: compiled}
+
+    run, lock = create_run(runs, sys.argv, contents)
+    index.find_with(LatePlans(workspace, settings, run.root, secrets.data).find)
+    event = replace(started[0], place=place_of(str(run.root)))
+    return begin(run, lock, index, event), index
+
+
+@record
+class LatePlans:
+    """Compiles recipes that a run reaches by a path it worked out (B), with the run's flags."""
+
+    workspace: Workspace
+    settings: Mapping[str, Any]
+    # The folder of the run, which keeps what was found, with secrets masked; who only looks keeps
+    # nothing, and has no mask.
+    root: Path
+    mask: Callable[[Any], Any] | None = None
+
+    def compile(self, plan_id: str) -> tuple[Program, dict[str, str]]:
+        """The program whose main plan this is, and the checksums of its files; the run keeps it."""
+        from orchestrate.app.frozen_run import frozen_bytes, keep_late
+        from orchestrate.compile import compile_file, require_program
+
+        compilation = compile_file(file_at(plan_id, self.workspace), self.workspace)
+        program = require_program(compilation)
+        sources = checksums(compilation, self.workspace)
+        if self.mask is not None:
+            late = {"documents": compilation.documents, "sources": sources}
+            content = frozen_bytes(program, self.workspace, self.mask, late)
+            keep_late(self.root, plan_id, content)
+        return self._as_told(program), sources
+
+    def _as_told(self, program: Program) -> Program:
+        from orchestrate.app.config import with_defaults
+        from orchestrate.cli.commands.run import apply_flags, plan_flags
+
+        program = apply_flags(program, plan_flags(self.settings), self.workspace)
+        return with_defaults(program, self.settings.get("defaults", {}))
+
+    def whole(self, plan_id: str) -> Program:
+        """The program whose main plan this is, as the run first found it."""
+        return self._found(plan_id)[0]
+
+    def _found(self, plan_id: str) -> tuple[Program, dict[str, str]]:
+        from orchestrate.app.frozen_run import read_frozen_late
+
+        frozen = read_frozen_late(self.root, plan_id)
+        if frozen is None or frozen.is_masked:
+            return self.compile(plan_id)
+        return self._as_told(frozen.program), frozen.sources
+
+    def find(self, plan_id: str) -> Plan:
+        """For the index: a plan that is not part of the program."""
+        from orchestrate.plan.nodes import main_plan
+
+        return main_plan(self.whole(plan_id))
+
+    def find_called(self, path: str, caller: str) -> tuple[Program, dict[str, str]]:
+        """What a step has worked out the path of; it resolves against the caller's file."""
+        from orchestrate.app.agents import refuse_unusable
+        from orchestrate.app.frozen_run import frozen_agents
+        from orchestrate.engine.faults import StepFault
+
+        base = file_at(caller, self.workspace)
+        found = Path(os.path.realpath(base.parent / path))
+        if not os.path.isabs(path) and not self.workspace.allows(found, base):
+            raise StepFault(f"the recipe '{path}' lies outside the workspace")
+        try:
+            program, sources = self._found(stable_path(found, self.workspace))
+            agents = frozen_agents(self.root)
+            refuse_unusable(program, self.workspace, self.settings, agents)
+        except DefinitionError as error:
+            first = next((d for d in error.diagnostics if d.severity == "error"), None)
+            why = f": {first.message}" if first is not None else ""
+            raise StepFault(f"the recipe '{path}' cannot be used{why}") from None
+        except OrchestrateError as error:
+            why = f"{error.message}: {error.hint}" if error.hint else error.message
+            raise StepFault(f"the recipe '{path}' cannot be used: {why}") from None
+        return program, sources
+
+
+@contextmanager
+def stoppable() -> Iterator[Stop]:
+    """From here on a signal stops a run in good order, also one that is just being made."""
+    from orchestrate.engine.stop import Stop, listening
+
+    stop = Stop()
+    try:
+        with listening(stop):
+            yield stop
+    finally:
+        stop.close()
+
+
+def carry_out(
+    store: Store,
+    program: Program,
+    workspace: Workspace,
+    watching: Watching,
+    stop: Stop,
+    *,
+    is_resumed: bool = False,
+    is_copy: bool = False,
+) -> Ending:
+    """Let the engine work until the run ends, is parked or is stopped; tell it as it goes."""
+    from orchestrate.app.concurrent_runs import INSIDE, inside_of
+    from orchestrate.app.listeners import listen_safely
+    from orchestrate.app.notify import run_and_tell
+    from orchestrate.app.secrets import secrets_for, tell_short
+    from orchestrate.engine.scheduler import note_unsettled
+    from orchestrate.show.progress import Progress
+
+    workspace = replace(workspace, run=store.run.root)
+    environment = {**os.environ, INSIDE: inside_of(store.run.id, os.environ)}
+    secrets = secrets_for(program, workspace, environment)
+    late = LatePlans(workspace, store.state.settings, store.run.root)
+    for plan_id in store.state.late:
+        secrets.learn(late.whole(plan_id))
+    rt = _runtime(store, workspace, watching, stop, secrets, environment)
+    logbook = rt.logbook
+    _tell_asked(program, workspace, store, watching, logbook)
+    progress = Progress(store, logbook, watching)
+    if watching.events:
+        from orchestrate.show.event_stream import EventStream
+
+        listen_safely(store, "events", lambda: EventStream(store.run).hear)
+    listen_safely(store, "progress", lambda: progress.hear)
+    stop.on_request.append(progress.stopping)
+    is_over = False
+    untold: list[str] = []
+    try:
+        tell_short(secrets, logbook)
+        rt.is_copy = is_copy
+        if is_resumed:
+            note_unsettled(rt)
+        ending = run_and_tell(rt, untold, watching.place)
+        is_over = True
+        return ending
+    finally:
+        progress.close()
+        note("".join(f"orchestrate: {visible(trouble)}\n" for trouble in untold))
+        rt.close(is_over=is_over)
+        logbook.close()
+
+
+def _runtime(
+    store: Store,
+    workspace: Workspace,
+    watching: Watching,
+    stop: Stop,
+    secrets: Secrets,
+    environment: dict[str, str],
+) -> Runtime:
+    """The run's connection to the world, with its log."""
+    from orchestrate.cli.terminal import people_at_terminal
+    from orchestrate.engine.logbook import Logbook
+    from orchestrate.engine.runtime import Options, Runtime
+
+    trace = store.run.id if watching.trace else ""
+    logbook = Logbook(store.run.logs / "orchestrator.log", log_level_of(watching), secrets, trace)
+    return Runtime(
+        workspace=workspace,
+        store=store,
+        secrets=secrets,
+        environment=environment,
+        stop=stop,
+        logbook=logbook,
+        options=Options(
+            debug=watching.debug,
+            trace=watching.trace,
+            backup_state=watching.backup_state or watching.debug,
+            debug_env=watching.debug_env,
+        ),
+        people=people_at_terminal(watching, stop),
+        rules=rules_of(store.state.settings),
+        library=library_of(store, workspace, stop, secrets),
+    )
+
+
+def _tell_asked(
+    program: Program,
+    workspace: Workspace,
+    store: Store,
+    watching: Watching,
+    logbook: Logbook,
+) -> None:
+    """Whom the run asks, with which model and permissions: said before anything is done."""
+    from orchestrate.app.agents_asked import asked_lines, who_is_asked
+    from orchestrate.show.event_lines import machine_fields
+
+    state = store.state
+    fields = machine_fields(state, store.index) if state.dialect == "machine" else {}
+    for line in asked_lines(who_is_asked(program, workspace, state.settings)):
+        logbook.write("info", f"[run:asks] {line}", fields)
+        if not watching.quiet:
+            note(f"  {line}\n")
+
+
+def log_level_of(watching: Watching) -> Any:
+    return "debug" if watching.debug else watching.log_level
+
+
+def rules_of(settings: Mapping[str, Any]) -> Any:
+    """How agents are asked, from the flags that the run was started with."""
+    from orchestrate.engine.runtime import AgentRules
+
+    rules = AgentRules()
+    return AgentRules(
+        backend=settings.get("backend", rules.backend),
+        system_prompt=settings.get("system_prompt"),
+        permissions=settings.get("permissions", rules.permissions),
+        silence_s=settings.get("silence_timeout", rules.silence_s),
+        grace_s=settings.get("kill_grace", rules.grace_s),
+        lets_finish=bool(settings.get("let_finish")),
+    )
+
+
+def library_of(store: Store, workspace: Workspace, stop: Stop, secrets: Secrets) -> Library:
+    """Agents and plans by name."""
+    from orchestrate.app.agents import agent_of, definition_of, keep_turn
+    from orchestrate.app.frozen_run import frozen_agents
+    from orchestrate.app.secrets import with_own_keys
+    from orchestrate.engine.runtime import Library
+    from orchestrate.plan.nodes import main_plan
+
+    settings = with_own_keys(store.state.settings, workspace)
+    # Read once: a file that changes meanwhile must not change what later steps are told.
+    known: dict[str, AgentDefinition] = {}
+
+    def define(name: str, config: dict[str, Any]) -> AgentDefinition:
+        key = f"{name} {config!r}"
+        if key not in known:
+            files = frozen_agents(store.run.root)
+            known[key] = definition_of(name, config, workspace, settings, files)
+        return known[key]
+
+    def find_plan(path: str, caller: str) -> tuple[Plan, dict[str, str]]:
+        late = LatePlans(workspace, settings, store.run.root, secrets.data)
+        program, sources = late.find_called(path, caller)
+        secrets.learn(program)
+        return main_plan(program), sources
+
+    return Library(
+        agent_of=lambda name: agent_of(name, settings, store.run, stop),
+        definition_of=define,
+        find_plan=find_plan,
+        keep_turn=lambda question, reply: keep_turn(store.run, question, reply),
+    )
+
+
+def show_end(store: Store, ending: Ending, watching: Watching) -> int:
+    """The last words of `run` and `resume`, and their exit code."""
+    try:
+        return _show_end(store, ending, watching)
+    except (ImportError, AttributeError, FileNotFoundError) as error:
+        fault = replacement_of(error, store.run.id)
+        if fault is None:
+            raise
+        # The run has ended as it has, whatever becomes of the words about it.
+        note(f"run {store.run.id} {ending.status}: {visible(ending.reason)}\n")
+        note(f"orchestrate: {visible(fault.message)}\n  hint: {visible(fault.hint)}\n")
+        return ending.code
+
+
+def _show_end(store: Store, ending: Ending, watching: Watching) -> int:
+    from orchestrate.show.output import answer_json
+    from orchestrate.show.progress import summary
+
+    if watching.as_json:
+        answer_json(summary(store))
+        return ending.code
+    from orchestrate.show.event_lines import denied_more
+    from orchestrate.show.output import answer
+    from orchestrate.show.progress import last_words
+
+    if store.state.dialect == "machine" and not watching.events:
+        # A §9: the exit reason is part of the answer.
+        answer(f"Exit: {visible(ending.reason)}{denied_more(store.state)}\n")
+    if not watching.quiet or ending.status != "completed" or store.state.denials:
+        note(last_words(store, ending, watching.place))
+    return ending.code

@@ -1,0 +1,156 @@
+"""The live runs of a workspace: a second machine or recipe is refused, a workflow gets a note.
+
+Each run that is worked on has a file in `.orchestrate/locks/live`, named by its id, that says where
+the run lies; it counts while an orchestrator holds the run's own lock. Whoever wants to begin holds
+the folder's lock until its run is written down there, so that of two that start at once one wins.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from orchestrate.errors import ConfigError
+from orchestrate.plan.nodes import Dialect, Program, main_plan
+from orchestrate.record import record
+from orchestrate.show.output import note
+from orchestrate.state.durable import dump_json, explain, parse_json, read_file, write_visibly
+from orchestrate.state.locks import workspace_locks
+from orchestrate.state.runs import Run, is_run_id
+
+if TYPE_CHECKING:
+    from orchestrate.state.locks import Owner
+    from orchestrate.workspace import Workspace
+
+# What a step's program has in its environment: the runs that it is a part of, outermost first.
+INSIDE = "ORCHESTRATE_INSIDE_RUNS"
+_PATIENCE_S = 30.0
+_POLL_S = 0.02
+# These answer from a script: no agent changes the workspace.
+_PLAYED = ("rehearsal", "replay")
+
+
+@record
+class Neighbour:
+    run: Run
+    dialect: str
+    owner: Owner
+
+
+class entering:  # noqa: N801 - reads as what it says
+    """Hold the door of a workspace until `enter` has written our run down."""
+
+    def __init__(
+        self, workspace: Workspace, program: Program, settings: Mapping[str, Any], own: str = ""
+    ) -> None:
+        self._dialect: Dialect = main_plan(program).dialect
+        self._allows = bool(settings.get("allow_concurrent"))
+        self._is_played = settings.get("backend") in _PLAYED and self._dialect != "workflow"
+        self._workspace = workspace
+        self._own = own
+        self._door: int | None = None
+        self._entry: Path | None = None
+
+    def __enter__(self) -> entering:
+        if self._is_played:
+            return self
+        folder = workspace_locks(self._workspace.root, os.environ) / "live"
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            self._door = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise explain("make", folder, error) from error
+        self._folder = folder
+        try:
+            _lock(self._door, folder)
+            inside = {*os.environ.get(INSIDE, "").split(":"), self._own}
+            others = [one for one in _live(folder) if one.run.id not in inside]
+            self._refuse([one for one in others if one.dialect != "workflow"])
+            if others and not self._allows:
+                _tell(others)
+        except BaseException:
+            self._close_door()
+            raise
+        return self
+
+    def _refuse(self, others: list[Neighbour]) -> None:
+        if self._dialect == "workflow" or self._allows or not others:
+            return
+        first = others[0]
+        raise ConfigError(
+            f"run {first.run.id} is at work in this workspace: {first.owner.describe()}",
+            "wait for it (orchestrate wait), or add --allow-concurrent to run both",
+        )
+
+    def enter(self, run: Run) -> None:
+        """From here on others find our run, and may look."""
+        if self._is_played:
+            return
+        self._entry = self._folder / run.id
+        write_visibly(self._entry, dump_json([str(run.root), self._dialect]))
+        self._close_door()
+
+    def _close_door(self) -> None:
+        if self._door is not None:
+            os.close(self._door)
+            self._door = None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        self._close_door()
+        if self._entry is not None:
+            self._entry.unlink(missing_ok=True)
+
+
+def inside_of(run_id: str, environment: Mapping[str, str]) -> str:
+    """The mark for programs of a run: it, and the runs that it is a part of."""
+    return ":".join(filter(None, (environment.get(INSIDE, ""), run_id)))
+
+
+def _lock(door: int, folder: Path) -> None:
+    give_up = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(door, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= give_up:
+                raise ConfigError(
+                    "another run is starting in this workspace and does not get on",
+                    f"it holds the lock of {folder}; try again when it has started or is ended",
+                ) from None
+            time.sleep(_POLL_S)
+        except OSError as error:
+            raise explain("lock", folder, error) from error
+        else:
+            return
+
+
+def _live(folder: Path) -> Iterator[Neighbour]:
+    """The runs that somebody works on; what is left of others is removed."""
+    from orchestrate.app.claim import orchestrator_of
+
+    for name in sorted(os.listdir(folder)):
+        if not is_run_id(name):
+            continue
+        try:
+            root, dialect = parse_json(read_file(folder / name) or b"")
+            run = Run(name, Path(root))
+        except (ValueError, TypeError):
+            continue
+        owner = orchestrator_of(run)
+        if owner is None:
+            (folder / name).unlink(missing_ok=True)
+        else:
+            yield Neighbour(run, str(dialect), owner)
+
+
+def _tell(others: list[Neighbour]) -> None:
+    names = ", ".join(one.run.id for one in others)
+    also = "also works" if len(others) == 1 else "also work"
+    note(f"orchestrate: in this workspace {also}: run {names}\n")

@@ -1,0 +1,116 @@
+"""Reads one configuration file: its settings with their lines, or everything wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrate.errors import ConfigError, DefinitionError
+
+if TYPE_CHECKING:
+    from orchestrate.diagnostics import Diagnostic
+    from orchestrate.source.include import Document
+    from orchestrate.source.located import LocatedMap
+
+_INVALID = 5
+
+
+def read_config_file(path: Path, display: str) -> LocatedMap:
+    """The settings, located; a file that does not fit its schema is refused, with the places."""
+    from orchestrate.source.breaks import unify_line_ends
+    from orchestrate.source.include import Document
+    from orchestrate.source.located import LocatedMap, Sources, pack
+    from orchestrate.source.reader import ReadFault, read_source
+    from orchestrate.source.yaml import parse_yaml
+
+    sources = Sources()
+    faults: list[ReadFault] = []
+    data: Any = None
+    try:
+        source = read_source(path, display)
+        source.text = unify_line_ends(source.text)
+        sources.register(source)
+        data = parse_yaml(source.text, 0, faults.append)
+    except ReadFault as fault:
+        if fault.code == "E005":  # only comments: every line is optional
+            return LocatedMap(0)
+        faults.append(fault)
+    if faults and not sources.files:
+        raise ConfigError(f"{display}: {faults[0].message}", faults[0].hint)
+    if faults:
+        found = tuple(
+            sources.diagnostic(
+                f.code, f.message, sources.span(pack(0, f.line, f.column)), hint=f.hint
+            )
+            for f in faults
+        )
+        raise DefinitionError(found, _INVALID)
+    if not isinstance(data, LocatedMap):
+        raise ConfigError(f"{display} is not a mapping", "e.g. backend: codex")
+    refused = setting_faults(Document(path, data, sources))
+    if refused:
+        raise DefinitionError(tuple(refused), _INVALID)
+    return data
+
+
+def setting_faults(document: Document) -> list[Diagnostic]:
+    """What the schema has against the settings, and the names of agents that nobody knows."""
+    from orchestrate.source.schema import check_shipped
+
+    violations = check_shipped("config", document.data)
+    if violations:
+        from orchestrate.source.explain import explain
+
+        explained = (explain(document, violation) for violation in violations)
+        return [diagnostic for diagnostic in explained if diagnostic is not None]
+    return [*_unknown_agents(document), *_unclear_notifications(document)]
+
+
+def _unknown_agents(document: Document) -> list[Diagnostic]:
+    """`backend` may be an alias; under `agents` only our own name has an effect."""
+    from orchestrate.plan.override import BACKENDS
+
+    data, own = document.data, tuple(dict.fromkeys(BACKENDS.values()))
+    named = [(data["backend"], data.value_mark("backend"))] if "backend" in data else []
+    wrong = [(name, mark) for name, mark in named if name not in BACKENDS]
+    if data.get("agents"):
+        wrong += [(name, mark) for name, _, mark, _ in data["agents"].entries() if name not in own]
+    found = []
+    for name, mark in wrong:
+        from orchestrate.diagnostics import closest
+
+        found.append(
+            document.sources.diagnostic(
+                "E104", f"there is no agent '{name}'", document.sources.span(mark),
+                hint=f"known: {', '.join(own)}",
+                suggestion=BACKENDS.get(name) or closest(name, own),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _unclear_notifications(document: Document) -> list[Diagnostic]:
+    """Each needs exactly one way to be delivered, which the schema cannot say."""
+    from orchestrate.execute.keeper.webhook import address_fault
+
+    ways = ("command", "webhook", "webhook_env")
+    listed = document.data.get("notifications")
+    found: list[Diagnostic] = []
+    for number, entry in enumerate(listed or ()):
+        given = [way for way in ways if way in entry]
+        if len(given) != 1:
+            what = f"has both '{given[0]}' and '{given[1]}'" if given else "tells nobody"
+            mark = entry.key_mark(given[1]) if given else listed.marks[number]
+            found.append(
+                document.sources.diagnostic(
+                    "E104" if given else "E102", f"the notification {what}",
+                    document.sources.span(mark), hint=f"give it one of {', '.join(ways)}",
+                )
+            )  # fmt: skip
+            continue
+        fault = address_fault(entry["webhook"]) if "webhook" in entry else ""
+        if fault:
+            span = document.sources.span(entry.value_mark("webhook"))
+            hint = "write it as https://HOST/PATH"
+            found.append(document.sources.diagnostic("E105", fault, span, hint=hint))
+    return found

@@ -1,0 +1,316 @@
+"""Decisions about gates from outside a run: each is recorded once, for one visit of a gate.
+
+The run is not carried on. With the decision its new standing is recorded in the same write: it
+waits to be resumed, or for another decision, or it has ended with this one.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any, Literal
+
+from orchestrate.errors import ConfigError, OrchestrateError, UsageError
+from orchestrate.record import record, replace
+from orchestrate.state.ballots import cast
+
+if TYPE_CHECKING:
+    from orchestrate.plan.nodes import Program
+    from orchestrate.state.events import GateDecided, RunEnded
+    from orchestrate.state.model import RunState
+    from orchestrate.state.runs import Run
+    from orchestrate.state.store import Store
+    from orchestrate.view.looking import Sight
+    from orchestrate.workspace import Workspace
+
+Decision = Literal["approved", "denied"]
+_PARKED = 6
+# A process that asks takes a decision over within a fraction of a second.
+_TAKEN_OVER_IN_S = 10.0
+_POLL_S = 0.05
+
+
+@record
+class Decided:
+    """What became of a gate, and how its run stands now."""
+
+    stage: str
+    decision: str
+    by: str
+    message: str
+    status: str
+    reason: str
+
+
+def decide(
+    run: Run, workspace: Workspace, stage: str | None, decision: Decision, message: str
+) -> Decided:
+    """Record a decision about the gate that waits; a `UsageError` says why none can be."""
+    from orchestrate.app.open_run import header_of
+    from orchestrate.app.secrets import secrets_of_run
+    from orchestrate.state.clock import now_by
+    from orchestrate.state.events import GateDecided
+    from orchestrate.state.users import user_name
+    from orchestrate.view.looking import program_of
+
+    program = program_of(header_of(run), workspace)
+    verb = "approve" if decision == "approved" else "deny"
+    store = _open(run, workspace, program, verb)
+    try:
+        expired = _settle(store)
+        gates = [gate for gate in store.state.approvals if gate["status"] == "pending"]
+        gate = _choose(run, store.state, gates, stage, expired)
+        said = secrets_of_run(run, workspace).text(message)
+        event = GateDecided(
+            gate["frame"],
+            gate["node"],
+            gate["visit"],
+            now_by(store.state.clock),
+            decision,
+            user_name(os.environ),
+            said,
+        )
+        counted, is_ours = cast(run.root, event)
+        _record(store, counted)
+        if not is_ours and replace(counted, at=event.at) != event:
+            raise UsageError(_why_none(run, store.state, gate["stage"]))
+        return _decided(store.state, gate)
+    finally:
+        store.close()
+
+
+def decide_live(
+    run: Run, workspace: Workspace, stage: str | None, decision: Decision, message: str
+) -> Decided | None:
+    """Decide for the process that works on the run, which takes it over as soon as it asks.
+
+    None if that process is gone before it has: then the decision is recorded from here.
+    """
+    from orchestrate.app.claim import orchestrator_of
+    from orchestrate.app.secrets import secrets_of_run
+    from orchestrate.state.clock import now_by
+    from orchestrate.state.events import GateDecided
+    from orchestrate.state.users import user_name
+    from orchestrate.view.looking import look_at, pending_gates
+
+    document = look_at(run, workspace).document
+    gate = _choose_live(run, document, pending_gates(document), stage)
+    said = secrets_of_run(run, workspace).text(message)
+    event = GateDecided(
+        gate["frame"], gate["node"], gate["visit"], now_by(document["engine"].get("clock")),
+        decision, user_name(os.environ), said,
+    )  # fmt: skip
+    counted, is_ours = cast(run.root, event)
+    if not is_ours:
+        raise UsageError(
+            f"stage '{gate['stage']}' of run {run.id} was {counted.decision} already, by "
+            f"{counted.by}"
+        )
+    give_up = time.monotonic() + _TAKEN_OVER_IN_S
+    while time.monotonic() < give_up:
+        document = look_at(run, workspace).document
+        if not any(_is_of(one, event) for one in pending_gates(document)):
+            break
+        if orchestrator_of(run) is None:
+            return None
+        time.sleep(_POLL_S)
+    reason = document["reason"] or ""
+    return Decided(gate["stage"], decision, event.by, said, document["status"], reason)
+
+
+def _choose_live(
+    run: Run, document: dict[str, Any], gates: list[dict[str, Any]], stage: str | None
+) -> dict[str, Any]:
+    from orchestrate.view.looking import gates_of
+
+    waiting = list(dict.fromkeys(gate["stage"] for gate in gates))
+    for gate in gates:
+        if gate["stage"] == stage or (stage is None and len(waiting) == 1):
+            return gate
+    decided = [gate for gate in gates_of(document) if gate["status"] != "pending"]
+    for gate in reversed(decided):
+        if not gates and stage in (None, gate["stage"]):
+            raise UsageError(
+                f"stage '{gate['stage']}' of run {run.id} was {gate['status']} already, by "
+                f"{gate['decided_by']} at {gate['decided_at']}",
+                "the run is at work and waits for no other approval now",
+            )
+    if not gates:
+        raise ConfigError(
+            f"run {run.id} is at work and waits for no approval: it is {document['status']}",
+            "decide when it has come to a gate",
+        )
+    raise UsageError(
+        f"run {run.id} waits for {len(waiting)} approvals: say which stage is meant",
+        _pending(waiting),
+    )
+
+
+def settle_overdue(run: Run, workspace: Workspace) -> list[Decided]:
+    """Record what the clock has decided; whoever looks next does it (rulings §8).
+
+    Nothing is settled for a run that somebody works on: that one does it.
+    """
+    from orchestrate.app.claim import AtWorkError
+    from orchestrate.app.open_run import header_of
+    from orchestrate.view.looking import program_of
+
+    program = program_of(header_of(run), workspace)
+    try:
+        store = _open(run, workspace, program, "approvals")
+    except AtWorkError:
+        return []
+    try:
+        return _settle(store)
+    finally:
+        store.close()
+
+
+def is_overdue(sight: Sight) -> bool:
+    """Has the clock decided about a gate of a run that waits?"""
+    from orchestrate.state.clock import now_by
+    from orchestrate.state.times import seconds_of
+    from orchestrate.view.looking import pending_gates
+
+    if sight.is_live or sight.status not in ("paused", "interrupted"):
+        return False
+    now = now_by(sight.document["engine"].get("clock"))
+    return any(
+        gate["expires_at"] is not None and now >= seconds_of(gate["expires_at"])
+        for gate in pending_gates(sight.document)
+    )
+
+
+def settled_sight(run: Run, workspace: Workspace) -> Sight:
+    """The run as `look_at` sees it, after what the clock has decided was recorded."""
+    from orchestrate.view.looking import look_at
+
+    sight = look_at(run, workspace)
+    if not is_overdue(sight):
+        return sight
+    try:
+        settle_overdue(run, workspace)
+    except OrchestrateError as error:
+        why = f"a gate has expired, but that cannot be recorded: {error.message}"
+        return replace(sight, note="; ".join(filter(None, (sight.note, why))))
+    return look_at(run, workspace)
+
+
+def _open(run: Run, workspace: Workspace, program: Program, verb: str) -> Store:
+    from orchestrate.app.claim import claim_briefly
+    from orchestrate.app.open_run import open_stored
+
+    lock = claim_briefly(run, verb)
+    try:
+        return open_stored(run, lock, program, workspace, repair=False)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _settle(store: Store) -> list[Decided]:
+    from orchestrate.engine.ops.gate import overdue
+    from orchestrate.state.clock import now_by
+
+    if store.state.status not in ("paused", "running"):
+        return []
+    settled = []
+    for event in overdue(store.state, now_by(store.state.clock)):
+        gate = next(g for g in reversed(store.state.approvals) if _is_of(g, event))
+        _record(store, cast(store.run.root, event)[0])
+        settled.append(_decided(store.state, gate))
+        if store.state.status not in ("paused", "running"):
+            break
+    return settled
+
+
+def _is_of(gate: dict[str, Any], event: GateDecided) -> bool:
+    return (gate["frame"], gate["node"], gate["visit"]) == (event.frame, event.node, event.visit)
+
+
+def _record(store: Store, event: GateDecided) -> None:
+    """The decision and what it leads to, in one write."""
+    store.record(event, _standing_after(store, event))
+    store.checkpoint(durable=True)
+
+
+def _standing_after(store: Store, event: GateDecided) -> RunEnded:
+    """How the run stands after a decision: tried on a second copy of the state."""
+    from orchestrate.state.apply import apply
+    from orchestrate.state.events import RunEnded
+    from orchestrate.state.store import load
+
+    # That it is parked is no end: what the decision leads to counts.
+    tried = replace(load(store.run, store.index), ending=None)
+    apply(store.index, tried, event)
+    ending = tried.ending
+    if ending is not None:
+        return RunEnded(event.at, ending.status, ending.reason, ending.code)
+    waiting = [gate["stage"] for gate in tried.approvals if gate["status"] == "pending"]
+    if waiting:
+        stages = ", ".join(f"'{stage}'" for stage in waiting)
+        return RunEnded(event.at, "paused", f"waits for an approval of {stages}", _PARKED)
+    stage = next(g["stage"] for g in reversed(tried.approvals) if _is_of(g, event))
+    by = " by timeout" if event.by == "timeout" else ""
+    reason = f"stage '{stage}' is approved{by}; waits to be resumed"
+    return RunEnded(event.at, "paused", reason, _PARKED)
+
+
+def _decided(state: RunState, gate: dict[str, Any]) -> Decided:
+    return Decided(
+        gate["stage"], gate["status"], gate["decided_by"], gate["message"],
+        state.status, state.reason or "",
+    )  # fmt: skip
+
+
+def _choose(
+    run: Run,
+    state: RunState,
+    gates: list[dict[str, Any]],
+    stage: str | None,
+    expired: list[Decided],
+) -> dict[str, Any]:
+    """The gate that is meant."""
+    waiting = list(dict.fromkeys(gate["stage"] for gate in gates))
+    if state.status not in ("paused", "running"):
+        gates = []
+    for gate in gates:
+        if gate["stage"] == stage or (stage is None and len(waiting) == 1):
+            return gate
+    for late in expired:
+        if stage in (None, late.stage):
+            raise UsageError(
+                f"the gate of stage '{late.stage}' of run {run.id} has expired and is "
+                f"{late.decision}",
+                state.reason or "",
+            )
+    if gates and stage is None:
+        raise UsageError(
+            f"run {run.id} waits for {len(waiting)} approvals: say which stage is meant",
+            _pending(waiting),
+        )
+    raise UsageError(_why_none(run, state, stage), _pending(waiting if gates else []))
+
+
+def _pending(stages: list[str]) -> str:
+    shown = ", ".join(f"'{stage}'" for stage in stages)
+    return f"pending: {shown}" if shown else "nothing is pending"
+
+
+def _why_none(run: Run, state: RunState, stage: str | None) -> str:
+    from orchestrate.state.times import local_time
+
+    decided = [gate for gate in state.approvals if gate["status"] != "pending"]
+    for gate in reversed(decided):
+        if stage in (None, gate["stage"]):
+            return (
+                f"stage '{gate['stage']}' of run {run.id} was {gate['status']} already, by "
+                f"{gate['decided_by']} at {local_time(gate['decided_at'])}"
+            )
+    if stage is None:
+        return f"run {run.id} waits for no approval: it is {state.status}"
+    from orchestrate.diagnostics import closest
+
+    near = closest(stage, (gate["stage"] for gate in state.approvals))
+    also = f" (did you mean '{near}'?)" if near else ""
+    return f"run {run.id} does not wait for an approval of '{stage}'{also}"

@@ -1,0 +1,162 @@
+"""What a run keeps of its definition, so that it depends on no file: its plans and its agents.
+
+definition.json      the composed files, as people wrote them
+plan.json            the compiled program, before flags, with the agents that it names
+plans/DIGEST.json    both for a recipe that the run found on its way (B)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrate import __version__
+from orchestrate.errors import ConfigError, StateError
+from orchestrate.plan.codec import freeze, thaw
+from orchestrate.plan.nodes import Ask, NamedAgent, Program
+from orchestrate.record import record
+from orchestrate.state.durable import dump_json, explain, parse_json, read_file, write_durably
+
+if TYPE_CHECKING:
+    from orchestrate.dialects.agent_definitions import AgentFile
+    from orchestrate.state.runs import Run
+    from orchestrate.workspace import Workspace
+
+Mask = Callable[[Any], Any]
+
+FILE = "plan.json"
+DOCUMENTS = "definition.json"
+_LATE = "plans"
+_FORMAT = 1
+
+
+@record
+class Frozen:
+    """The program of a run, and the definitions of the agents that it names.
+
+    `documents` are the composed files by plan. In a masked copy a secret that was written into the
+    definition itself is missing: it can be looked at, but not carried out.
+    """
+
+    program: Program
+    agents: dict[str, AgentFile]
+    documents: Any
+    # Of a recipe that was found on the way; for the others the run's first event has them.
+    sources: dict[str, str]
+    is_masked: bool
+
+
+def frozen_bytes(
+    program: Program, workspace: Workspace, mask: Mask, late: Mapping[str, Any] | None = None
+) -> bytes:
+    """The content of `plan.json`, secrets masked; of a late plan its documents and sources, too."""
+    plain = {"program": freeze(program), "agents": agents_of(program, workspace)}
+    if late is not None:
+        plain |= parse_json(dump_json(late))
+    masked = mask(plain)
+    head = {"format": _FORMAT, "orchestrate": __version__, "is_masked": masked != plain}
+    return dump_json(head | masked)
+
+
+def agents_of(program: Program, workspace: Workspace) -> dict[str, Any]:
+    """What the files of the named agents say; one that is missing is left to those who need it."""
+    from orchestrate.dialects.agent_definitions import read_agent
+
+    found: dict[str, Any] = {}
+    for name in sorted(_agent_names(program)):
+        try:
+            file = read_agent(name, workspace)
+        except ConfigError:
+            continue
+        found[name] = parse_json(dump_json({"fields": file.fields, "body": file.body}))
+    return found
+
+
+def _agent_names(program: Program) -> set[str]:
+    return {
+        node.op.agent.name
+        for plan in program.plans
+        for block in plan.blocks
+        for node in block.nodes
+        if isinstance(node.op, Ask) and isinstance(node.op.agent, NamedAgent)
+    }
+
+
+def read_frozen(root: Path) -> Frozen | None:
+    """What the run in a folder was started with; None for a run that has no such copy."""
+    return _read(root / FILE)
+
+
+def require_whole(run: Run) -> None:
+    """Refuse to carry out a copy that lacks a secret which stood in the definition itself."""
+    frozen = read_frozen(run.root)
+    if frozen is not None and frozen.is_masked:
+        raise ConfigError(
+            f"the definition of run {run.id} holds the value of a secret, which the run's copy "
+            "does not keep",
+            "name the variable under `secrets:` instead of writing its value, and start anew with: "
+            f"orchestrate resume {run.id} --force-restart",
+        )
+
+
+def read_frozen_late(root: Path, plan_id: str) -> Frozen | None:
+    return _read(_late_file(root, plan_id))
+
+
+def keep_late(root: Path, plan_id: str, content: bytes) -> None:
+    """Keep a recipe that was found on the way, before the run acts on it."""
+    path = _late_file(root, plan_id)
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise explain("make", path.parent, error) from error
+    write_durably(path, content)
+
+
+def frozen_agents(root: Path) -> dict[str, AgentFile]:
+    """All agents that the plans of a run name, as they were."""
+    found: dict[str, AgentFile] = {}
+    folder = root / _LATE
+    late = sorted(folder.glob("*.json")) if folder.is_dir() else []
+    for path in (*late, root / FILE):
+        frozen = _read(path)
+        found |= frozen.agents if frozen is not None else {}
+    return found
+
+
+def _late_file(root: Path, plan_id: str) -> Path:
+    from hashlib import sha256
+
+    digest = sha256(os.fsencode(plan_id)).hexdigest()[:16]
+    return root / _LATE / f"{digest}.json"
+
+
+def _read(path: Path) -> Frozen | None:
+    from orchestrate.dialects.agent_definitions import AgentFile
+
+    content = read_file(path)
+    if content is None:
+        return None
+    try:
+        data = parse_json(content)
+        if data["format"] != _FORMAT:
+            raise StateError(
+                f"{path} was written by a newer orchestrate ({data.get('orchestrate', '?')})",
+                "use that version for this run",
+            )
+        agents = {
+            name: AgentFile(agent["fields"], agent["body"])
+            for name, agent in data["agents"].items()
+        }
+        documents = data.get("documents")
+        if documents is None:
+            documents = parse_json(read_file(path.with_name(DOCUMENTS)) or b"{}")
+        sources = data.get("sources", {})
+        return Frozen(thaw(data["program"]), agents, documents, sources, data["is_masked"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StateError(
+            f"{path} is damaged: {error}",
+            "put it back from a copy, or start the definition anew with: orchestrate run FILE",
+        ) from None

@@ -1,0 +1,116 @@
+"""Writes down that a run was given up, with or without its definition.
+
+The definition may have changed or be gone; then the event is appended to the journal all the same,
+and the state file is changed in the few fields that the event changes.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from orchestrate.errors import OrchestrateError, StateError
+from orchestrate.state.codec import check_state
+from orchestrate.state.durable import read_file, write_durably, write_visibly
+from orchestrate.state.events import RunEnded, event_to_json
+from orchestrate.state.journal import Journal
+from orchestrate.state.results import encode
+from orchestrate.state.times import timestamp
+
+if TYPE_CHECKING:
+    from orchestrate.plan.nodes import Program
+    from orchestrate.state.locks import Lock
+    from orchestrate.state.runs import Run
+    from orchestrate.workspace import Workspace
+
+CODE = 1
+# There while `cancel` waits for the process of a run to end.
+_CANCELLING = "cancelling"
+
+
+def announce_cancelling(run: Run) -> None:
+    """Let the process that works on a run know that its end will be for good."""
+    write_visibly(run.root / _CANCELLING, b"")
+
+
+def forget_cancelling(run: Run) -> None:
+    (run.root / _CANCELLING).unlink(missing_ok=True)
+
+
+def is_cancelling(run: Run) -> bool:
+    return (run.root / _CANCELLING).exists()
+
+
+def program_if_unchanged(run: Run, workspace: Workspace) -> Program | None:
+    """The run's program; None if it cannot be had any more."""
+    from orchestrate.app.open_run import header_of
+    from orchestrate.view.looking import program_of
+
+    header = header_of(run)
+    try:
+        return program_of(header, workspace)
+    except OrchestrateError:
+        return None
+
+
+def record_cancelled(
+    run: Run, lock: Lock, program: Program | None, workspace: Workspace, reason: str
+) -> None:
+    """The run is cancelled from now on. The lock is ours, and is released."""
+    record_end(run, lock, program, workspace, RunEnded(time.time(), "cancelled", reason, CODE))
+
+
+def record_end(
+    run: Run, lock: Lock, program: Program | None, workspace: Workspace, event: RunEnded
+) -> None:
+    """Write down an end from outside. The lock is ours, and is released."""
+    if program is None:
+        with lock:
+            _append(run, event)
+        return
+    from orchestrate.app.open_run import open_stored
+
+    try:
+        store = open_stored(run, lock, program, workspace, repair=False)
+    except BaseException:
+        lock.release()
+        raise
+    try:
+        store.record(event)
+        store.checkpoint(durable=True)
+    finally:
+        store.close()
+
+
+def _append(run: Run, event: RunEnded) -> None:
+    content = read_file(run.state)
+    try:
+        document = check_state(content or b"", run.id)
+    except ValueError as error:
+        raise StateError(
+            f"run {run.id} cannot be cancelled: its definition has changed, and its state.json is "
+            f"damaged: {error}",
+            f"delete it if you do not need it: {run.root}",
+        ) from None
+    with Journal.open(run.events) as journal:
+        journal.append([event_to_json(event)])
+    at = timestamp(event.at)
+    write_durably(run.state, _with_end(document, event, at), keep_previous=True)
+
+
+def _with_end(document: dict[str, Any], event: RunEnded, at: str) -> bytes:
+    """The state file with its end. `seq` stays: whoever has the definition folds in the rest."""
+    from hashlib import sha256
+
+    fields: dict[str, Any] = {}
+    for name, value in document.items():
+        if name in ("completed_at", "checksum"):
+            continue
+        fields[name] = value
+        if name == "updated_at":
+            fields |= {"updated_at": at, "completed_at": at}
+    fields |= {"status": event.status, "reason": event.reason}
+    lines = [b"  %b: %b" % (encode(name), encode(value)) for name, value in fields.items()]
+    content = b"{\n" + b",\n".join(lines)
+    seal = sha256(content).hexdigest().encode()
+    return content + b',\n  "checksum": "sha256:%b"\n}\n' % seal

@@ -1,0 +1,374 @@
+"""Tells people that a run waits, has failed or has finished: by a command or a webhook.
+
+Both are programs that the run's keeper starts, as it starts the steps' (architecture.md: nobody
+else does). So they are ended when their time is up, with all their children; secrets in what they
+print are masked; they go on if we are killed; and, because the keeper never starts an attempt
+twice, nobody is told twice about one ending. Nothing here changes the run or its exit code.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from orchestrate.errors import OrchestrateError
+from orchestrate.record import record
+
+if TYPE_CHECKING:
+    from orchestrate.engine.logbook import Logbook
+    from orchestrate.engine.runtime import Runtime
+    from orchestrate.engine.secrets import Secrets
+    from orchestrate.engine.stop import Stop
+    from orchestrate.execute.keeper.client import Keeper
+    from orchestrate.execute.keeper.facts import Ended, Lost, Request
+    from orchestrate.plan.nodes import Program
+    from orchestrate.state.model import Ending, RunState
+    from orchestrate.state.store import Store
+    from orchestrate.view.place import Place
+    from orchestrate.workspace import Workspace
+
+Event = Literal["paused", "failed", "finished"]
+EVENTS: tuple[Event, ...] = ("paused", "failed", "finished")
+_TIMEOUT_S = 10.0
+# Beyond its time, for the keeper to end it and to say so.
+_GRACE_S = 2.0
+_WAITS_FOR_A_PERSON = 6
+_LONGEST_VALUE = 4000
+
+
+@record
+class Notification:
+    """One entry of `notifications:`; `number` is its place in the list, from 1."""
+
+    number: int
+    on: tuple[str, ...]
+    command: tuple[str, ...]
+    webhook: str
+    webhook_env: str
+    timeout_s: float
+
+    @property
+    def title(self) -> str:
+        kind = f"command '{self.command[0]}'" if self.command else "webhook"
+        return f"notification {self.number} ({kind})"
+
+
+@record
+class Teller:
+    """What telling needs of the run's surroundings."""
+
+    notifications: tuple[Notification, ...]
+    store: Store
+    secrets: Secrets
+    logbook: Logbook
+    stop: Stop
+    keeper: Callable[[], Keeper]
+    environment: Mapping[str, str]
+    workspace: Path
+    place: Place
+
+
+def notifications_in(values: Mapping[str, Any]) -> tuple[Notification, ...]:
+    """The entries of a configuration that fits its schema."""
+    return tuple(
+        Notification(
+            number=number,
+            on=tuple(entry.get("on", EVENTS)),
+            command=tuple(entry.get("command", ())),
+            webhook=entry.get("webhook", ""),
+            webhook_env=entry.get("webhook_env", ""),
+            timeout_s=float(entry.get("timeout", _TIMEOUT_S)),
+        )
+        for number, entry in enumerate(values.get("notifications") or (), 1)
+    )
+
+
+def run_and_tell(rt: Runtime, troubles: list[str], place: Place) -> Ending:
+    """Let the engine work, then tell how the run has ended; `troubles` gets what went wrong."""
+    from orchestrate.app.config import load_config
+    from orchestrate.engine.scheduler import run_to_end
+
+    notifications = notifications_in(load_config(rt.workspace, rt.environment).values)
+    if not notifications:
+        return run_to_end(rt)
+    _warn_of_addresses(notifications, rt)
+    with suppress(OSError):
+        _owed(rt.store).touch(mode=0o600)
+    try:
+        return run_to_end(rt)
+    finally:
+        troubles += tell(
+            Teller(
+                notifications=notifications,
+                store=rt.store,
+                secrets=rt.secrets,
+                logbook=rt.logbook,
+                stop=rt.stop,
+                keeper=rt.keeper,
+                environment=rt.environment,
+                workspace=rt.workspace.root,
+                place=place.absolute(),
+            )
+        )
+
+
+def _warn_of_addresses(notifications: tuple[Notification, ...], rt: Runtime) -> None:
+    """Hours before it is wanted, say that an address in the environment can never work."""
+    from orchestrate.show.output import note
+
+    for entry in notifications:
+        fault = _address_fault(entry, rt.environment)
+        if fault:
+            rt.logbook.write("warn", f"{entry.title}: {fault}")
+            note(f"orchestrate: warning: {entry.title}: {fault}\n")
+
+
+def _address_fault(entry: Notification, environment: Mapping[str, str]) -> str:
+    """What is wrong with the address in a variable, which is named and not quoted, or ''."""
+    from orchestrate.execute.keeper.webhook import address_fault
+
+    address = environment.get(entry.webhook_env, "") if entry.webhook_env else ""
+    fault = address_fault(address) if address else ""
+    return f"{entry.webhook_env}: {fault}" if fault else ""
+
+
+def tell_owed(store: Store, program: Program, workspace: Workspace, place: Place) -> list[str]:
+    """Make up for whoever was killed after the run's last event and before it was told."""
+    if not _owed(store).exists():
+        return []
+    import os
+
+    from orchestrate.app.config import load_config
+    from orchestrate.app.secrets import secrets_for
+    from orchestrate.engine.logbook import Logbook
+    from orchestrate.engine.stop import Stop
+    from orchestrate.execute.keeper.client import ensure_keeper
+
+    environment = dict(os.environ)
+    secrets = secrets_for(program, workspace, environment)
+    logbook = Logbook(store.run.logs / "orchestrator.log", "info", secrets)
+    keepers: list[Keeper] = []
+
+    def keeper() -> Keeper:
+        if not keepers:
+            keepers.append(ensure_keeper(store.run.root))
+        return keepers[0]
+
+    try:
+        return tell(
+            Teller(
+                notifications=notifications_in(load_config(workspace).values),
+                store=store,
+                secrets=secrets,
+                logbook=logbook,
+                stop=Stop(),
+                keeper=keeper,
+                environment=environment,
+                workspace=workspace.root,
+                place=place.absolute(),
+            )
+        )
+    finally:
+        for living in keepers:
+            living.shutdown()
+        logbook.close()
+
+
+def _owed(store: Store) -> Path:
+    """The file of a run whose ending somebody is still to be told about."""
+    return store.run.root / "notifications.owed"
+
+
+def tell(teller: Teller) -> list[str]:
+    """Tell whoever wants to know how the run has ended; what went wrong, in sentences."""
+    state = teller.store.state
+    event, key = ending_of(state)
+    wanted = [entry for entry in teller.notifications if event in entry.on]
+    troubles: list[str] = []
+    if event is not None and wanted:
+        body = _document(teller, event)
+        started: list[tuple[Notification, str]] = []
+        for entry in wanted:
+            # No step's attempts or files are called so.
+            attempt = f"notify~{key}-{entry.number}"
+            try:
+                if _start(teller, entry, attempt, event, body):
+                    started.append((entry, attempt))
+            except (OrchestrateError, OSError) as error:
+                troubles.append(f"{entry.title}: {error}")
+            except Exception as error:  # noqa: BLE001 - the run has ended well or badly without it
+                troubles.append(f"{entry.title}: it failed ({type(error).__name__})")
+        for entry, attempt in started:
+            trouble = _await(teller, entry, attempt)
+            if trouble:
+                troubles.append(f"{entry.title}: {trouble}")
+            else:
+                about = {"event": event, "number": entry.number}
+                teller.logbook.write("info", "notification-delivered", about)
+    for trouble in troubles:
+        teller.logbook.write("warn", "notification-failed", {"reason": trouble})
+    with suppress(OSError):
+        _owed(teller.store).unlink(missing_ok=True)
+    return [teller.secrets.text(trouble) for trouble in troubles]
+
+
+def ending_of(state: RunState) -> tuple[Event | None, str]:
+    """What there is to tell, and a name for this ending; None for one that somebody wanted.
+
+    A run that parks again at the same gate has not ended anew; one that fails again has.
+    """
+    match state.status:
+        case "completed":
+            return "finished", "finished"
+        case "failed":
+            return "failed", f"failed-{state.seq}"
+        case "paused":
+            pending = [
+                str(place)
+                for place, gate in enumerate(state.approvals)
+                if gate["status"] == "pending"
+            ]
+            is_parked = state.ending is None or state.ending.code == _WAITS_FOR_A_PERSON
+            if pending and is_parked:
+                return "paused", f"paused-gate-{'.'.join(pending)[:100]}"
+            is_stopped = state.ending is not None and state.ending.code > 128  # by a signal
+            return (None, "") if is_stopped else ("paused", f"paused-{state.seq}")
+        case _:
+            return None, ""
+
+
+def _document(teller: Teller, event: Event) -> dict[str, Any]:
+    from orchestrate.show.progress import summary
+    from orchestrate.state.times import timestamp
+
+    state = teller.store.state
+    run_id, command = state.run_id, teller.place.command
+    gates = [gate for gate in state.approvals if gate["status"] == "pending"]
+    ways = {
+        "paused": [command("approve", run_id), command("deny", run_id)],
+        "failed": [command("logs", run_id), command("resume", run_id)],
+        "finished": [],
+    }
+    waits_otherwise = event == "paused" and not gates
+    document = {
+        "event": event,
+        **summary(teller.store),
+        "workspace": str(teller.workspace),
+        # A rehearsal tells as a real run does, and whoever is told must be able to see that.
+        "backend": state.settings.get("backend"),
+        "started_at": timestamp(state.started_at),
+        "updated_at": timestamp(state.updated_at),
+        "elapsed_s": round(max(0.0, state.updated_at - state.started_at), 3),
+        "approvals": [
+            {
+                name: gate[name]
+                for name in ("stage", "prompt", "requested_at", "expires_at", "default")
+            }
+            for gate in gates
+        ],
+        "next": [command("resume", run_id)] if waits_otherwise else ways[event],
+    }
+    masked: dict[str, Any] = teller.secrets.data(document)
+    return masked
+
+
+def _start(
+    teller: Teller, entry: Notification, attempt: str, event: Event, body: dict[str, Any]
+) -> bool:
+    """Let the keeper start it; False if that was done before, by whoever was killed then."""
+    address = entry.webhook
+    if entry.webhook_env:
+        address = teller.environment.get(entry.webhook_env, "")
+        if not address:
+            raise OrchestrateError(f"the variable {entry.webhook_env} is not set")
+        fault = _address_fault(entry, teller.environment)
+        if fault:
+            raise OrchestrateError(fault)
+    request = _request(teller, entry, attempt, event, body, address)
+    return teller.keeper().start(request) == "started"
+
+
+def _request(
+    teller: Teller,
+    entry: Notification,
+    attempt: str,
+    event: Event,
+    body: dict[str, Any],
+    address: str,
+) -> Request:
+    import json
+
+    from orchestrate.execute.keeper import webhook
+    from orchestrate.execute.keeper.facts import Request
+
+    facts = {
+        "ORCHESTRATE_EVENT": event,
+        "ORCHESTRATE_RUN_ID": body["run_id"],
+        "ORCHESTRATE_RUN_DIR": body["run_root"],
+        "ORCHESTRATE_RUN_STATUS": body["status"],
+        "ORCHESTRATE_RUN_REASON": body["reason"] or "",
+        "ORCHESTRATE_RUN_EXIT_CODE": str(body["exit_code"]),
+        "ORCHESTRATE_RECIPE": body["workflow_file"],
+        "ORCHESTRATE_WORKSPACE": body["workspace"],
+    }
+    environment = {**teller.environment}
+    # No variable can hold a NUL, and a very long one would keep the program from starting.
+    environment |= {name: value.replace("\0", "")[:_LONGEST_VALUE] for name, value in facts.items()}
+    argv, secrets = entry.command, teller.secrets.values
+    if not argv:
+        argv = (sys.executable, "-I", webhook.__file__)
+        environment[webhook.VARIABLE] = address
+        secrets = (*secrets, address)
+    logs = teller.store.run.logs
+    return Request(
+        attempt=attempt,
+        argv=argv,
+        env=environment,
+        cwd=teller.workspace,
+        stdout_path=logs / f"{attempt}.stdout",
+        stderr_path=logs / f"{attempt}.stderr",
+        stdin=json.dumps(body).encode() + b"\n",
+        timeout_s=entry.timeout_s,
+        grace_s=1.0,
+        secrets=secrets,
+    )
+
+
+def _await(teller: Teller, entry: Notification, attempt: str) -> str:
+    """Why it was not delivered, or ''."""
+    import time
+
+    give_up = time.monotonic() + entry.timeout_s + _GRACE_S
+    try:
+        keeper = teller.keeper()
+        ended = None
+        while ended is None and not teller.stop.is_requested and time.monotonic() < give_up:
+            ended = keeper.wait(attempt, give_up - time.monotonic())
+        if ended is None and teller.stop.is_requested:
+            keeper.stop(attempt, "interrupted", grace_s=0.5)
+            return "interrupted"
+    except (OrchestrateError, OSError) as error:
+        return str(error)
+    return _trouble(ended, entry)
+
+
+def _trouble(ended: Ended | Lost | None, entry: Notification) -> str:
+    from orchestrate.execute.keeper.facts import Ended
+
+    if not isinstance(ended, Ended):
+        return "nobody knows whether it was delivered"
+    found = ended.exit
+    if found.timed_out:
+        return f"it took more than {entry.timeout_s:g} s and was ended"
+    if found.start_error:
+        return f"it could not be started: {found.start_error}"
+    if found.code == 0:
+        return ""
+    said = (found.stderr or b"").decode("utf-8", "replace").strip().splitlines()
+    why = f": {said[-1][:200]}" if said else ""
+    if found.signal is not None:
+        return f"it was killed by signal {found.signal}{why}"
+    return f"exit code {found.code}{why}" if entry.command else why.removeprefix(": ")

@@ -1,0 +1,162 @@
+"""Runs as they lie on the disk: found by what the user calls them, read without changing them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrate.app.config import load_config, runs_folder
+from orchestrate.app.definition import workspace_of
+from orchestrate.errors import StateError
+from orchestrate.plan.visible import visible
+from orchestrate.record import record
+from orchestrate.show.output import note
+
+if TYPE_CHECKING:
+    from orchestrate.plan.nodes import Program
+    from orchestrate.state.locks import Lock
+    from orchestrate.state.runs import Run, Runs
+    from orchestrate.state.store import Store
+    from orchestrate.workspace import Workspace
+
+
+@record
+class Header:
+    """What a run was started with; enough to compile its definition again."""
+
+    run_id: str
+    root: Path
+    workspace: str
+    definition: str
+    sources: dict[str, str]
+    settings: dict[str, Any]
+    context: dict[str, Any]
+
+
+def find_stored(
+    text: str, working_dir: str | None, state_dir: str | None, *, is_looking: bool = False
+) -> tuple[Runs, Run, Workspace]:
+    """The run that the user means, and the workspace that it works in.
+
+    A run inside the current workspace belongs to it, also after the folder was moved or copied;
+    one that lies elsewhere (`--state-dir`) belongs to the workspace it was started in. For whoever
+    only looks, the rest of the configuration may be wrong.
+    """
+    from orchestrate.app.config_lenient import config_for_looking
+    from orchestrate.state.runs import find_run
+    from orchestrate.workspace import open_workspace
+
+    workspace = workspace_of(working_dir)
+    config = config_for_looking(workspace, state_dir) if is_looking else load_config(workspace)
+    runs = runs_folder(workspace, config, state_dir)
+    run = find_run(runs, text)
+    if working_dir is None and not run.root.is_relative_to(workspace.root):
+        recorded = Path(header_of(run).workspace)
+        if recorded.is_dir():
+            workspace = open_workspace(recorded)
+    return runs, run, workspace
+
+
+def header_of(run: Run) -> Header:
+    """From the journal's first event, or else from the newest valid state.
+
+    The settings of a later resume come from the state and from what the journal has beyond it, up
+    to the first damage.
+    """
+    document = _newest_document(run)
+    started, settings = _start_of(run, document)
+    try:
+        return Header(
+            run_id=run.id,
+            root=run.root,
+            workspace=started["workspace"],
+            definition=started["definition"],
+            sources=started["sources"],
+            settings=settings,
+            context=started["context"],
+        )
+    except KeyError:
+        pass
+    try:
+        return Header(
+            run_id=run.id,
+            root=run.root,
+            workspace=document["engine"]["workspace"],
+            definition=document["workflow_file"],
+            sources=document["sources"],
+            settings=document["settings"],
+            context=document["context"],
+        )
+    except KeyError:
+        raise StateError(
+            f"run {run.id} is damaged: neither its journal nor its state says what was run",
+            f"look into {run.root}; start the definition anew with: orchestrate run FILE",
+        ) from None
+
+
+def _newest_document(run: Run) -> dict[str, Any]:
+    """The state, the one before it, or a copy of an earlier one; empty if none is valid."""
+    from orchestrate.state.backups import newest_valid
+    from orchestrate.state.codec import check_state
+    from orchestrate.state.durable import read_file
+
+    # What is no file, or may not be read, has to be put right by its owner first.
+    read_file(run.state)
+    try:
+        return newest_valid(run, lambda content: check_state(content, run.id))[1]
+    except StateError:
+        return {}
+
+
+def given_later(run: Run) -> dict[str, Any]:
+    """The values for the context that resumes of a run were given."""
+    from orchestrate.state.journal import read_tail
+
+    values: dict[str, Any] = {}
+    try:
+        for entry in read_tail(run.events):
+            if entry.event.get("on") == "run-resumed":
+                values |= entry.event.get("context", {})
+    except (StateError, ValueError):
+        pass
+    return values
+
+
+def _start_of(run: Run, document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The journal's first event, empty if it cannot be read, and the settings that hold now."""
+    from orchestrate.state.journal import read_tail
+
+    started: dict[str, Any] = {}
+    settings = dict(document.get("settings", {}))
+    try:
+        first = next(read_tail(run.events), None)
+        started = first.event if first is not None else {}
+        settings = dict(document.get("settings", started.get("settings", {})))
+        for entry in read_tail(run.events, document.get("seq", 0)):
+            # Of a resume that was killed before it brought the state up to date.
+            if entry.event.get("on") == "run-resumed":
+                settings |= entry.event.get("settings", {})
+    except (StateError, ValueError):
+        pass
+    return started, settings
+
+
+def open_stored(
+    run: Run, lock: Lock, program: Program, workspace: Workspace, *, repair: bool
+) -> Store:
+    """The run, open for its one writer."""
+    from orchestrate.app.carry_out import LatePlans
+    from orchestrate.state.model import Index
+    from orchestrate.state.store import Store, load
+    from orchestrate.state.store import repair as repair_run
+
+    index = Index(program, LatePlans(workspace, header_of(run).settings, run.root).find)
+    if repair:
+        try:
+            state = load(run, index)
+        except StateError:
+            state, what = repair_run(run, index)
+            note(f"orchestrate: {visible(what)}\n")
+    else:
+        state = load(run, index, lambda text: note(f"orchestrate: {visible(text)}\n"))
+    return Store(run, lock, index, state)

@@ -1,0 +1,120 @@
+"""Refuses a run that uses a variable which is certain to have no value, before the first step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from orchestrate.app.single_step import references_in
+from orchestrate.diagnostics import Diagnostic
+from orchestrate.errors import DefinitionError
+from orchestrate.plan.nodes import Call, Each, Node, Plan, Program, main_plan, plan_of
+from orchestrate.record import record, replace
+
+if TYPE_CHECKING:
+    from orchestrate.compile import Compilation
+    from orchestrate.plan.expr import Ref
+
+CODE = "E125"
+
+
+@record
+class Undefined:
+    """A reference to a variable that nothing sets before the step is reached."""
+
+    plan: Plan
+    node: Node
+    ref: Ref
+    # In a recipe that another one calls: nothing from outside gets there.
+    is_called: bool = False
+
+
+def refuse_undefined(compilation: Compilation, program: Program) -> None:
+    """All of them as one error, each at its place; a step with a condition may never need it."""
+    found = find_undefined(compilation, program)
+    if found:
+        raise DefinitionError(found, 1 if main_plan(program).dialect == "machine" else 2)
+
+
+def find_undefined(compilation: Compilation, program: Program) -> tuple[Diagnostic, ...]:
+    return tuple(dict.fromkeys(_finding(one, compilation) for one in undefined_in(program)))
+
+
+def undefined_in(program: Program) -> Iterator[Undefined]:
+    """Those of the main plan, and of the recipes that it is certain to call."""
+    plan = main_plan(program)
+    if plan.dialect == "workflow":
+        known = {key for key, _ in plan.context.items}
+        for node in (node for block in plan.blocks for node in block.nodes):
+            yield from _missing(plan, node, "context", known)
+    elif plan.dialect == "recipe":
+        yield from _in_recipe(program, plan, set(), {plan.id})
+
+
+def _in_recipe(
+    program: Program, plan: Plan, given: set[str], seen: set[str]
+) -> Iterator[Undefined]:
+    """The steps in their order, with what has been set by then."""
+    known = {key for key, _ in plan.context.items} | given
+    bodies = {block.id: block.nodes for block in plan.blocks}
+    for node in plan.blocks[0].nodes:
+        yield from _missing(plan, node, "var", known)
+        inner: tuple[Node, ...] = ()
+        if isinstance(node.op, Each):
+            inner = bodies[node.op.body]
+            within = known | {node.op.variable}
+            for step in inner:
+                if node.guard is None:
+                    yield from _missing(plan, step, "var", within)
+                    yield from _called(program, step, seen)
+                within |= {step.output} if step.output else set()
+            known |= {node.op.collect} if node.op.collect else set()
+        yield from _called(program, node, seen)
+        known |= {step.output for step in (node, *inner) if step.output}
+
+
+def _called(program: Program, node: Node, seen: set[str]) -> Iterator[Undefined]:
+    op = node.op
+    if not isinstance(op, Call) or node.guard is not None or not isinstance(op.plan, str):
+        return
+    if op.plan not in seen:
+        called = plan_of(program, op.plan)
+        given = {key for key, _ in op.arguments.items}
+        for one in _in_recipe(program, called, given, seen | {op.plan}):
+            yield replace(one, is_called=True)
+
+
+def _missing(plan: Plan, node: Node, namespace: str, known: set[str]) -> Iterator[Undefined]:
+    if node.guard is not None:
+        return
+    for ref in (r for part in (node.op, node.needs) for r in references_in(part)):
+        is_asked = len(ref.path) > 1 and ref.path[0] == namespace and not ref.optional
+        if is_asked and ref.path[1] not in known:
+            yield Undefined(plan, node, ref)
+
+
+def _finding(one: Undefined, compilation: Compilation) -> Diagnostic:
+    """The warning that was given at that place becomes the error; else the step is named."""
+    ref, span = one.ref, one.node.span
+    hint = _way_out(one)
+    for warning in compilation.diagnostics:
+        if warning.code in ("W102", "W103") and ref.text in warning.message:
+            near = warning.span
+            if near.file == span.file and near.line >= span.line:
+                return replace(warning, code=CODE, message=_message(one), hint=hint)
+    sources = compilation.sources
+    return sources.diagnostic(CODE, _message(one), sources.first_behind(span, ref.text), hint=hint)
+
+
+def _message(one: Undefined) -> str:
+    return f"{one.ref.text} has no value when step '{one.node.name}' needs it"
+
+
+def _way_out(one: Undefined) -> str:
+    name = one.ref.path[1]
+    if one.is_called:
+        return (
+            f"pass it in the context: of the step that calls this recipe ({name}: …), "
+            "or give it a value under context: in the file"
+        )
+    return f"pass --context {name}=VALUE, or give it a value under context: in the file"

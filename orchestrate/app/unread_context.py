@@ -1,0 +1,53 @@
+"""Context given on the command line that nothing reads: most often a slip of the pen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from orchestrate.app.definition import given_names
+from orchestrate.diagnostics import closest
+from orchestrate.plan.visible import visible
+from orchestrate.show.output import note
+
+if TYPE_CHECKING:
+    from orchestrate.compile import Compilation
+    from orchestrate.plan.nodes import Program
+
+
+def tell_unread(compilation: Compilation, program: Program, flags: dict[str, Any]) -> None:
+    """Warn of each key that nothing reads or declares; it may be meant for later, so no more.
+
+    A file of values may serve several recipes: of its keys only those count that look like a slip.
+    """
+    if compilation.program is not None:
+        declared = given_names(compilation.program)
+        tell_unread_of(program, given_names(program), declared, flags)
+
+
+def tell_unread_of(
+    program: Program, given: Iterable[str], declared: Iterable[str], flags: Mapping[str, Any]
+) -> None:
+    """The same for values that a run is `given` later."""
+    if not (flags.get("context") or flags.get("context_file")):
+        return
+    known = {*_read_names(program), *declared}
+    pairs = {pair.partition("=")[0] for pair in flags.get("context") or ()}
+    for key in given:
+        near = "" if key in known else closest(key, known)
+        if key not in known and (key in pairs or near):
+            flag = "--context" if key in pairs else "--context-file"
+            also = f" (did you mean '{visible(near)}'?)" if near else ""
+            note(f"orchestrate: warning: {flag}: nothing here reads '{visible(key)}'{also}\n")
+
+
+def _read_names(program: Program) -> set[str]:
+    """The variables that any step of the program refers to."""
+    from orchestrate.app.single_step import references_in
+
+    return {
+        ref.path[1]
+        for plan in program.plans
+        for ref in references_in((plan.blocks, plan.context))
+        if ref.path[0] in ("context", "var") and len(ref.path) > 1
+    }

@@ -1,0 +1,246 @@
+"""`orchestrate approvals`, `approve` and `deny`: the gates that wait, and decisions about them."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from orchestrate.app.changed import resume_flag
+from orchestrate.cli.options import (
+    json_option,
+    run_argument,
+    state_dir_option,
+    working_dir_option,
+)
+from orchestrate.errors import OrchestrateError
+from orchestrate.plan.visible import visible
+from orchestrate.record import record
+from orchestrate.show.output import answer, answer_json, note
+
+if TYPE_CHECKING:
+    from orchestrate.app.decide import Decided, Decision
+    from orchestrate.state.runs import Run
+    from orchestrate.view.looking import Place, Sight
+
+
+@record
+class Waiting:
+    """A gate that waits, with the run that it belongs to."""
+
+    run_id: str
+    definition: str
+    is_live: bool
+    gate: dict[str, Any]
+
+
+@click.command(short_help="List the gates that wait for a decision.")
+@state_dir_option
+@working_dir_option
+@json_option
+def approvals(state_dir: str | None, working_dir: str | None, as_json: bool) -> int:
+    """List the gates that wait for a decision, over all runs of the workspace.
+
+    A gate whose time is up is decided by its default, and no longer listed.
+    """
+    from orchestrate.view.looking import Place, pending_gates
+
+    place = Place(working_dir, state_dir)
+    waiting = []
+    for sight in _parked(place):
+        for gate in pending_gates(sight.document):
+            definition = sight.document["workflow_file"]
+            waiting.append(Waiting(sight.run.id, definition, sight.is_live, gate))
+    if as_json:
+        answer_json({"approvals": [_waiting_json(one) for one in waiting]})
+    elif waiting:
+        answer("\n".join(_waiting_text(one, place) for one in waiting))
+    else:
+        answer("Nothing waits for an approval.\n")
+    return 0
+
+
+def _parked(place: Place) -> list[Sight]:
+    """The runs that may wait at a gate; those that cannot be read are told, and left out."""
+    from orchestrate.app.decide import settled_sight
+    from orchestrate.app.open_run import find_stored
+    from orchestrate.state.runs import list_runs
+    from orchestrate.view.looking import glance_at, runs_of
+
+    found = []
+    for run in list_runs(runs_of(place, is_looking=True)):
+        glance = glance_at(run)
+        may_wait = glance.status in ("running", "interrupted", "paused")
+        if not may_wait or glance.fields().get("dialect") != "recipe":
+            continue
+        try:
+            where = (place.working_dir, place.state_dir)
+            sight = settled_sight(run, find_stored(run.id, *where, is_looking=True)[2])
+        except OrchestrateError as error:
+            note(f"orchestrate: run {run.id} is left out: {visible(error.message)}\n")
+            continue
+        if sight.status in ("running", "interrupted", "paused"):
+            found.append(sight)
+    return found
+
+
+def _waiting_json(one: Waiting) -> dict[str, Any]:
+    gate = one.gate
+    return {
+        "run_id": one.run_id,
+        "workflow_file": one.definition,
+        "at_terminal": one.is_live,
+        **{name: gate[name] for name in
+           ("stage", "prompt", "requested_at", "expires_at", "default")},
+    }  # fmt: skip
+
+
+def _waiting_text(one: Waiting, place: Place) -> str:
+    from orchestrate.state.times import local_time
+
+    gate = one.gate
+    lines = [f"{one.run_id}  {visible(one.definition)}  stage '{visible(gate['stage'])}'"]
+    lines += [f"  | {visible(line)}" for line in gate["prompt"].splitlines()]
+    lines.append(f"  since    {local_time(gate['requested_at'])}{_until(gate)}")
+    if one.is_live:
+        lines.append("  it also asks at a terminal")
+    for verb in ("approve", "deny"):
+        command = place.command(verb, one.run_id, gate["stage"])
+        lines.append(f"  {verb + ':':8} {visible(command)}")
+    return "\n".join(lines) + "\n"
+
+
+def _until(gate: dict[str, Any]) -> str:
+    from orchestrate.show.event_lines import duration
+    from orchestrate.state.times import local_time, seconds_of
+
+    if gate["expires_at"] is None:
+        return ""
+    left = max(0.0, seconds_of(gate["expires_at"]) - time.time())
+    until = local_time(gate["expires_at"])
+    return f", until {until} (in {duration(left * 1000)}; then: {gate['default']})"
+
+
+@click.command(short_help="Approve a stage, so that its run may go on.")
+@run_argument
+@click.argument("stage", metavar="[STAGE]", required=False)
+@click.option("-m", "--message", default="", metavar="TEXT",
+              help="Later steps have it as {{approval.message}}.")  # fmt: skip
+@click.option("--resume", "goes_on", is_flag=True, help="Go on with the run at once.")
+@state_dir_option
+@working_dir_option
+@json_option
+@click.pass_context
+def approve(
+    ctx: click.Context,
+    run: str,
+    stage: str | None,
+    message: str,
+    goes_on: bool,
+    state_dir: str | None,
+    working_dir: str | None,
+    as_json: bool,
+) -> int:
+    """Approve the stage that a run waits at: RUN is an id, the beginning of one, or `latest`.
+
+    Without RUN it is the latest run or, if that waits for nothing, the only one that waits. STAGE
+    is needed only where several wait. The decision is recorded once; `orchestrate resume` goes on
+    with the run.
+    """
+    from orchestrate.cli.default_run import is_unnamed, run_that_waits
+    from orchestrate.view.looking import Place
+
+    place = Place(working_dir, state_dir)
+    if is_unnamed(ctx):
+        run = run_that_waits(_parked(place), place)
+    found, decided = _decide(run, stage, "approved", message, place)
+    if goes_on and decided.status == "paused":
+        from orchestrate.cli.commands.resume import resume
+
+        note(_told(found, decided, place, goes_on=True))
+        code: int = ctx.invoke(
+            resume, run=found.id, state_dir=state_dir, working_dir=working_dir, as_json=as_json
+        )
+        return code
+    _tell(found, decided, place, as_json)
+    return 0
+
+
+@click.command(short_help="Deny a stage, which ends its run.")
+@click.argument("run", metavar="RUN")
+@click.argument("stage", metavar="[STAGE]", required=False)
+@click.option("-m", "--message", default="", metavar="TEXT", help="Why; kept in the run's state.")
+@state_dir_option
+@working_dir_option
+@json_option
+def deny(
+    run: str,
+    stage: str | None,
+    message: str,
+    state_dir: str | None,
+    working_dir: str | None,
+    as_json: bool,
+) -> int:
+    """Deny the stage that a run waits at. A denial is final: the run has failed."""
+    from orchestrate.view.looking import Place
+
+    place = Place(working_dir, state_dir)
+    found, decided = _decide(run, stage, "denied", message, place)
+    _tell(found, decided, place, as_json)
+    return 0
+
+
+def _decide(
+    name: str, stage: str | None, decision: Decision, message: str, place: Place
+) -> tuple[Run, Decided]:
+    from orchestrate.app.claim import AtWorkError
+    from orchestrate.app.decide import decide, decide_live
+    from orchestrate.app.open_run import find_stored
+
+    _, run, workspace = find_stored(name, place.working_dir, place.state_dir, is_looking=True)
+    while True:
+        try:
+            return run, decide(run, workspace, stage, decision, message)
+        except AtWorkError:
+            # It asks at a terminal, or is about to come to it.
+            decided = decide_live(run, workspace, stage, decision, message)
+        if decided is not None:
+            return run, decided
+
+
+def _tell(run: Run, decided: Decided, place: Place, as_json: bool) -> None:
+    if not as_json:
+        answer(_told(run, decided, place))
+        return
+    goes_on = decided.status == "paused" and not decided.reason.startswith("waits for")
+    answer_json(
+        {
+            "run_id": run.id,
+            "stage": decided.stage,
+            "decision": decided.decision,
+            "by": decided.by,
+            "message": decided.message,
+            "status": decided.status,
+            "reason": decided.reason,
+            "next": place.command("resume", run.id, *resume_flag(run)) if goes_on else None,
+        }
+    )
+
+
+def _told(run: Run, decided: Decided, place: Place, *, goes_on: bool = False) -> str:
+    text = f"stage '{visible(decided.stage)}' of run {run.id} is {decided.decision}\n"
+    if goes_on:
+        return text
+    if decided.status == "running":
+        return text + "the process that works on it goes on\n"
+    if decided.status != "paused":
+        return text + f"the run has {_ended(decided.status, visible(decided.reason))}\n"
+    if decided.reason.startswith("waits for"):
+        return text + f"it {visible(decided.reason)}\n"
+    return text + f"go on with it: {place.command('resume', run.id, *resume_flag(run))}\n"
+
+
+def _ended(status: str, reason: str) -> str:
+    word = "completed" if status == "completed" else "ended"
+    return word if reason in ("", status) else f"{word}: {reason}"

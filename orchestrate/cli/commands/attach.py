@@ -1,0 +1,147 @@
+"""`orchestrate attach`: shows a run that another process works on, as if it were one's own."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
+from orchestrate.errors import OrchestrateError
+from orchestrate.plan.visible import visible
+from orchestrate.show.output import answer, note
+
+if TYPE_CHECKING:
+    from orchestrate.engine.stop import Stop
+    from orchestrate.state.model import Ending
+    from orchestrate.state.runs import Run
+    from orchestrate.view.looking import Place
+    from orchestrate.workspace import Workspace
+
+_POLL_S = 0.25
+_FOOT = "Ctrl-C ends the watching; the run goes on"
+
+
+@click.command(short_help="Watch a run that another process works on.")
+@run_argument
+@click.option("--live/--no-live", "live", default=None,
+              help="Show the run as a moving picture, or as lines.")  # fmt: skip
+@state_dir_option
+@working_dir_option
+@json_option
+def attach(
+    run: str,
+    live: bool | None,
+    state_dir: str | None,
+    working_dir: str | None,
+    as_json: bool,
+) -> int:
+    """Watch a run until it ends: RUN is its id, the beginning of one, or `latest`.
+
+    The exit code and the last words are those of the run. Ctrl-C ends the watching and not the run.
+    With --json nothing is shown, and the answer is that of `wait`.
+    """
+    from orchestrate.app.open_run import find_stored
+    from orchestrate.view.looking import Place
+
+    _, found, workspace = find_stored(run, working_dir, state_dir, is_looking=True)
+    place = Place(working_dir, state_dir)
+    if as_json:
+        from orchestrate.cli.commands.wait import wait_for
+
+        return wait_for(found, workspace, place, timeout_s=None, as_json=True)
+    return watch_run(found, workspace, place, live)
+
+
+def watch_run(run: Run, workspace: Workspace, place: Place, live: bool | None) -> int:
+    """Show the run until it ends, is left by its process, or nobody wants to look any more."""
+    from orchestrate.app.carry_out import stoppable
+    from orchestrate.app.claim import orchestrator_of
+    from orchestrate.cli.commands.wait import wait_for
+    from orchestrate.view.looking import glance_at
+
+    if glance_at(run).status == "running":
+        owner = orchestrator_of(run)
+        who = f" in {visible(owner.describe())}" if owner is not None else ""
+        note(f"run {run.id} goes on{who}\n")
+        with stoppable() as stop:
+            ending = _follow(run, workspace, stop, live, place)
+            if ending is not None:
+                return ending
+            if stop.signal is not None:
+                note(f"detached; run {run.id} goes on\n")
+                note(f"  watch:  {place.command('attach', run.id)}\n")
+                note(f"  stop:   {place.command('cancel', run.id)}\n")
+                return 128 + stop.signal
+    return wait_for(run, workspace, place, timeout_s=None, as_json=False)
+
+
+def _follow(
+    run: Run, workspace: Workspace, stop: Stop, live: bool | None, place: Place
+) -> int | None:
+    """The exit code of a run that has ended; None if we were stopped, or its process is gone."""
+    from orchestrate.app.carry_out import Watching
+    from orchestrate.app.config_lenient import config_for_looking
+    from orchestrate.show.live.wanted import is_live
+    from orchestrate.show.progress import Progress, last_words
+    from orchestrate.show.ticking import running_lines
+    from orchestrate.view.follower import Follower
+    from orchestrate.view.looking import because
+
+    configured = config_for_looking(workspace).get("live")
+    watching = Watching(live=is_live(Watching(), live, configured))
+    try:
+        follower = Follower(run, workspace)
+    except OrchestrateError as error:
+        note(f"orchestrate: shown without its plan: {visible(because(error))}\n")
+        _follow_blindly(run, stop)
+        return None
+    progress = Progress(follower, None, watching, foot=_FOOT)
+    if not watching.live:
+        for line in running_lines(follower.state, progress.label, time.time()):
+            note(line + "\n")
+    try:
+        while follower.state.status == "running" and not stop.is_requested:
+            # Asked first: what its owner wrote last is there when the lock is free.
+            is_owned = _is_owned(run)
+            follower.catch_up(progress.hear)
+            if not is_owned:
+                break
+            stop.rest(_POLL_S)
+    finally:
+        progress.close()
+    ending = _ending_of(follower.state.status, follower.state.ending)
+    if ending is None:
+        return None
+    if follower.state.dialect == "machine":
+        answer(f"Exit: {visible(ending.reason)}\n")
+    note(last_words(follower, ending, place))
+    return ending.code
+
+
+def _ending_of(status: str, ending: Ending | None) -> Ending | None:
+    return ending if status != "running" else None
+
+
+def _is_owned(run: Run) -> bool:
+    from orchestrate.state.locks import is_held
+
+    return is_held(run.lock_file)
+
+
+def _follow_blindly(run: Run, stop: Stop) -> None:
+    """The definition has changed since: events are told without knowing the plan."""
+    from orchestrate.show.event_lines import Unnumbered, plain_lines
+    from orchestrate.view.follower import tail_from_now
+    from orchestrate.view.looking import glance_at
+
+    tail = tail_from_now(run)
+    is_running = True
+    while is_running and not stop.is_requested:
+        is_running = glance_at(run).status == "running"
+        for event in tail.news():
+            for line in plain_lines(event, Unnumbered()):
+                note(line + "\n")
+        if is_running:
+            stop.rest(_POLL_S)

@@ -1,0 +1,238 @@
+"""`orchestrate clean`: removes old runs, never one that somebody uses or may still go on with."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from orchestrate.cli.moments import UNITS, age_in_seconds
+from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
+from orchestrate.cli.params import AT_LEAST_0
+from orchestrate.cli.terminal import has_terminal
+from orchestrate.errors import ConfigError, OrchestrateError, UsageError
+from orchestrate.record import field, mutable_record, record
+from orchestrate.show.output import answer, answer_json, note
+from orchestrate.view.looking import STATUSES, Glance, Place, glance_at, is_kept, runs_of
+
+if TYPE_CHECKING:
+    from orchestrate.state.runs import Run, Runs
+
+_VARIABLE = "ORCHESTRATE_KEEP_RUNS"
+_MOST_NAMES = 20
+# Somebody may still go on with these, or decide about them: they go only when they are named.
+_UNFINISHED = ("interrupted", "paused")
+
+
+@mutable_record
+class Tidied:
+    """What `clean` did, or would do."""
+
+    removed: list[str] = field(default_factory=list)
+    in_use: list[str] = field(default_factory=list)
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    # Old enough, but not finished; by id, with how they stand.
+    left: dict[str, str] = field(default_factory=dict)
+    # What stands in the list that is shown before anything is removed.
+    shown: list[Glance] = field(default_factory=list)
+    freed: int = 0
+
+
+@record
+class Chosen:
+    """Which runs the user means: unfinished ones only by their status."""
+
+    newest: frozenset[str]
+    statuses: tuple[str, ...]
+
+    def spares(self, glance: Glance) -> bool:
+        """Does it stay because it is not finished, and nobody named such runs?"""
+        return not self.statuses and glance.status in _UNFINISHED
+
+    def wants(self, glance: Glance) -> bool:
+        return not self.statuses or glance.status in self.statuses
+
+
+@click.command(short_help="Remove old runs.")
+@click.option("--older-than", metavar="AGE",
+              help="Remove runs in which nothing has happened for so long: a number and s, m, h, "
+              f"d or w (default: {_VARIABLE}, in days).")  # fmt: skip
+@click.option("--keep", type=AT_LEAST_0, metavar="N",
+              help="Keep the newest N runs, however old they are; alone: remove all others.")  # fmt: skip  # noqa: E501
+@click.option("--status", "statuses", type=click.Choice(STATUSES), multiple=True,
+              help="Only runs that stand so; repeatable.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
+@state_dir_option
+@working_dir_option
+@json_option
+def clean(
+    older_than: str | None,
+    keep: int | None,
+    statuses: tuple[str, ...],
+    dry_run: bool,
+    yes: bool,
+    state_dir: str | None,
+    working_dir: str | None,
+    as_json: bool,
+) -> int:
+    """Remove runs in which nothing has happened for a while, e.g. `--older-than 7d`.
+
+    A run that is at work, or whose programs still run, always stays. One that was interrupted, or
+    is paused and perhaps waits at a gate, goes only with `--status interrupted` or `--status
+    paused`. At a terminal it is shown first what would be removed, and asked.
+    """
+    from orchestrate.state.runs import list_runs
+
+    before = time.time() - _age_of(older_than, keep, working_dir)
+    folder = runs_of(Place(working_dir, state_dir))
+    newest = frozenset(run.id for run in list_runs(folder)[: keep or 0])
+    chosen = Chosen(newest, statuses)
+    asks = not (dry_run or yes or as_json) and has_terminal()
+    if asks and not _is_wanted(_rehearse(folder, before, chosen)):
+        note("nothing is removed\n")
+        return 0
+    tidied = _rehearse(folder, before, chosen) if dry_run else _clean(folder, before, chosen)
+    for run_id, reason in tidied.failed:
+        note(f"orchestrate: run {run_id} cannot be removed: {reason}\n")
+    if as_json:
+        answer_json(_as_json(tidied, dry_run))
+    else:
+        answer(_text(tidied, dry_run))
+    return ConfigError.exit_code if tidied.failed else 0
+
+
+def _is_wanted(planned: Tidied) -> bool:
+    """Show what would be removed, and ask whoever sits there; nothing to remove needs no word."""
+    if not planned.removed:
+        return True
+    shown = _text(planned, dry_run=True)
+    note(shown + "Remove? [y/N] ")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _age_of(older_than: str | None, keep: int | None, working_dir: str | None) -> float:
+    """Seconds, from the flag, or from the days that the environment or the configuration say.
+
+    Whoever says how many to keep need not say how old the others must be.
+    """
+    if older_than is not None:
+        return age_in_seconds("--older-than", older_than)
+    from orchestrate.app.config import load_config
+    from orchestrate.app.definition import workspace_of
+
+    days = load_config(workspace_of(working_dir)).get("keep_runs")
+    if days is None and keep is not None:
+        return 0.0
+    if days is None:
+        raise UsageError(
+            "how old must a run be to be removed?",
+            f"say e.g. --older-than 7d or --keep 20, or set {_VARIABLE} to a number of days",
+        )
+    if days < 0:
+        raise ConfigError(f"{_VARIABLE} is {days}: a run cannot be younger than new")
+    return float(days * UNITS["d"])
+
+
+def _clean(folder: Runs, before: float, chosen: Chosen) -> Tidied:
+    from orchestrate.state.runs import clean_runs
+
+    sizes: dict[str, int] = {}
+    kept: set[str] = set()
+    left: dict[str, str] = {}
+
+    def is_used(run: Run) -> bool:
+        """Asked about each run right before it would be removed."""
+        glance = glance_at(run)
+        if run.id in chosen.newest or not chosen.wants(glance):
+            kept.add(run.id)
+            return True
+        if chosen.spares(glance) and not is_kept(run):
+            kept.add(run.id)
+            left[run.id] = glance.status
+            return True
+        sizes[run.id] = _size_of(run)
+        return False
+
+    done = clean_runs(folder, before, is_used)
+    return Tidied(
+        removed=done.removed,
+        in_use=[run_id for run_id in done.in_use if run_id not in kept],
+        failed=done.failed,
+        left=left,
+        freed=sum(sizes[run_id] for run_id in done.removed),
+    )
+
+
+def _rehearse(folder: Runs, before: float, chosen: Chosen) -> Tidied:
+    """What would be done, found without touching anything."""
+    from orchestrate.state.locks import is_held
+    from orchestrate.state.runs import last_change, list_runs
+
+    tidied = Tidied()
+    for run in reversed(list_runs(folder)):
+        try:
+            if run.id in chosen.newest or last_change(run) >= before:
+                continue
+            glance = glance_at(run)
+            if not chosen.wants(glance):
+                continue
+            if is_held(run.lock_file) or is_kept(run):
+                tidied.in_use.append(run.id)
+                continue
+            if chosen.spares(glance):
+                tidied.left[run.id] = glance.status
+                continue
+            tidied.shown.append(glance)
+            tidied.removed.append(run.id)
+            tidied.freed += _size_of(run)
+        except (OSError, OrchestrateError) as error:
+            tidied.failed.append((run.id, str(error)))
+    return tidied
+
+
+def _size_of(run: Run) -> int:
+    """What a run's folder takes on the disk; links are not followed."""
+    total = 0
+    for folder, _, names in os.walk(run.root):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(folder, name)).st_blocks * 512
+            except OSError:
+                continue
+    return total
+
+
+def _as_json(tidied: Tidied, dry_run: bool) -> dict[str, Any]:
+    return {
+        "dry_run": dry_run,
+        "removed": tidied.removed,
+        "in_use": tidied.in_use,
+        "left": [{"run_id": run_id, "status": status} for run_id, status in tidied.left.items()],
+        "failed": [{"run_id": run_id, "reason": reason} for run_id, reason in tidied.failed],
+        "freed_bytes": tidied.freed,
+    }
+
+
+def _text(tidied: Tidied, dry_run: bool) -> str:
+    from orchestrate.cli.commands.runs import table
+    from orchestrate.engine.texts import show_size
+    from orchestrate.plan.visible import plural
+
+    lines = [table(tidied.shown)] if dry_run else []
+    did, freed = ("would remove", "would free") if dry_run else ("removed", "freed")
+    size = f", {freed} {show_size(tidied.freed)}" if tidied.removed else ""
+    lines.append(f"{did} {plural(len(tidied.removed), 'run')}{size}\n")
+    if tidied.in_use:
+        shown = ", ".join(tidied.in_use[:_MOST_NAMES])
+        more = ", …" if len(tidied.in_use) > _MOST_NAMES else ""
+        lines.append(f"in use and kept: {shown}{more}\n")
+    if tidied.left:
+        found = [status for status in _UNFINISHED if status in tidied.left.values()]
+        flags = " ".join(f"--status {status}" for status in found)
+        count = plural(len(tidied.left), "run")
+        lines.append(f"can still be resumed and kept: {count}; to choose them, add {flags}\n")
+    return "".join(lines)

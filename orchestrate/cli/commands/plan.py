@@ -1,0 +1,140 @@
+"""`orchestrate plan`: what a recipe compiles to, as text, data or a drawing; also of a run."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from orchestrate.app.definition import compiled_program, workspace_of
+from orchestrate.cli.options import (
+    choose_format,
+    json_option,
+    state_dir_option,
+    working_dir_option,
+)
+from orchestrate.errors import UsageError
+from orchestrate.show.output import answer, answer_json, note
+
+if TYPE_CHECKING:
+    from orchestrate.plan.nodes import Program
+    from orchestrate.plan.trail import Trail
+    from orchestrate.show.draw.drawing import Drawing
+
+
+@click.command(short_help="Show what a recipe compiles to, or the path of a run.")
+@click.argument("file", metavar="[FILE]", required=False)
+@click.option("--run", "run_text", metavar="RUN",
+              help="The plan of this run, with the path that it took.")  # fmt: skip
+@click.option(
+    "--format", "output_format", type=click.Choice(["text", "json", "mermaid", "dot", "svg"]),
+    help="How to show the plan (default: text).",
+)  # fmt: skip
+@state_dir_option
+@working_dir_option
+@json_option
+def plan(
+    file: str | None,
+    run_text: str | None,
+    output_format: str | None,
+    state_dir: str | None,
+    working_dir: str | None,
+    as_json: bool,
+) -> int:
+    """Show what a recipe compiles to: every step, and where each of its outcomes leads.
+
+    FILE is a path, or the id of a recipe of the workspace or the catalogue. This is the file alone:
+    `run FILE --dry-run` shows it with the configuration and the flags of a run.
+
+    With --run instead, the plan of that run is shown with the path that it took: steps visited and
+    how often, routes taken, and where it stands or has failed.
+    """
+    shape = choose_format(output_format, as_json)
+    if (file is None) == (run_text is None):
+        raise UsageError("say one of FILE and --run RUN", "e.g. orchestrate plan --run latest")
+    if run_text is not None:
+        return _show_run(run_text, shape, working_dir, state_dir)
+    assert file is not None
+    program = compiled_program(file, workspace_of(working_dir))
+    match shape:
+        case "json":
+            from orchestrate.plan.to_json import program_json
+
+            answer_json(program_json(program))
+        case "text":
+            from orchestrate.show.plan_text import render_text
+
+            answer(render_text(program))
+        case _:
+            from orchestrate.plan.nodes import main_plan
+            from orchestrate.show.draw.drawing import draw_program
+
+            main = main_plan(program)
+            _draw(draw_program(program), shape, main.title or main.name or main.id)
+    return 0
+
+
+def _draw(drawing: Drawing, shape: str, title: str) -> None:
+    match shape:
+        case "mermaid":
+            from orchestrate.show.draw.graph import mermaid_of
+
+            answer(mermaid_of(drawing))
+        case "dot":
+            from orchestrate.show.draw.graph import dot_of
+
+            answer(dot_of(drawing))
+        case "svg":
+            from orchestrate.plan.visible import visible
+            from orchestrate.show.draw.svg import render_svg
+            from orchestrate.show.output import answer_bytes
+
+            # As bytes: a document says its encoding, whatever the terminal's is.
+            answer_bytes(render_svg(drawing, visible(title)).encode("utf-8", "backslashreplace"))
+        case _:
+            from orchestrate.show.draw.path import render_path
+
+            answer(render_path(drawing))
+
+
+def _show_run(text: str, shape: str, working_dir: str | None, state_dir: str | None) -> int:
+    from orchestrate.app.open_run import find_stored
+    from orchestrate.plan.visible import visible
+    from orchestrate.show.draw.path_taken import draw_path, index_of
+    from orchestrate.state.locks import is_held
+    from orchestrate.view.history import read_chronicle
+
+    _, found, workspace = find_stored(text, working_dir, state_dir, is_looking=True)
+    index, program, why_no_plan = index_of(found, workspace)
+    chronicle = read_chronicle(found, index, time.time(), is_live=is_held(found.lock_file))
+    drawing, remark = draw_path(chronicle, program, index, why_no_plan)
+    for remarks in (*chronicle.notes, remark):
+        if remarks:
+            note(f"orchestrate: {visible(remarks)}\n")
+    if shape == "json":
+        answer_json(_run_json(found.id, program, chronicle.trail, [*chronicle.notes, remark]))
+    else:
+        _draw(drawing, shape, f"the path of run {found.id}")
+    return 0
+
+
+def _run_json(
+    run_id: str, program: Program | None, trail: Trail | None, notes: list[str]
+) -> dict[str, Any]:
+    from orchestrate.plan.to_json import program_json
+    from orchestrate.show.plan_text import show_target
+
+    document: dict[str, Any] = {} if program is None else program_json(program)
+    path: dict[str, Any] = {"run_id": run_id, "notes": [text for text in notes if text]}
+    if trail is not None:
+        path["visits"] = [
+            {"plan": plan, "node": node, "visits": count, "mark": trail.marks.get((plan, node))}
+            for (plan, node), count in trail.visits.items()
+        ]
+        path["moves"] = [
+            {"plan": plan, "node": node, "label": label, "to": show_target(target), "count": count}
+            for (plan, node, target), counts in trail.moves.items()
+            for label, count in counts.items()
+        ]
+    return {"run": path, **document}

@@ -1,0 +1,101 @@
+"""`orchestrate report`: a run as one page to read, keep or send."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
+from orchestrate.errors import UsageError
+from orchestrate.show.output import answer_json, answer_text, note
+
+if TYPE_CHECKING:
+    from orchestrate.engine.secrets import Secrets
+    from orchestrate.show.report.data import Report
+
+_ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
+
+
+@click.command(short_help="Write a report of a run: one page of HTML or Markdown.")
+@run_argument
+@click.option("--format", "shape", type=click.Choice(["html", "md"]),
+              help="HTML or Markdown (default: what FILE ends in, else html).")  # fmt: skip
+@click.option("-o", "--output", metavar="FILE",
+              help="Where to write it (default: standard output).")  # fmt: skip
+@state_dir_option
+@working_dir_option
+@json_option
+def report(
+    run: str,
+    shape: str | None,
+    output: str | None,
+    state_dir: str | None,
+    working_dir: str | None,
+    as_json: bool,
+) -> int:
+    """Write a report of a run: RUN is its id, the beginning of one, or `latest`.
+
+    One page without scripts or anything from elsewhere: the path through the plan, a timeline, the
+    steps with their attempts, time, cost and tokens, approvals, files changed, prompts and outputs.
+    It can be asked for at any time; a damaged run is reported as far as it can be read.
+    """
+    from orchestrate.app.open_run import find_stored
+    from orchestrate.app.secrets import secrets_of_run
+    from orchestrate.show.report.data import gather
+    from orchestrate.view.looking import Place
+
+    kind = shape or _ENDINGS.get(os.path.splitext(output or "")[1].lower(), "html")
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    if output is None and kind == "html" and is_terminal and not as_json:
+        raise UsageError(
+            "HTML is not for a terminal", "say where: -o report.html; or read it: --format md"
+        )
+    _, found, workspace = find_stored(run, working_dir, state_dir, is_looking=True)
+    secrets = secrets_of_run(found, workspace)
+    gathered = gather(found, workspace, Place(working_dir, state_dir), time.time())
+    if as_json and output is None:
+        from orchestrate.show.report.data import as_json as data_of
+
+        answer_json(secrets.data(data_of(gathered)) | {"file": None})
+        return 0
+    content = _render(gathered, kind, secrets)
+    if output is None or output == "-":
+        answer_text(content.decode("utf-8"))
+        return 0
+    _write(output, content)
+    if as_json:
+        from orchestrate.show.report.data import as_json as data_of
+
+        answer_json(secrets.data(data_of(gathered)) | {"file": os.path.abspath(output)})
+    else:
+        from orchestrate.engine.texts import show_size
+        from orchestrate.plan.visible import visible
+
+        note(f"wrote {visible(output)} ({show_size(len(content))})\n")
+    return 0
+
+
+def _render(gathered: Report, kind: str, secrets: Secrets) -> bytes:
+    if kind == "html":
+        from orchestrate.show.report.html import render_html
+
+        text = render_html(gathered)
+    else:
+        from orchestrate.show.report.markdown import render_markdown
+
+        text = render_markdown(gathered)
+    # The run's own files are masked; names of files and commits were made by agents.
+    return secrets.text(text).encode("utf-8", "backslashreplace")
+
+
+def _write(output: str, content: bytes) -> None:
+    """The whole file or the old one: it may be open in a browser."""
+    from orchestrate.app.user_files import write_named
+
+    if os.path.isdir(output):
+        raise UsageError(f"-o: '{output}' is a folder", "name a file in it")
+    write_named(output, str(os.getpid()), lambda file: file.write(content))

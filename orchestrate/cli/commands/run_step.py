@@ -1,0 +1,204 @@
+"""`orchestrate run-step`: carries out a single step of a workflow, as a run of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from orchestrate.app.definition import compiled, workspace_of
+from orchestrate.cli.commands.run import (
+    OVERRIDES,
+    apply_flags,
+    override_options,
+    refuse_inapplicable,
+)
+from orchestrate.cli.options import (
+    agent_options,
+    json_option,
+    state_dir_option,
+    watching_of,
+    watching_options,
+    working_dir_option,
+)
+from orchestrate.errors import UsageError
+from orchestrate.record import record
+from orchestrate.show.output import note
+
+if TYPE_CHECKING:
+    from orchestrate.compile import Compilation
+    from orchestrate.plan.nodes import Program
+    from orchestrate.workspace import Workspace
+
+_FINISHED = ("completed", "failed", "skipped")
+
+
+@record
+class Given:
+    """What an earlier run has for a step: results of other steps, and variables."""
+
+    run_id: str
+    results: dict[str, dict[str, Any]]
+    variables: dict[str, Any]
+
+
+_NOTHING = Given("", {}, {})
+
+
+@click.command("run-step", short_help="Run a single step of a workflow.")
+@click.argument("step", metavar="STEP")
+@click.option("--workflow", "file", metavar="FILE|ID", required=True,
+              help="The workflow that has the step.")  # fmt: skip
+@click.option("--from", "from_run", metavar="RUN",
+              help="Use the results that other steps had in this run.")  # fmt: skip
+@override_options
+@agent_options
+@watching_options
+@state_dir_option
+@working_dir_option
+@json_option
+def run_step(
+    step: str,
+    file: str,
+    from_run: str | None,
+    working_dir: str | None,
+    as_json: bool,
+    **flags: Any,
+) -> int:
+    """Run a single step, given by its name, as a run of its own.
+
+    A loop runs with all its items. A step that refers to the results of others is refused, unless
+    --from names a run that has them. The exit code is that of `run`.
+    """
+    from orchestrate.app.single_step import find_step, reduce_to
+
+    flags["working_dir"] = working_dir
+    workspace = workspace_of(working_dir)
+    compilation, program = compiled(file, workspace)
+    overrides = {name: flags[name] for name in OVERRIDES}
+    step = find_step(program, step).name
+    whole = apply_flags(program, overrides, workspace)
+    refuse_inapplicable(whole, flags)
+    given = _given_by(whole, step, from_run, working_dir, flags["state_dir"])
+    reduced = apply_flags(reduce_to(program, step, list(given.results)), overrides, workspace)
+    if given.variables:
+        from orchestrate.dialects.lowering import constant_map
+        from orchestrate.plan.override import with_context
+
+        reduced = with_context(reduced, constant_map(given.variables))
+    return _execute(step, compilation, reduced, workspace, given, as_json, flags)
+
+
+def _given_by(
+    program: Program, step: str, from_run: str | None, working_dir: str | None, state_dir: str
+) -> Given:
+    """What the step needs, from the run that is to give it; refused if anything is missing."""
+    from orchestrate.app.single_step import context_uses, needs_of
+
+    needs = needs_of(program, step)
+    given = _NOTHING
+    if from_run is not None:
+        wanted = (*needs.variables, *context_uses(program, step))
+        given = _read_given(from_run, needs.steps, wanted, working_dir, state_dir)
+    missing = [f"'{name}'" for name in needs.steps if name not in given.results]
+    unset = [f"'{name}'" for name in needs.variables if name not in given.variables]
+    if not missing and not unset:
+        return given
+    parts = []
+    if missing:
+        parts.append(f"the result of {', '.join(missing)}")
+    if unset:
+        parts.append(f"a value for {', '.join(unset)}")
+    what = f"step '{step}' needs {' and '.join(parts)}"
+    ways = [f"set it with --context {unset[0][1:-1]}=VALUE"] if unset else []
+    if from_run is not None:
+        raise UsageError(f"{what}, which run {given.run_id} does not have", "".join(ways))
+    raise UsageError(what, ", or ".join([*ways, "give a run that has it with --from RUN"]))
+
+
+def _read_given(
+    name: str,
+    steps: tuple[str, ...],
+    variables: tuple[str, ...],
+    working_dir: str | None,
+    state_dir: str | None,
+) -> Given:
+    from orchestrate.app.open_run import find_stored
+    from orchestrate.engine.values import restore_value
+    from orchestrate.view.looking import look_at
+
+    _, run, workspace = find_stored(name, working_dir, state_dir)
+    sight = look_at(run, workspace)
+    if sight.is_live:
+        raise UsageError(f"run {run.id} is still running", "wait until it ends, or cancel it")
+    results = {}
+    for step in steps:
+        result = sight.document["steps"].get(step)
+        if isinstance(result, dict) and result.get("status") in _FINISHED:
+            results[step] = result
+    context = sight.document["context"]
+    values = {key: restore_value(run.root, context[key]) for key in variables if key in context}
+    return Given(run.id, results, values)
+
+
+def _execute(
+    step: str,
+    compilation: Compilation,
+    program: Program,
+    workspace: Workspace,
+    given: Given,
+    as_json: bool,
+    flags: dict[str, Any],
+) -> int:
+    from orchestrate.app.agents import refuse_unusable
+    from orchestrate.app.carry_out import carry_out, show_end, start_run, stoppable
+    from orchestrate.app.concurrent_runs import entering
+    from orchestrate.app.config import load_config, runs_folder, with_defaults
+    from orchestrate.app.definition import tell_place
+    from orchestrate.app.single_step import SETTING
+    from orchestrate.app.start import settings_of
+    from orchestrate.show.progress import first_words
+
+    config = load_config(workspace)
+    watching = watching_of(flags, as_json, config)
+    settings = settings_of(flags, config)
+    settings[SETTING] = {"step": step, "given": list(given.results)}
+    program = with_defaults(program, settings.get("defaults", {}))
+    refuse_unusable(program, workspace, settings)
+    runs = runs_folder(workspace, config, flags["state_dir"])
+    with entering(workspace, program, settings) as door, stoppable() as stop:
+        store, _ = start_run(runs, program, compilation, workspace, settings)
+        try:
+            door.enter(store.run)
+            note(first_words(store.run.id, f"step '{step}' of {store.state.definition}",
+                             is_resumed=False))  # fmt: skip
+            if not watching.quiet:
+                tell_place(workspace)
+            _record_given(store, program, given)
+            ending = carry_out(store, program, workspace, watching, stop)
+        finally:
+            store.close()
+        return show_end(store, ending, watching)
+
+
+def _record_given(store: Any, program: Program, given: Given) -> None:
+    """The results of other steps become results of this run, with a note where they are from."""
+    import time
+
+    from orchestrate.plan.nodes import OK
+    from orchestrate.state.events import StepFinished
+
+    ids = {node.name: node.id for node in program.plans[0].blocks[0].nodes}
+    now = time.time()
+    store.record(
+        *(
+            StepFinished("", ids[name], 1, now, OK, _marked(result, given.run_id))
+            for name, result in given.results.items()
+        )
+    )
+
+
+def _marked(result: dict[str, Any], run_id: str) -> dict[str, Any]:
+    """Its cost was counted in the run that it is from."""
+    uncounted = {"is_counted": False} if "agent" in result else {}
+    return {**result, "from_run": run_id, **uncounted}

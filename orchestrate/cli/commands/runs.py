@@ -1,0 +1,209 @@
+"""`orchestrate runs`: the runs of a workspace, newest first, with the truth about each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
+from orchestrate.cli.params import AT_LEAST_0
+from orchestrate.record import record
+from orchestrate.show.output import answer, answer_json
+from orchestrate.view.looking import STATUSES, Glance, Place, glance_at, runs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from orchestrate.state.runs import Run
+
+_DIALECTS = ("machine", "recipe", "workflow")
+_ORDERS = ("started", "updated", "duration", "status", "definition")
+
+
+@record
+class Wanted:
+    """Which runs are wanted; '' and empty ones say nothing."""
+
+    statuses: frozenset[str]
+    dialects: frozenset[str]
+    definition: str
+    # Beginnings of ids: an id begins with the second in which its run was started.
+    since: str
+    until: str
+
+    def may_want(self, run: Run) -> bool:
+        """What the id alone says, before anything is read."""
+        return self.since <= run.id[: len(self.since)] and (
+            not self.until or run.id[: len(self.until)] <= self.until
+        )
+
+    def wants(self, glance: Glance) -> bool:
+        if self.statuses and glance.status not in self.statuses:
+            return False
+        if not self.dialects and not self.definition:
+            return True
+        if self.dialects and glance.field("dialect") not in self.dialects:
+            return False
+        return _matches(str(glance.field("workflow_file") or ""), self.definition)
+
+
+def _matches(path: str, wanted: str) -> bool:
+    """Is the text a part of the path, or a pattern of it or of its last part?"""
+    if not any(c in wanted for c in "*?["):
+        return wanted.lower() in path.lower()
+    from fnmatch import fnmatch
+
+    return fnmatch(path, wanted) or fnmatch(path.rpartition("/")[2], wanted)
+
+
+@click.command(short_help="List the runs of the workspace.")
+@click.option("--limit", type=AT_LEAST_0, default=20, metavar="N",
+              help="How many runs to show at most; 0 shows all (default: 20).")  # fmt: skip
+@click.option("--status", "statuses", type=click.Choice(STATUSES), multiple=True,
+              help="Only runs that stand so; repeatable.")  # fmt: skip
+@click.option("--dialect", "dialects", type=click.Choice(_DIALECTS), multiple=True,
+              help="Only runs of this dialect; repeatable.")  # fmt: skip
+@click.option("--definition", "--name", "definition", default="", metavar="TEXT",
+              help="Only runs of definitions whose path has TEXT in it, or fits it with * and ?.")  # fmt: skip  # noqa: E501
+@click.option("--since", metavar="WHEN",
+              help="Only runs started since then: 2h ago, or a date or time.")  # fmt: skip
+@click.option("--until", metavar="WHEN", help="Only runs started until then.")
+@click.option("--sort", "order", type=click.Choice(_ORDERS), default="started",
+              help="What comes first: the newest, the last changed, the longest; or by name.")  # fmt: skip  # noqa: E501
+@click.option("--reverse", is_flag=True, help="The other way round.")
+@state_dir_option
+@working_dir_option
+@json_option
+def runs(
+    limit: int,
+    order: str,
+    reverse: bool,
+    state_dir: str | None,
+    working_dir: str | None,
+    as_json: bool,
+    **filters: Any,
+) -> int:
+    """List the runs of the workspace, newest first.
+
+    A run whose process is gone without an end is `interrupted`; one of which neither
+    the state nor the journal can be read is `damaged`.
+    """
+    from orchestrate.state.runs import list_runs
+
+    wanted = _wanted(filters)
+    folder = runs_of(Place(working_dir, state_dir), is_looking=True)
+    known = list_runs(folder)
+    found = _glances(known, wanted, reverse and order == "started")
+    if order != "started":
+        found = iter(_sorted(list(found), order, reverse))
+    chosen, more = _choose(found, limit)
+    if as_json:
+        answer_json({"runs": [_as_json(glance) for glance in chosen], "more": more})
+    elif not known:
+        answer(f"There are no runs in {folder.folder}.\n")
+    elif not chosen:
+        answer("There are no such runs.\n")
+    else:
+        answer(table(chosen))
+        if more:
+            answer("There are more; --limit 0 shows all.\n")
+    return 0
+
+
+def _wanted(filters: dict[str, Any]) -> Wanted:
+    from orchestrate.cli.moments import moment_of
+    from orchestrate.state.runs import id_beginning
+
+    since, until = filters["since"], filters["until"]
+    now = time.time()
+    return Wanted(
+        statuses=frozenset(filters["statuses"]),
+        dialects=frozenset(filters["dialects"]),
+        definition=filters["definition"],
+        since="" if since is None else id_beginning(moment_of("--since", since, now)),
+        until="" if until is None else id_beginning(moment_of("--until", until, now)),
+    )
+
+
+def _choose(found: Iterator[Glance], limit: int) -> tuple[list[Glance], bool]:
+    """The runs to show, and whether there are more; no more of them are read than needed."""
+    chosen: list[Glance] = []
+    for glance in found:
+        if limit and len(chosen) == limit:
+            return chosen, True
+        chosen.append(glance)
+    return chosen, False
+
+
+def _glances(known: tuple[Run, ...], wanted: Wanted, oldest_first: bool) -> Iterator[Glance]:
+    for run in reversed(known) if oldest_first else known:
+        if wanted.may_want(run):
+            glance = glance_at(run)
+            if wanted.wants(glance):
+                yield glance
+
+
+def _sorted(glances: list[Glance], order: str, reverse: bool) -> list[Glance]:
+    now = time.time()
+    keys: dict[str, Callable[[Glance], Any]] = {
+        "updated": lambda glance: str(glance.field("updated_at") or ""),
+        "duration": lambda glance: elapsed_s(glance.status, glance.fields(), now) or 0.0,
+        "status": lambda glance: STATUSES.index(glance.status),
+        "definition": lambda glance: str(glance.field("workflow_file") or ""),
+    }
+    # The latest and the longest come first, names from the beginning; equal ones newest first.
+    return sorted(glances, key=keys[order], reverse=(order in ("updated", "duration")) != reverse)
+
+
+def _as_json(glance: Glance) -> dict[str, Any]:
+    fields = glance.fields()
+    names = ("reason", "dialect", "workflow_file", "started_at", "updated_at", "completed_at")
+    shown = {"run_id": glance.run.id, "run_root": str(glance.run.root), "status": glance.status}
+    seconds = elapsed_s(glance.status, fields, time.time())
+    took = {"elapsed_ms": None if seconds is None else round(seconds * 1000)}
+    return shown | {name: fields.get(name) for name in names} | took
+
+
+def table(glances: list[Glance]) -> str:
+    """A line for each: its id, how it stands, its age, how long it took, and its definition."""
+    from orchestrate.plan.visible import visible
+    from orchestrate.show.event_lines import duration
+
+    now = time.time()
+    lines = []
+    for glance in glances:
+        fields = glance.fields()
+        definition = visible(str(fields.get("workflow_file", "?")))
+        started = _seconds(fields.get("started_at"))
+        took = elapsed_s(glance.status, fields, now)
+        ago = "" if started is None else age(max(0.0, now - started))
+        shown = "" if took is None else duration(took * 1000)
+        lines.append(f"{glance.run.id}  {glance.status:11}  {ago:>8}  {shown:>8}  {definition}\n")
+    return "".join(lines)
+
+
+def elapsed_s(status: str, fields: dict[str, Any], now: float) -> float | None:
+    """How long the run took, or has taken so far."""
+    started = _seconds(fields.get("started_at"))
+    last = _seconds(fields.get("completed_at") or fields.get("updated_at"))
+    ended = now if status == "running" else last
+    return None if started is None or ended is None else max(0.0, ended - started)
+
+
+def _seconds(text: Any) -> float | None:
+    from datetime import datetime
+
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (TypeError, ValueError):
+        return None
+
+
+def age(seconds: float) -> str:
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{int(seconds // size)}{unit} ago"
+    return f"{int(seconds)}s ago"

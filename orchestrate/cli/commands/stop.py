@@ -1,0 +1,106 @@
+"""`orchestrate stop`: as Ctrl-C from anywhere; the run can be gone on with."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
+from orchestrate.cli.params import Number
+from orchestrate.show.output import answer, answer_json
+
+if TYPE_CHECKING:
+    from orchestrate.state.locks import Lock
+    from orchestrate.state.runs import Run
+    from orchestrate.view.looking import Place
+    from orchestrate.workspace import Workspace
+
+# As a shell says of what Ctrl-C ended.
+_CODE = 130
+_REASON = "interrupted"
+
+
+@click.command(short_help="Stop a run, so that it can be resumed.")
+@click.argument("run", metavar="RUN")
+@click.option("--wait", "wait_s", type=Number(float, 0, 86400), default=60.0, metavar="SECONDS",
+              help="How long the run may take to end its programs (default: 60).")  # fmt: skip
+@state_dir_option
+@working_dir_option
+@json_option
+def stop(
+    run: str, wait_s: float, state_dir: str | None, working_dir: str | None, as_json: bool
+) -> int:
+    """Stop a run as Ctrl-C does, from anywhere: RUN is its id, the beginning of one, or `latest`.
+
+    Its programs are ended, and `orchestrate resume` goes on with it; the process that worked on it
+    exits with 130. Programs that a killed process left behind are ended, too; if they cannot be,
+    that is said, and the exit code is 5. A run that nobody works on stays as it is (exit code 0).
+    """
+    from orchestrate.app.open_run import find_stored
+    from orchestrate.view.looking import Place
+
+    _, found, workspace = find_stored(run, working_dir, state_dir, is_looking=True)
+    place = Place(working_dir, state_dir)
+    message, status, commands = _stop(found, workspace, place, time.monotonic() + wait_s)
+    if as_json:
+        answer_json({"run_id": found.id, "status": status, "message": message, "next": commands})
+    else:
+        answer(message + "\n" + "".join(f"  go on:  {command}\n" for command in commands))
+    return 0
+
+
+def _stop(
+    run: Run, workspace: Workspace, place: Place, give_up: float
+) -> tuple[str, str, list[str]]:
+    """What was done, how the run stands now, and how to go on with it."""
+    from orchestrate.app.claim import AtWorkError, claim_briefly
+    from orchestrate.app.give_up import program_if_unchanged, record_end
+    from orchestrate.app.reach_owner import ask_to_end, await_end, end_programs, still_running
+    from orchestrate.cli.commands.status import next_commands
+    from orchestrate.engine.stop import ASKED_TO_STOP
+    from orchestrate.execute.keeper.patience import KeeperSilent
+    from orchestrate.state.events import RunEnded
+    from orchestrate.view.looking import are_programs_left, do_programs_run, look_at
+
+    again = place.command("stop", run.id)
+    told: set[int] = set()
+    lock: Lock | None = None
+    while lock is None:
+        try:
+            lock = claim_briefly(run, "stop")
+        except AtWorkError as error:
+            if error.owner.pid not in told:
+                told.add(error.owner.pid)
+                ask_to_end(run, error.owner, ASKED_TO_STOP, "stop")
+            await_end(run, error.owner, give_up)
+    is_open = was_left = False
+    try:
+        document = look_at(run, workspace).document
+        is_open = not told and document["status"] == "running"
+        was_left = is_open or (not told and do_programs_run(run, document))
+        if was_left:
+            end_programs(run, _REASON, is_interrupted=True, give_up=give_up)
+    except KeeperSilent:
+        lock.release()
+        raise still_running(run, again) from None
+    except BaseException:
+        lock.release()
+        raise
+    if is_open:
+        event = RunEnded(time.time(), "paused", _REASON, _CODE)
+        record_end(run, lock, program_if_unchanged(run, workspace), workspace, event)
+    lock.release()
+    sight = look_at(run, workspace)
+    if are_programs_left(sight):
+        raise still_running(run, again)
+    message = _words(sight.status, was_at_work=bool(told) or was_left)
+    return f"run {run.id} {message}", sight.status, next_commands(sight, place)
+
+
+def _words(status: str, *, was_at_work: bool) -> str:
+    if not was_at_work:
+        return f"is not running: it is {status}; nothing was stopped"
+    is_over = status not in ("paused", "interrupted")
+    return "had ended before it was stopped" if is_over else "is stopped"

@@ -1,0 +1,76 @@
+"""`orchestrate validate`: its options; `app/check.py` does the work."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from orchestrate.cli.options import choose_format, json_option, working_dir_option
+from orchestrate.show.output import answer
+
+
+@click.command(short_help="Check recipes without running anything.")
+@click.argument("files", metavar="FILE...", nargs=-1)
+@click.option(
+    "--all", "check_all", is_flag=True,
+    help="Check every recipe of the workspace; parts that they include are checked with them.",
+)  # fmt: skip
+@click.option(
+    "--format", "output_format", type=click.Choice(["text", "json", "github", "sarif"]),
+    help="How to report findings (default: text).",
+)  # fmt: skip
+@click.option(
+    "-i",
+    "--context",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Check as a run with this context variable would; repeatable (recipe, workflow).",
+)
+@click.option(
+    "--context-file", metavar="FILE",
+    help="The same with a JSON or YAML mapping of context variables (recipe, workflow).",
+)  # fmt: skip
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
+@working_dir_option
+@json_option
+def validate(
+    files: tuple[str, ...],
+    check_all: bool,
+    output_format: str | None,
+    context: tuple[str, ...],
+    context_file: str | None,
+    strict: bool,
+    working_dir: str | None,
+    as_json: bool,
+) -> int:
+    """Check recipes without running anything.
+
+    FILE is a path, or the id of a recipe of the workspace or the catalogue. Starts no process,
+    uses no network and writes nothing. Exits with 0 when all files are valid, with 1 when only
+    machines are not, and with 2 otherwise. That nothing in a file sets a variable is a warning,
+    because a run may be given it; with --context a variable that still has no value is an error.
+    """
+    from orchestrate.app.check import check_files
+
+    shape = choose_format(output_format, as_json)
+    if check_all:
+        from orchestrate.app.definition import workspace_of
+        from orchestrate.cli.commands.list import own_recipes
+
+        files += tuple(os.path.relpath(path) for path in own_recipes(workspace_of(working_dir)))
+        if not files and shape == "text":
+            answer("There are no recipes in workflows/ and .orchestrate/recipes/.\n")
+            return 0
+    elif not files:
+        raise click.UsageError("Missing argument 'FILE...'.", click.get_current_context())
+    given = {"context": context, "context_file": context_file}
+    values = {name: value for name, value in given.items() if value}
+    return check_files(
+        files,
+        shape=shape,
+        strict=strict,
+        working_dir=working_dir,
+        tells_namesakes=check_all,
+        context=values,
+    )

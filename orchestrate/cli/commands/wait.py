@@ -1,0 +1,129 @@
+"""`orchestrate wait`: ends when a run ends, parks or is left, with the run's own exit code."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
+from orchestrate.cli.params import SECONDS
+from orchestrate.show.output import answer_json, note
+
+if TYPE_CHECKING:
+    from orchestrate.state.runs import Run
+    from orchestrate.view.looking import Place, Sight
+    from orchestrate.workspace import Workspace
+
+# As `timeout` says it.
+TIME_IS_UP = 124
+# Nobody works on the run any more, and nothing says how it ended: it has not.
+ABANDONED = 7
+_POLL_S = 0.2
+
+
+@click.command(short_help="Wait until a run ends.")
+@run_argument
+@click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS",
+              help="Wait no longer than this; then the exit code is 124.")  # fmt: skip
+@state_dir_option
+@working_dir_option
+@json_option
+def wait(
+    run: str,
+    timeout_s: float | None,
+    state_dir: str | None,
+    working_dir: str | None,
+    as_json: bool,
+) -> int:
+    """Wait until a run ends or waits for an approval: RUN is its id, the beginning of one, or
+    `latest`.
+
+    The exit code is the one of the run. When the process that worked on it is gone before the run
+    has ended, that is said at once, and the exit code is 7.
+    """
+    from orchestrate.app.open_run import find_stored
+    from orchestrate.view.looking import Place
+
+    _, found, workspace = find_stored(run, working_dir, state_dir, is_looking=True)
+    place = Place(working_dir, state_dir)
+    return wait_for(found, workspace, place, timeout_s=timeout_s, as_json=as_json)
+
+
+def wait_for(
+    run: Run, workspace: Workspace, place: Place, *, timeout_s: float | None, as_json: bool
+) -> int:
+    """Wait, tell how the run stands then, and give its exit code."""
+    from orchestrate.app.decide import settled_sight
+
+    if not await_end(run, timeout_s):
+        return _tell_late(run, timeout_s or 0, as_json)
+    sight = settled_sight(run, workspace)
+    code = code_of(sight)
+    if as_json:
+        answer_json(_document(sight, code, place))
+    else:
+        note(words_about(sight, place))
+    return code
+
+
+def await_end(run: Run, timeout_s: float | None) -> bool:
+    """Wait until nobody works on the run, or it is over; False if that took too long."""
+    from orchestrate.view.looking import glance_at
+
+    give_up = None if timeout_s is None else time.monotonic() + timeout_s
+    while glance_at(run).status == "running":
+        left = _POLL_S if give_up is None else give_up - time.monotonic()
+        if left <= 0:
+            return False
+        time.sleep(min(_POLL_S, left))
+    return True
+
+
+def code_of(sight: Sight) -> int:
+    """The exit code of the command that carried the run out, or that it has been left."""
+    ending = sight.document["engine"].get("ending")
+    if sight.status == "cancelled":
+        from orchestrate.app.give_up import CODE
+
+        return CODE
+    if sight.status == "interrupted" or ending is None:
+        return ABANDONED
+    return int(ending[2])
+
+
+def words_about(sight: Sight, place: Place) -> str:
+    """How the run stands now, in a line, and the commands to go on."""
+    from orchestrate.cli.commands.status import next_commands
+    from orchestrate.show.status import standing
+
+    document = sight.document
+    reason = "" if sight.status == "interrupted" else document["reason"] or ""
+    lines = [f"run {sight.run.id} {standing(sight.status, reason)}"]
+    if sight.status == "interrupted":
+        lines.append("  its process is gone; what it had begun can be gone on with")
+    lines += [f"  go on:  {command}" for command in next_commands(sight, place)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _document(sight: Sight, code: int, place: Place) -> dict[str, Any]:
+    from orchestrate.cli.commands.status import next_commands
+
+    is_over = sight.status not in ("running", "interrupted")
+    return {
+        "run_id": sight.run.id,
+        "status": sight.status,
+        "reason": sight.document["reason"] if is_over else None,
+        "exit_code": code,
+        "next": next_commands(sight, place),
+    }
+
+
+def _tell_late(run: Run, timeout_s: float, as_json: bool) -> int:
+    if as_json:
+        answer_json({"run_id": run.id, "status": "running", "reason": None,
+                     "exit_code": TIME_IS_UP, "next": []})  # fmt: skip
+    else:
+        note(f"run {run.id} has not ended within {timeout_s:g} s; it goes on\n")
+    return TIME_IS_UP

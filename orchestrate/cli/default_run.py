@@ -1,0 +1,53 @@
+"""Which run is meant when none is named: the latest, unless only another one waits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from orchestrate.errors import UsageError
+from orchestrate.plan.visible import visible
+from orchestrate.show.output import note
+from orchestrate.state.runs import LATEST
+
+if TYPE_CHECKING:
+    from orchestrate.view.looking import Place, Sight
+
+_MOST = 5
+
+
+def is_unnamed(context: click.Context) -> bool:
+    """Was RUN left out? `latest` that somebody wrote means the latest whatever it does."""
+    return context.get_parameter_source("run") is click.core.ParameterSource.DEFAULT
+
+
+def run_that_waits(parked: list[Sight], place: Place) -> str:
+    """The run to decide about: the latest, else the only one that waits at a gate."""
+    from orchestrate.app.open_run import find_stored
+    from orchestrate.view.looking import pending_gates
+
+    latest = find_stored(LATEST, place.working_dir, place.state_dir, is_looking=True)[1]
+    waiting = [sight.run.id for sight in parked if pending_gates(sight.document)]
+    if latest.id in waiting or not waiting:
+        return latest.id
+    if len(waiting) == 1:
+        return waiting[0]
+    commands = [visible(place.command("approve", run_id)) for run_id in waiting]
+    raise UsageError(
+        f"the latest run waits for no approval, and {len(waiting)} others do: say which is meant",
+        "\n".join(commands),
+    )
+
+
+def tell_paused(place: Place) -> None:
+    """Runs that could be resumed, for who named none and got one that is completed."""
+    from orchestrate.state.runs import list_runs
+    from orchestrate.view.looking import glance_at, runs_of
+
+    runs = list_runs(runs_of(place, is_looking=True))
+    paused = [run.id for run in runs if glance_at(run).status in ("paused", "interrupted")]
+    for run_id in paused[:_MOST]:
+        note(f"  another one waits: {visible(place.command('resume', run_id))}\n")
+    if len(paused) > _MOST:
+        note(f"  and {len(paused) - _MOST} more: orchestrate runs\n")

@@ -1,0 +1,1 @@
+"""Dialect B: recipes, flat or staged."""

@@ -1,0 +1,1 @@
+"""Dialect C: workflows of commands and providers."""

@@ -1,0 +1,39 @@
+"""Attempts that were lost: tried again twice with growing pauses, then a person decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from orchestrate.engine.step import Step
+from orchestrate.execute.keeper.facts import Lost
+from orchestrate.state.address import FrameKey
+from orchestrate.state.events import AttemptEnded
+from orchestrate.state.model import Frame, Index
+
+# Before the second attempt in a row, and before the third.
+PAUSES_S = (1.0, 5.0)
+
+
+def lost(step: Step, ended: Lost, more: dict[str, Any]) -> AttemptEnded:
+    """Nobody knows how it ended, but it is over: a new attempt, or a person decides."""
+    error = {"message": f"attempt {step.attempt} was lost: {ended.reason}", "exit_code": 1}
+    result = step.result("failed", None, error=error, **more)
+    if step.attempt_id in step.rt.inherited_losses:
+        # It was lost before this sitting, which begins a new count.
+        losses, pause = 0, 0.0
+    else:
+        losses = step.here.losses + 1
+        pause = 0.0 if losses > len(PAUSES_S) else PAUSES_S[losses - 1]
+    if step.node.on_lost == "stop" or losses > len(PAUSES_S):
+        return step.ended("lost", result, losses=losses, waits=True)
+    return step.ended("lost", result, pause, losses=losses)
+
+
+def name_lost(index: Index, frame: Frame) -> str:
+    """Why a step waits for a person, in words."""
+    node = index.here(frame).node
+    assert frame.here is not None
+    path = FrameKey.parse(frame.key).step(node.name).shown
+    if node.on_lost == "stop":
+        return f"step '{path}' was lost; resume starts it anew"
+    return f"step '{path}' was lost {frame.here.losses} times in a row; resume starts it anew"

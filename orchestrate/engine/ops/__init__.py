@@ -1,0 +1,1 @@
+"""One module per op of the plan: what it does in the world."""

@@ -1,0 +1,373 @@
+"""An `Ask` step: compose the prompt, ask whoever answers, and make a result of the answer."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+from orchestrate.agents.base import (
+    Agent,
+    Failure,
+    Permissions,
+    Question,
+    Reply,
+)
+from orchestrate.agents.registry import is_program
+from orchestrate.agents.worktree import worktree_environment
+from orchestrate.engine.answers import structured
+from orchestrate.engine.capture import capture_bytes
+from orchestrate.engine.evaluate import evaluate
+from orchestrate.engine.faults import StepFault
+from orchestrate.engine.lost_attempts import lost
+from orchestrate.engine.ops.agent_program import LostAttempt, runner
+from orchestrate.engine.ops.command import (
+    check_captured,
+    check_target,
+    failed_attempt,
+    files_of,
+    matched_files,
+    unfit,
+    write_answer,
+)
+from orchestrate.engine.ops.declared import ask_declared
+from orchestrate.engine.outcome import Unreadable, bare, outcome_schema, read_outcome
+from orchestrate.engine.programs import was_started
+from orchestrate.engine.prompts import CUT_OFF, digest_of, prompt_again, prompt_for
+from orchestrate.engine.rehearsing import ways_out
+from orchestrate.engine.runtime import AgentDefinition
+from orchestrate.engine.sessions import (
+    Turn,
+    after_failure,
+    begin_turn,
+    end_turn,
+    is_gone,
+    leave,
+    recall_turn,
+    seen,
+    session_left,
+    session_of,
+    usage_of,
+)
+from orchestrate.engine.step import TIMED_OUT, Step, write_private
+from orchestrate.engine.texts import clip, encode
+from orchestrate.engine.values import is_stored
+from orchestrate.engine.versions import program_version
+from orchestrate.engine.whole_output import NotWhole
+from orchestrate.errors import ConfigError
+from orchestrate.execute.keeper.facts import Lost
+from orchestrate.execute.keeper.identity import COPIED
+from orchestrate.plan.nodes import (
+    INVALID,
+    OK,
+    Ask,
+    BuiltinProvider,
+    CommandTemplate,
+    NamedAgent,
+    RunAgent,
+)
+from orchestrate.record import replace
+from orchestrate.state.denials import count_denials
+from orchestrate.state.events import AttemptEnded, Event, StepFinished
+
+# What a failed agent call looks like to dialect C, which knows exit codes only.
+_EXIT_CODES = {
+    "timeout": TIMED_OUT, "silent": TIMED_OUT, "invalid-request": 2, "auth": 2,
+    "not-installed": 127,
+}  # fmt: skip
+# As a shell says of a program that was interrupted.
+_LEFT = 130
+_SHOWN_OF_STORED = 200
+
+
+def perform_ask(step: Step, op: Ask) -> list[Event]:
+    """Ask, and make events of what comes back."""
+    if isinstance(op.agent, CommandTemplate):
+        return [ask_declared(step, op, op.agent)]
+    return _ask_agent(step, op)
+
+
+def _ask_agent(step: Step, op: Ask) -> list[Event]:
+    try:
+        who = _definition(step, op)
+    except ConfigError as error:
+        raise StepFault(f"{error.message}: {error.hint}" if error.hint else error.message) from None
+    asked = was_started(step.rt, step.attempt_id)
+    if not asked:
+        check_target(step, op.capture)
+    # What was asked is read by whoever was asked, whatever a flag says now.
+    backend = step.about.get("backend", who.backend) if asked else who.backend
+    agent = step.rt.library.agent_of(backend)
+    turn = recall_turn(step, op, agent) if asked else begin_turn(step, op, agent)
+    note = CUT_OFF if turn.is_after_cut and is_program(agent.name) else ""
+    own_prompt = prompt_again(step, op, note) if asked else prompt_for(step, op)
+    prompt = note + own_prompt if own_prompt else ""
+    version = {} if step.is_announced else program_version(step.rt, who.backend)
+    question = Question(
+        prompt=prompt,
+        workspace=step.rt.workspace.root,
+        environment=worktree_environment(step.rt.workspace.root)
+        | step.rt.secrets.environment_of(op.environment),
+        session=turn.session,
+        is_new_session=turn.is_new,
+        is_after_cut=turn.is_after_cut,
+        model=who.model,
+        system_prompt=who.system_prompt,
+        permissions=step.rt.rules.permissions,
+        settings=dict(who.settings) | _rehearsal(step, op, agent),
+        step=step.node.name,
+        visit=_visit_for(step, agent),
+        turn=2 if step.here.turn.get("error") else 1,
+        place=step.address.step.shown,
+        outcomes=op.outcomes,
+        shown=bare(own_prompt, op.outcomes),
+        version=str(version.get("agent_version", "")),
+        usage_file=step.log("usage.json"),
+        **_schema(step, op, agent),
+    )
+    permissions = question.settings.get("permissions") or question.permissions
+    about = _about(who, turn, prompt, permissions) | version
+    if not asked:
+        step.announce(about)
+    step.announce(about, is_begun=True)
+    if not is_program(agent.name):
+        step.keep_prompt(prompt)
+    if agent.name == "human":
+        step.rt.store.checkpoint()  # who looks from elsewhere must see what a person is asked
+    session = None
+    try:
+        reply = agent.ask(question, runner(step, agent, turn))
+        session = reply.session
+        return _conclude(step, op, agent, turn, replace(question, prompt=own_prompt), reply)
+    except LostAttempt as fault:
+        # A copy's logs name the original's session.
+        is_ours = fault.ended.reason != COPIED
+        session = session_left(step, agent, turn, question) if is_ours else None
+        return _lose(step, agent, turn, session, fault.ended)
+    except NotWhole as lack:
+        session = session_left(step, agent, turn, question)
+        lack.events = after_failure(step, turn, agent, session)
+        lack.more = _fields_of(agent, session)
+        lack.is_cut_off = session is not None
+        raise
+    finally:
+        end_turn(step, turn, session)
+
+
+def _definition(step: Step, op: Ask) -> AgentDefinition:
+    """Who is asked, with the model that the step, the run or the agent says."""
+    rt = step.rt
+    default = step.plan.defaults.model
+    match op.agent:
+        case RunAgent():
+            rules = rt.rules
+            return AgentDefinition(
+                rules.backend, rules.backend, op.model or default, rules.system_prompt
+            )
+        case BuiltinProvider(name, params):
+            settings = evaluate(params, step.scope)
+            model = settings.pop("model", None)
+            return AgentDefinition(
+                name, name, None if model is None else str(model), None, tuple(settings.items())
+            )
+        case NamedAgent(name, config):
+            found = rt.library.definition_of(name, evaluate(config, step.scope))
+            return replace(found, model=found.model or default)
+        case CommandTemplate():
+            raise AssertionError("a declared provider is no agent of ours")
+
+
+def _visit_for(step: Step, agent: Agent) -> int:
+    """A script of a rehearsal goes on over restarts; for all others each session begins anew."""
+    before = step.rt.store.state.earlier_visits.get(step.node.id, 0)
+    return step.here.visit + (before if agent.name == "rehearsal" else 0)
+
+
+def _rehearsal(step: Step, op: Ask, agent: Agent) -> dict[str, Any]:
+    if agent.name != "rehearsal" or not op.outcomes:
+        return {}
+    return {"shortest": ways_out(step.plan)[step.node.id]}
+
+
+def _schema(step: Step, op: Ask, agent: Agent) -> dict[str, Any]:
+    """What holds the answer to a reminder, where a program takes that; answers else stay prose."""
+    if not step.here.turn.get("error") or not is_program(agent.name):
+        return {}
+    schema, path = json.dumps(outcome_schema(op.outcomes)), step.log("schema.json")
+    write_private(path, encode(schema))
+    return {"schema": schema, "schema_file": path}
+
+
+def _about(
+    who: AgentDefinition, turn: Turn, prompt: str, permissions: Permissions
+) -> dict[str, Any]:
+    about: dict[str, Any] = {
+        "agent": who.name,
+        "backend": who.backend,
+        "is_new_session": turn.is_new,
+        "prompt_length": len(prompt),
+        "prompt_sha256": digest_of(prompt),
+    }
+    if is_program(who.backend):
+        about["permissions"] = permissions
+    if who.model is not None:
+        about["model"] = who.model
+    if turn.session is not None:
+        # The id of a session that is only about to begin is nobody's yet.
+        about["new_session_id" if turn.is_new else "session_id"] = turn.session
+    return about
+
+
+def _fields_of(agent: Agent, session: str | None) -> dict[str, Any]:
+    return {"agent": agent.name} | ({} if session is None else {"session_id": session})
+
+
+def _lose(step: Step, agent: Agent, turn: Turn, session: str | None, ended: Lost) -> list[Event]:
+    event = lost(step, ended, _fields_of(agent, session))
+    return [*after_failure(step, turn, agent, session), _cut_off(event, session)]
+
+
+def _cut_off(event: Event, session: str | None) -> Event:
+    """The end of a turn in a session that is gone on with says that the turn itself has none."""
+    if session is not None and isinstance(event, AttemptEnded | StepFinished):
+        return replace(event, cut_off=True)
+    return event
+
+
+def _conclude(
+    step: Step, op: Ask, agent: Agent, turn: Turn, question: Question, reply: Reply
+) -> list[Event]:
+    earlier = step.frame.steps.get(step.node.name, {})
+    fields: dict[str, Any] = {
+        key: earlier[key]
+        for key in ("agent", "backend", "agent_version", "permissions", "prompt_length")
+        if key in earlier
+    }
+    fields.setdefault("agent", agent.name)
+    fields |= _model(earlier.get("model"), reply.model)
+    session = session_of(agent, turn, reply)
+    if session is not None:
+        fields["session_id"] = session
+    fields |= usage_of(step, turn, reply)
+    if reply.denied:
+        fields["denials"] = count_denials(reply.denied)
+    if not is_program(agent.name):
+        fields["billed"] = False
+    took = step.end_at - step.attempt_began_at
+    fields["metrics"] = {"provider_ms": max(0, round(took * 1000))}
+    is_silent = reply.failure is not None and reply.failure.kind == "empty"
+    if reply.failure is not None and not (is_silent and op.outcomes):
+        return _fail(step, agent, turn, reply.failure, fields)
+    text = step.rt.secrets.text(reply.text)
+    fields["response_length"] = len(text)
+    step.keep_answer(text)
+    if question.prompt:
+        step.rt.library.keep_turn(question, replace(reply, text=text))
+    events = seen(step, turn, session)
+    if op.outcomes:
+        return [*events, _read_outcome(step, op, text, fields)]
+    if step.plan.dialect == "recipe":
+        value = step.rt.store_value(step.rt.secrets.data(structured(text)))
+        shown = capture_bytes(encode(text), mode="text", exit_code=0).fields
+        if is_stored(value):
+            # It stands beside the state, once; here only its beginning is of use.
+            shown = {"output": clip(text, _SHOWN_OF_STORED), "truncated": True}
+        fields.pop("session_totals", None)
+        result = step.result("completed", 0, **shown, **fields)
+        return [*events, step.finished(OK, result, value, has_value=True)]
+    return [*events, _capture_answer(step, op, text, fields)]
+
+
+def _model(requested: str | None, answered: str | None) -> dict[str, Any]:
+    """The model that answered, null if the program did not say; beside it a tier or other name that
+    it was asked for by."""
+    if requested in (None, answered):
+        return {} if answered is None else {"model": answered}
+    return {"model": answered, "model_requested": requested}
+
+
+def _fail(
+    step: Step, agent: Agent, turn: Turn, failure: Failure, fields: dict[str, Any]
+) -> list[Event]:
+    code = _EXIT_CODES.get(failure.kind, 1)
+    context: dict[str, Any] = {"kind": failure.kind}
+    with suppress(StepFault):
+        context |= matched_files(step) | files_of(step)
+    if failure.http_status is not None:
+        context["http_status"] = failure.http_status
+    if failure.retry_at is not None:
+        context["retry_at"] = failure.retry_at
+    message = failure.message
+    if failure.kind == "timeout" and step.timeout_s is not None:
+        message = f"timed out after {step.timeout_s:g} s: {message}"
+    if failure.kind == "silent":
+        context["silence_s"] = step.rt.rules.silence_s
+    error = {"message": message, "exit_code": code, "context": context}
+    result = step.result("failed", code, error=error, **fields)
+    if failure.kind == "session" and is_gone(step, turn):
+        return [leave(step, turn, agent), step.ended("no-session", result)]
+    session = fields.get("session_id")
+    events = after_failure(step, turn, agent, session)
+    # A program that was never started has not begun a turn.
+    # Nor is one cut off that came to its end without a word.
+    is_cut = is_program(agent.name) and failure.kind not in ("not-installed", "empty")
+    cut = session if is_cut else None
+    if failure.kind == "stopped":
+        ended: list[Event] = [*events, _cut_off(step.ended("stopped", result), cut)]
+        if not is_program(agent.name) and not step.rt.stop.is_requested:
+            # Whoever was asked has left: to ask again at once would be to ask for ever.
+            ended.append(step.rt.ended("paused", failure.message, _LEFT))
+        return ended
+    outcome = failed_attempt(
+        step,
+        result,
+        code,
+        transient=failure.is_transient,
+        is_outage=failure.is_outage,
+        not_before=failure.retry_at,
+    )
+    return [*events, _cut_off(outcome, cut)]
+
+
+def _read_outcome(step: Step, op: Ask, text: str, fields: dict[str, Any]) -> Event:
+    shown = capture_bytes(encode(text), mode="text", exit_code=0).fields
+    outcome = read_outcome(text, op.outcomes)
+    if not isinstance(outcome, Unreadable):
+        fields["outcome"] = outcome.name
+        if outcome.description is not None:
+            fields["outcome_description"] = outcome.description
+        return step.finished(outcome.name, step.result("completed", 0, **shown, **fields))
+    error: dict[str, Any] = {"message": outcome.error, "exit_code": 2}
+    if outcome.malformed:
+        error["context"] = {"malformedJson": outcome.malformed}
+    result = step.result("failed", 2, **shown, **fields, error=error)
+    if step.here.turn.get("error"):
+        return step.finished(INVALID, result)
+    return step.ended("reminded", result | {"turn": {"error": outcome.error}})
+
+
+def _capture_answer(step: Step, op: Ask, text: str, fields: dict[str, Any]) -> Event:
+    """A workflow keeps an answer as it keeps any program's output."""
+    write_answer(step, op.capture, text)
+    captured = capture_bytes(
+        encode(text),
+        mode=op.capture.mode,
+        exit_code=0,
+        allow_parse_error=op.capture.allow_parse_error,
+    )
+    fields = fields | captured.fields
+    if captured.debug:
+        fields["debug"] = captured.debug
+    if captured.exit_code == 0:
+        try:
+            check_captured(step, op.capture, captured, fields["metrics"]["provider_ms"] / 1000)
+        except StepFault as fault:
+            return unfit(step, fault, fields)
+        fields.pop("session_totals", None)
+        return step.finished(OK, step.result("completed", 0, **fields))
+    error = {"message": captured.error, "exit_code": captured.exit_code}
+    if captured.context:
+        error["context"] = captured.context
+    return failed_attempt(
+        step, step.result("failed", captured.exit_code, **fields, error=error), captured.exit_code
+    )

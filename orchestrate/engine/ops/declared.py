@@ -1,0 +1,79 @@
+"""Asks a provider that a workflow declares: a program like any other, with a prompt."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from orchestrate.engine.evaluate import evaluate
+from orchestrate.engine.faults import StepFault
+from orchestrate.engine.inject import Composed
+from orchestrate.engine.ops.command import (
+    Prepared,
+    conclude,
+    debug_record,
+    open_tee,
+    render_program,
+    request_of,
+)
+from orchestrate.engine.programs import was_started
+from orchestrate.engine.prompts import compose
+from orchestrate.engine.scope import WithMore
+from orchestrate.engine.step import Step
+from orchestrate.engine.texts import encode
+from orchestrate.engine.whole_output import run_whole
+from orchestrate.execute.keeper.facts import Exit, Request
+from orchestrate.plan.nodes import Ask, CommandTemplate
+from orchestrate.record import record
+from orchestrate.state.events import Event
+
+
+def ask_declared(step: Step, op: Ask, template: CommandTemplate) -> Event:
+    prepared: Prepared | None = None
+    if not was_started(step.rt, step.attempt_id):
+        call = _call_of(step, op, template)
+        tee = open_tee(step, op.capture)
+        prepared = Prepared(tuple(call.argv), call.environment, call.stdin, tee)
+        step.keep_prompt(call.prompt)
+        step.announce({"provider": template.name, "debug": call.debug})
+    elif not step.is_announced:
+        about: dict[str, Any] = {"provider": template.name}
+        with suppress(StepFault):
+            about["debug"] = _call_of(step, op, template).debug
+        step.announce(about, is_begun=True)
+
+    def request() -> Request:
+        assert prepared is not None
+        return request_of(step, prepared)
+
+    ended = run_whole(step, request)
+    more_fields: dict[str, Any] = {"provider": template.name}
+    if isinstance(ended, Exit):
+        more_fields["metrics"] = {"provider_ms": round(ended.duration_s * 1000)}
+    return conclude(step, op.capture, ended, more_fields)
+
+
+@record
+class _TemplateCall:
+    argv: list[str]
+    environment: dict[str, str]
+    stdin: bytes | None
+    debug: dict[str, Any]
+    prompt: str
+
+
+def _call_of(step: Step, op: Ask, template: CommandTemplate) -> _TemplateCall:
+    """How a declared provider is called: its tokens filled in, the prompt among them or beside."""
+    composed = compose(step, op)
+    params = evaluate(template.params, step.scope)
+    more: dict[tuple[str, ...], Any] = {("param", key): value for key, value in params.items()}
+    scope = WithMore(step.scope, {**more, ("prompt",): composed.prompt})
+    argv, values = render_program(template.argv, template.values, scope)
+    environment = step.rt.secrets.environment_of(op.environment) | values
+    stdin = encode(composed.prompt) if template.input_mode == "stdin" else None
+    debug = debug_record(step, argv, environment, list(values)) | _injection(composed)
+    return _TemplateCall(argv, environment, stdin, debug, composed.prompt)
+
+
+def _injection(composed: Composed) -> dict[str, Any]:
+    return {} if composed.truncation is None else {"injection": composed.truncation}

@@ -1,0 +1,54 @@
+"""A `Wait` step: look for files until enough are there or the time is up."""
+
+from __future__ import annotations
+
+import time
+
+from orchestrate.engine.evaluate import render_pattern
+from orchestrate.engine.ops.command import failed_attempt
+from orchestrate.engine.patterns import match_pattern, show_pattern
+from orchestrate.engine.step import TIMED_OUT, Step
+from orchestrate.engine.texts import count
+from orchestrate.plan.nodes import OK, Wait
+from orchestrate.state.events import Event
+
+
+def perform_wait(step: Step, op: Wait) -> Event:
+    """Sleep between looks; the time counts from the first start, also while nobody watched."""
+    rt = step.rt
+    pattern = render_pattern(op.pattern, step.scope)
+    step.announce()
+    # The wall clock tells how much time a killed orchestrator lost; it must not add any.
+    waited_before = min(max(rt.now() - step.here.since, 0.0), op.timeout_s)
+    began = time.monotonic() - waited_before
+    deadline = began + op.timeout_s
+    polls = 0
+    while True:
+        polls += 1
+        found = match_pattern(rt.workspace, pattern)
+        now = time.monotonic()
+        is_enough = len(found) >= op.min_count
+        if is_enough or now >= deadline:
+            break
+        if rt.rest(min(op.poll_ms / 1000, deadline - now)):
+            error = {"message": f"stopped: {rt.stop.reason}", "exit_code": 130}
+            return step.ended("stopped", step.result("failed", 130, error=error))
+    fields = {
+        "files": found,
+        "wait_duration_ms": round((now - began) * 1000),
+        "poll_count": polls,
+        "timed_out": not is_enough,
+    }
+    if is_enough:
+        return step.finished(OK, step.result("completed", 0, **fields))
+    wanted = count(op.min_count, "file")
+    message = (
+        f"timed out after {op.timeout_s:g} s: {len(found)} of {wanted} matched "
+        f"'{show_pattern(pattern)}'"
+    )
+    error = {
+        "message": message,
+        "exit_code": TIMED_OUT,
+        "context": {"timeout_sec": op.timeout_s, "pattern": show_pattern(pattern)},
+    }
+    return failed_attempt(step, step.result("failed", TIMED_OUT, **fields, error=error), TIMED_OUT)

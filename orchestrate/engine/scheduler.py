@@ -1,0 +1,287 @@
+"""The one loop: what is ready? perform it, record what happened, fold it in, ask again.
+
+Steps that may run at once (a parallel loop's) are performed by threads, which only give events;
+everything else happens here, in one thread, one step at a time.
+"""
+
+from __future__ import annotations
+
+import signal
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+
+from orchestrate.engine.limits import limit_reached, restart_limit
+from orchestrate.engine.lost_attempts import name_lost
+from orchestrate.engine.ops.frames import move_item
+from orchestrate.engine.ops.gate import decide_at_terminal, decided_elsewhere, overdue
+from orchestrate.engine.perform import expiry, perform
+from orchestrate.engine.ready import Task, ready
+from orchestrate.engine.runtime import Runtime
+from orchestrate.engine.stop import LONGEST_NAP_S
+from orchestrate.errors import InternalError, OrchestrateError
+from orchestrate.installation import replacement_of
+from orchestrate.plan.nodes import Ask
+from orchestrate.state.address import address_of, is_inside
+from orchestrate.state.ballots import cast
+from orchestrate.state.calls import call_deadline, expired_calls
+from orchestrate.state.events import Event, ItemStopped, Restarted
+from orchestrate.state.model import Ending, Frame, frames_below
+
+_PARKED = 6
+_LIMIT = 3
+_MOST_THREADS = 1000
+
+
+def run_to_end(rt: Runtime) -> Ending:
+    """Go on until the run has ended, is parked, or somebody stops it."""
+    conductor = _Conductor(rt)
+    try:
+        ending = conductor.run()
+    except OrchestrateError as error:
+        if isinstance(error, InternalError) and (fault := replacement_of(error, rt.facts.id)):
+            _pause(rt, conductor, fault)
+            raise fault from error
+        _pause(rt, conductor, error)
+        raise
+    except Exception as error:
+        fault = replacement_of(error, rt.facts.id)
+        if fault is None:
+            raise
+        _pause(rt, conductor, fault)
+        raise fault from error
+    finally:
+        conductor.close()
+    rt.store.checkpoint(durable=True)
+    return ending
+
+
+def _pause(rt: Runtime, conductor: _Conductor, error: OrchestrateError) -> None:
+    """The run cannot go on here (a lock, a full disk): leave nothing running, and say why."""
+    # Where the disk or the installation is the trouble all this fails, too, and the error that is
+    # told is the first one.
+    conductor.give_up()
+    ending = rt.store.state.ending or Ending("paused", error.message, error.exit_code)
+    with suppress(Exception):
+        rt.store.record(rt.ended(ending.status, ending.reason, ending.code))
+        rt.store.checkpoint(durable=True)
+
+
+def note_unsettled(rt: Runtime) -> None:
+    """On a resume: the attempts at the cursors may have been started before we came."""
+    for frame in frames_below(rt.store.state.root):
+        here = frame.here
+        if here is not None and here.phase in ("arriving", "running", "resting"):
+            name = rt.store.index.here(frame).node.name
+            is_announced = here.phase == "running"
+            number = here.attempt + (0 if is_announced else 1)
+            attempt = address_of(frame.key, name, here.visit, number).attempt_id
+            rt.may_be_known[attempt] = is_announced
+
+
+class _Conductor:
+    """Keeps track of what is being performed."""
+
+    def __init__(self, rt: Runtime) -> None:
+        self._rt = rt
+        self._store = rt.store
+        self._pool: ThreadPoolExecutor | None = None
+        self._working: dict[str, Future[list[Event]]] = {}
+        self._told_to_stop: set[str] = set()
+
+    def run(self) -> Ending:
+        state = self._store.state
+        while True:
+            tasks = [task for task in ready(state) if not self._is_at_work(task)]
+            if not self._working:
+                ended = self._end_if_over(tasks)
+                if ended is not None:
+                    return ended
+                if not tasks and state.restart is None and state.ending is None:
+                    tasks = ready(state)
+                    if not tasks:
+                        raise InternalError("the run is not over, but nothing is left to do")
+            if self._rt.stop.is_requested or state.ending is not None:
+                tasks = []
+            self._advance(tasks)
+
+    def _is_at_work(self, task: Task) -> bool:
+        """An item is dropped only when nothing inside it is being performed any more."""
+        key = task.frame.key
+        if key in self._working:
+            return True
+        return task.kind == "drop" and any(is_inside(k, key) for k in self._working)
+
+    def _end_if_over(self, tasks: list[Task]) -> Ending | None:
+        """Is there nothing more to do? Then say so, durably."""
+        rt, state = self._rt, self._store.state
+        if state.ending is not None:
+            if state.status == "running":
+                ending = state.ending
+                self._store.record(rt.ended(ending.status, ending.reason, ending.code))
+            return state.ending
+        if rt.stop.is_requested:
+            code = 128 + (rt.stop.signal or 0)
+            self._store.record(rt.ended("paused", rt.stop.reason, code))
+            return state.ending
+        if state.restart is not None:
+            self._restart(state.restart)
+            return None
+        is_recipe = state.dialect == "recipe"
+        expired = expired_calls(self._store.index, state, rt.now()) if is_recipe else None
+        if expired is not None:
+            self._store.record(expiry(expired, rt.now()))
+            return None
+        if tasks and all(task.kind in ("ask", "lost") for task in tasks):
+            return self._ask(tasks)
+        return None
+
+    def _restart(self, plan_id: str) -> None:
+        rt, state = self._rt, self._store.state
+        reason = restart_limit(state, self._store.index.plan(plan_id))
+        if reason:
+            self._store.record(rt.ended("failed", reason, _LIMIT))
+            return
+        rt.release_session()
+        self._store.record(Restarted(rt.now(), plan_id, None))
+
+    def _ask(self, tasks: list[Task]) -> Ending | None:
+        """Only a person can go on: the clock, one at the terminal, or nobody decides."""
+        rt, state = self._rt, self._store.state
+        gates = [task for task in tasks if task.kind == "ask"]
+        found = [decided_elsewhere(rt, task.frame) for task in gates]
+        decided = [decision for decision in found if decision is not None]
+        if not decided:
+            decided = [cast(rt.run.root, late)[0] for late in overdue(state, rt.now())]
+        if not decided:
+            for task in gates:
+                decision = decide_at_terminal(rt, task.frame)
+                if decision is not None:
+                    decided = [decision]
+                    break
+        if decided:
+            self._store.record(*decided)
+            return None
+        if rt.stop.is_requested:
+            return None
+        lost = [name_lost(self._store.index, t.frame) for t in tasks if t.kind == "lost"]
+        stages = ", ".join(f"'{gate['stage']}'" for gate in _pending(state.approvals))
+        waits = [*lost, *([f"waits for an approval of {stages}"] if stages else [])]
+        self._store.record(rt.ended("paused", "; ".join(waits), _PARKED))
+        return state.ending
+
+    def _advance(self, tasks: list[Task]) -> None:
+        """Do what can be done now; wait for something if that is nothing."""
+        now = self._rt.now()
+        due = [task for task in tasks if task.kind in ("step", "move", "drop")]
+        due += [task for task in tasks if task.kind == "rest" and task.due <= now]
+        later = min((self._due(task) for task in tasks if task.kind == "rest"), default=None)
+        if len(due) == 1 and not self._working and later is None:
+            self._record(_do(self._rt, due[0]))
+            return
+        for task in due:
+            if task.kind in ("move", "drop"):
+                self._record(_do(self._rt, task))
+                return
+        for task in due:
+            if self._working and self._has_limit_ahead(task):
+                # It begins when those that count before it have begun, or not at all.
+                continue
+            self._working[task.frame.key] = self._threads().submit(_do, self._rt, task)
+        if self._working:
+            self._stop_useless()
+            self._collect(None if later is None else min(max(0.0, later - now), LONGEST_NAP_S))
+        elif later is not None:
+            # Never longer than the rest itself, should the clock have jumped.
+            self._rt.rest(max(0.0, later - now))
+
+    def _due(self, task: Task) -> float:
+        """When to look at a resting step again: its time, or the end of a call around it."""
+        deadline = call_deadline(self._store.index, task.frame)
+        return task.due if deadline is None else min(task.due, deadline)
+
+    def _has_limit_ahead(self, task: Task) -> bool:
+        """Would the plan's limit be reached if all that was handed out had begun?"""
+        state = self._store.state
+        frames = [state.frames[key] for key in self._working if key in state.frames]
+        waiting = sum(frame.here is not None and not frame.here.since for frame in frames)
+        place = self._store.index.here(task.frame)
+        return bool(
+            limit_reached(
+                self._store.index, state, task.frame, place.node, place.plan, ahead=waiting
+            )
+        )
+
+    def _threads(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(_MOST_THREADS, "step")
+        return self._pool
+
+    def _collect(self, patience_s: float | None) -> None:
+        done, _ = wait(self._working.values(), patience_s, FIRST_COMPLETED)
+        for key in [key for key, future in self._working.items() if future in done]:
+            self._record(self._working.pop(key).result())
+            self._told_to_stop.discard(key)
+
+    def _record(self, events: list[Event]) -> None:
+        self._store.record(*events)
+        for event in events:
+            self._rt.forget_now(getattr(event, "frame", ""))
+        self._store.checkpoint(is_due=False)
+
+    def _stop_useless(self) -> None:
+        """End the programs of items that no longer matter: another one failed."""
+        state = self._store.state
+        for key in self._working:
+            frame = state.frames.get(key)
+            if frame is None or key in self._told_to_stop:
+                continue
+            if state.ending is not None or _is_in_stopping_loop(frame):
+                here = frame.here
+                if here is not None and here.phase == "running":
+                    node = self._store.index.here(frame).node
+                    if self._rt.rules.lets_finish and isinstance(node.op, Ask):
+                        continue  # its turn is paid for; nothing new begins behind it
+                    name = node.name
+                    at = address_of(frame.key, name, here.visit, here.attempt)
+                    self._rt.keeper().stop(
+                        at.attempt_id, "another item failed", self._rt.rules.grace_s
+                    )
+                    self._told_to_stop.add(key)
+
+    def give_up(self) -> None:
+        """End what still runs, and wait for that."""
+        self._rt.stop.request(signal.SIGTERM)
+        for future in list(self._working.values()):
+            with suppress(Exception):
+                self._store.record(*future.result())
+        self._working.clear()
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _do(rt: Runtime, task: Task) -> list[Event]:
+    match task.kind:
+        case "move":
+            return [move_item(rt, task.frame)]
+        case "drop":
+            return [ItemStopped(task.frame.key, rt.now())]
+        case _:
+            return perform(rt, task.frame)
+
+
+def _is_in_stopping_loop(frame: Frame) -> bool:
+    inner: Frame | None = frame
+    while inner is not None:
+        outer = inner.parent
+        if outer is not None and inner.is_iteration and outer.here is not None:
+            loop = outer.loops.get(outer.here.node)
+            if loop is not None and loop.is_stopping:
+                return True
+        inner = outer
+    return False
+
+
+def _pending(approvals: list[dict[str, object]]) -> list[dict[str, object]]:
+    return [gate for gate in approvals if gate["status"] == "pending"]

@@ -1,0 +1,1 @@
+"""Where programs run: the seam between what is to be run and who runs it."""

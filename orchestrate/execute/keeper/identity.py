@@ -1,0 +1,139 @@
+"""Who a run is: the token that marks its processes, bound to the place where its folder lies.
+
+`RUN/identity.json` has the token and the place, the device and the inode of the run's folder. It
+lies beside the keeper's folder, so that a keeper whose folder was deleted under it is found, with
+all that it runs. A copy of the run lies at another place and takes a token of its own: it cannot
+tell the original's processes from a stranger's. A folder that was moved keeps its inode.
+
+Nothing of an earlier boot is alive, so each boot draws a new token: a snapshot of a disk has the
+inodes of the original, and devices have other numbers after a boot, so that the two cannot be told
+apart; but they never share a token.
+
+    ORCHESTRATE_KEEPER=TOKEN            the keeper, its guardian and its wardens
+    ORCHESTRATE_ATTEMPT=TOKEN:ATTEMPT   a program of the run
+    ORCHESTRATE_WITHIN=MARK MARK …      both, if the run was started by a program of another run
+"""
+
+from __future__ import annotations
+
+import os
+
+from orchestrate.execute.keeper.journal import identity_in, json_of, read_identity
+from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL, MARKER, WITHIN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+IDENTITY = "identity.json"
+KEEPER_MARKER = "ORCHESTRATE_KEEPER"
+# Why a copy knows nothing of its open attempts.
+COPIED = "this run is a copy, and its programs are the original's"
+_TOKEN_LENGTH = 32
+
+
+def place_of(folder: str) -> str:
+    """Where a folder lies: device and inode, and the boot in which the device has its number."""
+    found = os.stat(folder)
+    return f"{found.st_dev}:{found.st_ino}:{_boot()}"
+
+
+def is_same_place(one: str, other: str) -> bool:
+    """The same device and inode; after a boot devices may have other numbers."""
+    if not one or not other:
+        return True  # nobody knows
+    device, inode, boot = one.split(":", 2)
+    other_device, other_inode, other_boot = other.split(":", 2)
+    return inode == other_inode and (device == other_device or boot != other_boot)
+
+
+def is_same_boot(one: str, other: str) -> bool:
+    """Were both written down in the same boot? Nothing of another one is alive."""
+    if not one or not other:
+        return True  # nobody knows
+    return one.split(":", 2)[2] == other.split(":", 2)[2]
+
+
+def _boot() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def has_identity(run_dir: str) -> bool:
+    """Had the run a keeper, whatever became of its folder?"""
+    return os.path.lexists(os.path.join(run_dir, IDENTITY))
+
+
+def known_token(run_dir: str) -> str:
+    """The token of the run at this place; '' if it has none in this boot yet, or is a copy."""
+    here = place_of(run_dir)
+    token, place = _recorded(run_dir)
+    was_recorded = is_token(token)
+    if was_recorded and _holds(place, here):
+        return token
+    # A keeper may have been killed after it wrote the journal, and before it wrote the other.
+    try:
+        token, place = read_identity(os.path.join(run_dir, FOLDER, JOURNAL))
+    except OSError:
+        return ""
+    if was_recorded and not place:
+        return ""
+    return token if is_token(token) and _holds(place, here) else ""
+
+
+def _holds(place: str, here: str) -> bool:
+    return is_same_place(place, here) and is_same_boot(place, here)
+
+
+def _recorded(run_dir: str) -> tuple[str, str]:
+    try:
+        with open(os.path.join(run_dir, IDENTITY), "rb") as file:
+            return identity_in(file.read())
+    except OSError:
+        return "", ""
+
+
+def is_token(text: str) -> bool:
+    return len(text) == _TOKEN_LENGTH and not text.strip("0123456789abcdef")
+
+
+def keep_identity(run_dir: str, token: str) -> None:
+    """Write it down where it is not lost with the keeper's folder; to be called under the lock.
+
+    It need not survive a power cut: no program does. But it must not survive one that takes the
+    journal: so it is written after the first claim is durable, and before the program starts.
+    """
+    content = json_of({"token": token, "place": place_of(run_dir)}) + b"\n"
+    path = os.path.join(run_dir, IDENTITY)
+    try:
+        with open(path, "rb") as file:
+            if file.read() == content:
+                return
+    except OSError:
+        pass
+    spare = f"{path}.new"
+    fd = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        os.write(fd, content)
+    finally:
+        os.close(fd)
+    os.replace(spare, path)
+
+
+def keeper_environment(run_dir: str, ours: Mapping[str, str]) -> dict[str, str]:
+    """The marks of a keeper that is about to be started, and nothing else of our environment."""
+    token = known_token(run_dir) or os.urandom(_TOKEN_LENGTH // 2).hex()
+    environment = {KEEPER_MARKER: token}
+    marks = [*ours.get(WITHIN, "").split(" "), ours.get(MARKER, "")]
+    within = [mark for mark in marks if _is_mark(mark) and not mark.startswith(token)]
+    if within:
+        environment[WITHIN] = " ".join(dict.fromkeys(within))
+    return environment
+
+
+def _is_mark(text: str) -> bool:
+    token, colon, attempt = text.partition(":")
+    return bool(colon and attempt) and is_token(token)

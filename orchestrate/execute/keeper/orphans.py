@@ -1,0 +1,91 @@
+"""What an earlier keeper left: its processes are ended, and only then are its attempts lost."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from orchestrate.execute.keeper import tree
+from orchestrate.execute.keeper.identity import KEEPER_MARKER
+from orchestrate.execute.keeper.journal import Journal
+from orchestrate.execute.keeper.protocol import Refused, now
+from orchestrate.execute.keeper.standard import signal
+
+_END_PATIENCE_S = 15.0
+# A keeper gives its programs two seconds, and then ends them.
+_KEEPER_PATIENCE_S = 10.0
+_NAMED = 5
+
+
+def settle_lost(journal: Journal, reason: str, tokens: set[str]) -> None:
+    """Say of every open attempt that it is lost; not before nothing that a token marks is alive."""
+    for token in tokens:
+        left = tree.end_marked(token, _END_PATIENCE_S)
+        if left:
+            raise Refused(f"what an earlier attempt started cannot be ended: {name_all(left)}")
+    for attempt in sorted(journal.unsettled):
+        journal.reserve(1)
+        journal.append("lost", attempt, {"reason": reason, "at": time.time()})
+    journal.unsettled = set()
+
+
+def end_other_keepers(token: str) -> None:
+    """End keepers whose folder, and the lock in it, were deleted under them.
+
+    They are told to end, and so end their programs themselves, with all that left their trees.
+    """
+    give_up = now() + _KEEPER_PATIENCE_S
+    for pid in other_keepers(token):
+        _signal_keeper(pid, signal.SIGTERM, token)
+    while other_keepers(token) and now() < give_up:
+        time.sleep(0.01)
+    give_up = now() + _END_PATIENCE_S
+    while left := other_keepers(token):
+        for pid in left:
+            _signal_keeper(pid, signal.SIGKILL, token)
+        if now() > give_up:
+            raise Refused(f"an earlier keeper of the run cannot be ended: {name_all(left)}")
+        time.sleep(0.01)
+
+
+def end_keeper(pid: int, token: str) -> None:
+    """Tell a keeper that nobody can reach to end; its lock says when it has."""
+    _signal_keeper(pid, signal.SIGTERM, token)
+
+
+def _signal_keeper(pid: int, number: int, token: str) -> None:
+    tree.signal_process(pid, number, lambda found: tree.has_variable(found, KEEPER_MARKER, token))
+
+
+def other_keepers(token: str) -> list[int]:
+    """Keepers of the run besides us and our guardian, with their helpers."""
+    ours = (os.getpid(), os.getppid())
+    return [
+        pid
+        for pid in tree.parents()
+        if pid not in ours and tree.has_variable(pid, KEEPER_MARKER, token)
+    ]
+
+
+def age_of(pid: int) -> float:
+    """For how many seconds a process has been there; 0 if it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            ticks = int(file.read().rpartition(b")")[2].split()[19])
+    except (OSError, IndexError):
+        return 0.0
+    return now() - ticks / os.sysconf("SC_CLK_TCK")
+
+
+def name_all(pids: list[int]) -> str:
+    names = ", ".join([f"process {pid} ({_name_of(pid)})" for pid in pids[:_NAMED]])
+    more = len(pids) - _NAMED
+    return names + (f" and {more} more" if more > 0 else "")
+
+
+def _name_of(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return "?"

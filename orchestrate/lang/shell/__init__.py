@@ -1,0 +1,1 @@
+"""Shell scripts in commands: values reach them as data, never as code."""

@@ -1,0 +1,1 @@
+"""Renderers: a view or an event in, text out."""

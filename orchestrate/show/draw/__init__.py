@@ -1,0 +1,1 @@
+"""A plan as a drawing: text, Mermaid, Graphviz and SVG."""

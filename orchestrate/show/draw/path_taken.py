@@ -1,0 +1,68 @@
+"""The plan of a run with the path that it took, ready to be drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from orchestrate.errors import OrchestrateError
+from orchestrate.view.history import Chronicle
+
+if TYPE_CHECKING:
+    from orchestrate.plan.nodes import Program
+    from orchestrate.plan.trail import Mark, Trail
+    from orchestrate.show.draw.drawing import Drawing, Shape
+    from orchestrate.state.model import Index
+    from orchestrate.state.runs import Run
+    from orchestrate.view.step_totals import Tallies
+    from orchestrate.workspace import Workspace
+
+
+def draw_path(
+    chronicle: Chronicle, program: Program | None, index: Index | None, why_no_plan: str
+) -> tuple[Drawing, str]:
+    """The drawing, and what has to be said with it; without the plan, the steps that ran."""
+    from orchestrate.show.draw.drawing import draw_program
+
+    trail = chronicle.trail
+    if program is None or index is None or trail is None:
+        return draw_steps(chronicle.tallies), (
+            "The plan cannot be shown, only the steps that ran and how they followed each other: "
+            f"{why_no_plan}."
+        )
+    return draw_program(with_late_plans(program, index, trail), trail), ""
+
+
+def index_of(run: Run, workspace: Workspace) -> tuple[Index | None, Program | None, str]:
+    """The plan that the run was started with, or why it cannot be had."""
+    from orchestrate.view import looking
+
+    try:
+        index = looking.index_of(run, workspace)
+    except OrchestrateError as error:
+        return None, None, looking.because(error)
+    return index, index.program, ""
+
+
+def with_late_plans(program: Program, index: Index, trail: Trail) -> Program:
+    """The program with the recipes that the run found by a path which it worked out."""
+    from orchestrate.record import replace
+
+    known = {plan.id for plan in program.plans}
+    late = [plan for plan in trail.starts if plan not in known]
+    return replace(program, plans=(*program.plans, *(index.plan(plan) for plan in late)))
+
+
+def draw_steps(tallies: Tallies) -> Drawing:
+    """The steps in the order in which they were first reached, when that is all that is known."""
+    from orchestrate.show.draw.drawing import Drawing, Edge, Group, Vertex
+
+    ids = {tally.path: f"s{number}" for number, tally in enumerate(tallies.by_path.values())}
+    drawing = Drawing(Group("top", ""))
+    for tally in tallies.by_path.values():
+        mark: Mark | None = "failed" if tally.last == "failed" and not tally.is_inner else None
+        shape: Shape = "loop" if tally.items is not None else "step"
+        name = ids[tally.path]
+        drawing.top.members.append(Vertex(name, tally.path, shape, tally.visits, mark))
+    for (before, after), count in tallies.steps_between.items():
+        drawing.edges.append(Edge(ids[before], ids[after], "", "solid", count))
+    return drawing

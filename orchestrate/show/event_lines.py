@@ -1,0 +1,388 @@
+"""The words for events: C's lines for workflows and recipes, A's for machines and their log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from orchestrate.engine.logbook import Level
+from orchestrate.plan.nodes import Abort, Finish, Goto, Leave, Restart, target_of
+from orchestrate.plan.visible import visible
+from orchestrate.state.address import shown_path
+from orchestrate.state.denials import denial_words, denials_of
+from orchestrate.state.events import (
+    AttemptEnded,
+    CallOpened,
+    Event,
+    GateDecided,
+    GateOpened,
+    ItemMoved,
+    LoopOpened,
+    Restarted,
+    RunEnded,
+    SessionChosen,
+    SessionSeen,
+    StepFinished,
+    StepStarted,
+)
+from orchestrate.state.model import Index, RunState
+from orchestrate.view.event_records import FIELDS
+
+if TYPE_CHECKING:
+    from orchestrate.app.carry_out import Watching
+
+
+# The reason of a workflow that was told to go to its end: to a person it says nothing.
+END = "_end"
+# More is not shown: a century.
+_LONGEST_MS = 1000.0 * 36525 * 86400
+
+
+class Labels(Protocol):
+    """How steps are called for people."""
+
+    def label(self, frame_key: str, node: str) -> str: ...
+
+
+class Unnumbered:
+    """Steps of a plan that is not known."""
+
+    def label(self, frame_key: str, node: str) -> str:
+        return visible(shown_path(frame_key, node))
+
+
+def plain_lines(event: Event, progress: Labels) -> list[str]:
+    match event:
+        case StepStarted():
+            again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
+            return [f"{progress.label(event.frame, event.node)}: Running{again}..."]
+        case StepFinished():
+            return _finished(event, progress)
+        case AttemptEnded():
+            return [_attempt_ended(event, progress), *_denied(event.result)]
+        case LoopOpened():
+            return [f"{progress.label(event.frame, event.node)}: {_items(len(event.items))}"]
+        case CallOpened():
+            return [f"{progress.label(event.frame, event.node)}: calls {visible(event.plan)}"]
+        case GateOpened():
+            return [f"stage '{visible(event.stage)}' waits for an approval"]
+        case GateDecided():
+            return [f"the gate was {event.decision} by {visible(event.by)}"]
+        case ItemMoved():
+            return [_moved(event.lifecycle)]
+        case _:
+            return []
+
+
+def stays(event: Event) -> bool:
+    """Is it worth a line beside the live view? Trouble is, and what a person has decided."""
+    match event:
+        case StepFinished():
+            result = event.result
+            is_told = lacks_lines(result) or bool(denials_of(result))
+            return bool(result["status"] == "failed") or is_told
+        case ItemMoved():
+            return bool(event.lifecycle["error"])
+        case AttemptEnded() | GateDecided():
+            return True
+        case _:
+            return False
+
+
+# Said loudly: a loop over them would pass for complete.
+LACKS_LINES = (
+    "warning: only the first 10,000 lines are kept; a loop over them does not see the others"
+)
+
+
+def lacks_lines(result: dict[str, Any]) -> bool:
+    """Was there more output than C keeps as `lines`?"""
+    return result.get("output_capture") == "lines" and bool(result.get("truncated"))
+
+
+def _items(number: int) -> str:
+    return f"{number} item" if number == 1 else f"{number} items"
+
+
+def _finished(event: StepFinished, progress: Labels) -> list[str]:
+    label = progress.label(event.frame, event.node)
+    result = event.result
+    status = result["status"]
+    took = f" ({duration(result.get('duration_ms', 0))})" if status != "skipped" else ""
+    if status == "skipped":
+        return [f"{label}: skipped ({visible(str(result.get('reason', '')))})"]
+    if status == "completed":
+        lacks = [f"    {LACKS_LINES}"] if lacks_lines(result) else []
+        return [f"{label}: completed{took}", *lacks, *_denied(result)]
+    lines = [f"{label}: failed with exit code {result.get('exit_code')}{took}"]
+    error = result.get("error", {})
+    lines.append(f"    {visible(str(error.get('message', '')))}")
+    lines += [f"    | {visible(line)}" for line in error.get("stderr_tail", [])[-3:]]
+    return [*lines, *_denied(result)]
+
+
+def _denied(result: dict[str, Any]) -> list[str]:
+    words = denial_words(denials_of(result))
+    return [f"    warning: {visible(words)}"] if words else []
+
+
+def _attempt_ended(event: AttemptEnded, progress: Labels) -> str:
+    label = progress.label(event.frame, event.node)
+    message = visible(str(event.result.get("error", {}).get("message", "")))
+    match event.why:
+        case "failed":
+            return f"{label}: attempt {event.attempt} failed ({message}); {retry_words(event)}"
+        case "lost" if event.waits:
+            return f"{label}: {message}"
+        case "lost":
+            after = f" in {event.rest_s:g} s" if event.rest_s else ""
+            return f"{label}: {message}; starting attempt {event.attempt + 1}{after}"
+        case "stopped" | "void":
+            return f"{label}: {message}"
+        case "reminded":
+            return f"{label}: no readable outcome ({message}); asking again"
+        case "no-session":
+            return f"{label}: {message}; beginning a new session"
+
+
+def retry_words(event: AttemptEnded) -> str:
+    """When a failed attempt is repeated: `retry 2 of 5 in 4.0s: overloaded (529)`."""
+    after = f"in {duration(event.rest_s * 1000)}" if event.rest_s else "now"
+    return f"{retry_number(event.result)} {after}{retry_reason(event.result)}"
+
+
+def retry_number(result: dict[str, Any]) -> str:
+    told = result.get("retry", {})
+    return f"retry {told['number']} of {told['of']}" if told else "next one"
+
+
+def retry_reason(result: dict[str, Any]) -> str:
+    context = result.get("error", {}).get("context", {})
+    status = f" ({context['http_status']})" if "http_status" in context else ""
+    return f": {context['kind']}{status}" if "kind" in context else ""
+
+
+def _moved(lifecycle: dict[str, Any]) -> str:
+    if lifecycle["error"]:
+        return f"    {visible(str(lifecycle['from']))} not moved: {visible(lifecycle['error'])}"
+    return f"    {visible(str(lifecycle['from']))} → {visible(str(lifecycle['to']))}"
+
+
+def duration(milliseconds: float) -> str:
+    seconds = min(milliseconds, _LONGEST_MS) / 1000
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m{rest:02d}s" if hours else f"{minutes}m{rest:02d}s"
+
+
+# Machines: what `--verbose` tells (A §9).
+
+
+def machine_lines(event: Event, state: RunState, index: Index, watching: Watching) -> list[str]:
+    """The verbose lines; without --verbose only what a person must know."""
+    lines = _machine_troubles(event)
+    if watching.verbose and not lines:
+        lines = _machine_course(event, state, index)
+    return [f"[orchestration] {line}" for line in (*_machine_denials(event), *lines)]
+
+
+def _machine_troubles(event: Event) -> list[str]:
+    match event:
+        case StepFinished() if event.result["status"] == "failed":
+            return [f"Step {visible(event.node)} failed: {_message(event.result)}"]
+        case AttemptEnded() if event.why != "reminded":
+            then = "; beginning a new session" if event.why == "no-session" else ""
+            then = f"; {retry_words(event)}" if event.why == "failed" else then
+            message = f"{_message(event.result)}{then}"
+            return [f"Step {visible(event.node)}, attempt {event.attempt}: {message}"]
+        case _:
+            return []
+
+
+def _machine_denials(event: Event) -> list[str]:
+    if not isinstance(event, StepFinished | AttemptEnded):
+        return []
+    words = denial_words(denials_of(event.result))
+    return [f"Step {visible(event.node)}: {visible(words)}"] if words else []
+
+
+def _machine_course(event: Event, state: RunState, index: Index) -> list[str]:
+    match event:
+        case StepStarted():
+            return _machine_start(event, state, index)
+        case AttemptEnded():
+            return [f"Outcome not readable, sending a reminder: {_message(event.result)}"]
+        case StepFinished():
+            return [f"Outcome extracted: {_outcome(event)}", *_transition(event, state, index)]
+        case Restarted():
+            return [f"Restart {state.restarts}: a new session"]
+        case RunEnded():
+            return [f"Exit: {visible(event.reason)}{denied_more(state)}"]
+        case _:
+            return []
+
+
+def denied_more(state: RunState) -> str:
+    """What an exit line adds when tools were refused: the run may have done nothing."""
+    denied = denial_words(state.denials)
+    return f" ({visible(denied)}; see orchestrate status {state.run_id})" if denied else ""
+
+
+def _machine_start(event: StepStarted, state: RunState, index: Index) -> list[str]:
+    about = event.about
+    lines = []
+    if event.attempt == 1:
+        if state.steps_run == 1:
+            lines.append(f"Starting recipe: {visible(index.plan(state.root.plan).name)}")
+        lines.append(f"Step: {visible(event.node)} {_visit(event, state, index)}")
+    model = f" [{visible(about['model'])}]" if "model" in about else ""
+    length = about.get("prompt_length", 0)
+    return [*lines, f"Sending prompt ({length} chars) to {visible(about['agent'])}{model}"]
+
+
+def _visit(event: StepStarted, state: RunState, index: Index) -> str:
+    limits = index.plan(state.root.plan).limits
+    return f"(visit {event.visit}/{limits.max_visits}, total {state.steps_run}/{limits.max_steps})"
+
+
+def _outcome(event: StepFinished) -> str:
+    why = event.result.get("outcome_description")
+    return visible(event.label if why is None else f"{event.label} ({why})")
+
+
+def _transition(event: StepFinished, state: RunState, index: Index) -> list[str]:
+    """`Transition: a → b`; an exit has a line of its own."""
+    where = _next(event, state, index)
+    return [f"Transition: {visible(event.node)} → {where}"] if where else []
+
+
+def _next(event: StepFinished, state: RunState, index: Index) -> str:
+    target = target_of(index.place(state.root.plan, event.node).node, event.label)
+    match target:
+        case Goto(node):
+            return visible(node)
+        case Restart(plan):
+            return f"{visible(index.plan(plan).name)} (new session)"
+        case Finish() | Leave() | Abort():
+            return ""
+
+
+def _message(result: dict[str, Any]) -> str:
+    return visible(str(result.get("error", {}).get("message", "")))
+
+
+# Machines: the structured log, with the events of A §16.3 and the fields of A §19.1.
+
+LogLine = tuple[Level, str, dict[str, Any]]
+_LOGGED = {
+    "model": "model",
+    "model_requested": "modelRequested",
+    "outcome": "outcome",
+    "prompt_length": "promptLength",
+    "response_length": "responseLength",
+    "duration_ms": "durationMs",
+    "cost_usd": "costUsd",
+}
+# Said where the dollars are not.
+_TOKENS = {"input_tokens": "inputTokens", "output_tokens": "outputTokens"}
+
+
+def machine_fields(state: RunState, index: Index) -> dict[str, Any]:
+    """A §19.1's fields, as far as the run itself says them."""
+    return dict.fromkeys(FIELDS, "-") | {
+        "sessionId": state.session.id or "-",
+        "recipeId": index.plan(state.root.plan).name,
+        "step": state.current or "-",
+        "stepCount": state.steps_run,
+        "visitCount": state.root.visits.get(state.current, 0),
+    }
+
+
+def machine_log(event: Event, state: RunState, index: Index) -> list[LogLine]:
+    """What an event adds to `logs/orchestrator.log`."""
+    run = machine_fields(state, index)
+    match event:
+        case StepStarted():
+            return _started_log(event, state, index, run)
+        case StepFinished() | AttemptEnded():
+            return _ended_log(event, state, index, run)
+        case SessionChosen():
+            return [("info", "[session:chosen]", run)]
+        case SessionSeen():
+            return [("info", "[session:seen]", run)]
+        case Restarted():
+            return [("info", "[recipe:restarted]", run | {"restarts": state.restarts})]
+        case RunEnded():
+            level: Level = "info" if event.status == "completed" else "warn"
+            end: dict[str, Any] = {"status": event.status, "code": event.code}
+            if event.status == "failed":
+                end["error"] = event.reason
+            denied = denial_words(state.denials)
+            more = _bill(state) | ({"denied": denied} if denied else {})
+            return [(level, f"[recipe:exited] {event.reason}", run | end | more)]
+        case _:
+            return []
+
+
+def _started_log(
+    event: StepStarted, state: RunState, index: Index, run: dict[str, Any]
+) -> list[LogLine]:
+    lines: list[LogLine] = []
+    if event.attempt == 1 and state.steps_run == 1:
+        words = f"[recipe:started] {run['recipeId']} (session: {run['sessionId']})"
+        lines.append(("info", words, run | {"step": event.node, "visitCount": event.visit}))
+    model = f" [model: {event.about['model']}]" if "model" in event.about else ""
+    again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
+    words = f"[step:started] {event.node} {_visit(event, state, index)}{model}{again}"
+    return [*lines, ("info", words, run | _step_fields(event, state, event.about))]
+
+
+def _ended_log(
+    event: StepFinished | AttemptEnded, state: RunState, index: Index, run: dict[str, Any]
+) -> list[LogLine]:
+    fields = run | _step_fields(event, state, event.result)
+    message = event.result.get("error", {}).get("message")
+    if message is not None:
+        fields["error"] = message
+    if denied := denial_words(denials_of(event.result)):
+        fields["denied"] = denied
+    if isinstance(event, AttemptEnded) and event.why == "failed":
+        return [("warn", f"[step:failed] {retry_words(event)}", fields)]
+    if isinstance(event, AttemptEnded):
+        return [("warn", f"[step:{event.why}]", fields)]
+    if event.result["status"] == "failed":
+        return [("error", "[step:failed]", fields)]
+    lines: list[LogLine] = [("info", f"[step:outcome] {_outcome(event)}", fields)]
+    where = _next(event, state, index)
+    if where:
+        lines.append(("info", f"[step:transition] {event.node} → {where}", fields))
+    return lines
+
+
+def _step_fields(
+    event: StepStarted | StepFinished | AttemptEnded, state: RunState, known: dict[str, Any]
+) -> dict[str, Any]:
+    """A §19.1; the session is the one of this turn, which a failure may have left since."""
+    fields: dict[str, Any] = {
+        "step": event.node,
+        "stepCount": state.steps_run,
+        "visitCount": event.visit,
+    }
+    if "session_id" in known:
+        fields["sessionId"] = known["session_id"]
+    names = _LOGGED if "cost_usd" in known else _LOGGED | _TOKENS
+    logged = {ours: known.get(name) for name, ours in names.items()}
+    return fields | {ours: value for ours, value in logged.items() if value is not None}
+
+
+def _bill(state: RunState) -> dict[str, Any]:
+    """What the run has cost so far, and how many calls did not say (A §19.2)."""
+    costs = state.costs
+    spent: dict[str, Any] = {}
+    if costs.cost_usd is not None:
+        spent["costUsd"] = round(costs.cost_usd, 6)
+    if costs.unreported:
+        tokens = {"inputTokens": costs.input_tokens, "outputTokens": costs.output_tokens}
+        spent |= {name: count for name, count in tokens.items() if count is not None}
+    return {**spent, "calls": costs.turns, "unreported": costs.unreported}

@@ -1,0 +1,183 @@
+"""Follows what a step prints, over its retries, until it or the run ends.
+
+Each attempt has files of its own, which may be deleted once their text is on record. So a file is
+read through a descriptor that stays open until the journal says that its attempt has ended; the
+output of an attempt that came and went between two looks is taken from its record.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from orchestrate.errors import OrchestrateError
+from orchestrate.show.printing import Printer, print_source, start_of_last
+from orchestrate.state.address import address_in
+from orchestrate.view.step_logs import Entry, NoSuchStep, Stream, find_entry, from_result
+
+if TYPE_CHECKING:
+    from orchestrate.state.runs import Run
+    from orchestrate.workspace import Workspace
+
+POLL_S = 0.25
+_BLOCK = 64 * 1024
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+class _Tail:
+    """One stream of the attempt that is at work."""
+
+    def __init__(self) -> None:
+        self._descriptor = -1
+
+    @property
+    def is_open(self) -> bool:
+        return self._descriptor >= 0
+
+    def open(self, path: str, last_lines: int | None = None) -> bool:
+        """Open the file if there is one, to be read from its beginning or its last lines."""
+        try:
+            self._descriptor = os.open(path, _FLAGS)
+        except OSError:
+            return False
+        if last_lines is not None:
+            with open(os.dup(self._descriptor), "rb") as file:
+                start = start_of_last(file, file.seek(0, os.SEEK_END), last_lines)
+            os.lseek(self._descriptor, start, os.SEEK_SET)
+        return True
+
+    def print_new(self, printer: Printer) -> None:
+        while self._descriptor >= 0 and (data := os.read(self._descriptor, _BLOCK)):
+            printer.print(data)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def follow_step(
+    run: Run, workspace: Workspace, step: str, streams: Sequence[Stream], last_lines: int | None
+) -> None:
+    """Print what the step writes, until it or the run ends; it need not have begun."""
+    from orchestrate.state.journal import end_of
+
+    seq = end_of(run.events)
+    entry = _await_entry(run, workspace, step)
+    follower = _Follower(run, entry, seq, streams)
+    try:
+        follower.begin(last_lines)
+        if not entry.is_over:
+            follower.follow()
+    finally:
+        follower.close()
+
+
+def _await_entry(run: Run, workspace: Workspace, step: str) -> Entry:
+    """The step, once it has begun; an error if it cannot begin any more."""
+    from orchestrate.view.looking import look_at
+    from orchestrate.view.waiting import knows_step
+
+    while True:
+        sight = look_at(run, workspace)
+        try:
+            return find_entry(run, sight.document, step)
+        except NoSuchStep:
+            if not sight.is_live or not knows_step(run, step):
+                raise
+        time.sleep(POLL_S)
+
+
+class _Follower:
+    def __init__(self, run: Run, entry: Entry, seq: int, streams: Sequence[Stream]) -> None:
+        self._run = run
+        self._entry = entry
+        self._seq = seq
+        self._printer = Printer()
+        self._tails = {stream: _Tail() for stream in streams}
+        # What the files of the newest attempt begin with.
+        self._files = entry.files
+        # Not while it rests before a retry: the files are those of an attempt that is over.
+        self._is_at_work = "last_attempt" not in entry.result
+
+    def close(self) -> None:
+        for tail in self._tails.values():
+            tail.close()
+        self._printer.flush()
+
+    def begin(self, last_lines: int | None) -> None:
+        """What is there already; of a step that is over, that is all."""
+        for stream, tail in self._tails.items():
+            if tail.open(self._file(stream), last_lines):
+                tail.print_new(self._printer)
+            elif stream == "stdout" and (self._entry.is_over or not self._is_at_work):
+                source = from_result(self._entry.result)
+                print_source(self._printer, source, last_lines=last_lines)
+        if not self._is_at_work:
+            self._end_attempt(None)
+
+    def follow(self) -> None:
+        from orchestrate.state.locks import is_held
+
+        while True:
+            # Asked before reading: what a run writes last is there when its lock is free.
+            is_live = is_held(self._run.lock_file)
+            for tail in self._tails.values():
+                tail.print_new(self._printer)
+            for event in self._events():
+                if event["on"] == "step-started":
+                    self._begin_attempt(event)
+                    continue
+                self._end_attempt(event["result"])
+                if event["on"] == "step-finished":
+                    return
+            self._open_new()
+            if not is_live:
+                return
+            self._printer.flush()
+            time.sleep(POLL_S)
+
+    def _events(self) -> list[dict[str, Any]]:
+        """What the journal has of this step since we last looked."""
+        from orchestrate.state.journal import read_tail
+
+        found = []
+        # A journal that is damaged meanwhile says nothing more; the files still do.
+        with suppress(OrchestrateError):
+            for recorded in read_tail(self._run.events, self._seq):
+                self._seq = recorded.seq
+                event = recorded.event
+                is_news = event.get("on") in ("step-started", "attempt-ended", "step-finished")
+                if is_news and address_in(event).step == self._entry.address.step:
+                    found.append(event)
+        return found
+
+    def _begin_attempt(self, event: dict[str, Any]) -> None:
+        self._files = event.get("about", {}).get("log") or address_in(event).log_name()
+        self._is_at_work = True
+
+    def _end_attempt(self, result: dict[str, Any] | None) -> None:
+        """The rest of its files; and of one whose file we never had, what is on record."""
+        for stream, tail in self._tails.items():
+            if not tail.is_open and result is not None:
+                if stream == "stdout":
+                    print_source(self._printer, from_result(result))
+                    continue
+                tail.open(self._file(stream))
+            tail.print_new(self._printer)
+            tail.close()
+        self._is_at_work = False
+
+    def _open_new(self) -> None:
+        """Open the files of the attempt at work, as soon as it has printed something."""
+        if not self._is_at_work:
+            return
+        for stream, tail in self._tails.items():
+            if not tail.is_open and tail.open(self._file(stream)):
+                tail.print_new(self._printer)
+
+    def _file(self, stream: Stream) -> str:
+        return os.path.join(self._run.logs, f"{self._files}.{stream}")

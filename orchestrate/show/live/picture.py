@@ -1,0 +1,331 @@
+"""What the view shows of a run: rows made from its state, never more than the screen has.
+
+Making a picture costs what it shows, not what the run has: of a block the steps around the cursor
+are looked at, of a loop the items at work.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, Literal
+
+from orchestrate.plan.nodes import Ask, Call, Each, Gate, Limits, Node, Plan, Run, Wait
+from orchestrate.plan.visible import plural, visible
+from orchestrate.record import record, replace
+from orchestrate.show.event_lines import duration
+from orchestrate.show.spending import costs_json, token_words
+from orchestrate.state.address import log_name_in
+from orchestrate.state.denials import denial_words, denials_of
+from orchestrate.state.model import Frame, Here, Index, Loop, RunState, open_loop
+
+Mark = Literal["head", "todo", "work", "rest", "ask", "done", "failed", "skipped", "item", "more",
+             "halted"]  # fmt: skip
+# A fact and how it is meant: "" is plain.
+Fact = tuple[str, Literal["", "good", "bad", "weak", "warn"]]
+# Rows for the steps around the one that has rows of its own, where there is room.
+_NEIGHBOURS = 4
+_LONGEST = 200
+
+
+@record
+class Program:
+    """Where a running program's output goes, and who understands it."""
+
+    log: str
+    backend: str
+    began: float
+
+
+@record
+class Row:
+    """A line of the view; `program` is set where somebody is at work."""
+
+    depth: int
+    mark: Mark
+    name: str
+    facts: tuple[Fact, ...] = ()
+    program: Program | None = None
+    words: str = ""
+
+
+class Artist:
+    """Makes pictures of one run; remembers where each step stands in its block."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._positions: dict[tuple[str, str], dict[str, int]] = {}
+        # When the attempt at a frame's cursor began, as far as its start was heard.
+        self.began: dict[str, float] = {}
+
+    def picture(self, state: RunState, now: float, height: int) -> list[Row]:
+        """At most `height` rows, the heading first."""
+        plan = self._index.plan(state.root.plan)
+        rows = [_heading(state, plan, now)]
+        if height > 1:
+            rows += self._block(state, state.root, now, height - 1, 1)
+        return rows[:height]
+
+    def _block(self, state: RunState, frame: Frame, now: float, room: int, depth: int) -> list[Row]:
+        """The steps of a frame's block around its cursor."""
+        block = self._index.block(frame.plan, frame.block)
+        nodes = block.nodes
+        at = self._position(frame)
+        if at is None:
+            before, _ = _share(len(nodes), 0, room)
+            rows = [self._done(frame, node, depth, state) for node in nodes[len(nodes) - before :]]
+            return _window(rows, [], [], (len(nodes) - before, 0), depth)
+        here = frame.here
+        assert here is not None
+        spared = min(_NEIGHBOURS, len(nodes) - 1) if room > 2 * _NEIGHBOURS else 0
+        own = self._current(state, frame, here, now, room - spared, depth)
+        before, after = _share(at, len(nodes) - at - 1, room - len(own))
+        earlier, later = nodes[at - before : at], nodes[at + 1 : at + 1 + after]
+        hidden = (at - before, len(nodes) - at - 1 - after)
+        return _window(
+            [self._done(frame, node, depth, state) for node in earlier],
+            own,
+            [self._done(frame, node, depth, state) for node in later],
+            hidden if room - len(own) > 1 else (0, 0),
+            depth,
+        )
+
+    def _position(self, frame: Frame) -> int | None:
+        if frame.here is None:
+            return None
+        key = (frame.plan, frame.block)
+        known = self._positions.get(key)
+        if known is None:
+            nodes = self._index.block(*key).nodes
+            known = self._positions[key] = {node.id: at for at, node in enumerate(nodes)}
+        return known.get(frame.here.node)
+
+    def _done(self, frame: Frame, node: Node, depth: int, state: RunState) -> Row:
+        """A step that the cursor is not at: it is over, or still to come."""
+        name = _name_of(node)
+        loop = frame.loops.get(node.id)
+        if loop is not None:
+            mark: Mark = "failed" if loop.failed else "done"
+            return Row(depth, mark, name, tuple(_counters(loop)))
+        if isinstance(node.op, Gate):
+            return Row(depth, "done" if node.id in frame.visits else "todo", name)
+        result = frame.steps.get(node.name)
+        if not isinstance(result, dict) or result.get("status") in (None, "pending", "running"):
+            return Row(depth, "todo", name)
+        marks: Mapping[str, Mark] = {"completed": "done", "failed": "failed"}
+        mark = marks.get(result["status"], "skipped")
+        return Row(
+            depth, mark, name, tuple(_result_facts(result, frame, node, self._limits(state)))
+        )
+
+    def _current(
+        self, state: RunState, frame: Frame, here: Here, now: float, room: int, depth: int
+    ) -> list[Row]:
+        """The step at a cursor, and below it what it has opened."""
+        row = self._at_work(state, frame, here, now, depth)
+        if here.phase != "open" or room < 2:
+            return [row]
+        if frame.call is not None:
+            return [row, *self._block(state, frame.call, now, room - 1, depth + 1)]
+        loop = open_loop(frame)
+        return [row] if loop is None else [row, *self._items(state, loop, now, room - 1, depth + 1)]
+
+    def _items(self, state: RunState, loop: Loop, now: float, room: int, depth: int) -> list[Row]:
+        """The items at work: one in full, of several a row each."""
+        if len(loop.open) == 1:
+            (frame,) = loop.open.values()
+            nodes = self._index.block(frame.plan, frame.block).nodes
+            has_more = len(nodes) > 1 or (frame.here is not None and frame.here.phase == "open")
+            if has_more and room > 1:
+                item = Row(depth, "item", _item_name(frame))
+                return [item, *self._block(state, frame, now, room - 1, depth + 1)]
+        shown = room if len(loop.open) <= room else room - 1
+        rows = [self._item(state, f, now, depth) for f in islice(loop.open.values(), shown)]
+        if len(loop.open) > shown and room > 0:
+            rows.append(Row(depth, "more", f"{len(loop.open) - shown} more at work"))
+        return rows
+
+    def _item(self, state: RunState, frame: Frame, now: float, depth: int) -> Row:
+        """An item with the step that it is at, in one row."""
+        inner = frame
+        while inner.call is not None:
+            inner = inner.call
+        name = _item_name(frame)
+        if inner.here is None:
+            return Row(depth, "item", name)
+        row = self._at_work(state, inner, inner.here, now, depth)
+        return replace(row, name=name, facts=((row.name, ""), *row.facts))
+
+    def _at_work(self, state: RunState, frame: Frame, here: Here, now: float, depth: int) -> Row:
+        node = self._index.place(frame.plan, here.node).node
+        facts: list[Fact] = []
+        loop = open_loop(frame)
+        if loop is not None:
+            facts += _counters(loop)
+        limits = self._limits(state)
+        if limits is not None and here.visit:
+            facts.append((_against("visit", here.visit, limits.max_visits), ""))
+        if here.attempt > 1 and here.phase != "resting":
+            facts.append((f"attempt {here.attempt}", "warn"))
+        result = frame.steps.get(node.name)
+        about: dict[str, Any] = result if isinstance(result, dict) else {}
+        facts += _who(about)
+        if here.since and here.phase in ("running", "open", "resting"):
+            facts.append((passed(now - (here.attempt_since or here.since)), ""))
+        mark = _MARKS[here.phase]
+        if mark == "work" and state.status != "running":
+            mark = "halted"
+        row = Row(depth, mark, _name_of(node), tuple(facts))
+        match here.phase:
+            case "running" if isinstance(node.op, Ask | Run):
+                return replace(row, program=self._program(frame, node, here, about))
+            case "running" if isinstance(node.op, Wait):
+                return replace(row, facts=(*row.facts, ("waits for files", "weak")))
+            case "resting":
+                told = about.get("retry")
+                what = f"retry {told['number']} of {told['of']}" if told else "next attempt"
+                words = f"{what} in {passed(here.rest_until - now)}"
+                return replace(row, facts=(*row.facts, (words, "warn")), words=_error(about))
+            case "asking":
+                return replace(row, facts=(*row.facts, ("waits for a decision", "warn")))
+            case "lost":
+                waits = ("lost, waits for a person", "warn")
+                return replace(row, facts=(*row.facts, waits), words=_error(about))
+            case "failed":
+                more = _result_facts(about, frame, node, None) if "status" in about else ()
+                return replace(row, facts=(*row.facts, *more), words=_error(about))
+            case _:
+                return row
+
+    def _program(
+        self, frame: Frame, node: Node, here: Here, about: Mapping[str, Any]
+    ) -> Program | None:
+        backend = str(about.get("backend", "")) if isinstance(node.op, Ask) else ""
+        began = self.began.get(frame.key, here.since)
+        return Program(log_name_in(about), backend, began)
+
+    def _limits(self, state: RunState) -> Limits | None:
+        """A machine's guardrails; the other dialects have none on visits."""
+        if state.dialect != "machine":
+            return None
+        return self._index.plan(state.root.plan).limits
+
+
+_MARKS: dict[str, Mark] = {
+    "arriving": "work",
+    "running": "work",
+    "open": "work",
+    "leaving": "work",
+    "resting": "rest",
+    "asking": "ask",
+    "lost": "ask",
+    "failed": "failed",
+}
+
+
+def _heading(state: RunState, plan: Plan, now: float) -> Row:
+    end = now if state.status == "running" else state.updated_at
+    facts: list[Fact] = [(passed(end - state.started_at), "")]
+    if state.dialect == "machine":
+        facts.append((_against("total", state.steps_run, plan.limits.max_steps), ""))
+        if state.restarts:
+            facts.append((_against("restart", state.restarts, plan.limits.max_restarts), ""))
+    costs = state.costs
+    if costs.turns:
+        spent = "cost unknown" if costs.cost_usd is None else f"${costs.cost_usd:.4f}"
+        more = " or more" if costs.cost_usd is not None and costs.unreported else ""
+        facts.append((f"{spent}{more} in {plural(costs.turns, 'call')}", ""))
+        if tokens := token_words(costs_json(costs)):
+            facts.append((f"tokens {tokens}", ""))
+    if denied := sum(denial["count"] for denial in state.denials):
+        facts.append((f"{plural(denied, 'tool call')} denied", "bad"))
+    marks: dict[str, Mark] = {"completed": "done", "failed": "failed", "cancelled": "failed"}
+    mark = marks.get(state.status, "head")
+    if state.status not in ("running", "completed"):
+        facts.append((state.status, "bad" if mark == "failed" else "warn"))
+    return Row(0, mark, visible(plan.name), tuple(facts))
+
+
+def _against(word: str, number: int, limit: int | None) -> str:
+    return f"{word} {number}" if limit is None else f"{word} {number}/{limit}"
+
+
+def _name_of(node: Node) -> str:
+    if isinstance(node.op, Gate):
+        return f"approval of {visible(node.op.stage)}"
+    return visible(node.name)
+
+
+def _item_name(frame: Frame) -> str:
+    # An item may be a whole document: `reprlib` looks at its beginning only.
+    item = frame.item if isinstance(frame.item, str) else reprlib.repr(frame.item)
+    return f"[{frame.index}] {visible(item[:_LONGEST])}"
+
+
+def _counters(loop: Loop) -> Iterator[Fact]:
+    yield f"{len(loop.done)}/{len(loop.items)}", ""
+    if loop.failed:
+        yield f"{len(loop.failed)} failed", "bad"
+
+
+def _who(about: Mapping[str, Any]) -> Iterator[Fact]:
+    """Who is asked: the agent, and the model where one was chosen."""
+    if about.get("backend") == "human":
+        # Whatever agent and model the recipe names, a person is asked instead.
+        yield "human", "weak"
+    elif "agent" in about:
+        model = f" {visible(str(about['model']))}" if about.get("model") else ""
+        yield f"{visible(str(about['agent']))}{model}", "weak"
+
+
+def _result_facts(
+    result: Mapping[str, Any], frame: Frame, node: Node, limits: Limits | None
+) -> Iterator[Fact]:
+    status = result["status"]
+    if status == "failed":
+        yield f"exit code {result.get('exit_code')}", "bad"
+    if "outcome" in result:
+        yield visible(str(result["outcome"])), "good"
+    if status == "skipped":
+        yield "skipped", "weak"
+    elif not isinstance(node.op, Each | Call) or "duration_ms" in result:
+        yield duration(result.get("duration_ms", 0)), ""
+    if denied := denial_words(denials_of(result)):
+        yield visible(denied), "bad"
+    if result.get("attempts", 1) > 1:
+        yield plural(result["attempts"], "attempt"), "weak"
+    if limits is not None and frame.visits.get(node.id, 1) > 1:
+        yield _against("visit", frame.visits[node.id], limits.max_visits), "weak"
+
+
+def _error(about: Mapping[str, Any]) -> str:
+    error = about.get("error")
+    return visible(str(error.get("message", ""))[:_LONGEST]) if isinstance(error, dict) else ""
+
+
+def _share(before: int, after: int, room: int) -> tuple[int, int]:
+    """How many steps before and after the cursor are shown; a row says how many are not."""
+    if before + after <= room:
+        return before, after
+    if room < 2:
+        return 0, 0
+    first = min(before, max(room // 2, room - after))
+    last = min(after, room - first)
+    first = min(before, room - last)
+    # The row that counts the others takes the place of one.
+    return first - (first < before), last - (last < after)
+
+
+def _window(
+    before: list[Row], own: list[Row], after: list[Row], hidden: tuple[int, int], depth: int
+) -> list[Row]:
+    first, last = hidden
+    counted_before = [Row(depth, "more", f"{plural(first, 'step')} before")] if first else []
+    counted_after = [Row(depth, "more", f"{plural(last, 'step')} to come")] if last else []
+    return [*counted_before, *before, *own, *after, *counted_after]
+
+
+def passed(seconds: float) -> str:
+    """How long something has taken so far: whole seconds, so that it changes once in each."""
+    return duration(max(0.0, seconds // 1) * 1000).replace(".0s", "s")

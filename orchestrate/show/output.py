@@ -1,0 +1,188 @@
+"""How commands speak: answers to stdout, everything else to stderr, and never a crash over it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Protocol, TextIO
+
+from orchestrate.errors import ConfigError
+from orchestrate.show.inert import Inert, inert_json, is_wanted
+
+
+class Diversion(Protocol):
+    """Takes what is said while it has the terminal to itself; False leaves it to us."""
+
+    def take(self, text: str) -> bool: ...
+
+    def pause(self) -> None: ...
+
+    def go_on(self, *, is_at_line_start: bool) -> None: ...
+
+
+# Whoever draws on the terminal now (`show/live`): [] nearly always.
+_diversions: list[Diversion] = []
+
+
+def divert(to: Diversion) -> None:
+    """Let somebody else write what goes to the terminal, until `end_diversion`."""
+    _diversions[:] = [to]
+
+
+def end_diversion() -> None:
+    _diversions.clear()
+
+
+def diversion() -> Diversion | None:
+    return _diversions[0] if _diversions else None
+
+
+class OutputClosed(Exception):
+    """Whoever read our answer has gone away, as `head` does; there is nobody left to tell."""
+
+
+def prepare_streams() -> None:
+    """A name that the terminal's encoding lacks is shown escaped instead of ending us."""
+    _said.update(stdout=Inert(), stderr=Inert())
+    _raw.clear()
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+# `--raw` was given: ["raw"], else [].
+_raw: list[str] = []
+
+
+def ask_for_raw() -> None:
+    """Let what programs printed go to a pipe as it is, until the command ends."""
+    _raw[:] = ["raw"]
+
+
+def wants_raw() -> bool:
+    return bool(_raw)
+
+
+# What has been said on each stream so far, for jobs whose log is read for commands.
+_said = {"stdout": Inert(), "stderr": Inert()}
+
+
+def _harmless(text: str, stream: str, *, is_ours: bool = False) -> str:
+    if not is_wanted():
+        return text
+    return _said[stream].pass_on(text) if is_ours else _said[stream].make(text)
+
+
+def answer(text: str, *, is_ours: bool = False) -> None:
+    """Write to stdout; what is `is_ours` may command a CI job."""
+    if sys.stdout is None:
+        return
+    if _diversions and _is_one_terminal() and _diversions[0].take(text):
+        return
+    try:
+        sys.stdout.write(_harmless(text, "stdout", is_ours=is_ours))
+    except OSError as error:
+        raise _output_fault(error) from None
+
+
+def answer_bytes(data: bytes) -> None:
+    """Write to stdout just as it is, whatever the terminal's encoding."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+    except OSError as error:
+        raise _output_fault(error) from None
+
+
+def answer_text(text: str) -> None:
+    """Write to stdout in UTF-8, whatever the terminal's encoding."""
+    answer_bytes(_harmless(text, "stdout").encode("utf-8", "backslashreplace"))
+
+
+def answer_json(document: Any) -> None:
+    """Write one JSON document; ASCII only, so that it is the same under every encoding."""
+    import json
+
+    answer(inert_json(json.dumps(document, indent=2)) + "\n")
+
+
+def note(text: str) -> None:
+    """Write to stderr; when that fails there is no better place to complain."""
+    if sys.stderr is None:
+        return
+    if _diversions and _diversions[0].take(text):
+        return
+    try:
+        sys.stderr.write(_harmless(text, "stderr"))
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        pass
+
+
+def _is_one_terminal() -> bool:
+    """Do both streams lead to the same terminal?"""
+    try:
+        out, err = os.fstat(sys.stdout.fileno()), os.fstat(sys.stderr.fileno())
+        return sys.stdout.isatty() and out.st_rdev == err.st_rdev
+    except (OSError, ValueError):
+        return False
+
+
+def finish_output() -> None:
+    """Make sure the answer has arrived before an exit code says so."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        raise _output_fault(error) from None
+    except ValueError:
+        # Already closed: nothing is waiting to be written.
+        pass
+
+
+def abandon_output() -> None:
+    """Drop what is still buffered, so that the interpreter does not complain at its end."""
+    if sys.stdout is None:
+        return
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):
+        pass
+
+
+# Why an answer was given up, until the command ends: [] nearly always.
+_given_up: list[ConfigError] = []
+
+
+def give_up_output(error: OutputClosed | ConfigError) -> None:
+    """Go on without stdout: the work matters more. The command says at its end what was lost."""
+    if isinstance(error, ConfigError):
+        _given_up[:] = [error]
+    abandon_output()
+
+
+def output_given_up() -> ConfigError | None:
+    """Why a part of the answer was not written; a reader that went away is no reason."""
+    return _given_up.pop() if _given_up else None
+
+
+def wants_colour(stream: TextIO | None) -> bool:
+    """Only on a terminal that can, and not when NO_COLOR is set."""
+    if stream is None or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return stream.isatty()
+
+
+def _output_fault(error: OSError) -> Exception:
+    if isinstance(error, BrokenPipeError):
+        return OutputClosed()
+    return ConfigError(
+        f"cannot write the answer: {error.strerror}",
+        "what a run has done is complete on record: orchestrate logs RUN",
+    )

@@ -1,0 +1,272 @@
+"""Gathers what a report says of a run, from its state, journal, logs and git; it only reads."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from orchestrate.errors import OrchestrateError
+from orchestrate.record import field, mutable_record
+from orchestrate.show.draw.path_taken import draw_path, index_of
+from orchestrate.state.denials import Denials
+from orchestrate.view.history import Chronicle, read_chronicle
+from orchestrate.view.step_totals import Tally, Usage
+
+if TYPE_CHECKING:
+    from orchestrate.plan.nodes import Program
+    from orchestrate.show.draw.drawing import Drawing
+    from orchestrate.show.report.details import Detail
+    from orchestrate.state.model import Index
+    from orchestrate.state.runs import Run
+    from orchestrate.view.changes import Changes
+    from orchestrate.view.looking import Place, Sight
+    from orchestrate.workspace import Workspace
+
+# A report is read, not searched: what is more than this is counted, and where it lies is said.
+MOST_STEPS = 400
+MOST_DRAWN = 250
+
+
+@mutable_record
+class Report:
+    """Everything that a report says, not yet made safe for any language."""
+
+    run_id: str
+    root: str
+    name: str
+    definition: str
+    dialect: str
+    status: str
+    reason: str
+    started: float
+    ended: float | None
+    now: float
+    chronicle: Chronicle
+    changes: Changes
+    usage: Usage
+    tallies: list[Tally] = field(default_factory=list)
+    drawing: Drawing | None = None
+    graph_note: str = ""
+    details: list[Detail] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    next: list[str] = field(default_factory=list)
+    whole_plan: str = ""
+    # The command that shows what a step printed.
+    all_logs: str = ""
+
+    @property
+    def denials(self) -> Denials:
+        """Tool calls that permissions refused, over all steps."""
+        return [{"step": t.path, **denial} for t in self.tallies for denial in t.denials]
+
+    @property
+    def end(self) -> float:
+        return self.ended if self.ended is not None else self.now
+
+
+def gather(run: Run, workspace: Workspace, place: Place, now: float) -> Report:
+    """The report of a run in any condition; an error only if nothing at all can be read."""
+    from orchestrate.plan.visible import plural
+    from orchestrate.show.report.details import find_details
+    from orchestrate.state.locks import is_held
+    from orchestrate.view.changes import find_changes
+    from orchestrate.view.looking import look_at
+    from orchestrate.view.step_logs import entries_of
+
+    notes: list[str] = []
+    sight: Sight | None = None
+    damage: OrchestrateError | None = None
+    try:
+        sight = look_at(run, workspace)
+    except OrchestrateError as error:
+        damage = error
+        notes.append(f"The run is damaged: {error.message}.")
+    is_live = sight.is_live if sight is not None else is_held(run.lock_file)
+    index, program, why_no_plan = index_of(run, workspace)
+    chronicle = read_chronicle(run, index, now, is_live=is_live)
+    if damage is not None and not chronicle.started:
+        raise damage
+    notes += [f"{text[0].upper()}{text[1:]}." for text in chronicle.notes]
+    if sight is not None and sight.note:
+        notes.append(f"{sight.note[0].upper()}{sight.note[1:]}.")
+    if sight is not None:
+        added = chronicle.tallies.add_results(
+            (e.address, e.result) for e in entries_of(sight.document)
+        )
+        if added:
+            notes.append(
+                f"{plural(added, 'step')} that the journal does not have: from state.json, without "
+                "times."
+            )
+    tallies = list(chronicle.tallies.by_path.values())
+    usage = Usage()
+    for tally in tallies:
+        usage.include(tally.usage)
+    started, ended = _times(chronicle, sight, is_live)
+    report = Report(
+        run_id=run.id,
+        root=str(run.root),
+        name=_name_of(program, chronicle, sight),
+        definition=_said("definition", "workflow_file", chronicle, sight),
+        dialect=_said("dialect", "dialect", chronicle, sight),
+        status=sight.status if sight is not None else "damaged",
+        reason=_reason(sight),
+        started=started,
+        ended=ended,
+        now=now,
+        chronicle=chronicle,
+        changes=find_changes(workspace.root, chronicle.sittings, now),
+        usage=usage,
+        tallies=tallies,
+        notes=notes,
+        whole_plan=place.command("plan", "--run", run.id, "--format", "svg"),
+        all_logs=place.command("logs", run.id, "STEP"),
+    )
+    _add_standing(report, sight, place)
+    _add_drawing(report, program, index, why_no_plan)
+    report.details = find_details(run, sight, tallies)
+    return report
+
+
+def _times(chronicle: Chronicle, sight: Sight | None, is_live: bool) -> tuple[float, float | None]:
+    from orchestrate.state.times import seconds_of
+
+    started = chronicle.started.get("at")
+    if started is None:
+        started = seconds_of(sight.document["started_at"]) if sight is not None else 0.0
+    if is_live:
+        return started, None
+    if chronicle.tallies.last_at:
+        return started, chronicle.tallies.last_at
+    return started, seconds_of(sight.document["updated_at"]) if sight is not None else started
+
+
+def _name_of(program: Program | None, chronicle: Chronicle, sight: Sight | None) -> str:
+    from orchestrate.plan.nodes import main_plan
+
+    if program is not None:
+        plan = main_plan(program)
+        return plan.title or plan.name or plan.id
+    return os.path.basename(_said("definition", "workflow_file", chronicle, sight)) or "?"
+
+
+def _said(event_field: str, state_field: str, chronicle: Chronicle, sight: Sight | None) -> str:
+    found = chronicle.started.get(event_field)
+    if found is None and sight is not None:
+        found = sight.document.get(state_field)
+    return str(found) if found is not None else "unknown"
+
+
+def _reason(sight: Sight | None) -> str:
+    if sight is None or sight.status in ("running", "interrupted"):
+        return ""
+    return str(sight.document.get("reason") or "")
+
+
+def _add_standing(report: Report, sight: Sight | None, place: Place) -> None:
+    """What `status` says: how to go on, and how loops and calls stand, whose ends are no events."""
+    if sight is None:
+        return
+    from orchestrate.cli.commands.status import view
+
+    shown = view(sight, place, report.now)
+    report.next = shown["next"]
+    for tally in report.tallies:
+        step = shown["steps"].get(tally.path)
+        if not tally.last and step is not None:
+            tally.last = step["status"]
+
+
+def _add_drawing(
+    report: Report, program: Program | None, index: Index | None, why_no_plan: str
+) -> None:
+    report.drawing, report.graph_note = draw_path(report.chronicle, program, index, why_no_plan)
+    vertices = _vertex_count(report.drawing)
+    if vertices > MOST_DRAWN:
+        report.drawing = None
+        report.graph_note += (
+            f" The graph has {vertices} steps and ends, more than a report should hold."
+        )
+
+
+def _vertex_count(drawing: Drawing) -> int:
+    from orchestrate.show.draw.drawing import vertices_in
+
+    return sum(1 for _ in vertices_in(drawing.top))
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The report as data."""
+    from orchestrate.state.times import timestamp
+
+    def moment(at: float | None) -> str | None:
+        return None if at is None else timestamp(at)
+
+    return {
+        "run_id": report.run_id,
+        "run_root": report.root,
+        "name": report.name,
+        "workflow_file": report.definition,
+        "dialect": report.dialect,
+        "status": report.status,
+        "reason": report.reason or None,
+        "started_at": moment(report.started),
+        "ended_at": moment(report.ended),
+        "notes": report.notes,
+        "next": report.next,
+        "usage": usage_json(report.usage),
+        "denials": report.denials,
+        "sittings": [
+            {"started_at": moment(s.start), "ended_at": moment(s.end), "status": s.how or None,
+             "commit_before": s.head or None, "commit_after": s.end_head or None}
+            for s in report.chronicle.sittings
+        ],
+        "steps": [_tally_json(tally) for tally in report.tallies],
+        "approvals": [
+            {"stage": a.stage, "asked_at": moment(a.asked_at), "decision": a.decision or None,
+             "by": a.by or None, "message": a.message, "decided_at": moment(a.decided_at)}
+            for a in report.chronicle.approvals
+        ],
+        "changes": {
+            "how": report.changes.how,
+            "commits": report.changes.commits,
+            "files": [
+                {"path": c.path, "what": c.what, "committed": c.is_committed,
+                 "during_run": c.is_during}
+                for c in report.changes.files
+            ],
+            "left_out": report.changes.left_out,
+        },
+    }  # fmt: skip
+
+
+def usage_json(usage: Usage) -> dict[str, Any]:
+    """Figures that nobody reported are null."""
+    return {
+        "turns": usage.turns,
+        "cost_usd": usage.cost_usd,
+        "turns_without_cost": usage.without_cost,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "turns_without_tokens": usage.without_tokens,
+        "unbilled_turns": usage.unbilled,
+    }
+
+
+def _tally_json(tally: Tally) -> dict[str, Any]:
+    return {
+        "step": tally.path,
+        "status": tally.last or None,
+        "statuses": tally.statuses,
+        "visits": tally.visits,
+        "attempts": tally.attempts,
+        "items": tally.items,
+        "duration_ms": round(tally.seconds * 1000),
+        "longest_ms": round(tally.longest * 1000),
+        "outcomes": tally.outcomes,
+        "agents": list(tally.agents),
+        "permissions": list(tally.permissions),
+        "error": tally.error or None,
+        "denials": tally.denials,
+        "usage": usage_json(tally.usage),
+    }

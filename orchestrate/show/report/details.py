@@ -1,0 +1,153 @@
+"""The prompts and outputs that a report shows: a few of each step, and of each its two ends."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrate.record import record, replace
+from orchestrate.state.address import Address, log_name_in
+from orchestrate.view.step_totals import Example, Tally
+
+if TYPE_CHECKING:
+    from orchestrate.state.runs import Run
+    from orchestrate.view.looking import Sight
+    from orchestrate.view.step_logs import Entry
+
+MOST_DETAILED = 80
+_MOST_BYTES = 6000
+_MOST_ERROR_BYTES = 2000
+_MOST_PROMPTS = 3
+
+
+@record
+class Part:
+    """A text of a step. `cut` says what is left out and where the whole is; '' if nothing is."""
+
+    title: str
+    text: str
+    cut: str = ""
+
+
+@record
+class Detail:
+    """The texts of one result of a step."""
+
+    path: str
+    heading: str
+    parts: list[Part]
+
+
+def find_details(run: Run, sight: Sight | None, tallies: list[Tally]) -> list[Detail]:
+    """The texts of the first steps' last visits, and of a few items of each loop."""
+    from orchestrate.view.step_logs import entries_of
+
+    entries: dict[str, Entry] = {}
+    if sight is not None:
+        entries = {entry.path: entry for entry in entries_of(sight.document)}
+    details = []
+    for tally in tallies[:MOST_DETAILED]:
+        prompt = _authored(run, tally)
+        for example in tally.examples:
+            is_last = example is tally.examples[-1] or tally.is_inner
+            entry = entries.get(example.address.shown) if is_last else None
+            parts = [*prompt, *_texts_of(run, example, entry)]
+            if parts:
+                details.append(Detail(tally.path, _heading(example, tally), parts))
+            prompt = []
+    return details
+
+
+def _heading(example: Example, tally: Tally) -> str:
+    words = [example.address.shown]
+    if example.visit > 1 or (tally.visits > 1 and not tally.is_inner):
+        words.append(f"visit {example.visit}")
+    words.append(str(example.result.get("status", "")))
+    if "outcome" in example.result:
+        words.append(f"outcome {example.result['outcome']}")
+    elif example.result.get("exit_code") is not None and "agent" not in example.result:
+        words.append(f"exit {example.result['exit_code']}")
+    return " · ".join(word for word in words if word)
+
+
+def _authored(run: Run, tally: Tally) -> list[Part]:
+    """What the recipe says, from the run's own copy of it, in which secrets are masked."""
+    from orchestrate.view.waiting import steps_called
+
+    step = next(steps_called(run, tally.address.name), None)
+    if not isinstance(step, dict):
+        return []
+    where = str(run.root / "definition.json")
+    for key, title in (("prompt", "Prompt as the recipe has it"), ("command", "Command"),
+                       ("input_file", "Prompt file"), ("recipe", "Recipe")):  # fmt: skip
+        value = step.get(key)
+        if value is not None:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            data = text.encode("utf-8", "surrogatepass")
+            return [_part(title, data, f"the whole: {where}", _MOST_BYTES)]
+    return []
+
+
+def _texts_of(run: Run, example: Example, entry: Entry | None) -> list[Part]:
+    from orchestrate.view.step_logs import from_result, source_of
+
+    parts = []
+    error = example.result.get("error")
+    if isinstance(error, dict) and error.get("message"):
+        parts.append(Part("Error", str(error["message"])))
+    elif example.result.get("reason"):
+        parts.append(Part("Reason", str(example.result["reason"])))
+    for attempt, sent in _prompts_sent(run, example):
+        title = "Prompt as it was sent" + (f", attempt {attempt}" if attempt > 1 else "")
+        parts.append(_part(title, sent, f"the whole: {sent}", _MOST_BYTES))
+    output = source_of(run, entry, "stdout") if entry is not None else from_result(example.result)
+    if output != b"":
+        name = "Answer" if "agent" in example.result else "Output"
+        whole = f"the whole: {output}" if isinstance(output, Path) else ""
+        if example.result.get("truncated") and not whole:
+            whole = f"the rest was not kept here; look into {run.logs}"
+        parts.append(_part(name, output, whole, _MOST_BYTES))
+    errors = source_of(run, entry, "stderr") if entry is not None else b""
+    if isinstance(errors, Path) and os.path.getsize(errors):
+        parts.append(_part("Standard error", errors, f"the whole: {errors}", _MOST_ERROR_BYTES))
+    return parts
+
+
+def _prompts_sent(run: Run, example: Example) -> list[tuple[int, Path]]:
+    """The prompts of a visit's attempts, reminders among them; of many only the last ones."""
+    last = int(example.result.get("attempts") or 1)
+    found = []
+    for attempt in range(max(1, last - _MOST_PROMPTS + 1), last + 1):
+        one = replace(example.address, visit=example.visit, attempt=attempt)
+        path = run.logs / f"{_log_name(example, one, is_last=attempt == last)}.prompt.txt"
+        if os.path.isfile(path) and not os.path.islink(path):
+            found.append((attempt, path))
+    return found
+
+
+def _log_name(example: Example, attempt: Address, *, is_last: bool) -> str:
+    """What its files are called; only of the last attempt an unusual name is on record here."""
+    return (log_name_in(example.result) if is_last else "") or attempt.log_name()
+
+
+def _part(title: str, source: Path | bytes, whole: str, most: int) -> Part:
+    """The beginning and the end of a text, however long it is."""
+    from orchestrate.show.printing import open_source
+
+    with open_source(source) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        if size <= most:
+            return Part(title, _decoded(file.read(most)))
+        first = file.read(most // 2)
+        file.seek(size - most // 2)
+        last = file.read(most // 2)
+    left_out = f"{size - 2 * (most // 2):,} of {size:,} bytes are left out"
+    text = f"{_decoded(first)}\n[… {left_out} …]\n{_decoded(last)}"
+    return Part(title, text, f"{left_out}; {whole}" if whole else left_out)
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode("utf-8", "replace")

@@ -1,0 +1,165 @@
+"""The sentences and figures of a report that its HTML and its Markdown share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from orchestrate.plan.visible import plural, visible
+from orchestrate.show.event_lines import END, duration
+from orchestrate.show.report.data import Report
+from orchestrate.state.denials import denial_words
+from orchestrate.view.changes import Changes
+from orchestrate.view.history import Approval, Sitting
+from orchestrate.view.step_totals import Tally, Usage
+
+STATUS_WORDS = {
+    "running": "is running",
+    "interrupted": "was interrupted: its process is gone without an end",
+    "paused": "is paused",
+    "completed": "has completed",
+    "failed": "has failed",
+    "cancelled": "was cancelled",
+    "damaged": "is damaged",
+}
+NOTHING = "\N{EN DASH}"
+COLUMNS = ("step", "status", "visits", "attempts", "time", "longest", "agent", "cost", "tokens")
+
+
+def safe(text: str) -> str:
+    """A text of several lines without control or direction-changing characters."""
+    lines = text.replace("\r\n", "\n").replace("\t", "    ").split("\n")
+    return "\n".join(visible(line) for line in lines)
+
+
+def standing(report: Report) -> str:
+    words = STATUS_WORDS.get(report.status, report.status)
+    reason = visible(report.reason)
+    return words if reason in ("", report.status, END) else f"{words}: {reason}"
+
+
+def moment(at: float) -> str:
+    from orchestrate.state.times import timestamp
+
+    return timestamp(at)[:19].replace("T", " ") + " UTC"
+
+
+def facts(report: Report) -> list[tuple[str, str]]:
+    """What stands at the top."""
+    sittings = report.chronicle.sittings
+    found = [
+        ("Definition", f"{visible(report.definition)} ({report.dialect})"),
+        ("Started", moment(report.started)),
+    ]
+    if report.ended is None:
+        found.append(("Seen", f"{moment(report.now)}, while the run was at work"))
+    else:
+        found.append(("Last event", moment(report.ended)))
+    found.append(("Elapsed", _elapsed(report, sittings)))
+    found.append(("Steps", _step_counts(report)))
+    if agents := _all_of(tally.agents for tally in report.tallies):
+        found.append(("Agents", agents))
+    if permissions := _all_of(tally.permissions for tally in report.tallies):
+        found.append(("Permissions", permissions))
+    found.append(("Cost", cost(report.usage)))
+    found.append(("Tokens", tokens(report.usage)))
+    if denied := denial_words(report.denials):
+        found.append(("Denied", visible(denied)))
+    found.append(("Folder", visible(report.root)))
+    return found
+
+
+def _elapsed(report: Report, sittings: list[Sitting]) -> str:
+    whole = duration(max(0.0, report.end - report.started) * 1000)
+    if len(sittings) < 2:
+        return whole
+    worked = sum((s.end if s.end is not None else report.end) - s.start for s in sittings)
+    return f"{whole}, of which {duration(worked * 1000)} at work, in {len(sittings)} sittings"
+
+
+def _all_of(named: Iterable[Iterable[str]]) -> str:
+    """Each name once, in the order of the steps."""
+    return ", ".join(visible(name) for name in dict.fromkeys(n for names in named for n in names))
+
+
+def _step_counts(report: Report) -> str:
+    counts: dict[str, int] = {}
+    for tally in report.tallies:
+        for status, number in tally.statuses.items():
+            counts[status] = counts.get(status, 0) + number
+    return ", ".join(f"{number} {status}" for status, number in counts.items()) or "none"
+
+
+def cost(usage: Usage) -> str:
+    """Unknown is unknown, never nothing."""
+    if not usage.turns:
+        return "not billed" if usage.unbilled else NOTHING
+    if usage.cost_usd is None:
+        return f"unknown ({plural(usage.turns, 'call')} did not report it)"
+    more = f" + unknown ({plural(usage.without_cost, 'call')})" if usage.without_cost else ""
+    return f"${usage.cost_usd:.4f}{more}"
+
+
+def tokens(usage: Usage) -> str:
+    if not usage.turns:
+        return NOTHING
+    if usage.input_tokens is None or usage.output_tokens is None:
+        return "unknown"
+    more = f" + unknown ({plural(usage.without_tokens, 'call')})" if usage.without_tokens else ""
+    return f"{usage.input_tokens:,} in, {usage.output_tokens:,} out{more}"
+
+
+def status_of(tally: Tally) -> str:
+    """In short; for the items of a loop, how many ended how; and what permissions refused."""
+    denied = visible(denial_words(tally.denials))
+    return "; ".join(filter(None, [_standing_of(tally), denied]))
+
+
+def _standing_of(tally: Tally) -> str:
+    if tally.items is not None:
+        items = plural(tally.items, "item")
+        return f"{tally.last}: {items}" if tally.last else items
+    if tally.is_inner or len(tally.statuses) > 1:
+        counts = ", ".join(f"{number} {status}" for status, number in tally.statuses.items())
+        still = f", {tally.last}" if tally.last and tally.last not in tally.statuses else ""
+        return counts + still or tally.last
+    outcomes = ", ".join(visible(name) for name in tally.outcomes)
+    return f"{tally.last}: {outcomes}" if outcomes else tally.last
+
+
+def cells_of(tally: Tally) -> tuple[str, ...]:
+    """A row of the table of steps, in the order of `COLUMNS`."""
+    return (
+        visible(tally.path),
+        status_of(tally),
+        str(tally.visits or NOTHING),
+        str(tally.attempts or NOTHING),
+        duration(tally.seconds * 1000) if tally.bars else NOTHING,
+        duration(tally.longest * 1000) if tally.visits > 1 and tally.bars else NOTHING,
+        ", ".join(visible(name) for name in list(tally.agents)[:3]) or NOTHING,
+        cost(tally.usage),
+        tokens(tally.usage),
+    )
+
+
+def before_words(changes: Changes) -> str:
+    """How many files of the project are not listed, and why."""
+    files = plural(len(changes.before), "file")
+    verb = "is" if len(changes.before) == 1 else "are"
+    return (
+        f"{files} more {verb} not committed, and not listed here: last changed outside the run's "
+        "sittings."
+    )
+
+
+def decision_of(approval: Approval) -> str:
+    """Who decided what, and when."""
+    if approval.decided_at is None:
+        until = (
+            f"; {approval.default} at {moment(approval.expires_at)}" if approval.expires_at else ""
+        )
+        return f"waits for a decision{until}"
+    waited = duration((approval.decided_at - approval.asked_at) * 1000)
+    return (
+        f"{approval.decision} by {visible(approval.by)} at {moment(approval.decided_at)}, "
+        f"after {waited}"
+    )

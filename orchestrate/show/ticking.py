@@ -1,0 +1,80 @@
+"""`--progress`: how long the running steps have been at it, told again and again (C)."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from orchestrate.plan.visible import clip, visible
+from orchestrate.show.output import note
+from orchestrate.state.model import Frame, RunState, frames_below
+
+if TYPE_CHECKING:
+    from orchestrate.view.observed import Told
+
+# A terminal's line is drawn over; a log would only grow.
+_EVERY_S = 1.0
+_EVERY_S_IN_A_LOG = 15.0
+_WIDTH = 100
+
+
+class Ticking:
+    """A thread that tells what runs, until it is closed."""
+
+    def __init__(self, store: Told, label: Callable[[str, str], str]) -> None:
+        self._store = store
+        self._label = label
+        self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._tick, name="progress", daemon=True)
+        # A machine that has no room for another thread still runs the run, without these lines.
+        with suppress(RuntimeError):
+            self._thread.start()
+
+    def close(self) -> None:
+        self._closed.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self.clear()
+
+    def clear(self) -> None:
+        """Make room for a line that stays."""
+        if self._is_terminal:
+            note("\r\x1b[K")
+
+    def _tick(self) -> None:
+        every = _EVERY_S if self._is_terminal else _EVERY_S_IN_A_LOG
+        while not self._closed.wait(every):
+            lines = self._store.look(self._lines)
+            if self._is_terminal:
+                note("\r\x1b[K" + clip("  ".join(lines[:2]), _WIDTH))
+            else:
+                note("".join(f"{line}\n" for line in lines))
+
+    def _lines(self, state: RunState) -> list[str]:
+        return running_lines(state, self._label, time.time())
+
+
+def running_lines(state: RunState, label: Callable[[str, str], str], now: float) -> list[str]:
+    """`[2/5] ProcessData: Running (15s)...`, and for a loop which item it is at."""
+    lines: list[str] = []
+    for frame in frames_below(state.root):
+        here = frame.here
+        if here is None or here.phase not in ("running", "resting"):
+            continue
+        waited = max(0, round(now - (here.attempt_since or here.since or now)))
+        word = "Running" if here.phase == "running" else "Waiting to try again"
+        lines.append(f"{label(frame.key, here.node)}: {word} ({waited}s)...")
+        if frame.is_iteration:
+            lines.append(_item_line(frame))
+    return lines
+
+
+def _item_line(frame: Frame) -> str:
+    number = (frame.index or 0) + 1
+    shown = clip(visible(str(frame.item)), 60)
+    return f"  └─ for_each: [{number}/{frame.total}] Processing {shown}"

@@ -1,0 +1,69 @@
+"""A run that another process works on, read from its journal as that grows."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from orchestrate.state.apply import apply
+from orchestrate.state.events import Event, event_from_json
+from orchestrate.state.journal import end_of, read_tail
+
+if TYPE_CHECKING:
+    from orchestrate.state.model import Index, RunState
+    from orchestrate.state.runs import Run
+    from orchestrate.workspace import Workspace
+
+Seen = TypeVar("Seen")
+
+
+class Tail:
+    """The events that a journal has gained since the last look, which costs a `stat` if none."""
+
+    def __init__(self, run: Run, after: int) -> None:
+        self._path = run.events
+        self._seq = after
+        self._size = -1
+
+    def news(self) -> list[Event]:
+        size = os.stat(self._path).st_size
+        if size == self._size:
+            return []
+        self._size = size
+        entries = list(read_tail(self._path, self._seq))
+        if entries:
+            self._seq = entries[-1].seq
+        return [event_from_json(entry.event) for entry in entries]
+
+
+class Follower:
+    """A run's state, kept up by its journal; the same to look at as the `Store` of its owner."""
+
+    def __init__(self, run: Run, workspace: Workspace) -> None:
+        from orchestrate.state.store import load
+        from orchestrate.view.looking import index_of
+
+        self.run = run
+        self.index: Index = index_of(run, workspace)
+        self.state: RunState = load(run, self.index)
+        self._tail = Tail(run, self.state.seq)
+        self._folding = threading.Lock()
+
+    def look(self, reader: Callable[[RunState], Seen]) -> Seen:
+        """What a reader in another thread makes of the state, which stands still meanwhile."""
+        with self._folding:
+            return reader(self.state)
+
+    def catch_up(self, hear: Callable[[Event, RunState], None]) -> None:
+        """Fold in what has happened since, and tell of each event."""
+        for event in self._tail.news():
+            with self._folding:
+                apply(self.index, self.state, event)
+                self.state.seq += 1
+            hear(event, self.state)
+
+
+def tail_from_now(run: Run) -> Tail:
+    return Tail(run, end_of(run.events))
