@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -102,6 +103,18 @@ def test_truth_08_a_run_says_whom_it_waits_for_without_being_asked(stage: Stage)
     assert_resumable(stage)
 
 
+def test_truth_08_a_freeze_beside_a_long_program_is_said_after_five_seconds(stage: Stage) -> None:
+    """Also when the keeper has answered before: that used to buy it another half minute."""
+    with stage.command("run", "w.yaml") as process:
+        stage.await_file("started")
+        time.sleep(patience.SAY_AFTER_S)
+        with frozen(stage) as pid:
+            began = time.monotonic()
+            said(stage, process, pid)
+            assert time.monotonic() - began < 3 * patience.SAY_AFTER_S
+    stage.write("go", "")
+
+
 def test_truth_08_a_resume_says_it_and_obeys(stage: Stage) -> None:
     with stage.command("run", "w.yaml") as process:
         stage.await_file("started")
@@ -144,6 +157,23 @@ def test_truth_08_cancel_says_it_and_obeys(stage: Stage) -> None:
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) != 0
     assert_resumable(stage)
+
+
+def test_truth_08_cancel_has_an_end(stage: Stage) -> None:
+    """As `stop`: what runs is named, nothing is recorded, and the same command works later."""
+    with stage.command("run", "w.yaml") as process:
+        stage.await_file("started")
+        process.kill()
+        process.wait()
+    run_id = os.readlink(stage.runs_folder / "latest")
+    with frozen(stage) as pid:
+        told = stage.orchestrate("cancel", "latest", "--wait", "1").assert_exit(5)
+    assert f"programs of run {run_id} still run" in told.stderr
+    assert f"kill -CONT {pid}; then orchestrate cancel {run_id}" in told.stderr
+    assert read_state(stage.runs_folder / run_id)["status"] == "running"
+    stage.orchestrate("cancel", "latest").assert_success()
+    assert read_state(stage.runs_folder / run_id)["status"] == "cancelled"
+    assert (stage.folder / "ledger").read_text().split() == ["x"]
 
 
 def test_truth_08_cancel_of_a_run_at_work_ends_its_orchestrator(stage: Stage) -> None:
@@ -259,11 +289,12 @@ def test_truth_08_patience_in_its_own_time(monkeypatch: pytest.MonkeyPatch) -> N
     look(2.0)
     assert (asked, told) == ([102.0], [])
     it.heard()
-    assert look(1.0) == pytest.approx(29.0), "a program that runs for hours is asked for rarely"
-    look(29.0)
-    look(4.0)
-    it.begin()
+    assert look(1.0) == pytest.approx(1.0), "a program that runs for hours changes nothing"
     look(1.0)
+    look(2.9)
+    it.begin()
+    assert not told
+    look(0.1)
     assert len(told) == 1
     assert "process 7" in told[0]
     look(50.0)

@@ -35,10 +35,12 @@ def cancel(
     """
     from orchestrate.app.give_up import forget_cancelling
     from orchestrate.app.open_run import find_stored
+    from orchestrate.view.looking import Place
 
     _, found, workspace = find_stored(run, working_dir, state_dir, is_looking=True)
     try:
-        message, status = _cancel(found, workspace, time.monotonic() + wait_s)
+        again = Place(working_dir, state_dir).command("cancel", found.id)
+        message, status = _cancel(found, workspace, again, time.monotonic() + wait_s)
     finally:
         forget_cancelling(found)
     if as_json:
@@ -48,11 +50,12 @@ def cancel(
     return 0
 
 
-def _cancel(run: Run, workspace: Workspace, give_up: float) -> tuple[str, str]:
+def _cancel(run: Run, workspace: Workspace, again: str, give_up: float) -> tuple[str, str]:
     """What was done, and how the run stands now."""
     from orchestrate.app.claim import AtWorkError, claim_briefly
     from orchestrate.app.give_up import announce_cancelling, program_if_unchanged, record_cancelled
-    from orchestrate.app.reach_owner import ask_to_end, await_end, end_programs
+    from orchestrate.app.reach_owner import ask_to_end, await_end, end_programs, still_running
+    from orchestrate.execute.keeper.patience import KeeperSilent
     from orchestrate.state.users import user_name
     from orchestrate.view.looking import look_at
 
@@ -78,7 +81,10 @@ def _cancel(run: Run, workspace: Workspace, give_up: float) -> tuple[str, str]:
         over = _is_over(run, workspace, bool(told))
         if over is None:
             is_interrupted = look_at(run, workspace).document["status"] == "running"
-            ended = end_programs(run, "cancelled", is_interrupted=is_interrupted)
+            ended = end_programs(run, "cancelled", is_interrupted=is_interrupted, give_up=give_up)
+    except KeeperSilent:
+        lock.release()
+        raise still_running(run, again) from None
     except BaseException:
         lock.release()
         raise

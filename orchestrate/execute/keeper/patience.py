@@ -14,10 +14,9 @@ from orchestrate.errors import ConfigError
 from orchestrate.execute.keeper.protocol import now
 
 SAY_AFTER_S = 5.0
-# So long it may be quiet before it is asked whether it is there; later, while a program runs for
-# hours, more rarely.
+# How long the keeper may be quiet, also beside a program that runs for hours, before it is asked
+# whether it is there: so soon that a silent one is reported in time.
 _ASK_AFTER_S = 2.0
-_ASK_AGAIN_AFTER_S = 30.0
 _LOOK_EVERY_S = 0.25
 
 
@@ -46,7 +45,6 @@ class Patience:
         self._tell = tell
         self._quiet_since = now()
         self._asked_at: float | None = None
-        self._ask_after_s = _ASK_AFTER_S
         self._has_told = False
 
     def begin(self) -> None:
@@ -57,9 +55,7 @@ class Patience:
     def heard(self) -> None:
         """It has said something."""
         self._quiet_since = now()
-        if self._asked_at is not None:
-            self._asked_at = None
-            self._ask_after_s = _ASK_AGAIN_AFTER_S
+        self._asked_at = None
         if self._has_told:
             self._has_told = False
             self._tell("orchestrate: the run's keeper answers again\n")
@@ -70,7 +66,7 @@ class Patience:
         hurry_s = self.hurry_s()
         quiet_s = time_now - self._quiet_since
         if self._asked_at is None:
-            wanted = self._ask_after_s if hurry_s is None else min(hurry_s / 2, self._ask_after_s)
+            wanted = _ASK_AFTER_S if hurry_s is None else min(hurry_s / 2, _ASK_AFTER_S)
             if quiet_s < wanted:
                 return wanted - quiet_s if hurry_s is None else _LOOK_EVERY_S
             self._asked_at = time_now
