@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from docs.pages import REPOSITORY
+from docs.spec.items import owners_of, spec_items
 from orchestrate.codes import CODES
 from orchestrate.compile import compile_file, require_program
 from orchestrate.plan.nodes import Gate, main_plan
@@ -41,8 +42,20 @@ def make(words: list[str]) -> str:
             return drawing(*arguments)
         case "codes":
             return code_table()
+        case "spec":
+            return spec_table(*arguments)
         case _:
             raise ValueError(f"there is no generated part '{kind}'")
+
+
+def spec_table(page: str) -> str:
+    """The numbered items of a page of docs/spec, with the modules of the tests that own them."""
+    lines = ["| item | source | what must hold | tests |", "|---|---|---|---|"]
+    for item in spec_items():
+        if item.page == page:
+            files = ", ".join(sorted({f"`{path}`" for path in owners_of(item.id)}))
+            lines.append(f"| `{item.id}` | {item.source} | {item.sentence} | {files} |")
+    return "\n".join(lines) + "\n"
 
 
 def field_table(schema_name: str, definition: str) -> str:

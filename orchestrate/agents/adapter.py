@@ -3,7 +3,7 @@
 An adapter is a table with a few small functions (`claude.py` is the one to read first). What all
 programs have in common is here: refusing what cannot work before anything starts, and judging what
 happened. A reply is an answer only if the program ended with 0, said itself that it was done, gave
-a text, and was not ended by us (agent-clis.md §7): each of these alone was seen to lie.
+a text, and was not ended by us (docs/reference/agents.md): each of these alone was seen to lie.
 """
 
 from __future__ import annotations

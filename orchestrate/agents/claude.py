@@ -1,4 +1,4 @@
-"""Claude Code (`claude -p`), as measured with 2.1.197 and 2.1.325 (agent-clis.md §3.1)."""
+"""Claude Code (`claude -p`), as measured with 2.1.197 and 2.1.325 (docs/reference/agents.md)."""
 
 from __future__ import annotations
 

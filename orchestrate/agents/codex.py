@@ -1,4 +1,4 @@
-"""Codex (`codex exec`), as measured with 0.166.0 (agent-clis.md §3.2)."""
+"""Codex (`codex exec`), as measured with 0.166.0 (docs/reference/agents.md)."""
 
 from __future__ import annotations
 

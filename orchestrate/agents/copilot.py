@@ -1,4 +1,4 @@
-"""GitHub Copilot (`copilot`), as measured with 1.0.102 (agent-clis.md §3.4)."""
+"""GitHub Copilot (`copilot`), as measured with 1.0.102 (docs/reference/agents.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gemini CLI (`gemini -o stream-json`), as measured with 0.61.0 (agent-clis.md §3.3)."""
+"""Gemini CLI (`gemini -o stream-json`), as measured with 0.61.0 (docs/reference/agents.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenCode (`opencode run`), as measured with 1.18.33 (agent-clis.md §3.5)."""
+"""OpenCode (`opencode run`), as measured with 1.18.33 (docs/reference/agents.md)."""
 
 from __future__ import annotations
 

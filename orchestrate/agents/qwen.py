@@ -1,4 +1,4 @@
-"""Qwen Code (`qwen -o stream-json`), as measured with 0.24.4 (agent-clis.md §3.6)."""
+"""Qwen Code (`qwen -o stream-json`), as measured with 0.24.4 (docs/reference/agents.md)."""
 
 from __future__ import annotations
 

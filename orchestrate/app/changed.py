@@ -1,4 +1,4 @@
-"""Has the definition of a run changed since it started, in a way that matters (edits.md §2)?
+"""Has the definition of a run changed since it started, in a way that matters?
 
 What came with orchestrate is no definition of the user's: a run of the catalogue goes on with its
 own copy, whatever an upgrade brought. Of the user's files those whose text has changed are compiled

@@ -1,7 +1,7 @@
 """Tells people that a run waits, has failed or has finished: by a command or a webhook.
 
-Both are programs that the run's keeper starts, as it starts the steps' (architecture.md: nobody
-else does). So they are ended when their time is up, with all their children; secrets in what they
+Both are programs that the run's keeper starts, as it starts the steps' (nothing else starts
+programs). So they are ended when their time is up, with all their children; secrets in what they
 print are masked; they go on if we are killed; and, because the keeper never starts an attempt
 twice, nobody is told twice about one ending. Nothing here changes the run or its exit code.
 """

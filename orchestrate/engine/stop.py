@@ -15,7 +15,7 @@ SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 # What `orchestrate stop` sends: heard as Ctrl-C, also where the starter made SIGINT ignored, as a
 # shell does for what runs in its background.
 ASKED_TO_STOP = signal.SIGUSR2
-# How long programs may clean up after themselves (agent-clis.md: claude needs up to 1.6 s).
+# How long programs may clean up after themselves (Claude Code needs up to 1.6 s).
 GRACE_S = 5.0
 # The system calls that wait take no more than a few weeks at a time.
 LONGEST_NAP_S = 86400.0

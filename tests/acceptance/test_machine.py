@@ -132,6 +132,15 @@ def test_r7_1_guardrails_default_and_loops_are_allowed(tmp_path: Path) -> None:
     assert "maxStepVisits=3, maxTotalSteps=100, exitOnOther=true" in shown
 
 
+@pytest.mark.parametrize(
+    "transition",
+    ["{}", "{nextStep: one, action: exit, reason: x}", "{action: exit}", "{action: leave}"],
+)
+def test_a1_a_transition_has_exactly_one_of_three_forms(tmp_path: Path, transition: str) -> None:
+    text = changed("{action: exit, reason: committed}", transition)
+    assert findings(tmp_path, text) != []
+
+
 def test_r7_2_an_outcome_without_a_transition(tmp_path: Path) -> None:
     text = changed("outcomes: [done, other]", "outcomes: [done, nothing, other]")
     assert findings(tmp_path, text) == ["E207"]

@@ -1,0 +1,1 @@
+"""The digest of the specifications, as data and as pages."""
