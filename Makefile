@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
-.PHONY: setup help demo test coverage goldens lint soak mutants bench clean stale
+.PHONY: setup help demo quick test test-agents coverage goldens lint soak mutants bench clean stale
 
 # The stamp holds the folder it was made for: an environment that was moved, copied or lost its
 # interpreter would quietly test another tree, so it is made again.
@@ -49,14 +49,21 @@ setup: $(READY) ## prepare .venv and list the targets (what plain `make` does)
 	@$(MAKE) --no-print-directory help
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 	@echo "  ARGS='...' is handed on: make test ARGS='-k include -x'"
 
 demo: $(PRODUCT) ## a typo caught, tests that decide, a run killed and resumed, an approval, a report
 	@$(PY) demo/demo.py
 
-test: $(READY) ## run the tests
+quick: $(READY) ## the tests of a minute: units, goldens, schemas, structure
+	@$(PY) -m pytest -n $(WORKERS) tests/unit tests/golden tests/schemas tests/structure $(ARGS)
+
+test: $(READY) ## run the tests; the real agent programs are left out
 	@$(PY) -m pytest -n $(WORKERS) $(ARGS)
+
+test-agents: $(READY) ## run the tests with the real agent programs, which npm installs
+	@$(PY) -m tests.agents.installing
+	@$(PY) -m pytest -n $(WORKERS) -m "agents and not soak" tests/agents $(ARGS)
 
 coverage: $(READY) ## run the tests and report branch coverage
 	@$(PY) -m pytest -n auto --cov --cov-report=term $(ARGS)
@@ -72,7 +79,7 @@ lint: $(READY) ## ruff, formatting, types, and whether schemas and docs are up t
 	@$(PY) schemas/build.py --check
 	@$(PY) -m docs.build --check
 
-soak: $(READY) ## the long run: slow tests too, and many more generated examples
+soak: $(READY) ## the long run: every test, slow ones and agents too, and many more generated examples
 	@HYPOTHESIS_PROFILE=soak $(PY) -m pytest -n auto -m "" $(ARGS)
 
 mutants: $(READY) ## break the durable, lock, keeper, masking and path code; do tests notice? (Linux, root)

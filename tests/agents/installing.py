@@ -1,7 +1,8 @@
 """The real agent programs, installed once into a cache outside of the repository.
 
 The folder is `~/.cache/orchestrate-test-agents`, or what ORCHESTRATE_TEST_AGENTS names. Versions
-are pinned: npm would choose others on a machine with another Node.
+are pinned: npm would choose others on a machine with another Node. A test that installs has the
+marker `agents`; `python -m tests.agents.installing` says whether and why not they can be had.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -103,3 +105,19 @@ def _npm_install(npm: str, folder: Path, packages: list[str]) -> None:
     if done.returncode != 0:
         why = " ".join(done.stderr.split())[:300]
         raise CannotInstall(f"npm cannot install {' '.join(packages)}: {why}")
+
+
+def main() -> int:
+    """Install the programs, and say by name which are there or are not."""
+    try:
+        install()
+    except CannotInstall as reason:
+        print(f"the real agent programs are not here: {reason}", file=sys.stderr)
+        print(f"not here: {', '.join(PACKAGES.values())}", file=sys.stderr)
+        return 1
+    print(f"the real agent programs are here: {', '.join(PACKAGES.values())}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,7 +1,7 @@
 """The real programs do what the adapters think they do, against a model server on this machine.
 
-They are installed with npm into a cache (`installing.py`). Where that is impossible the tests are
-skipped, and the reason is shown.
+They are installed with npm into a cache (`installing.py`). Where that is impossible the tests of
+`make soak` are skipped, and the reason is shown; `make test-agents` fails.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from orchestrate.agents.registry import PROGRAMS, make_agent, program_version
 from tests.agents.fakemodel import Answer, FakeModel, Request
 from tests.agents.installing import OLD_CLAUDE, PACKAGES, CannotInstall, check_start, install
 from tests.agents.running import Stage
+
+pytestmark = pytest.mark.agents
 
 # A program starts in a few seconds, but the machine may be busy.
 PATIENCE_S = 150.0

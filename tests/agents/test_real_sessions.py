@@ -22,6 +22,8 @@ from tests.agents.test_real_programs import MODELS, PATIENCE_S, prepare_home
 from tests.machines.fakes import machine
 from tests.promises.processes import keepers_in, kill, programs_in
 
+pytestmark = pytest.mark.agents
+
 WORD = "BANANA77"
 TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
     "claude-code": ("Bash", {"command": "true"}),
