@@ -48,7 +48,7 @@ _LONGEST_ARGUMENT = 131_071
 
 
 @record
-class Asked:
+class Turn:
     """A question with its settings read: what an adapter makes a call from."""
 
     question: Question
@@ -107,13 +107,13 @@ class Call:
 
 
 @record
-class Heard:
+class Parsed:
     """What a program's output says. `failure` is what the program itself says went wrong."""
 
     text: str = ""
     is_done: bool = False
     failure: Failure | None = None
-    # What it was doing when it was last heard of, for a program that never came to an end.
+    # What it was doing when it was last parsed of, for a program that never came to an end.
     note: str = ""
     session: str | None = None
     model: str | None = None
@@ -143,11 +143,11 @@ class Adapter:
     program: Program
     # Does the program make up session ids?
     chooses_session: bool
-    make_call: Callable[[Asked], Call]
+    make_call: Callable[[Turn], Call]
     # The output's meaning; the number is the time, for failures that say when to come back.
-    hear: Callable[[Iterable[Event], float], Heard]
+    parse: Callable[[Iterable[Event], float], Parsed]
     session_of: Callable[[Event], str | None]
-    words_of: Callable[[Event], str]
+    progress_of: Callable[[Event], str]
     take_over: Callable[[str], tuple[str, ...]]
     permissions: tuple[Permissions, ...]
     # The model that it is told where no step names one; None leaves it to the program.
@@ -159,7 +159,7 @@ class Adapter:
     # In bytes. A program that cuts off what is longer would answer half a question.
     longest_prompt: int = 8 << 20
     # Adds what the program wrote to `Question.usage_file`; None for those that print their usage.
-    add_usage: Callable[[Heard, Event], Heard] | None = None
+    add_usage: Callable[[Parsed, Event], Parsed] | None = None
     # Which event shows that the session is there, in programs that do not name it at once.
     begins_session: Callable[[Event], bool] = lambda _: False
     # Is the session's file there, with the environment that the program has?
@@ -207,24 +207,24 @@ class ProgramAgent:
         # was there, and then it must be adopted.
         path = found.expected if isinstance(found, Missing) else found
         finished = run(_invocation(path, call, question.environment))
-        heard = adapter.hear(read_events(finished.stdout), self._clock())
+        parsed = adapter.parse(read_events(finished.stdout), self._clock())
         if adapter.add_usage is not None and question.usage_file is not None:
             for usage in read_events(question.usage_file):
-                heard = adapter.add_usage(heard, usage)
-        failure = _failure(adapter, finished, heard, self._clock())
+                parsed = adapter.add_usage(parsed, usage)
+        failure = _failure(adapter, finished, parsed, self._clock())
         if finished.start_error and isinstance(found, Missing):
             failure = missing_failure(found)
         return Reply(
-            text=heard.text if failure is None else "",
+            text=parsed.text if failure is None else "",
             failure=failure,
-            session=heard.session or self._session(question, finished, failure),
-            model=heard.model or (_named_model(asked) if failure is None else None),
-            input_tokens=heard.input_tokens,
-            output_tokens=heard.output_tokens,
-            cost_usd=heard.cost_usd,
-            tokens_count_up=heard.tokens_count_up,
-            cost_counts_up=heard.cost_counts_up,
-            denied=heard.denied,
+            session=parsed.session or self._session(question, finished, failure),
+            model=parsed.model or (_named_model(asked) if failure is None else None),
+            input_tokens=parsed.input_tokens,
+            output_tokens=parsed.output_tokens,
+            cost_usd=parsed.cost_usd,
+            tokens_count_up=parsed.tokens_count_up,
+            cost_counts_up=parsed.cost_counts_up,
+            denied=parsed.denied,
         )
 
     def _session(
@@ -259,7 +259,7 @@ class ProgramAgent:
             if words and (not self.adapter.speaks_in_pieces or event.get("type") != kind):
                 break
             kind = event.get("type")
-            words = self.adapter.words_of(event) + words
+            words = self.adapter.progress_of(event) + words
         return one_line(words)
 
     def takeover(self, session: str, workspace: Path) -> tuple[str, ...] | None:  # noqa: ARG002
@@ -271,13 +271,13 @@ def _whole_characters(text: str) -> str:
     return _HALF_CHARACTERS.sub("\ufffd", text)
 
 
-def read_settings(adapter: Adapter, question: Question) -> Asked:
+def read_settings(adapter: Adapter, question: Question) -> Turn:
     """What the step says for itself wins over what holds for the run."""
     settings = question.settings
     wanted = settings.get("model") or question.model
     tier = wanted if wanted in TIERS else None
     model = {**adapter.tiers, **settings.get("models", {})}.get(tier) if tier else wanted
-    return Asked(question, model, tier, settings.get("permissions") or question.permissions)
+    return Turn(question, model, tier, settings.get("permissions") or question.permissions)
 
 
 def step_faults(
@@ -327,12 +327,12 @@ def _known_session(adapter: Adapter, question: Question) -> str | None:
     return None if is_made_up else question.session
 
 
-def _named_model(asked: Asked) -> str | None:
+def _named_model(turn: Turn) -> str | None:
     """The model by the name that a program was given, where it does not say which one answered.
 
     A tier is no name: what stands behind it only the program knows.
     """
-    return None if asked.model in TIERS else asked.model
+    return None if turn.model in TIERS else turn.model
 
 
 def _argument_fault(call: Call) -> str | None:
@@ -361,10 +361,10 @@ def _invocation(path: Path, call: Call, environment: Mapping[str, str]) -> Invoc
     )
 
 
-def _failure(adapter: Adapter, finished: Finished, heard: Heard, now: float) -> Failure | None:
+def _failure(adapter: Adapter, finished: Finished, parsed: Parsed, now: float) -> Failure | None:
     """Why this is no answer, or None if it is one."""
     title = adapter.program.title
-    last = f"; the last of it was: {one_line(heard.note)}" if heard.note else ""
+    last = f"; the last of it was: {one_line(parsed.note)}" if parsed.note else ""
     if finished.start_error:
         return Failure("not-installed", f"{title} cannot be started: {finished.start_error}")
     if finished.stopped:
@@ -373,21 +373,21 @@ def _failure(adapter: Adapter, finished: Finished, heard: Heard, now: float) -> 
         return Failure("timeout", f"{title} took longer than it may and was ended{last}")
     if finished.fell_silent:
         return Failure("silent", f"{title} said nothing for too long and was ended{last}")
-    if heard.failure is not None:
-        return heard.failure
+    if parsed.failure is not None:
+        return parsed.failure
     if finished.signal is not None:
         return Failure("crash", f"{title} was killed by {_signal_name(finished.signal)}{last}")
     if finished.code != 0:
         complaint = stderr_tail(finished.stderr)
-        reason = reason_in(complaint) or heard.note
+        reason = reason_in(complaint) or parsed.note
         kind = adapter.exit_kinds.get(finished.code or 0)
         found = failure_of(reason, now, kind=kind)
         return replace(
             found, message=f"{title} ended with exit code {finished.code}: {found.message}"
         )
-    if not heard.is_done:
+    if not parsed.is_done:
         return Failure("crash", f"{title} ended before it was done{last}")
-    if not heard.text.strip():
+    if not parsed.text.strip():
         return Failure("empty", f"{title} gave an empty answer{last}")
     return None
 

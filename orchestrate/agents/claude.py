@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from orchestrate.agents.adapter import Adapter, Asked, Call, Heard, Login
+from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, Turn
 from orchestrate.agents.base import Failure, FailureKind
 from orchestrate.agents.costs import Usage
 from orchestrate.agents.failures import failure_of
@@ -61,23 +61,23 @@ _MENTION = re.compile("(?<![^\\s\ufeff])@(?=\\S)")
 _MENTIONS_CAN_BE_TURNED_OFF = (2, 1, 299)
 
 
-def make_call(asked: Asked) -> Call:
-    question = asked.question
+def make_call(turn: Turn) -> Call:
+    question = turn.question
     arguments = ["-p", "--output-format", "stream-json", "--verbose"]
-    arguments += _PERMISSIONS[asked.permissions]
+    arguments += _PERMISSIONS[turn.permissions]
     # The default depends on the version, and a resumed session keeps the last step's model.
-    model = asked.model or default_model(question.environment, question.workspace)
+    model = turn.model or default_model(question.environment, question.workspace)
     arguments += ["--model", model]
-    arguments += ["--session-id" if question.is_new_session else "--resume", asked.session]
-    arguments += _tools(asked)
+    arguments += ["--session-id" if question.is_new_session else "--resume", turn.session]
+    arguments += _tools(turn)
     for setting, flag in (
         ("max_turns", "--max-turns"),
         ("budget_usd", "--max-budget-usd"),
         ("effort", "--effort"),
     ):
-        if value := asked.text(setting):
+        if value := turn.text(setting):
             arguments += [flag, value]
-    if question.schema and asked.can(_TAKES_A_SCHEMA):
+    if question.schema and turn.can(_TAKES_A_SCHEMA):
         arguments += ["--json-schema", question.schema]
     hidden = {}
     if question.system_prompt:
@@ -88,10 +88,10 @@ def make_call(asked: Asked) -> Call:
         "CLAUDE_CODE_MAX_RETRIES": question.environment.get("CLAUDE_CODE_MAX_RETRIES")
         or _MOST_RETRIES
     }
-    if asked.permissions == "bypass" and os.geteuid() == 0:
+    if turn.permissions == "bypass" and os.geteuid() == 0:
         # As root it refuses to bypass permissions, unless told that this is a sandbox.
         environment["IS_SANDBOX"] = "1"
-    prompt = as_text(asked.prompt, question.version)
+    prompt = as_text(turn.prompt, question.version)
     return Call(tuple(arguments), prompt, environment, hidden)
 
 
@@ -117,16 +117,16 @@ def _home(environment: Mapping[str, str]) -> str:
     return environment.get("CLAUDE_CONFIG_DIR") or f"{environment.get('HOME', '')}/.claude"
 
 
-def _tools(asked: Asked) -> list[str]:
-    denied = (_EDITING_TOOLS if asked.permissions == "read-only" else ()) + (
-        asked.names("disallowed_tools") or ()
+def _tools(turn: Turn) -> list[str]:
+    denied = (_EDITING_TOOLS if turn.permissions == "read-only" else ()) + (
+        turn.names("disallowed_tools") or ()
     )
     # With `=`, because these flags take every argument that follows them.
     return [
         f"{flag}={','.join(names)}"
         for flag, names in (
-            ("--tools", asked.names("tools")),
-            ("--allowedTools", asked.names("allowed_tools")),
+            ("--tools", turn.names("tools")),
+            ("--allowedTools", turn.names("allowed_tools")),
             ("--disallowedTools", denied or None),
         )
         if names is not None
@@ -149,7 +149,7 @@ def _knows_the_variable(version: str) -> bool:
     return version_numbers(version) >= _MENTIONS_CAN_BE_TURNED_OFF
 
 
-def hear(events: Iterable[Event], now: float) -> Heard:
+def parse(events: Iterable[Event], now: float) -> Parsed:
     session = model = None
     note = ""
     reset_at = None
@@ -170,15 +170,15 @@ def hear(events: Iterable[Event], now: float) -> Heard:
                 reset_at = number_at(event, "rate_limit_info", "resetsAt")
             case _:
                 pass
-        note = words_of(event) or note
+        note = progress_of(event) or note
     if not results:
-        return Heard(session=session, model=model, note=note, denied=(*denied.values(),))
+        return Parsed(session=session, model=model, note=note, denied=(*denied.values(),))
     last = results[-1]
     if model is None and len(used := map_at(last, "modelUsage")) == 1:
         model = next(iter(used))
     failure = _failure_in(last, now, reset_at)
     usage, counts_up = _usage(results)
-    return Heard(
+    return Parsed(
         text=_answer_in(last),
         is_done=failure is None,
         failure=failure,
@@ -292,7 +292,7 @@ def has_session(session: str, environment: Mapping[str, str]) -> bool:
     return False
 
 
-def words_of(event: Event) -> str:
+def progress_of(event: Event) -> str:
     """What an event tells a person who watches: words, a tool, or what it waits for."""
     match text_at(event, "type"), text_at(event, "subtype"):
         case "system", "api_retry":
@@ -338,10 +338,10 @@ CLAUDE_CODE = Adapter(
     chooses_session=False,
     make_call=make_call,
     default_model=default_model,
-    hear=hear,
+    parse=parse,
     session_of=session_of,
     has_session=has_session,
-    words_of=words_of,
+    progress_of=progress_of,
     take_over=lambda session: ("claude", "--resume", session),
     permissions=("bypass", "edit", "default", "read-only"),
     tiers={"haiku": "haiku", "sonnet": "sonnet", "opus": "opus"},

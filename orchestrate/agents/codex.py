@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from orchestrate.agents.adapter import Adapter, Asked, Call, Heard, Login
+from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, Turn
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
 from orchestrate.agents.parse import Event, map_at, text_at, whole_at
@@ -22,19 +22,19 @@ _TAKES_A_SCHEMA = (0, 166, 0)
 _EFFORT_OF_TIER = {"haiku": "low", "sonnet": "medium", "opus": "high"}
 
 
-def make_call(asked: Asked) -> Call:
-    question = asked.question
+def make_call(turn: Turn) -> Call:
+    question = turn.question
     # As `-c` and not `--disable`: a version that does not know the feature only ignores it. Without
     # it, a service that cannot be reached is tried for ever.
     arguments = ["exec", "--json", "--skip-git-repo-check"]
     arguments += ["-c", "features.unbounded_connection_retries=false"]
-    arguments += _PERMISSIONS[asked.permissions]
-    if asked.model is not None:
-        arguments += ["-m", asked.model]
-    effort = asked.text("effort") or _EFFORT_OF_TIER.get(asked.tier or "", "")
+    arguments += _PERMISSIONS[turn.permissions]
+    if turn.model is not None:
+        arguments += ["-m", turn.model]
+    effort = turn.text("effort") or _EFFORT_OF_TIER.get(turn.tier or "", "")
     if effort:
         arguments += ["-c", f"model_reasoning_effort={_as_toml(effort)}"]
-    if question.schema_file is not None and asked.can(_TAKES_A_SCHEMA):
+    if question.schema_file is not None and turn.can(_TAKES_A_SCHEMA):
         arguments += ["--output-schema", str(question.schema_file)]
     hidden = {}
     if question.system_prompt:
@@ -42,8 +42,8 @@ def make_call(asked: Asked) -> Call:
         hidden[arguments[-1]] = "developer_instructions=…"
     if not question.is_new_session:
         # Flags come before `resume`, which refuses some of them.
-        arguments += ["resume", asked.session]
-    return Call((*arguments, "-"), asked.prompt, hidden=hidden)
+        arguments += ["resume", turn.session]
+    return Call((*arguments, "-"), turn.prompt, hidden=hidden)
 
 
 def _as_toml(text: str) -> str:
@@ -51,7 +51,7 @@ def _as_toml(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def hear(events: Iterable[Event], now: float) -> Heard:
+def parse(events: Iterable[Event], now: float) -> Parsed:
     """`error` events and items are only remarks; a failure is `turn.failed`."""
     text = note = ""
     session = None
@@ -61,7 +61,7 @@ def hear(events: Iterable[Event], now: float) -> Heard:
     usage: Event = {}
     for event in events:
         session = session_of(event) or session
-        note = words_of(event) or note
+        note = progress_of(event) or note
         match text_at(event, "type"):
             case "item.completed" if text_at(event, "item", "type") == "agent_message":
                 text = text_at(event, "item", "text")
@@ -76,7 +76,7 @@ def hear(events: Iterable[Event], now: float) -> Heard:
                 failure = failure_of(message, now, kind="invalid-request")
             case _:
                 pass
-    return Heard(
+    return Parsed(
         text=text,
         is_done=is_done,
         failure=failure,
@@ -103,7 +103,7 @@ def session_of(event: Event) -> str | None:
     return text_at(event, "thread_id") or None
 
 
-def words_of(event: Event) -> str:
+def progress_of(event: Event) -> str:
     match text_at(event, "type"), text_at(event, "item", "type"):
         case "error", _:
             return text_at(event, "message")
@@ -130,9 +130,9 @@ CODEX = Adapter(
     tried=("0.166.0",),
     login=Login(("OPENAI_API_KEY", "CODEX_API_KEY"), ("~/.codex/auth.json",), "codex login"),
     make_call=make_call,
-    hear=hear,
+    parse=parse,
     session_of=session_of,
-    words_of=words_of,
+    progress_of=progress_of,
     take_over=lambda session: ("codex", "resume", session),
     permissions=("bypass", "edit", "default", "read-only"),
     settings={"effort": Setting("word", "how hard it thinks: low, medium, high, ...")},

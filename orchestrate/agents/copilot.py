@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from orchestrate.agents.adapter import Adapter, Asked, Call, Heard, Login
+from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, Turn
 from orchestrate.agents.base import FailureKind
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
@@ -24,31 +24,31 @@ _USAGE_FILE_SINCE = (1, 0, 102)
 _KINDS: dict[str, FailureKind] = {"authentication": "auth", "rate_limit": "rate-limit"}
 
 
-def make_call(asked: Asked) -> Call:
-    question = asked.question
+def make_call(turn: Turn) -> Call:
+    question = turn.question
     arguments = ["--output-format", "json", "--no-auto-update", "--no-ask-user", "--no-color"]
     # A resumed session would otherwise work where it began, even if that folder was moved.
     arguments += ["-C", str(question.workspace)]
-    arguments += _PERMISSIONS[asked.permissions]
-    if asked.model is not None and not _brings_own_model(asked):
-        arguments += ["--model", asked.model]
-    arguments.append(f"{'--session-id' if question.is_new_session else '--resume'}={asked.session}")
-    if (tools := asked.names("tools")) is not None:
+    arguments += _PERMISSIONS[turn.permissions]
+    if turn.model is not None and not _brings_own_model(turn):
+        arguments += ["--model", turn.model]
+    arguments.append(f"{'--session-id' if question.is_new_session else '--resume'}={turn.session}")
+    if (tools := turn.names("tools")) is not None:
         arguments.append(f"--available-tools={','.join(tools)}")
-    arguments += [f"--allow-tool={name}" for name in asked.names("allowed_tools") or ()]
-    arguments += [f"--deny-tool={name}" for name in asked.names("disallowed_tools") or ()]
-    if question.usage_file is not None and asked.can(_USAGE_FILE_SINCE):
+    arguments += [f"--allow-tool={name}" for name in turn.names("allowed_tools") or ()]
+    arguments += [f"--deny-tool={name}" for name in turn.names("disallowed_tools") or ()]
+    if question.usage_file is not None and turn.can(_USAGE_FILE_SINCE):
         arguments += ["--usage-output-file", str(question.usage_file)]
-    return Call(tuple(arguments), asked.instructed_prompt)
+    return Call(tuple(arguments), turn.instructed_prompt)
 
 
-def _brings_own_model(asked: Asked) -> bool:
+def _brings_own_model(turn: Turn) -> bool:
     """With a provider of the user's own, our tiers name models that it does not have."""
-    own = "COPILOT_PROVIDER_BASE_URL" in asked.question.environment
-    return own and asked.tier is not None and "models" not in asked.question.settings
+    own = "COPILOT_PROVIDER_BASE_URL" in turn.question.environment
+    return own and turn.tier is not None and "models" not in turn.question.settings
 
 
-def hear(events: Iterable[Event], now: float) -> Heard:
+def parse(events: Iterable[Event], now: float) -> Parsed:
     text = note = ""
     session = model = None
     failure = None
@@ -57,7 +57,7 @@ def hear(events: Iterable[Event], now: float) -> Heard:
     denied: list[str] = []
     for event in events:
         session = session_of(event) or session
-        note = words_of(event) or note
+        note = progress_of(event) or note
         call = text_at(event, "data", "toolCallId")
         match text_at(event, "type"):
             case "tool.execution_start":
@@ -79,7 +79,7 @@ def hear(events: Iterable[Event], now: float) -> Heard:
             case _:
                 pass
     # What it got over by itself was no failure.
-    return Heard(
+    return Parsed(
         text=text,
         is_done=is_done,
         failure=None if is_done else failure,
@@ -90,13 +90,13 @@ def hear(events: Iterable[Event], now: float) -> Heard:
     )
 
 
-def add_usage(heard: Heard, usage: Event) -> Heard:
+def add_usage(parsed: Parsed, usage: Event) -> Parsed:
     """Tokens of the whole session, by model; its bill is in credits, which are no dollars."""
     by_model = [model for model in map_at(usage, "modelMetrics").values() if map_at(model, "usage")]
     if not by_model:
-        return heard
+        return parsed
     return replace(
-        heard,
+        parsed,
         input_tokens=sum(whole_at(model, "usage", "inputTokens") or 0 for model in by_model),
         output_tokens=sum(whole_at(model, "usage", "outputTokens") or 0 for model in by_model),
         tokens_count_up=True,
@@ -112,7 +112,7 @@ def begins_session(event: Event) -> bool:
     return text_at(event, "type") == "user.message"
 
 
-def words_of(event: Event) -> str:
+def progress_of(event: Event) -> str:
     match text_at(event, "type"):
         case "assistant.message":
             return text_at(event, "data", "content")
@@ -143,11 +143,11 @@ COPILOT = Adapter(
     ),
     chooses_session=False,
     make_call=make_call,
-    hear=hear,
+    parse=parse,
     session_of=session_of,
     begins_session=begins_session,
     add_usage=add_usage,
-    words_of=words_of,
+    progress_of=progress_of,
     take_over=lambda session: ("copilot", f"--resume={session}"),
     permissions=("bypass", "edit", "default", "read-only"),
     # From `copilot help config` of 1.0.102.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from orchestrate.agents.adapter import Adapter, Asked, Call, Heard, Login
-from orchestrate.agents.claude import words_of as claude_words
+from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, Turn
+from orchestrate.agents.claude import progress_of as claude_words
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
 from orchestrate.agents.parse import Event, text_at
@@ -13,30 +13,30 @@ from orchestrate.agents.parse import Event, text_at
 _PERMISSIONS = {"bypass": ("--force",), "default": (), "read-only": ("--mode", "ask")}
 
 
-def make_call(asked: Asked) -> Call:
-    question = asked.question
+def make_call(turn: Turn) -> Call:
+    question = turn.question
     arguments = [
         "-p",
         "--output-format",
         "stream-json",
         "--trust",
-        *_PERMISSIONS[asked.permissions],
+        *_PERMISSIONS[turn.permissions],
     ]
-    if asked.model is not None:
-        arguments += ["--model", asked.model]
+    if turn.model is not None:
+        arguments += ["--model", turn.model]
     if not question.is_new_session:
-        arguments += ["--resume", asked.session]
-    return Call(tuple(arguments), asked.instructed_prompt)
+        arguments += ["--resume", turn.session]
+    return Call(tuple(arguments), turn.instructed_prompt)
 
 
-def hear(events: Iterable[Event], now: float) -> Heard:
+def parse(events: Iterable[Event], now: float) -> Parsed:
     text = note = ""
     session = model = None
     failure = None
     is_done = False
     for event in events:
         session = session_of(event) or session
-        note = words_of(event) or note
+        note = progress_of(event) or note
         match text_at(event, "type"), text_at(event, "subtype"):
             case "system", "init":
                 model = text_at(event, "model") or None
@@ -46,7 +46,7 @@ def hear(events: Iterable[Event], now: float) -> Heard:
                 failure = None if is_done else failure_of(text or note, now)
             case _:
                 pass
-    return Heard(
+    return Parsed(
         text=text, is_done=is_done, failure=failure, note=note, session=session, model=model
     )
 
@@ -55,7 +55,7 @@ def session_of(event: Event) -> str | None:
     return text_at(event, "session_id") or None
 
 
-def words_of(event: Event) -> str:
+def progress_of(event: Event) -> str:
     if text_at(event, "type") == "tool_call":
         return next(
             (f"uses {name.removesuffix('ToolCall')}" for name in event.get("tool_call") or ()), ""
@@ -75,9 +75,9 @@ CURSOR = Adapter(
     chooses_session=True,
     login=Login(("CURSOR_API_KEY",), (), "cursor-agent login"),
     make_call=make_call,
-    hear=hear,
+    parse=parse,
     session_of=session_of,
-    words_of=words_of,
+    progress_of=progress_of,
     take_over=lambda session: ("cursor-agent", "--resume", session),
     permissions=("bypass", "default", "read-only"),
     untried="it was never run here: all that we know is its documentation",

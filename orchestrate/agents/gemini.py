@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from orchestrate.agents.adapter import Adapter, Asked, Call, Heard, Login
+from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, Turn
 from orchestrate.agents.base import Failure, FailureKind
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
@@ -18,17 +18,17 @@ _WITHHELD = ("run_shell_command", "write_file", "replace")
 _MENTION = re.compile(r"(?<!\\)@(?=[^ \t\n\r,;!?()\[\]{}])")
 
 
-def make_call(asked: Asked) -> Call:
-    question = asked.question
+def make_call(turn: Turn) -> Call:
+    question = turn.question
     # An untrusted folder is refused; this trusts it without loading settings from it.
     arguments = ["-o", "stream-json", "--skip-trust"]
-    arguments += ["--approval-mode", _APPROVAL[asked.permissions]]
-    if asked.model is not None:
-        arguments += ["-m", asked.model]
-    arguments += ["--session-id" if question.is_new_session else "--resume", asked.session]
+    arguments += ["--approval-mode", _APPROVAL[turn.permissions]]
+    if turn.model is not None:
+        arguments += ["-m", turn.model]
+    arguments += ["--session-id" if question.is_new_session else "--resume", turn.session]
     # Without this the program that we start is only the parent of the one that works.
     environment = {"GEMINI_CLI_NO_RELAUNCH": "true"}
-    return Call(tuple(arguments), as_text(asked.instructed_prompt), environment)
+    return Call(tuple(arguments), as_text(turn.instructed_prompt), environment)
 
 
 def as_text(prompt: str, mention: re.Pattern[str] = _MENTION) -> str:
@@ -41,7 +41,7 @@ def as_text(prompt: str, mention: re.Pattern[str] = _MENTION) -> str:
     return "\n" + escaped if escaped.startswith("/") else escaped
 
 
-def hear(events: Iterable[Event], now: float) -> Heard:
+def parse(events: Iterable[Event], now: float) -> Parsed:
     text = note = ""
     session = model = None
     failure = None
@@ -51,7 +51,7 @@ def hear(events: Iterable[Event], now: float) -> Heard:
     denied: list[str] = []
     for event in events:
         session = session_of(event) or session
-        note = words_of(event) or note
+        note = progress_of(event) or note
         tool = tools.setdefault(text_at(event, "tool_id"), text_at(event, "tool_name"))
         if _is_refusal(event, tool):
             denied.append(tool)
@@ -76,7 +76,7 @@ def hear(events: Iterable[Event], now: float) -> Heard:
             case _:
                 pass
     models = map_at(stats, "models")
-    return Heard(
+    return Parsed(
         text=text,
         is_done=is_done,
         failure=failure,
@@ -118,7 +118,7 @@ def session_of(event: Event) -> str | None:
     return text_at(event, "session_id") or None
 
 
-def words_of(event: Event) -> str:
+def progress_of(event: Event) -> str:
     match text_at(event, "type"), text_at(event, "role"):
         case "message", "assistant":
             return text_at(event, "content")
@@ -147,9 +147,9 @@ GEMINI = Adapter(
         "gemini, then choose a login",
     ),
     make_call=make_call,
-    hear=hear,
+    parse=parse,
     session_of=session_of,
-    words_of=words_of,
+    progress_of=progress_of,
     take_over=lambda session: ("gemini", "--resume", session),
     permissions=("bypass", "edit", "default", "read-only"),
     tiers={"haiku": "flash-lite", "sonnet": "flash", "opus": "pro"},

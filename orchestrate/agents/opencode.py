@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from orchestrate.agents.adapter import Adapter, Asked, Call, Heard, Login
+from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, Turn
 from orchestrate.agents.base import Failure, FailureKind
 from orchestrate.agents.failures import failure_of, header_time
 from orchestrate.agents.finding import Program
@@ -37,22 +37,22 @@ _REFUSED = re.compile("rejected permission|prevents you from using this")
 _BAD_ENDS: dict[str, FailureKind] = {"length": "limit", "content-filter": "refused"}
 
 
-def make_call(asked: Asked) -> Call:
-    question = asked.question
+def make_call(turn: Turn) -> Call:
+    question = turn.question
     arguments = ["run", "--format", "json"]
-    if asked.permissions == "bypass":
+    if turn.permissions == "bypass":
         arguments.append("--auto")
-    if asked.model is not None:
-        arguments += ["-m", asked.model]
-    if effort := asked.text("effort"):
+    if turn.model is not None:
+        arguments += ["-m", turn.model]
+    if effort := turn.text("effort"):
         arguments += ["--variant", effort]
     if not question.is_new_session:
-        arguments += ["--session", asked.session]
+        arguments += ["--session", turn.session]
     environment = {"OPENCODE_DISABLE_AUTOUPDATE": "1"}
-    if rules := _permission_rules(asked):
+    if rules := _permission_rules(turn):
         environment["OPENCODE_PERMISSION"] = json.dumps(rules)
     database = data_folder(question.environment) / "opencode.db"
-    return Call(tuple(arguments), asked.instructed_prompt, environment, made_first=database)
+    return Call(tuple(arguments), turn.instructed_prompt, environment, made_first=database)
 
 
 def data_folder(environment: Mapping[str, str]) -> Path:
@@ -61,16 +61,16 @@ def data_folder(environment: Mapping[str, str]) -> Path:
     return Path(data) / "opencode"
 
 
-def _permission_rules(asked: Asked) -> dict[str, str]:
+def _permission_rules(turn: Turn) -> dict[str, str]:
     """Later rules win over earlier ones."""
     rules: dict[str, str] = {}
-    if (tools := asked.names("tools")) is not None:
+    if (tools := turn.names("tools")) is not None:
         rules = {"*": "deny"} | dict.fromkeys(tools, "allow")
-    rules |= _DENIED[asked.permissions]
-    return rules | dict.fromkeys(asked.names("disallowed_tools") or (), "deny")
+    rules |= _DENIED[turn.permissions]
+    return rules | dict.fromkeys(turn.names("disallowed_tools") or (), "deny")
 
 
-def hear(events: Iterable[Event], now: float) -> Heard:
+def parse(events: Iterable[Event], now: float) -> Parsed:
     texts: dict[str, str] = {}
     note = reason = message = ""
     session = None
@@ -79,7 +79,7 @@ def hear(events: Iterable[Event], now: float) -> Heard:
     finishes: list[Event] = []
     for event in events:
         session = session_of(event) or session
-        note = words_of(event) or note
+        note = progress_of(event) or note
         match text_at(event, "type"):
             case "text":
                 message = text_at(event, "part", "messageID")
@@ -96,7 +96,7 @@ def hear(events: Iterable[Event], now: float) -> Heard:
                 pass
     if failure is None and reason != "stop":
         failure = _bad_end(reason, note, now)
-    return Heard(
+    return Parsed(
         text=texts.get(message, ""),
         is_done=reason == "stop",
         failure=failure,
@@ -159,7 +159,7 @@ def session_of(event: Event) -> str | None:
     return text_at(event, "sessionID") or None
 
 
-def words_of(event: Event) -> str:
+def progress_of(event: Event) -> str:
     match text_at(event, "type"):
         case "text":
             return text_at(event, "part", "text")
@@ -191,9 +191,9 @@ OPENCODE = Adapter(
         "opencode auth login",
     ),
     make_call=make_call,
-    hear=hear,
+    parse=parse,
     session_of=session_of,
-    words_of=words_of,
+    progress_of=progress_of,
     take_over=lambda session: ("opencode", "--session", session),
     permissions=("bypass", "edit", "default", "read-only"),
     settings={

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from orchestrate.agents.adapter import Adapter, Asked, Call, Heard, Login
+from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, Turn
 from orchestrate.agents.base import Failure
 from orchestrate.agents.claude import denials_in, session_of
-from orchestrate.agents.claude import words_of as claude_words
+from orchestrate.agents.claude import progress_of as claude_words
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
 from orchestrate.agents.gemini import as_text
@@ -34,18 +34,18 @@ _PLACES_OF_DEFAULTS = (
 )
 
 
-def make_call(asked: Asked) -> Call:
-    question = asked.question
-    arguments = ["-o", "stream-json", "--approval-mode", _APPROVAL[asked.permissions]]
-    if asked.model is not None:
-        arguments += ["-m", asked.model]
-    arguments += ["--session-id" if question.is_new_session else "--resume", asked.session]
-    if denied := asked.names("disallowed_tools"):
+def make_call(turn: Turn) -> Call:
+    question = turn.question
+    arguments = ["-o", "stream-json", "--approval-mode", _APPROVAL[turn.permissions]]
+    if turn.model is not None:
+        arguments += ["-m", turn.model]
+    arguments += ["--session-id" if question.is_new_session else "--resume", turn.session]
+    if denied := turn.names("disallowed_tools"):
         # With `=`, because the flag takes every argument that follows it.
         arguments.append(f"--exclude-tools={','.join(denied)}")
-    if turns := asked.text("max_turns"):
+    if turns := turn.text("max_turns"):
         arguments += ["--max-session-turns", turns]
-    if question.schema and asked.can(_TAKES_A_SCHEMA):
+    if question.schema and turn.can(_TAKES_A_SCHEMA):
         arguments += ["--json-schema", question.schema]
     hidden = {}
     if question.system_prompt:
@@ -54,7 +54,7 @@ def make_call(asked: Asked) -> Call:
         hidden[arguments[-1]] = "--append-system-prompt=…"
     # Without the variable there would be one more parent between us and the program that works.
     environment = {"QWEN_CODE_NO_RELAUNCH": "true", **_defaults(question.environment)}
-    return Call(tuple(arguments), as_text(asked.prompt, _MENTION), environment, hidden)
+    return Call(tuple(arguments), as_text(turn.prompt, _MENTION), environment, hidden)
 
 
 def _defaults(environment: Mapping[str, str]) -> dict[str, str]:
@@ -67,7 +67,7 @@ def _defaults(environment: Mapping[str, str]) -> dict[str, str]:
     return {_DEFAULTS_VARIABLE: str(DEFAULTS)}
 
 
-def hear(events: Iterable[Event], now: float) -> Heard:
+def parse(events: Iterable[Event], now: float) -> Parsed:
     text = note = ""
     session = model = None
     failure = None
@@ -77,7 +77,7 @@ def hear(events: Iterable[Event], now: float) -> Heard:
     for event in events:
         session = session_of(event) or session
         denied |= denials_in(event)
-        note = words_of(event) or note
+        note = progress_of(event) or note
         match text_at(event, "type"), text_at(event, "subtype"):
             case "system", "init":
                 model = text_at(event, "model") or None
@@ -89,7 +89,7 @@ def hear(events: Iterable[Event], now: float) -> Heard:
                 failure = None if is_done else _failure_in(event, note, now)
             case _:
                 pass
-    return Heard(
+    return Parsed(
         text=text,
         is_done=is_done,
         failure=failure,
@@ -108,7 +108,7 @@ def _failure_in(result: Event, note: str, now: float) -> Failure:
     return failure_of(text_at(result, "error", "message") or note, now)
 
 
-def words_of(event: Event) -> str:
+def progress_of(event: Event) -> str:
     """As Claude Code's events, but for those that say that it waits."""
     if (text_at(event, "type"), text_at(event, "subtype")) == ("system", "retry"):
         delay = whole_at(event, "data", "delayMs")
@@ -133,9 +133,9 @@ QWEN = Adapter(
         "qwen, then /auth",
     ),
     make_call=make_call,
-    hear=hear,
+    parse=parse,
     session_of=session_of,
-    words_of=words_of,
+    progress_of=progress_of,
     take_over=lambda session: ("qwen", "--resume", session),
     permissions=("bypass", "edit", "default", "read-only"),
     settings={

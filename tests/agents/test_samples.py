@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orchestrate.agents.adapter import Heard, ProgramAgent
+from orchestrate.agents.adapter import Parsed, ProgramAgent
 from orchestrate.agents.base import FailureKind
 from orchestrate.agents.parse import Event, read_events
 from orchestrate.agents.registry import PROGRAMS, own_name
@@ -19,9 +19,9 @@ HELLO = "Hello from the fake model."
 DONE = 'Done.\n{"outcome": "done"}'
 
 
-def hear(sample: str) -> Heard:
+def parse(sample: str) -> Parsed:
     adapter = PROGRAMS[own_name(sample.partition("/")[0])]()
-    return adapter.hear(read_events(SAMPLES / f"{sample}.stdout"), NOW)
+    return adapter.parse(read_events(SAMPLES / f"{sample}.stdout"), NOW)
 
 
 # Sample -> the answer, and what else the program reports.
@@ -182,29 +182,29 @@ CUT_OFF = {
 @pytest.mark.parametrize("sample", ANSWERS)
 def test_an_answer_is_heard(sample: str) -> None:
     text, more = ANSWERS[sample]
-    heard = hear(sample)
-    assert (heard.text, heard.is_done, heard.failure) == (text, True, None)
+    parsed = parse(sample)
+    assert (parsed.text, parsed.is_done, parsed.failure) == (text, True, None)
     for name, value in more.items():
         expected = pytest.approx(value) if isinstance(value, float) else value
-        assert getattr(heard, name) == expected, name
+        assert getattr(parsed, name) == expected, name
 
 
 @pytest.mark.parametrize("sample", FAILURES)
 def test_a_failure_is_heard(sample: str) -> None:
     kind, status, words = FAILURES[sample]
-    heard = hear(sample)
-    assert heard.failure is not None
-    assert (heard.failure.kind, heard.failure.http_status) == (kind, status)
-    assert words in heard.failure.message
-    assert not heard.is_done
+    parsed = parse(sample)
+    assert parsed.failure is not None
+    assert (parsed.failure.kind, parsed.failure.http_status) == (kind, status)
+    assert words in parsed.failure.message
+    assert not parsed.is_done
 
 
 @pytest.mark.parametrize("sample", CUT_OFF)
 def test_an_output_without_an_end_is_no_answer(sample: str) -> None:
-    heard = hear(sample)
-    assert not heard.is_done
-    assert heard.failure is None
-    assert heard.note == CUT_OFF[sample]
+    parsed = parse(sample)
+    assert not parsed.is_done
+    assert parsed.failure is None
+    assert parsed.note == CUT_OFF[sample]
 
 
 def test_every_sample_has_a_meaning() -> None:
@@ -223,8 +223,8 @@ def test_cutting_the_output_anywhere_never_makes_an_answer_of_a_failure(
     for cut in (0, 1, len(whole) // 3, len(whole) // 2, max(last_line - 1, 0), len(whole) - 3):
         path = tmp_path / "cut"
         path.write_bytes(whole[:cut])
-        heard = adapter.hear(read_events(path), NOW)
-        assert not heard.is_done or heard.text == hear(sample).text
+        parsed = adapter.parse(read_events(path), NOW)
+        assert not parsed.is_done or parsed.text == parse(sample).text
 
 
 @pytest.mark.parametrize("sample", [*ANSWERS, *FAILURES])
@@ -232,7 +232,7 @@ def test_the_session_is_seen_in_the_output(sample: str) -> None:
     agent = ProgramAgent(PROGRAMS[own_name(sample.partition("/")[0])]())
     output = (SAMPLES / f"{sample}.stdout").read_bytes()
     seen = agent.session_in(output)
-    assert seen == hear(sample).session
+    assert seen == parse(sample).session
     assert seen
 
 
@@ -243,7 +243,7 @@ def test_the_session_is_seen_before_the_end(name: str) -> None:
     agent = ProgramAgent(PROGRAMS[own_name(name.partition("/")[0])]())
     output = (SAMPLES / f"{name}.stdout").read_bytes()
     first_line = output[: output.index(b"\n") + 1]
-    assert agent.session_in(first_line) == hear(name).session
+    assert agent.session_in(first_line) == parse(name).session
     assert agent.session_in(first_line[:-20]) is None
 
 
@@ -279,10 +279,10 @@ def test_two_results_in_one_stream_are_summed_up() -> None:
     """A background task of Claude Code gives a second result, with its own part of the bill."""
     events = list(read_events(SAMPLES / "claude" / "cost-stream-resume.stdout"))
     adapter = PROGRAMS["claude-code"]()
-    heard = adapter.hear([*events, events[-1]], NOW)
-    assert heard.cost_usd == pytest.approx(0.012)
-    assert heard.input_tokens == 2000
-    assert replace(heard, cost_usd=0.006, input_tokens=1000, output_tokens=100) == adapter.hear(
+    parsed = adapter.parse([*events, events[-1]], NOW)
+    assert parsed.cost_usd == pytest.approx(0.012)
+    assert parsed.input_tokens == 2000
+    assert replace(parsed, cost_usd=0.006, input_tokens=1000, output_tokens=100) == adapter.parse(
         events, NOW
     )
 
@@ -292,7 +292,7 @@ def test_the_order_of_keys_does_not_matter() -> None:
         adapter = PROGRAMS[own_name(sample.partition("/")[0])]()
         events = list(read_events(SAMPLES / f"{sample}.stdout"))
         turned = [dict(reversed(event.items())) for event in events]
-        assert adapter.hear(turned, NOW) == adapter.hear(events, NOW)
+        assert adapter.parse(turned, NOW) == adapter.parse(events, NOW)
 
 
 def test_the_shape_of_the_specification_is_understood(tmp_path: Path) -> None:
@@ -303,12 +303,12 @@ def test_the_shape_of_the_specification_is_understood(tmp_path: Path) -> None:
         ' "is_error": false, "result": "I reviewed it.\\n\\n{\\"outcome\\": \\"no-issues\\"}",'
         ' "usage": {"input_tokens": 5200, "output_tokens": 1800}, "total_cost_usd": 0.042}]'
     )
-    heard = PROGRAMS["claude-code"]().hear(read_events(path), NOW)
-    assert heard.is_done
-    assert heard.text.endswith('{"outcome": "no-issues"}')
-    assert (heard.input_tokens, heard.output_tokens, heard.cost_usd) == (5200, 1800, 0.042)
-    assert heard.cost_counts_up
-    assert heard.session == "550e8400-e29b-41d4-a716-446655440000"
+    parsed = PROGRAMS["claude-code"]().parse(read_events(path), NOW)
+    assert parsed.is_done
+    assert parsed.text.endswith('{"outcome": "no-issues"}')
+    assert (parsed.input_tokens, parsed.output_tokens, parsed.cost_usd) == (5200, 1800, 0.042)
+    assert parsed.cost_counts_up
+    assert parsed.session == "550e8400-e29b-41d4-a716-446655440000"
 
 
 def test_when_the_limit_is_over_is_taken_from_the_stream() -> None:
@@ -317,6 +317,6 @@ def test_when_the_limit_is_over_is_taken_from_the_stream() -> None:
         {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": reset}},
         {"type": "result", "is_error": True, "result": "You've hit your limit"},
     ]
-    failure = PROGRAMS["claude-code"]().hear(events, NOW).failure
+    failure = PROGRAMS["claude-code"]().parse(events, NOW).failure
     assert failure is not None
     assert (failure.kind, failure.retry_at) == ("rate-limit", reset)

@@ -14,7 +14,7 @@ from orchestrate.cli.help_examples import EXAMPLES
 from tests.cli.conftest import Project
 
 
-def words_of(line: str) -> list[str]:
+def progress_of(line: str) -> list[str]:
     """The arguments of the one orchestrate command in a shell line."""
     inner = line.removeprefix('eval "$(').removesuffix(')"')
     words = shlex.split(inner)
@@ -32,7 +32,7 @@ def test_examples_parse(name: str) -> None:
     module, _, attribute = COMMANDS[name][0].partition(":")
     command: click.Command = getattr(import_module(module), attribute)
     for line, about in EXAMPLES[name]:
-        chosen, *words = words_of(line)
+        chosen, *words = progress_of(line)
         assert chosen == name
         command.make_context(name, list(words), obj={"json": False})
         assert about

@@ -10,7 +10,7 @@ import shlex
 import urllib.parse
 from pathlib import Path
 
-from tests.promises.processes import alive, words_of
+from tests.promises.processes import alive, progress_of
 
 # A tree that does not want to end: sessions of their own, orphans of orphans, an emptied
 # environment, another directory, deaf to TERM. Every part has the number in its command line.
@@ -39,7 +39,7 @@ class Tree:
 
     def living(self) -> list[int]:
         mark = b"\0" + self.number.encode() + b"\0"
-        return [pid for pid in alive() if mark in words_of(pid)]
+        return [pid for pid in alive() if mark in progress_of(pid)]
 
 
 # Prints a secret in every spelling, and each of them cut in two at every byte.

@@ -30,7 +30,7 @@ def is_alive(pid: int) -> bool:
     return pid in alive()
 
 
-def words_of(pid: int) -> bytes:
+def progress_of(pid: int) -> bytes:
     with suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     return b""
@@ -39,7 +39,7 @@ def words_of(pid: int) -> bytes:
 def keepers_in(folder: Path) -> list[int]:
     """Keepers and their wardens: started with a run's folder as an argument."""
     start = os.fsencode(f"\0{folder}/")
-    return [pid for pid in alive() if pid != os.getpid() and start in words_of(pid)]
+    return [pid for pid in alive() if pid != os.getpid() and start in progress_of(pid)]
 
 
 def programs_in(folder: Path) -> list[int]:

@@ -30,7 +30,7 @@ from tests.promises.judging import check_same
 from tests.promises.keepers import kill_keeper_and_company
 from tests.promises.killing import can_trace, tracing
 from tests.promises.lanes import Lanes
-from tests.promises.processes import end_all_in, is_alive, kill, wait_until, words_of
+from tests.promises.processes import end_all_in, is_alive, kill, progress_of, wait_until
 from tests.promises.shapes import STEADY, act
 from tests.promises.test_keeper_kills import strike_in_thread
 from tests.promises.trials import Trial, sealed_state
@@ -354,10 +354,10 @@ def test_promise_07_nothing_of_a_tree_survives_its_step(end: str, tmp_path: Path
                 process.send_signal(signal.SIGINT)
             else:
                 await_file(trial, "after")
-                assert not tree.living(), [words_of(pid) for pid in tree.living()]
+                assert not tree.living(), [progress_of(pid) for pid in tree.living()]
                 (trial.workspace / "go").touch()
             assert process.wait(timeout=30) == (130 if end == "interrupted" else 0)
-        assert not tree.living(), [words_of(pid) for pid in tree.living()]
+        assert not tree.living(), [progress_of(pid) for pid in tree.living()]
         assert stranger.poll() is None, "a process that we did not start was signalled"
     finally:
         stranger.kill()

@@ -10,7 +10,7 @@ import pytest
 
 from orchestrate.show.live.picture import Artist
 from orchestrate.state.denials import denial_words
-from tests.agents.test_samples import hear
+from tests.agents.test_samples import parse
 from tests.cli.live.test_picture import shown, state_for
 from tests.machines.fakes import PAIR, Scene, machine, said
 
@@ -158,4 +158,4 @@ def test_truth_17_the_live_view_shows_them(tmp_path: Path) -> None:
     ],
 )
 def test_truth_17_each_real_program_is_understood(sample: str, denied: tuple[str, ...]) -> None:
-    assert hear(sample).denied == denied
+    assert parse(sample).denied == denied

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 
-class Unbilled:
+class StandIn:
     """The part of the seam that is about programs, for agents that are none."""
 
     chooses_session = False

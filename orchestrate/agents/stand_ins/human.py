@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 
 from orchestrate.agents.base import Failure, Question, Reply, RunProgram
-from orchestrate.agents.stand_ins.free import Unbilled
+from orchestrate.agents.stand_ins.free import StandIn
 from orchestrate.record import record
 
 # Parallel items share one person, who can have one conversation at a time.
@@ -33,7 +33,7 @@ class _InputEnded(Exception):
     """The person closed the input instead of answering."""
 
 
-class Human(Unbilled):
+class Human(StandIn):
     """Asks whoever sits at the terminal; refuses when nobody can."""
 
     name = "human"

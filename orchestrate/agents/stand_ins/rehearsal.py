@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from orchestrate.agents.base import Failure, Question, Reply, RunProgram
-from orchestrate.agents.stand_ins.free import Unbilled
+from orchestrate.agents.stand_ins.free import StandIn
 from orchestrate.diagnostics import closest
 from orchestrate.errors import ConfigError
 from orchestrate.record import record
@@ -21,7 +21,7 @@ _KEYS = ("outcome", "otherDescription", "text")
 
 
 @record
-class Line:
+class ScriptLine:
     """What is answered at one visit of a step."""
 
     outcome: str | None = None
@@ -33,9 +33,9 @@ class Line:
 class Script:
     """Step name to its lines, one per visit; the last one repeats."""
 
-    lines: tuple[tuple[str, tuple[Line, ...]], ...] = ()
+    lines: tuple[tuple[str, tuple[ScriptLine, ...]], ...] = ()
 
-    def line(self, step: str, visit: int) -> Line | None:
+    def line(self, step: str, visit: int) -> ScriptLine | None:
         of_step = dict(self.lines).get(step)
         return of_step[min(visit, len(of_step)) - 1] if of_step else None
 
@@ -59,7 +59,7 @@ def parse_script(data: object) -> Script:
     return Script(lines)
 
 
-def _lines(step: str, given: Any, faults: list[str]) -> Iterator[Line]:
+def _lines(step: str, given: Any, faults: list[str]) -> Iterator[ScriptLine]:
     if not isinstance(given, list) or not given:
         example = given if isinstance(given, str) else "outcome"
         faults.append(f"step '{step}' needs a list with an outcome per visit: [{example}]")
@@ -73,7 +73,7 @@ def _lines(step: str, given: Any, faults: list[str]) -> Iterator[Line]:
         found = list(_entry_faults(where, entry))
         faults += found
         if not found:
-            yield Line(entry.get("outcome"), entry.get("otherDescription"), entry.get("text"))
+            yield ScriptLine(entry.get("outcome"), entry.get("otherDescription"), entry.get("text"))
 
 
 def _entry_faults(where: str, entry: Mapping[Any, Any]) -> Iterator[str]:
@@ -108,7 +108,7 @@ def script_faults(script: Script, outcomes: Mapping[str, tuple[str, ...]]) -> tu
     return tuple(dict.fromkeys(faults))
 
 
-class Rehearsal(Unbilled):
+class Rehearsal(StandIn):
     """Answers from a script, and says loudly that nothing was done."""
 
     name = "rehearsal"
@@ -128,20 +128,22 @@ class Rehearsal(Unbilled):
         return Reply(text=_text(question, line), session=question.session)
 
 
-def _shortest(question: Question) -> Line:
+def _shortest(question: Question) -> ScriptLine:
     """The outcome that leads to an exit soonest; any but `other` where nobody worked that out."""
     if not question.outcomes:
-        return Line()
+        return ScriptLine()
     preferred = [*question.settings.get("shortest", ()), *sorted(question.outcomes, key=_is_other)]
     outcome = next(outcome for outcome in preferred if outcome in question.outcomes)
-    return Line(outcome, "nothing was done, this is a rehearsal" if outcome == OTHER else None)
+    return ScriptLine(
+        outcome, "nothing was done, this is a rehearsal" if outcome == OTHER else None
+    )
 
 
 def _is_other(outcome: str) -> bool:
     return outcome == OTHER
 
 
-def _text(question: Question, line: Line) -> str:
+def _text(question: Question, line: ScriptLine) -> str:
     opening = "REHEARSAL: NOTHING WAS DONE. No agent was asked, no file was changed."
     parts = [f"{opening}\nStep '{question.step}', visit {question.visit}."]
     if line.text is not None:

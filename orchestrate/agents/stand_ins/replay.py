@@ -6,11 +6,11 @@ import datetime as dt
 from pathlib import Path
 
 from orchestrate.agents.base import Failure, Question, Reply, RunProgram
-from orchestrate.agents.stand_ins.free import Unbilled
+from orchestrate.agents.stand_ins.free import StandIn
 from orchestrate.agents.stand_ins.recording import NeverRecorded, PromptChanged, Recorded, find_turn
 
 
-class Replay(Unbilled):
+class Replay(StandIn):
     """Gives recorded replies; what was not recorded is a failure that says so, never a guess."""
 
     name = "replay"
