@@ -41,6 +41,10 @@ class ConfigError(OrchestrateError):
     exit_code = 5
 
 
+class KeeperSilent(ConfigError):
+    """A run's keeper does not answer, and the time to wait for it is over."""
+
+
 class DefinitionError(OrchestrateError):
     """A definition has errors; it carries all of them at once."""
 

@@ -15,7 +15,7 @@ from orchestrate.engine.programs import was_started
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.step import Step
 from orchestrate.engine.whole_output import NotWhole, void
-from orchestrate.execute.keeper.patience import KeeperSilent
+from orchestrate.errors import KeeperSilent
 from orchestrate.plan.expr import show
 from orchestrate.plan.nodes import FAILED, SKIPPED, Ask, Call, Each, Gate, Run, Wait
 from orchestrate.state.calls import Expired, expired_call

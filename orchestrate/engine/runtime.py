@@ -18,10 +18,10 @@ from orchestrate.engine.scope import RunFacts, slug
 from orchestrate.engine.secrets import Secrets
 from orchestrate.engine.stop import Stop
 from orchestrate.engine.values import restore_value, store_value
-from orchestrate.errors import ConfigError
+from orchestrate.errors import ConfigError, KeeperSilent
 from orchestrate.execute.keeper.client import Keeper, ensure_keeper
 from orchestrate.execute.keeper.facts import is_keeper_alive
-from orchestrate.execute.keeper.patience import SAY_AFTER_S, KeeperSilent, Patience
+from orchestrate.execute.keeper.patience import SAY_AFTER_S, Patience
 from orchestrate.installation import replacement_of
 from orchestrate.plan.nodes import Plan, PlanId
 from orchestrate.record import record

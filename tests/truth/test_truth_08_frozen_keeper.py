@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from orchestrate.errors import KeeperSilent
 from orchestrate.execute.keeper import patience
-from orchestrate.execute.keeper.patience import KeeperSilent, Patience
+from orchestrate.execute.keeper.patience import Patience
 from tests.acceptance.fakes import Stage, read_state, wait_until
 from tests.promises.processes import end_all_in
 

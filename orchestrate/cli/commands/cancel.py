@@ -11,6 +11,7 @@ import click
 
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import Number
+from orchestrate.errors import KeeperSilent
 from orchestrate.show.output import answer, answer_json
 
 if TYPE_CHECKING:
@@ -55,7 +56,6 @@ def _cancel(run: Run, workspace: Workspace, again: str, give_up: float) -> tuple
     from orchestrate.app.claim import AtWorkError, claim_briefly
     from orchestrate.app.give_up import announce_cancelling, program_if_unchanged, record_cancelled
     from orchestrate.app.reach_owner import ask_to_end, await_end, end_programs, still_running
-    from orchestrate.execute.keeper.patience import KeeperSilent
     from orchestrate.state.users import user_name
     from orchestrate.view.looking import look_at
 

@@ -9,6 +9,7 @@ import click
 
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import Number
+from orchestrate.errors import KeeperSilent
 from orchestrate.show.output import answer, answer_json
 
 if TYPE_CHECKING:
@@ -60,7 +61,6 @@ def _stop(
     from orchestrate.app.reach_owner import ask_to_end, await_end, end_programs, still_running
     from orchestrate.cli.commands.status import next_commands
     from orchestrate.engine.stop import ASKED_TO_STOP
-    from orchestrate.execute.keeper.patience import KeeperSilent
     from orchestrate.state.events import RunEnded
     from orchestrate.view.looking import are_programs_left, do_programs_run, look_at
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from orchestrate.errors import ConfigError
+from orchestrate.errors import KeeperSilent
 from orchestrate.execute.keeper.protocol import now
 
 SAY_AFTER_S = 5.0
@@ -18,10 +18,6 @@ SAY_AFTER_S = 5.0
 # whether it is there: so soon that a silent one is reported in time.
 _ASK_AFTER_S = 2.0
 _LOOK_EVERY_S = 0.25
-
-
-class KeeperSilent(ConfigError):
-    """The keeper does not answer, and nobody wants to wait for it any longer."""
 
 
 def tell_on_stderr(words: str) -> None:
