@@ -34,6 +34,7 @@ from orchestrate.app.carry_out import (  # noqa: E402  needs the path
     start_run,
     stoppable,
 )
+from orchestrate.app.settings import RunSettings  # noqa: E402
 from orchestrate.compile import compile_file, require_program  # noqa: E402
 from orchestrate.record import replace  # noqa: E402
 from orchestrate.state.runs import open_runs  # noqa: E402
@@ -225,7 +226,7 @@ def run_sequence(folder: Path, items: int) -> int:
     )
     program = replace(program, plans=plans)
     store, _ = start_run(
-        open_runs(folder, None), program, compilation, workspace, {"backend": "rehearsal"}
+        open_runs(folder, None), program, compilation, workspace, RunSettings(backend="rehearsal")
     )
     cpu, wall = time.process_time(), time.perf_counter()
     with stoppable() as stop:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import click
 
+from orchestrate.app.settings import FLAGS
 from orchestrate.cli.group import COMMANDS, root
 from orchestrate.cli.help_examples import EXAMPLES
 
@@ -66,7 +67,7 @@ def _renewed(section: str) -> str:
     table = _TABLE.search(section)
     if table is None:
         return f"{section.rstrip()}\n\n{_table(options)}\n" if options else section
-    rows = list(_kept_rows(table["rows"], options))
+    rows = [_with_dialects(row) for row in _kept_rows(table["rows"], options)]
     written = set(_FLAG.findall("".join(row.split(" | ")[0] for row in rows)))
     columns = table[0].partition("\n")[0].count("|") - 1
     fresh = [_row(o, columns) for o in options if not written & set(_spellings(o))]
@@ -95,8 +96,26 @@ def _kept_rows(rows: str, options: list[click.Option]) -> Iterator[str]:
 def _row(option: click.Option, columns: int) -> str:
     value = "" if option.is_flag or option.count else f" {option.metavar or 'CHOICE'}"
     spelt = ", ".join(f"`{name}{value}`" for name in sorted(_spellings(option), key=len))
-    cells = [spelt, *(["all"] if columns == 3 else []), _meaning(option)]
+    dialects = [_dialects(option.name or "")] if columns == 3 else []
+    cells = [spelt, *dialects, _meaning(option)]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def _dialects(name: str) -> str:
+    """Who accepts a flag of a run."""
+    row = FLAGS.get(name)
+    if row is None or len(row.dialects) == 3:
+        return "agents" if row is not None and row.group == "agents" else "all"
+    return ", ".join(row.dialects)
+
+
+def _with_dialects(row: str) -> str:
+    """In a table of three columns the second says who accepts the flag."""
+    cells = row.split(" | ")
+    spelt = [name.lstrip("-").replace("-", "_") for name in _FLAG.findall(cells[0])]
+    if len(cells) < 3 or not spelt:
+        return row
+    return " | ".join([cells[0], _dialects(max(spelt, key=len)), *cells[2:]])
 
 
 def _meaning(option: click.Option) -> str:

@@ -30,6 +30,7 @@ from orchestrate.show.output import note
 if TYPE_CHECKING:
     from orchestrate.agents.base import Agent, Question, Reply, RunProgram
     from orchestrate.agents.registry import Equipment
+    from orchestrate.app.settings import RunSettings
     from orchestrate.dialects.agent_definitions import AgentFile
     from orchestrate.engine.runtime import AgentDefinition
     from orchestrate.engine.stop import Stop
@@ -41,8 +42,8 @@ DEFAULT_BACKEND = "claude-code"
 TURNS = "turns"
 
 
-def backend_of(settings: Mapping[str, Any]) -> str:
-    return str(settings.get("backend", DEFAULT_BACKEND))
+def backend_of(settings: RunSettings) -> str:
+    return settings.backend or DEFAULT_BACKEND
 
 
 def is_without_a_bill(backend: str) -> bool:
@@ -58,7 +59,7 @@ def is_without_a_bill(backend: str) -> bool:
 def refuse_unusable(
     program: Program,
     workspace: Workspace,
-    settings: Mapping[str, Any],
+    settings: RunSettings,
     frozen: Mapping[str, AgentFile] = MappingProxyType({}),
 ) -> None:
     """Refuse a program whose agents are unknown, not installed or wrongly set (rulings §8, §9),
@@ -88,19 +89,19 @@ def refuse_unusable(
             )
 
 
-def refuse_settings(program: Program, workspace: Workspace, settings: Mapping[str, Any]) -> None:
+def refuse_settings(program: Program, workspace: Workspace, settings: RunSettings) -> None:
     """Refuse what `run` would refuse of the agents' settings; asks for no program."""
     for fault in faults_of_settings(program, workspace, settings):
         raise ConfigError(fault)
 
 
 def faults_of_settings(
-    program: Program, workspace: Workspace, settings: Mapping[str, Any]
+    program: Program, workspace: Workspace, settings: RunSettings
 ) -> Iterator[str]:
     """Settings of steps that their agents cannot take, each with its place."""
     from orchestrate.agents.registry import setting_faults
 
-    permissions = settings.get("permissions", "bypass")
+    permissions = settings.permissions or "bypass"
     for _, node, op in asks_in(program):
         try:
             definition = definition_before(node, op, workspace, settings)
@@ -134,7 +135,7 @@ def definition_before(
     node: Node,
     op: Ask,
     workspace: Workspace,
-    settings: Mapping[str, Any],
+    settings: RunSettings,
     frozen: Mapping[str, AgentFile] = MappingProxyType({}),
 ) -> AgentDefinition | None:
     """Who will be asked, as far as it is known before values are; None for declared commands."""
@@ -163,16 +164,16 @@ def constants(values: MapExpr) -> dict[str, Any]:
     }
 
 
-def _fault(definition: AgentDefinition, settings: Mapping[str, Any]) -> str:
+def _fault(definition: AgentDefinition, settings: RunSettings) -> str:
     from orchestrate.agents.finding import Missing, missing_failure
     from orchestrate.agents.registry import find_program, setting_faults
 
-    own = (settings.get("agents") or {}).get(definition.backend) or {}
+    own = settings.agents.get(definition.backend) or {}
     environment = configured_environment(definition.backend, own, os.environ)
     found = find_program(definition.backend, environment)
     if isinstance(found, Missing):
         return missing_failure(found).message
-    permissions = settings.get("permissions", "bypass")
+    permissions = settings.permissions or "bypass"
     faults = setting_faults(definition.backend, dict(definition.settings), permissions)
     return faults[0] if faults else ""
 
@@ -190,7 +191,7 @@ def _require_known(name: str, node: Node) -> None:
     )
 
 
-def stand_in(name: str, settings: Mapping[str, Any]) -> str:
+def stand_in(name: str, settings: RunSettings) -> str:
     """The backend that plays an agent: its own, unless the run has one that plays them all."""
     from orchestrate.agents.registry import own_name
 
@@ -201,13 +202,13 @@ def stand_in(name: str, settings: Mapping[str, Any]) -> str:
 # While it runs.
 
 
-def agent_of(name: str, settings: Mapping[str, Any], run: Run, stop: Stop) -> Agent:
+def agent_of(name: str, settings: RunSettings, run: Run, stop: Stop) -> Agent:
     """The agent of a name."""
     from orchestrate.agents.registry import make_agent
 
     ours = stand_in(name, settings)
     agent = make_agent(ours, _equipment(settings, run, stop))
-    own = (settings.get("agents") or {}).get(ours)
+    own = settings.agents.get(ours)
     return Configured(agent, own) if own and not is_without_a_bill(ours) else agent
 
 
@@ -270,16 +271,15 @@ def configured_environment(
     return changed
 
 
-def _equipment(settings: Mapping[str, Any], run: Run, stop: Stop) -> Equipment:
+def _equipment(settings: RunSettings, run: Run, stop: Stop) -> Equipment:
     from orchestrate.agents.registry import Equipment
     from orchestrate.agents.stand_ins.human import Person
 
-    script = settings.get("script")
-    recording = settings.get("recording")
+    script, recording = settings.script, settings.recording
     return Equipment(
         script=None if script is None else read_mapping("--script", script),
         person=Person(lambda: _read_line(stop), note, has_terminal()),
-        recording=None if recording is None else run.root.parent / str(recording) / TURNS,
+        recording=None if recording is None else run.root.parent / recording / TURNS,
     )
 
 
@@ -313,7 +313,7 @@ def definition_of(
     name: str,
     config: Mapping[str, Any],
     workspace: Workspace,
-    settings: Mapping[str, Any],
+    settings: RunSettings,
     frozen: Mapping[str, AgentFile] = MappingProxyType({}),
 ) -> AgentDefinition:
     """The agent that a recipe names: its file, overlaid by the step's `agent_config` (B).

@@ -19,6 +19,7 @@ from orchestrate.plan.visible import plural, visible
 from orchestrate.record import record
 
 if TYPE_CHECKING:
+    from orchestrate.app.settings import RunSettings
     from orchestrate.plan.nodes import Program
     from orchestrate.workspace import Workspace
 
@@ -47,9 +48,7 @@ class Asked:
         return f"agent {name}, model {model}, permissions {self.permissions}"
 
 
-def who_is_asked(
-    program: Program, workspace: Workspace, settings: Mapping[str, Any]
-) -> dict[Asked, int]:
+def who_is_asked(program: Program, workspace: Workspace, settings: RunSettings) -> dict[Asked, int]:
     """Everyone whom the steps of a program ask, and how many steps do; none for commands alone.
 
     What a step works out for itself is not known yet.
@@ -64,9 +63,7 @@ def who_is_asked(
     return found
 
 
-def _asked(
-    plan: Plan, node: Node, op: Ask, workspace: Workspace, settings: Mapping[str, Any]
-) -> Asked:
+def _asked(plan: Plan, node: Node, op: Ask, workspace: Workspace, settings: RunSettings) -> Asked:
     if isinstance(op.agent, CommandTemplate):
         return Asked(op.agent.name, None, None, None)
     definition = definition_before(node, op, workspace, settings)
@@ -75,16 +72,16 @@ def _asked(
     if is_without_a_bill(backend):
         return Asked(definition.name, backend, None, None)
     own = dict(definition.settings)
-    permissions = own.get("permissions") or settings.get("permissions", "bypass")
+    permissions = own.get("permissions") or settings.permissions or "bypass"
     model = _model(plan, op, definition.model, own) or _default(backend, workspace, settings)
     return Asked(definition.name, backend, model, permissions)
 
 
-def _default(backend: str, workspace: Workspace, settings: Mapping[str, Any]) -> str | None:
+def _default(backend: str, workspace: Workspace, settings: RunSettings) -> str | None:
     """What the program will be told, with the environment that the configuration gives it."""
     from orchestrate.agents.registry import default_model
 
-    configured = (settings.get("agents") or {}).get(backend) or {}
+    configured = settings.agents.get(backend) or {}
     environment = configured_environment(backend, configured, os.environ)
     return default_model(backend, environment, workspace.root)
 

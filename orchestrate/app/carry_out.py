@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrate import __version__
+from orchestrate.app.apply_flags import with_settings
 from orchestrate.app.scopes import NoScope
+from orchestrate.app.settings import settings_of
 from orchestrate.app.sources import checksums, combined_checksum, file_at, stable_path
 from orchestrate.errors import DefinitionError, OrchestrateError
 from orchestrate.installation import replacement_of
@@ -21,9 +23,10 @@ from orchestrate.view.place import Place
 
 if TYPE_CHECKING:
     from orchestrate.app.detach import Departure
+    from orchestrate.app.settings import RunSettings
     from orchestrate.compile import Compilation
     from orchestrate.engine.logbook import Logbook
-    from orchestrate.engine.runtime import AgentDefinition, Library, Runtime
+    from orchestrate.engine.runtime import AgentDefinition, AgentRules, Library, Runtime
     from orchestrate.engine.secrets import Secrets
     from orchestrate.engine.stop import Stop
     from orchestrate.plan.nodes import Plan, Program
@@ -73,7 +76,7 @@ def start_run(
     program: Program,
     compilation: Compilation,
     workspace: Workspace,
-    settings: dict[str, Any],
+    settings: RunSettings,
 ) -> tuple[Store, Index]:
     """A new run's folder, locked by us, with its first state and event."""
     from orchestrate.app.frozen_run import DOCUMENTS, FILE, frozen_bytes
@@ -94,7 +97,7 @@ def start_run(
     plan = main_plan(program)
     sources = checksums(compilation, workspace)
     secrets = secrets_for(program, workspace)
-    kept = mask_settings(settings, secrets)
+    kept = mask_settings(settings.kept(), secrets)
     context = evaluate(plan.context, NoScope())
     masked = {key: secrets.data(value) for key, value in context.items()}
     for key in context:
@@ -117,8 +120,8 @@ def start_run(
             context=masked,
             settings=kept,
             version=__version__,
-            session=settings.get("session"),
-            has_session=settings.get("session") is not None,
+            session=settings.session,
+            has_session=settings.session is not None,
             head=head_of(workspace.root),
             clock=clock,
         )
@@ -138,7 +141,7 @@ class LatePlans:
     """Compiles recipes that a run reaches by a path it worked out (B), with the run's flags."""
 
     workspace: Workspace
-    settings: Mapping[str, Any]
+    settings: RunSettings
     # The folder of the run, which keeps what was found, with secrets masked; who only looks keeps
     # nothing, and has no mask.
     root: Path
@@ -159,11 +162,7 @@ class LatePlans:
         return self._as_told(program), sources
 
     def _as_told(self, program: Program) -> Program:
-        from orchestrate.app.config import with_defaults
-        from orchestrate.cli.commands.run import apply_flags, plan_flags
-
-        program = apply_flags(program, plan_flags(self.settings), self.workspace)
-        return with_defaults(program, self.settings.get("defaults", {}))
+        return with_settings(program, self.settings)
 
     def whole(self, plan_id: str) -> Program:
         """The program whose main plan this is, as the run first found it."""
@@ -241,7 +240,7 @@ def carry_out(
     workspace = replace(workspace, run=store.run.root)
     environment = {**os.environ, INSIDE: inside_of(store.run.id, os.environ)}
     secrets = secrets_for(program, workspace, environment)
-    late = LatePlans(workspace, store.state.settings, store.run.root)
+    late = LatePlans(workspace, settings_of(store.state.settings), store.run.root)
     for plan_id in store.state.late:
         secrets.learn(late.whole(plan_id))
     rt = _runtime(store, workspace, watching, stop, secrets, environment)
@@ -300,7 +299,7 @@ def _runtime(
             debug_env=watching.debug_env,
         ),
         people=people_at_terminal(watching, stop),
-        rules=rules_of(store.state.settings),
+        rules=rules_of(settings_of(store.state.settings)),
         library=library_of(store, workspace, stop, secrets),
     )
 
@@ -318,7 +317,7 @@ def _tell_asked(
 
     state = store.state
     fields = machine_fields(state, store.index) if state.dialect == "machine" else {}
-    for line in asked_lines(who_is_asked(program, workspace, state.settings)):
+    for line in asked_lines(who_is_asked(program, workspace, settings_of(state.settings))):
         logbook.write("info", f"[run:asks] {line}", fields)
         if not watching.quiet:
             note(f"  {line}\n")
@@ -328,18 +327,19 @@ def log_level_of(watching: Watching) -> Any:
     return "debug" if watching.debug else watching.log_level
 
 
-def rules_of(settings: Mapping[str, Any]) -> Any:
+def rules_of(settings: RunSettings) -> AgentRules:
     """How agents are asked, from the flags that the run was started with."""
     from orchestrate.engine.runtime import AgentRules
 
     rules = AgentRules()
+    silence, grace = settings.silence_timeout, settings.kill_grace
     return AgentRules(
-        backend=settings.get("backend", rules.backend),
-        system_prompt=settings.get("system_prompt"),
-        permissions=settings.get("permissions", rules.permissions),
-        silence_s=settings.get("silence_timeout", rules.silence_s),
-        grace_s=settings.get("kill_grace", rules.grace_s),
-        lets_finish=bool(settings.get("let_finish")),
+        backend=settings.backend or rules.backend,
+        system_prompt=settings.system_prompt,
+        permissions=settings.permissions or rules.permissions,
+        silence_s=rules.silence_s if silence is None else silence,
+        grace_s=rules.grace_s if grace is None else grace,
+        lets_finish=settings.let_finish,
     )
 
 
@@ -351,7 +351,7 @@ def library_of(store: Store, workspace: Workspace, stop: Stop, secrets: Secrets)
     from orchestrate.engine.runtime import Library
     from orchestrate.plan.nodes import main_plan
 
-    settings = with_own_keys(store.state.settings, workspace)
+    settings = with_own_keys(settings_of(store.state.settings), workspace)
     # Read once: a file that changes meanwhile must not change what later steps are told.
     known: dict[str, AgentDefinition] = {}
 

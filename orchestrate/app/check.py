@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from orchestrate.app.definition import compile_definition, workspace_of
+from orchestrate.app.settings import RunSettings
 from orchestrate.record import record, replace
 from orchestrate.show.output import answer, answer_json, note, wants_colour
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from orchestrate.diagnostics import Diagnostic
     from orchestrate.plan.nodes import Program
     from orchestrate.workspace import Workspace
+
+_NO_FLAGS = RunSettings()
 
 
 @record
@@ -41,7 +43,7 @@ def check_files(
     strict: bool = False,
     working_dir: str | None = None,
     tells_namesakes: bool = False,
-    context: Mapping[str, Any] = MappingProxyType({}),
+    settings: RunSettings = _NO_FLAGS,
 ) -> int:
     """Check each file once, report, and give the exit code of the worst."""
     workspace = workspace_of(working_dir)
@@ -50,8 +52,8 @@ def check_files(
     compilations: list[Compilation] = []
     for name in reversed(once.values()):
         compilation = compile_definition(name, workspace)
-        if context:
-            compilation = _with_values(compilation, context, workspace)
+        if settings.given():
+            compilation = _with_values(compilation, settings, workspace)
         compilations.append(compilation)
         _tell_settings(compilation, workspace)
         file = _check(compilation, workspace, strict)
@@ -76,7 +78,7 @@ def _tell_settings(compilation: Compilation, workspace: Workspace) -> None:
     from orchestrate.app.agents import faults_of_settings
     from orchestrate.plan.visible import visible
 
-    for fault in dict.fromkeys(faults_of_settings(compilation.program, workspace, {})):
+    for fault in dict.fromkeys(faults_of_settings(compilation.program, workspace, _NO_FLAGS)):
         note(f"orchestrate: warning: {visible(fault)}; `run` refuses it\n")
 
 
@@ -128,17 +130,18 @@ def _check(compilation: Compilation, workspace: Workspace, strict: bool) -> Chec
 
 
 def _with_values(
-    compilation: Compilation, context: Mapping[str, Any], workspace: Workspace
+    compilation: Compilation, settings: RunSettings, workspace: Workspace
 ) -> Compilation:
     """As `run` would see it with these values: what has none then is an error."""
     program = compilation.program
     if program is None:
         return compilation
+    from orchestrate.app.context import with_given_context
     from orchestrate.app.definition import given_names, without_given
     from orchestrate.app.undefined import find_undefined
-    from orchestrate.cli.commands.run import apply_flags
 
-    program = apply_flags(program, dict(context), workspace)
+    settings.check(program)
+    program = with_given_context(program, settings, workspace)
     found = find_undefined(compilation, program)
     places = {finding.span for finding in found}
     left = without_given(compilation, given_names(program))

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from orchestrate.errors import ConfigError
 from orchestrate.plan.nodes import Dialect, Program, main_plan
@@ -24,6 +24,7 @@ from orchestrate.state.locks import workspace_locks
 from orchestrate.state.runs import Run, is_run_id
 
 if TYPE_CHECKING:
+    from orchestrate.app.settings import RunSettings
     from orchestrate.state.locks import Owner
     from orchestrate.workspace import Workspace
 
@@ -46,11 +47,11 @@ class entering:  # noqa: N801 - reads as what it says
     """Hold the door of a workspace until `enter` has written our run down."""
 
     def __init__(
-        self, workspace: Workspace, program: Program, settings: Mapping[str, Any], own: str = ""
+        self, workspace: Workspace, program: Program, settings: RunSettings, own: str = ""
     ) -> None:
         self._dialect: Dialect = main_plan(program).dialect
-        self._allows = bool(settings.get("allow_concurrent"))
-        self._is_played = settings.get("backend") in _PLAYED and self._dialect != "workflow"
+        self._allows = settings.allow_concurrent
+        self._is_played = settings.backend in _PLAYED and self._dialect != "workflow"
         self._workspace = workspace
         self._own = own
         self._door: int | None = None

@@ -7,29 +7,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.app.settings import FLAGS
 from orchestrate.errors import ConfigError
-from orchestrate.record import field, record
+from orchestrate.record import field, record, replace
 
 if TYPE_CHECKING:
-    from orchestrate.plan.nodes import Program
+    from orchestrate.app.settings import RunSettings
     from orchestrate.source.located import LocatedMap
     from orchestrate.state.runs import Runs
     from orchestrate.workspace import Workspace
 
 FILE = Path(".orchestrate") / "config.yaml"
-# Names that may also be set by a variable of the environment, with the kind of their value.
+# Settings that a variable of the environment may set, with the type of their value: those of runs,
+# and those that are about all runs of a workspace.
 _VARIABLES: dict[str, type] = {
-    "backend": str,
-    "model": str,
-    "permissions": str,
-    "max_parallel": int,
-    "step_timeout": float,
-    "silence_timeout": float,
-    "kill_grace": float,
+    **{name: row.key for name, row in FLAGS.items() if row.key is not None},
     "keep_runs": int,
     "state_dir": str,
-    "log_level": str,
-    "live": str,
 }
 
 
@@ -118,26 +112,23 @@ def _overlay(
             config.origins[dotted] = Origin(display, line_of(mark) + 1)
 
 
-def plan_defaults(config: Config, flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the configuration, what changes the plan where no flag does."""
-    return {
-        name: config.values[name]
-        for name in ("model", "step_timeout", "max_parallel")
-        if name in config.values and flags.get(name) is None
-    }
+def configured(settings: RunSettings, config: Config) -> RunSettings:
+    """The settings with what the configuration says where no flag does."""
+    from orchestrate.plan.override import known_backend
 
-
-def with_defaults(program: Program, defaults: Mapping[str, Any]) -> Program:
-    """What the configuration says where neither the recipe nor a flag does."""
-    from orchestrate.plan import override
-
-    if "step_timeout" in defaults:
-        program = override.with_step_timeout(program, float(defaults["step_timeout"]))
-    if "max_parallel" in defaults:
-        program = override.with_max_parallel(program, int(defaults["max_parallel"]))
-    if "model" in defaults:
-        program = override.with_default_model(program, str(defaults["model"]))
-    return program
+    values: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
+    for name, row in FLAGS.items():
+        # `--live` and the setting `live` are not of one kind: how a run is shown depends on both.
+        if row.key is None or row.kind == "pair" or name not in config.values:
+            continue
+        if not settings.is_given(name):
+            (defaults if row.group == "plan" else values)[name] = config.values[name]
+    backend = values.get("backend", settings.backend)
+    if backend is not None:
+        values["backend"] = known_backend(backend)
+    agents = config.values.get("agents") or {}
+    return replace(settings, **values, defaults=defaults, agents=agents)
 
 
 def user_file(environment: Mapping[str, str]) -> Path | None:

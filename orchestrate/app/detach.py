@@ -11,9 +11,9 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from orchestrate.errors import StateError, UsageError
+from orchestrate.errors import StateError
 from orchestrate.record import record
 from orchestrate.show.output import answer, answer_json, note
 
@@ -43,17 +43,6 @@ class Departure:
         with suppress(OSError):  # whoever waited may have been killed
             os.write(self.line, os.fsencode(run.root))
         os.close(self.line)
-
-
-def depart(flags: dict[str, Any], place: Place, as_json: bool) -> int | None:
-    """Let a new process go on; in the command itself, its exit code."""
-    if flags["live"]:
-        raise UsageError("--detach and --live exclude each other")
-    parted = part_ways(place, as_json)
-    if isinstance(parted, int):
-        return parted
-    flags["departure"] = parted
-    return None
 
 
 def part_ways(place: Place, as_json: bool) -> Departure | int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.config import load_config, runs_folder
 from orchestrate.app.definition import workspace_of
+from orchestrate.app.settings import RunSettings, settings_of
 from orchestrate.errors import StateError
 from orchestrate.plan.visible import visible
 from orchestrate.record import record
@@ -29,7 +30,7 @@ class Header:
     workspace: str
     definition: str
     sources: dict[str, str]
-    settings: dict[str, Any]
+    settings: RunSettings
     context: dict[str, Any]
 
 
@@ -72,7 +73,7 @@ def header_of(run: Run) -> Header:
             workspace=started["workspace"],
             definition=started["definition"],
             sources=started["sources"],
-            settings=settings,
+            settings=settings_of(settings),
             context=started["context"],
         )
     except KeyError:
@@ -84,7 +85,7 @@ def header_of(run: Run) -> Header:
             workspace=document["engine"]["workspace"],
             definition=document["workflow_file"],
             sources=document["sources"],
-            settings=document["settings"],
+            settings=settings_of(document["settings"]),
             context=document["context"],
         )
     except KeyError:

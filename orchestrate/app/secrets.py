@@ -16,6 +16,7 @@ from orchestrate.show.output import note
 if TYPE_CHECKING:
     from orchestrate.app.carry_out import LatePlans
     from orchestrate.app.config import Config
+    from orchestrate.app.settings import RunSettings
     from orchestrate.engine.logbook import Logbook
     from orchestrate.plan.nodes import Program
     from orchestrate.state.runs import Run
@@ -127,15 +128,14 @@ def mask_settings(settings: Mapping[str, Any], secrets: Secrets) -> dict[str, An
     return masked
 
 
-def with_own_keys(settings: Mapping[str, Any], workspace: Workspace) -> dict[str, Any]:
+def with_own_keys(settings: RunSettings, workspace: Workspace) -> RunSettings:
     """The settings with what is masked under `agents:` as the configuration has it now."""
-    agents = settings.get("agents")
-    if MASKED not in repr(agents):
-        return dict(settings)
+    if MASKED not in repr(settings.agents):
+        return settings
     from orchestrate.app.config import load_config
 
     now = load_config(workspace).values.get("agents") or {}
-    return {**settings, "agents": _filled(agents, now)}
+    return replace(settings, agents=_filled(settings.agents, now))
 
 
 def _filled(stored: Any, now: Any) -> Any:

@@ -6,10 +6,11 @@ which is recorded as finished when the run starts and is never performed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+from orchestrate.app.settings import RunSettings
 from orchestrate.diagnostics import closest
 from orchestrate.errors import UsageError
 from orchestrate.plan.expr import Compare, Const, Ref, Text
@@ -41,8 +42,6 @@ from orchestrate.plan.nodes import (
 from orchestrate.record import field_names, is_record, record, replace
 from orchestrate.state.address import Address
 
-# The key of a run's settings that says which step it is reduced to, and what it was given.
-SETTING = "run_step"
 _MOST_NAMES = 12
 
 
@@ -54,9 +53,9 @@ class Needs:
     variables: tuple[str, ...]
 
 
-def as_started(program: Program, settings: Mapping[str, Any]) -> Program:
+def as_started(program: Program, settings: RunSettings) -> Program:
     """The program of a run from its definition: reduced if the run is one of a single step."""
-    single = settings.get(SETTING)
+    single = settings.run_step
     if single is None or "#" in program.main:
         return program
     return reduce_to(program, single["step"], single["given"])

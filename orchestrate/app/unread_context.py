@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from orchestrate.app.definition import given_names
 from orchestrate.diagnostics import closest
@@ -11,28 +11,29 @@ from orchestrate.plan.visible import visible
 from orchestrate.show.output import note
 
 if TYPE_CHECKING:
+    from orchestrate.app.settings import RunSettings
     from orchestrate.compile import Compilation
     from orchestrate.plan.nodes import Program
 
 
-def tell_unread(compilation: Compilation, program: Program, flags: dict[str, Any]) -> None:
+def tell_unread(compilation: Compilation, program: Program, settings: RunSettings) -> None:
     """Warn of each key that nothing reads or declares; it may be meant for later, so no more.
 
     A file of values may serve several recipes: of its keys only those count that look like a slip.
     """
     if compilation.program is not None:
         declared = given_names(compilation.program)
-        tell_unread_of(program, given_names(program), declared, flags)
+        tell_unread_of(program, given_names(program), declared, settings)
 
 
 def tell_unread_of(
-    program: Program, given: Iterable[str], declared: Iterable[str], flags: Mapping[str, Any]
+    program: Program, given: Iterable[str], declared: Iterable[str], settings: RunSettings
 ) -> None:
     """The same for values that a run is `given` later."""
-    if not (flags.get("context") or flags.get("context_file")):
+    if not settings.given("context"):
         return
     known = {*_read_names(program), *declared}
-    pairs = {pair.partition("=")[0] for pair in flags.get("context") or ()}
+    pairs = {pair.partition("=")[0] for pair in settings.context}
     for key in given:
         near = "" if key in known else closest(key, known)
         if key not in known and (key in pairs or near):

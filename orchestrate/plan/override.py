@@ -1,4 +1,4 @@
-"""The flags of `run` as functions from program to program; nothing else knows about flags.
+"""The flags that change a plan, as functions from program to program: `with_NAME` is --NAME.
 
 A flag holds for every plan of the program, except context: a sub-recipe sees only what it is
 passed (rulings §8). What a step says for itself wins over a flag that sets a default.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from orchestrate.errors import ConfigError, UsageError
+from orchestrate.errors import ConfigError
 from orchestrate.plan.expr import MapExpr
 from orchestrate.plan.nodes import (
     FAILED,
@@ -31,32 +31,6 @@ from orchestrate.record import replace
 
 OnError = Literal["stop", "continue", "interactive"]
 
-_MACHINE: tuple[Dialect, ...] = ("machine",)
-_RECIPE: tuple[Dialect, ...] = ("recipe",)
-_WORKFLOW: tuple[Dialect, ...] = ("workflow",)
-
-# Which dialects a flag has a meaning in.
-APPLIES: dict[str, tuple[Dialect, ...]] = {
-    "--backend": ("machine", "recipe"),
-    "--model": _MACHINE,
-    "--max-steps": _MACHINE,
-    "--max-visits": _MACHINE,
-    "--max-restarts": _MACHINE,
-    "--step-timeout": ("machine", "recipe"),
-    "--max-parallel": _RECIPE,
-    "--let-finish": _RECIPE,
-    "--context": ("recipe", "workflow"),
-    "--context-file": ("recipe", "workflow"),
-    "--on-error": _WORKFLOW,
-    "--max-retries": _WORKFLOW,
-    "--retry-delay": ("machine", "recipe", "workflow"),
-    "--clean-processed": _WORKFLOW,
-    "--archive-processed": _WORKFLOW,
-    "--system-prompt": _MACHINE,
-    "--session": _MACHINE,
-    "--allow-concurrent": ("machine", "recipe"),
-}
-
 # Names that A and C give the agents we know -> ours.
 BACKENDS: dict[str, str] = {
     "claude-code": "claude-code",
@@ -72,20 +46,6 @@ BACKENDS: dict[str, str] = {
     "human": "human",
     "replay": "replay",
 }
-
-
-def require_applicable(program: Program, flag: str) -> None:
-    """Refuse a flag that would have no effect (rulings §5)."""
-    dialect = main_plan(program).dialect
-    if dialect not in APPLIES[flag]:
-        allowed = " or a ".join(APPLIES[flag])
-        hint = f"it has a meaning for a {allowed} only"
-        if flag == "--backend":
-            hint += (
-                "; a workflow with providers cannot be rehearsed: its steps name their programs, "
-                "and --dry-run shows them"
-            )
-        raise UsageError(f"{flag} cannot be used with a {dialect}", hint)
 
 
 def known_backend(name: str) -> str:
@@ -156,9 +116,9 @@ def with_step_timeout(program: Program, seconds: float) -> Program:
     return _each_plan(_each_plan(program, "machine", limit), "recipe", limit)
 
 
-def with_retries(program: Program, retries: int, delay_ms: int) -> Program:
+def with_max_retries(program: Program, retries: int) -> Program:
     """The retries of a workflow's provider steps without their own: `Defaults.retry` is theirs."""
-    retry = Retry(attempts=retries + 1, delay_s=delay_ms / 1000, when="exit-1-or-124")
+    retry = Retry(attempts=retries + 1, delay_s=0.0, when="exit-1-or-124")
     return _each_plan(
         program,
         "workflow",
@@ -167,17 +127,18 @@ def with_retries(program: Program, retries: int, delay_ms: int) -> Program:
 
 
 def with_retry_delay(program: Program, delay_ms: int) -> Program:
-    """The first pause after an outage, in steps that say nothing of retries themselves."""
+    """The first pause after an outage, in steps that say nothing of retries themselves.
+
+    A workflow's default retries are those of --max-retries, and get their pause here.
+    """
 
     def pause(plan: Plan) -> Plan:
-        if plan.defaults.retry is not None:
+        if plan.defaults.retry is not None and plan.dialect != "workflow":
             return plan
-        retry = replace(OUTAGE_RETRY, delay_s=delay_ms / 1000)
+        retry = replace(plan.defaults.retry or OUTAGE_RETRY, delay_s=delay_ms / 1000)
         return replace(plan, defaults=replace(plan.defaults, retry=retry))
 
-    for dialect in APPLIES["--retry-delay"]:
-        program = _each_plan(program, dialect, pause)
-    return program
+    return replace(program, plans=tuple(pause(plan) for plan in program.plans))
 
 
 def with_context(program: Program, values: MapExpr) -> Program:

@@ -254,18 +254,15 @@ def program_of(header: Header, workspace: Workspace, *, to_run: bool = False) ->
 
     Where the copy had to be masked, it can be looked at, but only the files can be carried out.
     """
+    from orchestrate.app.apply_flags import with_settings
     from orchestrate.app.changed import recompile
-    from orchestrate.app.config import with_defaults
     from orchestrate.app.frozen_run import read_frozen
     from orchestrate.app.single_step import as_started
-    from orchestrate.cli.commands.run import apply_flags, plan_flags
 
     frozen = read_frozen(header.root)
     is_whole = frozen is not None and not (to_run and frozen.is_masked)
     whole = frozen.program if frozen is not None and is_whole else recompile(header, workspace)
-    program = as_started(whole, header.settings)
-    program = apply_flags(program, plan_flags(header.settings), workspace)
-    return with_defaults(program, header.settings.get("defaults", {}))
+    return with_settings(as_started(whole, header.settings), header.settings)
 
 
 def runs_of(place: Place, *, is_looking: bool = False) -> Runs:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrate.app.settings import RunSettings
 from orchestrate.app.single_step import as_started, find_step, reduce_to
 from orchestrate.compile import compile_file, require_program
 from orchestrate.plan.check import problems
@@ -199,7 +200,7 @@ def test_every_step_of_the_catalogue_can_stand_alone(path: Path) -> None:
                 for _, target in node.routes:
                     assert isinstance(target, Finish | Abort | Leave) or target in inside
         assert isinstance(alone.op, Each) == (len(plan.blocks) > 1)
-        settings = {"run_step": {"step": step.name, "given": []}}
+        settings = RunSettings(run_step={"step": step.name, "given": []})
         assert as_started(program, settings) == reduced == as_started(reduced, settings)
         assert find_step(reduced, step.name) == alone
 

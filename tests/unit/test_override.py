@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from orchestrate.errors import ConfigError, UsageError
+from orchestrate.app.settings import FLAGS
+from orchestrate.errors import ConfigError
 from orchestrate.plan import override
 from orchestrate.plan.check import check_program
 from orchestrate.plan.expr import Const, MapExpr
@@ -25,7 +26,6 @@ from orchestrate.plan.nodes import (
     target_of,
 )
 from orchestrate.plan.override import OnError
-from orchestrate.record import replace
 from tests.unit.plans import every_kind
 
 PROGRAM = every_kind()
@@ -39,7 +39,7 @@ CHANGES: dict[str, Change] = {
     "--max-parallel": lambda p: override.with_max_parallel(p, 2),
     "--step-timeout": lambda p: override.with_step_timeout(p, 9.0),
     "--context": lambda p: override.with_context(p, MapExpr((("z", Const("1")),))),
-    "--max-retries": lambda p: override.with_retries(p, 2, 250),
+    "--max-retries": lambda p: override.with_max_retries(p, 2),
     "--on-error": lambda p: override.with_on_error(p, "continue"),
 }
 
@@ -53,7 +53,8 @@ def test_flag_changes_only_plans_of_its_dialects(flag: str) -> None:
     changed = {
         old.dialect for old, new in zip(PROGRAM.plans, after.plans, strict=True) if old != new
     }
-    expected = {"workflow"} if flag == "--context" else set(override.APPLIES[flag])
+    name = flag.removeprefix("--").replace("-", "_")
+    expected = {"workflow"} if name == "context" else set(FLAGS[name].dialects)
     assert changed == expected
     assert CHANGES[flag](after) == after
 
@@ -76,7 +77,9 @@ def test_limits_and_defaults() -> None:
 
 
 def test_retries_are_a_default_that_a_steps_own_beats() -> None:
-    plan = plan_of(override.with_retries(PROGRAM, 2, 250), "w.yaml")
+    plan = plan_of(override.with_max_retries(PROGRAM, 2), "w.yaml")
+    assert plan.defaults.retry == Retry(attempts=3, delay_s=0.0, when="exit-1-or-124")
+    plan = plan_of(override.with_retry_delay(override.with_max_retries(PROGRAM, 2), 250), "w.yaml")
     assert plan.defaults.retry == Retry(attempts=3, delay_s=0.25, when="exit-1-or-124")
     assert plan.blocks[0].nodes[0].retry == PROGRAM.plans[1].blocks[0].nodes[0].retry
 
@@ -133,18 +136,6 @@ def test_on_error_leaves_handlers_and_successes_alone(choice: OnError) -> None:
     for name, node in before.items():
         assert target_of(after[name], OK) == target_of(node, OK)
         assert after[name].follow == node.follow
-
-
-@pytest.mark.parametrize("main", ["machine.yaml", "r.yaml", "w.yaml"])
-@pytest.mark.parametrize("flag", list(override.APPLIES))
-def test_flag_that_cannot_apply_is_refused(flag: str, main: str) -> None:
-    program = replace(PROGRAM, main=main)
-    dialect = plan_of(program, main).dialect
-    if dialect in override.APPLIES[flag]:
-        override.require_applicable(program, flag)
-        return
-    with pytest.raises(UsageError, match=f"{flag} cannot be used with a {dialect}"):
-        override.require_applicable(program, flag)
 
 
 def test_backends_have_the_names_of_a_and_c() -> None:

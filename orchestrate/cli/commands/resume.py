@@ -6,24 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrate.app.config import load_config, with_defaults
-from orchestrate.cli.commands.run import OVERRIDES, apply_flags, override_options, plan_flags
+from orchestrate.app.apply_flags import with_settings
+from orchestrate.app.config import configured, load_config
+from orchestrate.app.settings import RunSettings
+from orchestrate.cli.commands.run import detach
 from orchestrate.cli.options import (
-    agent_options,
-    concurrent_option,
-    detach_option,
-    is_given,
+    flag_options,
     json_option,
-    let_finish_option,
     refuse_events,
     run_argument,
     state_dir_option,
     watching_of,
-    watching_options,
     working_dir_option,
 )
 from orchestrate.errors import ConfigError, UsageError
-from orchestrate.plan.override import known_backend, require_applicable
+from orchestrate.plan.override import known_backend
 from orchestrate.plan.visible import visible
 from orchestrate.record import record, replace
 from orchestrate.show.output import answer, answer_json, note
@@ -59,12 +56,7 @@ _COPY = (
     is_flag=True,
     help="Go on with the definition as it was when the run started, whatever its files say now.",
 )
-@override_options
-@agent_options
-@concurrent_option
-@let_finish_option
-@detach_option
-@watching_options
+@flag_options("plan", "context", "agents", "concurrency", "detach", "output")
 @state_dir_option
 @working_dir_option
 @json_option
@@ -90,37 +82,29 @@ def resume(
     from orchestrate.cli.default_run import is_unnamed
     from orchestrate.view.looking import Place
 
-    names = (
-        *OVERRIDES, "system_prompt", "permissions", "silence_timeout", "session", "script",
-        "recording", "allow_concurrent", "let_finish",
-    )  # fmt: skip
-    refuse_events(flags, as_json)
-    given = {name: flags[name] for name in names if is_given(flags[name])}
-    if "backend" in given:
-        given["backend"] = known_backend(given["backend"])
-    if "session" in given:
+    settings = RunSettings(**flags)
+    refuse_events(settings, as_json)
+    if settings.backend is not None:
+        settings = replace(settings, backend=known_backend(settings.backend))
+    if settings.session is not None:
         raise UsageError("the session of a run cannot change", "it was chosen when the run started")
     if force_restart and as_started:
         raise UsageError(
             "--force-restart and --as-started exclude each other",
             "--force-restart takes the files as they are now",
         )
-    context = {name: given.pop(name, None) for name in ("context", "context_file")}
+    place = Place(working_dir, state_dir)
     runs, found, workspace = find_stored(run, working_dir, state_dir)
     header = header_of(found)
-    if flags["detach"]:
-        from orchestrate.app.detach import depart
-
-        code = depart(flags, Place(working_dir, state_dir), as_json)
-        if code is not None:
-            return code
-    flags |= {"working_dir": working_dir, "state_dir": state_dir}
-    watching = watching_of(flags, as_json, load_config(workspace))
+    departure = detach(settings, place, as_json) if settings.detach else None
+    if isinstance(departure, int):
+        return departure
+    config = load_config(workspace)
+    watching = watching_of(configured(settings, config), as_json, config, place, departure)
     if force_restart:
-        return _start_over(runs, found, header, workspace, watching, context)
+        return _start_over(runs, found, header, workspace, watching, settings)
     how = How(
-        given, context, repair=repair, as_started=as_started,
-        place=Place(working_dir, state_dir),
+        settings, repair=repair, as_started=as_started, place=place,
         is_unnamed=is_unnamed(click.get_current_context()),
     )  # fmt: skip
     return _go_on(found, header, workspace, watching, how)
@@ -130,8 +114,7 @@ def resume(
 class How:
     """What was said to `resume`: flags, values for the context, and what it may do."""
 
-    given: dict[str, Any]
-    context: dict[str, Any]
+    given: RunSettings
     repair: bool
     as_started: bool
     place: Place
@@ -154,14 +137,12 @@ def _go_on(found: Run, header: Header, workspace: Workspace, watching: Watching,
     lock = claim_run(found, sys.argv)
     try:
         given = how.given
-        settings = {**header.settings, **given}
+        settings = given.over(header.settings)
         program = program_of(
             replace(header, settings=settings), workspace, to_run=not how.as_started
         )
-        for name in ("backend", "allow_concurrent", "let_finish"):
-            if name in given:
-                require_applicable(program, "--" + name.replace("_", "-"))
-        values = context_given(program, how.context, workspace)
+        given.check(program)
+        values = context_given(program, given, workspace)
         store = open_stored(found, lock, program, workspace, repair=how.repair)
     except BaseException:
         lock.release()
@@ -183,7 +164,7 @@ def _go_on(found: Run, header: Header, workspace: Workspace, watching: Watching,
             with entering(workspace, program, settings, found.id) as door:
                 door.enter(found)
                 note_first(store, workspace, is_quiet=watching.quiet)
-                kept = mask_settings(given, secrets_for(program, workspace))
+                kept = mask_settings(given.kept(), secrets_for(program, workspace))
                 _warn(program, values, header, watching, how)
                 resumed = _resumed(store, kept, values, workspace)
                 if resumed.copied:
@@ -206,7 +187,7 @@ def _warn(
     from orchestrate.app.unread_context import tell_unread_of
 
     if not watching.quiet:
-        tell_unread_of(program, values, header.context, how.context)
+        tell_unread_of(program, values, header.context, how.given)
 
 
 def _resumed(
@@ -309,16 +290,16 @@ def note_first(store: Store, workspace: Workspace, *, is_quiet: bool) -> None:
 
 
 def _archive(
-    program: Program, workspace: Workspace, run: Run, settings: dict[str, Any], status: str
+    program: Program, workspace: Workspace, run: Run, settings: RunSettings, status: str
 ) -> None:
     if status == "completed":
         from orchestrate.app.queues import archive_processed
 
-        archive_processed(program, workspace, run, settings.get("archive_processed"))
+        archive_processed(program, workspace, run, settings.archive_processed)
 
 
 def _catch_up(
-    store: Store, program: Program, workspace: Workspace, settings: dict[str, Any], place: Place
+    store: Store, program: Program, workspace: Workspace, settings: RunSettings, place: Place
 ) -> None:
     """What a kill after the last event left undone: the state's file, the archive, and the news."""
     from orchestrate.app.notify import tell_owed
@@ -362,12 +343,12 @@ def _tell_over(over: tuple[str, int], store: Store, watching: Watching, how: How
     return code
 
 
-def context_given(program: Program, flags: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
+def context_given(program: Program, given: RunSettings, workspace: Workspace) -> dict[str, Any]:
     """The values that --context-file and --context give, the latter over the former; masked."""
+    from orchestrate.app.context import context_of
     from orchestrate.app.secrets import secrets_for
-    from orchestrate.cli.commands.run import context_of
 
-    values = context_of(program, flags, workspace)
+    values = context_of(program, given, workspace)
     secrets = secrets_for(program, workspace)
     return {key: secrets.data(value) for key, value in values.items()}
 
@@ -378,17 +359,17 @@ def _start_over(
     header: Header,
     workspace: Workspace,
     watching: Watching,
-    context: dict[str, Any],
+    given: RunSettings,
 ) -> int:
     """A new run of the definition as it is now, with the first start's flags and context."""
     from orchestrate.app.agents import refuse_unusable
     from orchestrate.app.carry_out import carry_out, show_end, start_run, stoppable
     from orchestrate.app.concurrent_runs import entering
+    from orchestrate.app.context import context_of
     from orchestrate.app.open_run import given_later
     from orchestrate.app.single_step import as_started
     from orchestrate.app.sources import file_at
     from orchestrate.app.undefined import refuse_undefined
-    from orchestrate.cli.commands.run import context_of
     from orchestrate.compile import compile_file, require_program
     from orchestrate.dialects.lowering import constant_map
     from orchestrate.plan.override import with_context
@@ -397,15 +378,14 @@ def _start_over(
     if is_held(found.lock_file):
         raise ConfigError(f"run {found.id} is still running", "end it first: orchestrate cancel")
     compilation = compile_file(file_at(header.definition, workspace), workspace)
-    program = as_started(require_program(compilation), header.settings)
-    program = apply_flags(program, plan_flags(header.settings), workspace)
-    program = with_defaults(program, header.settings.get("defaults", {}))
-    values = header.context | given_later(found) | context_of(program, context, workspace)
+    settings = header.settings
+    program = with_settings(as_started(require_program(compilation), settings), settings)
+    values = header.context | given_later(found) | context_of(program, given, workspace)
     program = with_context(program, constant_map(values))
     refuse_undefined(compilation, program)
-    refuse_unusable(program, workspace, header.settings)
-    with entering(workspace, program, header.settings) as door, stoppable() as stop:
-        store, _ = start_run(runs, program, compilation, workspace, dict(header.settings))
+    refuse_unusable(program, workspace, settings)
+    with entering(workspace, program, settings) as door, stoppable() as stop:
+        store, _ = start_run(runs, program, compilation, workspace, settings)
         try:
             door.enter(store.run)
             from orchestrate.app.definition import tell_place
@@ -417,7 +397,7 @@ def _start_over(
             note(f"it starts over what run {found.id} was\n")
             watching.started(store)
             ending = carry_out(store, program, workspace, watching, stop)
-            _archive(program, workspace, store.run, header.settings, ending.status)
+            _archive(program, workspace, store.run, settings, ending.status)
         finally:
             store.close()
         return show_end(store, ending, watching)

@@ -6,24 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrate.app.apply_flags import with_defaults, with_flags
 from orchestrate.app.definition import compiled, workspace_of
-from orchestrate.cli.commands.run import (
-    OVERRIDES,
-    apply_flags,
-    override_options,
-    refuse_inapplicable,
-)
+from orchestrate.app.settings import RunSettings
 from orchestrate.cli.options import (
-    agent_options,
+    flag_options,
     json_option,
+    refuse_events,
     state_dir_option,
     watching_of,
-    watching_options,
     working_dir_option,
 )
 from orchestrate.errors import UsageError
-from orchestrate.record import record
+from orchestrate.record import record, replace
 from orchestrate.show.output import note
+from orchestrate.view.place import Place
 
 if TYPE_CHECKING:
     from orchestrate.compile import Compilation
@@ -51,9 +48,7 @@ _NOTHING = Given("", {}, {})
               help="The workflow that has the step.")  # fmt: skip
 @click.option("--from", "from_run", metavar="RUN",
               help="Use the results that other steps had in this run.")  # fmt: skip
-@override_options
-@agent_options
-@watching_options
+@flag_options("plan", "context", "agents", "output")
 @state_dir_option
 @working_dir_option
 @json_option
@@ -61,6 +56,7 @@ def run_step(
     step: str,
     file: str,
     from_run: str | None,
+    state_dir: str | None,
     working_dir: str | None,
     as_json: bool,
     **flags: Any,
@@ -70,27 +66,38 @@ def run_step(
     A loop runs with all its items. A step that refers to the results of others is refused, unless
     --from names a run that has them. The exit code is that of `run`.
     """
+    from orchestrate.app.context import with_given_context
     from orchestrate.app.single_step import find_step, reduce_to
 
-    flags["working_dir"] = working_dir
+    settings = RunSettings(**flags)
+    refuse_events(settings, as_json)
     workspace = workspace_of(working_dir)
     compilation, program = compiled(file, workspace)
-    overrides = {name: flags[name] for name in OVERRIDES}
+    settings.check(program)
     step = find_step(program, step).name
-    whole = apply_flags(program, overrides, workspace)
-    refuse_inapplicable(whole, flags)
-    given = _given_by(whole, step, from_run, working_dir, flags["state_dir"])
-    reduced = apply_flags(reduce_to(program, step, list(given.results)), overrides, workspace)
+    whole = with_flags(with_given_context(program, settings, workspace), settings)
+    given = _given_by(whole, step, from_run, working_dir, state_dir)
+    reduced = with_given_context(reduce_to(program, step, list(given.results)), settings, workspace)
+    reduced = with_flags(reduced, settings)
     if given.variables:
         from orchestrate.dialects.lowering import constant_map
         from orchestrate.plan.override import with_context
 
         reduced = with_context(reduced, constant_map(given.variables))
-    return _execute(step, compilation, reduced, workspace, given, as_json, flags)
+    single = {"step": step, "given": list(given.results)}
+    settings = replace(settings, run_step=single)
+    return _execute(
+        step, compilation, reduced, workspace, given, settings, Place(working_dir, state_dir),
+        as_json,
+    )  # fmt: skip
 
 
 def _given_by(
-    program: Program, step: str, from_run: str | None, working_dir: str | None, state_dir: str
+    program: Program,
+    step: str,
+    from_run: str | None,
+    working_dir: str | None,
+    state_dir: str | None,
 ) -> Given:
     """What the step needs, from the run that is to give it; refused if anything is missing."""
     from orchestrate.app.single_step import context_uses, needs_of
@@ -147,25 +154,23 @@ def _execute(
     program: Program,
     workspace: Workspace,
     given: Given,
+    settings: RunSettings,
+    place: Place,
     as_json: bool,
-    flags: dict[str, Any],
 ) -> int:
     from orchestrate.app.agents import refuse_unusable
     from orchestrate.app.carry_out import carry_out, show_end, start_run, stoppable
     from orchestrate.app.concurrent_runs import entering
-    from orchestrate.app.config import load_config, runs_folder, with_defaults
+    from orchestrate.app.config import configured, load_config, runs_folder
     from orchestrate.app.definition import tell_place
-    from orchestrate.app.single_step import SETTING
-    from orchestrate.app.start import settings_of
     from orchestrate.show.progress import first_words
 
     config = load_config(workspace)
-    watching = watching_of(flags, as_json, config)
-    settings = settings_of(flags, config)
-    settings[SETTING] = {"step": step, "given": list(given.results)}
-    program = with_defaults(program, settings.get("defaults", {}))
+    settings = configured(settings, config)
+    watching = watching_of(settings, as_json, config, place)
+    program = with_defaults(program, settings)
     refuse_unusable(program, workspace, settings)
-    runs = runs_folder(workspace, config, flags["state_dir"])
+    runs = runs_folder(workspace, config, place.state_dir)
     with entering(workspace, program, settings) as door, stoppable() as stop:
         store, _ = start_run(runs, program, compilation, workspace, settings)
         try:

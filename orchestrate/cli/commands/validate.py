@@ -6,6 +6,7 @@ import os
 
 import click
 
+from orchestrate.app.settings import RunSettings
 from orchestrate.cli.options import choose_format, json_option, working_dir_option
 from orchestrate.show.output import answer
 
@@ -64,13 +65,11 @@ def validate(
             return 0
     elif not files:
         raise click.UsageError("Missing argument 'FILE...'.", click.get_current_context())
-    given = {"context": context, "context_file": context_file}
-    values = {name: value for name, value in given.items() if value}
     return check_files(
         files,
         shape=shape,
         strict=strict,
         working_dir=working_dir,
         tells_namesakes=check_all,
-        context=values,
+        settings=RunSettings(context=context, context_file=context_file),
     )
