@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.app.open_run import header_of, open_stored, refuse_linked
 from orchestrate.errors import OrchestrateError, StateError
 from orchestrate.state.codec import check_state
 from orchestrate.state.durable import read_file, write_durably, write_visibly
@@ -43,7 +44,6 @@ def is_cancelling(run: Run) -> bool:
 
 def program_if_unchanged(run: Run, workspace: Workspace) -> Program | None:
     """The run's program; None if it cannot be had any more."""
-    from orchestrate.app.open_run import header_of
     from orchestrate.view.looking import program_of
 
     header = header_of(run)
@@ -68,8 +68,6 @@ def record_end(
         with lock:
             _append(run, event)
         return
-    from orchestrate.app.open_run import open_stored
-
     try:
         store = open_stored(run, lock, program, workspace, repair=False)
     except BaseException:
@@ -92,6 +90,7 @@ def _append(run: Run, event: RunEnded) -> None:
             f"damaged: {error}",
             f"delete it if you do not need it: {run.root}",
         ) from None
+    refuse_linked(run, document["engine"].get("place", ""))
     with Journal.open(run.events) as journal:
         journal.append([event_to_json(event)])
     at = timestamp(event.at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,8 @@ from orchestrate.app.config import load_config, runs_folder
 from orchestrate.app.definition import workspace_of
 from orchestrate.app.settings import RunSettings, settings_of
 from orchestrate.errors import StateError
+from orchestrate.execute.keeper.connect import linked_copy
+from orchestrate.execute.keeper.identity import is_same_place, place_of
 from orchestrate.plan.visible import visible
 from orchestrate.record import record
 from orchestrate.show.output import note
@@ -142,6 +145,13 @@ def _start_of(run: Run, document: dict[str, Any]) -> tuple[dict[str, Any], dict[
     return started, settings
 
 
+def refuse_linked(run: Run, recorded_place: str) -> None:
+    """Write nothing into a copy by hard links: its journal is the original's, too."""
+    is_shared = os.stat(run.events).st_nlink > 1
+    if is_shared and not is_same_place(recorded_place, place_of(str(run.root))):
+        raise linked_copy(run.root)
+
+
 def open_stored(
     run: Run, lock: Lock, program: Program, workspace: Workspace, *, repair: bool
 ) -> Store:
@@ -160,4 +170,5 @@ def open_stored(
             note(f"orchestrate: {visible(what)}\n")
     else:
         state = load(run, index, lambda text: note(f"orchestrate: {visible(text)}\n"))
+    refuse_linked(run, state.place)
     return Store(run, lock, index, state)

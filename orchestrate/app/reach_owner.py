@@ -7,8 +7,14 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from orchestrate.errors import ConfigError
+from orchestrate.app.claim import has_open, orchestrator_of
+from orchestrate.errors import ConfigError, KeeperSilent
+from orchestrate.execute.keeper.client import ensure_keeper
+from orchestrate.execute.keeper.orphans import recover_identity
+from orchestrate.execute.keeper.patience import Patience
+from orchestrate.execute.keeper.protocol import FOLDER, KEEPER_LOCK, lock_holder
 from orchestrate.show.output import note
+from orchestrate.view.looking import is_kept
 
 if TYPE_CHECKING:
     from orchestrate.state.locks import Owner
@@ -19,8 +25,6 @@ _POLL_S = 0.05
 
 def ask_to_end(run: Run, owner: Owner, number: signal.Signals, verb: str) -> None:
     """Send the orchestrator a signal; only a process of this host that has the run's lock."""
-    from orchestrate.app.claim import has_open
-
     if owner.host != os.uname().nodename:
         raise ConfigError(
             f"run {run.id} is worked on by {owner.describe()}", f"{verb} it on {owner.host}"
@@ -50,8 +54,6 @@ def ask_to_end(run: Run, owner: Owner, number: signal.Signals, verb: str) -> Non
 
 def await_end(run: Run, owner: Owner, give_up: float) -> None:
     """Wait until the orchestrator has ended; one that was stopped cannot, which is said at once."""
-    from orchestrate.app.claim import orchestrator_of
-
     was_told = False
     while orchestrator_of(run) is not None:
         is_frozen = is_standing_still(owner.pid)
@@ -85,8 +87,6 @@ def is_standing_still(pid: int) -> bool:
 
 def still_running(run: Run, again: str) -> ConfigError:
     """The orchestrator has ended, its programs have not: who is to end them, and what to do."""
-    from orchestrate.execute.keeper.protocol import FOLDER, KEEPER_LOCK, lock_holder
-
     try:
         pid = lock_holder(str(run.root / FOLDER / KEEPER_LOCK))
     except OSError:
@@ -104,25 +104,25 @@ def still_running(run: Run, again: str) -> ConfigError:
 
 
 def end_programs(
-    run: Run, reason: str, *, is_interrupted: bool, give_up: float | None = None
+    run: Run, reason: str, *, is_interrupted: bool, give_up: float, again: str
 ) -> bool:
     """End what the run's keeper runs for nobody; True if there was a keeper.
 
     If that was killed too, a new one finds what its programs left behind and ends it. A keeper that
-    does not answer is waited for until `give_up`, then `KeeperSilent`.
+    does not answer is waited for until `give_up`; then `again` is the command to repeat.
     """
-    from orchestrate.execute.keeper.client import ensure_keeper
-    from orchestrate.execute.keeper.patience import Patience
-    from orchestrate.execute.keeper.protocol import FOLDER
-    from orchestrate.view.looking import is_kept
-
     was_kept = is_kept(run)
-    if not was_kept and not (is_interrupted and (run.root / FOLDER).is_dir()):
+    # Its keeper's folder may have been deleted while its programs live.
+    may_live = is_interrupted and (recover_identity(str(run.root)) or (run.root / FOLDER).is_dir())
+    if not was_kept and not may_live:
         return False
 
     def hurry_s() -> float | None:
-        return None if give_up is None or time.monotonic() < give_up else 0.0
+        return None if time.monotonic() < give_up else 0.0
 
     patience = Patience(run.id, hurry_s)
-    ensure_keeper(run.root, patience=patience).shutdown(stop=True, reason=reason)
+    try:
+        ensure_keeper(run.root, patience=patience).shutdown(stop=True, reason=reason)
+    except KeeperSilent:
+        raise still_running(run, again) from None
     return was_kept and is_interrupted

@@ -21,6 +21,7 @@ from orchestrate.engine.values import restore_value, store_value
 from orchestrate.errors import ConfigError, KeeperSilent
 from orchestrate.execute.keeper.client import Keeper, ensure_keeper
 from orchestrate.execute.keeper.facts import is_keeper_alive
+from orchestrate.execute.keeper.orphans import recover_identity
 from orchestrate.execute.keeper.patience import SAY_AFTER_S, Patience
 from orchestrate.installation import replacement_of
 from orchestrate.plan.nodes import Plan, PlanId
@@ -209,6 +210,8 @@ class Runtime:
 
     def _start_keeper(self) -> Keeper:
         try:
+            if self.may_be_known:
+                recover_identity(str(self.run.root))
             return ensure_keeper(self.run.root, patience=Patience(self.facts.id, self._hurry_s))
         except OSError as error:
             # Python itself may be gone.
@@ -227,6 +230,12 @@ class Runtime:
             return
         self.release_session()
         self._lock_session(agent, session)
+        self._own_session = (agent, session)
+
+    def take_session(self, agent: str, session: str, lock: Lock) -> None:
+        """Use a session whose lock the starter holds already, from before there was a run."""
+        write_durably(_user_of(lock), os.fsencode(self.run.root))
+        self._sessions[agent, session] = lock
         self._own_session = (agent, session)
 
     def hold_step_session(self, agent: str, session: str) -> None:

@@ -166,6 +166,30 @@ def test_truth_03_a_copy_by_hard_links_adopts_nothing(tmp_path: Path) -> None:
         keeper.shutdown(stop=True)
 
 
+@pytest.mark.parametrize("lives", ["program", "nothing"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_truth_03_a_copy_by_hard_links_writes_nothing_into_the_original(
+    dialect: str, lives: str, quick_top: Path, lanes: Lanes
+) -> None:
+    place = Place(quick_top, lanes, dialect)
+    first = place.kill_orchestrator()
+    if lives == "nothing":
+        place.orchestrate("stop", "latest").assert_success()
+    subprocess.run(["cp", "-al", "workspace", "copy"], cwd=place.top, check=True)
+    shared = [place.root() / "events.jsonl", place.root() / "keeper" / "journal"]
+    before = [path.read_bytes() for path in shared]
+    for verb in ("resume", "cancel"):
+        told = place.at(place.top / "copy", verb, "latest").assert_exit(5)
+        assert "is a copy of a run by hard links" in told.stderr
+        assert "cp -a" in told.stderr
+        assert [path.read_bytes() for path in shared] == before
+    assert is_alive(first) == (lives == "program")
+    place.go()
+    said = place.orchestrate("resume", "latest").assert_success()
+    assert "copy" not in said.stderr
+    assert place.ends() == ([first] if lives == "program" else place.starts()[1:])
+
+
 @pytest.mark.parametrize("damage", ["", "torn", "no identity", "identity of before"])
 def test_truth_03_every_boot_has_a_token_of_its_own(tmp_path: Path, damage: str) -> None:
     """A snapshot of a disk has the inodes of the original, and its device any number."""

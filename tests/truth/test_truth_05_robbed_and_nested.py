@@ -31,13 +31,23 @@ def rob(folder: Path, names: str = "") -> None:
         (folder / name).unlink()
 
 
+def rob_place(place: Place, how: str) -> None:
+    """What names the run's token: the keeper's folder, or that and the identity beside it."""
+    rob(place.root() / FOLDER)
+    if "identity" in how:
+        (place.root() / IDENTITY).unlink()
+    if "keeper killed" in how:
+        kill_helpers_of(place)
+
+
+@pytest.mark.parametrize("how", ["folder", "folder, identity", "folder, identity, keeper killed"])
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_truth_05_a_deleted_keeper_folder_starts_nothing_twice(
-    dialect: str, quick_top: Path, lanes: Lanes
+    dialect: str, how: str, quick_top: Path, lanes: Lanes
 ) -> None:
     place = Place(quick_top, lanes, dialect)
     first = place.kill_orchestrator()
-    rob(place.root() / FOLDER)
+    rob_place(place, how)
     with place.started("resume", "latest") as resumed:
         second = place.await_starts(2, resumed)
         assert not is_alive(first), "two live attempts of one step"
@@ -49,6 +59,23 @@ def test_truth_05_a_deleted_keeper_folder_starts_nothing_twice(
     assert (place.starts(), place.ends()) == ([first, second], [second])
     attempts = [words[3] for words in place.lines("start") if words[1] == place.key]
     assert len(set(attempts)) == 2, "an attempt was started twice"
+
+
+@pytest.mark.parametrize("how", ["folder", "folder, identity", "folder, identity, keeper killed"])
+@pytest.mark.parametrize("verb", ["cancel", "stop"])
+def test_truth_05_a_robbed_run_can_be_ended(
+    verb: str, how: str, quick_top: Path, lanes: Lanes
+) -> None:
+    place = Place(quick_top, lanes, "workflow")
+    first = place.kill_orchestrator()
+    rob_place(place, how)
+    place.orchestrate(verb, "latest").assert_success()
+    assert not is_alive(first)
+    assert place.status()["status"] == {"cancel": "cancelled", "stop": "paused"}[verb]
+    place.go()
+    assert place.orchestrate("resume", "latest").exit_code == (0 if verb == "stop" else 1)
+    assert len(place.starts()) == (2 if verb == "stop" else 1)
+    assert first not in place.ends()
 
 
 @pytest.mark.parametrize("names", FILES)

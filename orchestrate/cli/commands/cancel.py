@@ -11,7 +11,6 @@ import click
 
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import Number
-from orchestrate.errors import KeeperSilent
 from orchestrate.show.output import answer, answer_json
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def _cancel(run: Run, workspace: Workspace, again: str, give_up: float) -> tuple
     """What was done, and how the run stands now."""
     from orchestrate.app.claim import AtWorkError, claim_briefly
     from orchestrate.app.give_up import announce_cancelling, program_if_unchanged, record_cancelled
-    from orchestrate.app.reach_owner import ask_to_end, await_end, end_programs, still_running
+    from orchestrate.app.reach_owner import ask_to_end, await_end, end_programs
     from orchestrate.state.users import user_name
     from orchestrate.view.looking import look_at
 
@@ -81,10 +80,9 @@ def _cancel(run: Run, workspace: Workspace, again: str, give_up: float) -> tuple
         over = _is_over(run, workspace, bool(told))
         if over is None:
             is_interrupted = look_at(run, workspace).document["status"] == "running"
-            ended = end_programs(run, "cancelled", is_interrupted=is_interrupted, give_up=give_up)
-    except KeeperSilent:
-        lock.release()
-        raise still_running(run, again) from None
+            ended = end_programs(
+                run, "cancelled", is_interrupted=is_interrupted, give_up=give_up, again=again
+            )
     except BaseException:
         lock.release()
         raise

@@ -9,7 +9,6 @@ import click
 
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import Number
-from orchestrate.errors import KeeperSilent
 from orchestrate.show.output import answer, answer_json
 
 if TYPE_CHECKING:
@@ -81,10 +80,7 @@ def _stop(
         is_open = not told and document["status"] == "running"
         was_left = is_open or (not told and do_programs_run(run, document))
         if was_left:
-            end_programs(run, _REASON, is_interrupted=True, give_up=give_up)
-    except KeeperSilent:
-        lock.release()
-        raise still_running(run, again) from None
+            end_programs(run, _REASON, is_interrupted=True, give_up=give_up, again=again)
     except BaseException:
         lock.release()
         raise

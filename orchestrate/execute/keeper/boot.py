@@ -10,7 +10,6 @@ import time
 
 from orchestrate.execute.keeper.identity import (
     COPIED,
-    KEEPER_MARKER,
     has_identity,
     is_same_boot,
     is_same_place,
@@ -18,11 +17,12 @@ from orchestrate.execute.keeper.identity import (
     known_token,
     place_of,
 )
-from orchestrate.execute.keeper.journal import Journal
+from orchestrate.execute.keeper.journal import Journal, read_identity
 from orchestrate.execute.keeper.protocol import (
     FOLDER,
     JOURNAL,
     KEEPER_LOCK,
+    KEEPER_MARKER,
     SOCKET,
     WARDEN_LOCK,
     Refused,
@@ -127,6 +127,7 @@ def _open_journal(
 ) -> Journal:
     """The journal, in which every attempt of before has an end."""
     here = place_of(run_dir)
+    _refuse_linked(here)
     journal = Journal(os.path.join(folder, JOURNAL), token, here)
     is_gone = journal.is_new and was_kept
     is_copy = not is_same_place(journal.place, here)
@@ -150,6 +151,16 @@ def _open_journal(
         # Else with the first claim: an identity says that there was one.
         keep_identity(run_dir, journal.token)
     return journal
+
+
+def _refuse_linked(here: str) -> None:
+    """Write nothing into the journal of a copy by hard links: it is the original's, too."""
+    try:
+        is_shared = os.stat(JOURNAL).st_nlink > 1
+    except FileNotFoundError:
+        return
+    if is_shared and not is_same_place(read_identity(JOURNAL)[1], here):
+        raise Refused("it is a copy by hard links, and shares its files with the original")
 
 
 def _replace_deaf(token: str) -> bool:

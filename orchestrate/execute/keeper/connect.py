@@ -39,7 +39,12 @@ def _refuse_linked(sock: socket.socket, run_dir: Path) -> None:
     if not has_identity(str(run_dir)) or known_token(str(run_dir)):
         return
     sock.close()
-    raise ConfigError(
+    raise linked_copy(run_dir)
+
+
+def linked_copy(run_dir: Path) -> ConfigError:
+    """The refusal of a folder that cannot be told apart from the original by its files."""
+    return ConfigError(
         f"{run_dir} is a copy of a run by hard links, and shares its files with the original",
         "copy the files themselves (cp -a)",
     )

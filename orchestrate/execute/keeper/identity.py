@@ -9,6 +9,9 @@ Nothing of an earlier boot is alive, so each boot draws a new token: a snapshot 
 inodes of the original, and devices have other numbers after a boot, so that the two cannot be told
 apart; but they never share a token.
 
+A token begins with a digest of the run's id and place: so processes are known for the run's also
+when both records of the token, `identity.json` and the keeper's journal, were deleted.
+
     ORCHESTRATE_KEEPER=TOKEN            the keeper, its guardian and its wardens
     ORCHESTRATE_ATTEMPT=TOKEN:ATTEMPT   a program of the run
     ORCHESTRATE_WITHIN=MARK MARK …      both, if the run was started by a program of another run
@@ -19,17 +22,17 @@ from __future__ import annotations
 import os
 
 from orchestrate.execute.keeper.journal import identity_in, json_of, read_identity
-from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL, MARKER, WITHIN
+from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL, KEEPER_MARKER, MARKER, WITHIN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 IDENTITY = "identity.json"
-KEEPER_MARKER = "ORCHESTRATE_KEEPER"
 # Why a copy knows nothing of its open attempts.
 COPIED = "this run is a copy, and its programs are the original's"
 _TOKEN_LENGTH = 32
+_PLACE_LENGTH = 16
 
 
 def place_of(folder: str) -> str:
@@ -100,6 +103,19 @@ def is_token(text: str) -> bool:
     return len(text) == _TOKEN_LENGTH and not text.strip("0123456789abcdef")
 
 
+def new_token(run_dir: str) -> str:
+    """A token for the run that lies here, in this boot."""
+    return place_mark(run_dir) + os.urandom((_TOKEN_LENGTH - _PLACE_LENGTH) // 2).hex()
+
+
+def place_mark(run_dir: str) -> str:
+    """How every token of the run that lies here begins; an inode alone may get another owner."""
+    from hashlib import sha256
+
+    run_id = os.path.basename(os.path.realpath(run_dir))
+    return sha256(os.fsencode(f"{run_id}:{place_of(run_dir)}")).hexdigest()[:_PLACE_LENGTH]
+
+
 def keep_identity(run_dir: str, token: str) -> None:
     """Write it down where it is not lost with the keeper's folder; to be called under the lock.
 
@@ -125,7 +141,7 @@ def keep_identity(run_dir: str, token: str) -> None:
 
 def keeper_environment(run_dir: str, ours: Mapping[str, str]) -> dict[str, str]:
     """The marks of a keeper that is about to be started, and nothing else of our environment."""
-    token = known_token(run_dir) or os.urandom(_TOKEN_LENGTH // 2).hex()
+    token = known_token(run_dir) or new_token(run_dir)
     environment = {KEEPER_MARKER: token}
     marks = [*ours.get(WITHIN, "").split(" "), ours.get(MARKER, "")]
     within = [mark for mark in marks if _is_mark(mark) and not mark.startswith(token)]

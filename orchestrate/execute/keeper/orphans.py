@@ -6,9 +6,14 @@ import os
 import time
 
 from orchestrate.execute.keeper import tree
-from orchestrate.execute.keeper.identity import KEEPER_MARKER
+from orchestrate.execute.keeper.identity import (
+    is_token,
+    keep_identity,
+    known_token,
+    place_mark,
+)
 from orchestrate.execute.keeper.journal import Journal
-from orchestrate.execute.keeper.protocol import Refused, now
+from orchestrate.execute.keeper.protocol import KEEPER_MARKER, Refused, now
 from orchestrate.execute.keeper.standard import signal
 
 _END_PATIENCE_S = 15.0
@@ -27,6 +32,16 @@ def settle_lost(journal: Journal, reason: str, tokens: set[str]) -> None:
         journal.reserve(1)
         journal.append("lost", attempt, {"reason": reason, "at": time.time()})
     journal.unsettled = set()
+
+
+def recover_identity(run_dir: str) -> bool:
+    """Has the run an identity? One whose records were all deleted is found on its processes."""
+    if known_token(run_dir):
+        return True
+    tokens = [token for token in tree.tokens_beginning(place_mark(run_dir)) if is_token(token)]
+    if tokens:
+        keep_identity(run_dir, tokens[0])
+    return bool(tokens)
 
 
 def end_other_keepers(token: str) -> None:

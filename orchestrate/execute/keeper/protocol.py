@@ -44,6 +44,7 @@ KEEPER_TERMINATED = "the keeper was terminated"
 # Why it starts none any more.
 KEEPER_ENDING = "the keeper is shutting down"
 # What marks the programs of a run, and of a run that another run's program started (`identity`).
+KEEPER_MARKER = "ORCHESTRATE_KEEPER"
 MARKER = "ORCHESTRATE_ATTEMPT"
 WITHIN = "ORCHESTRATE_WITHIN"
 

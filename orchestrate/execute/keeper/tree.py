@@ -10,7 +10,7 @@ import os
 import sys
 import time
 
-from orchestrate.execute.keeper.protocol import MARKER, WITHIN
+from orchestrate.execute.keeper.protocol import KEEPER_MARKER, MARKER, WITHIN
 from orchestrate.execute.keeper.standard import signal
 
 TYPE_CHECKING = False
@@ -248,6 +248,20 @@ def has_mark(pid: int, token: str, attempt: str = "") -> bool:
         return False
     marks = [*_value_in(environment, WITHIN).split(b" "), _value_in(environment, MARKER)]
     return any(found == mark if attempt else found.startswith(mark) for found in marks)
+
+
+def tokens_beginning(start: str) -> set[str]:
+    """The tokens of all processes that begin so: of programs, and of what starts them."""
+    found: set[str] = set()
+    for pid in _numbers():
+        environment = _environment(pid)
+        if start.encode("ascii") not in environment:
+            continue
+        marks = [_value_in(environment, name) for name in (KEEPER_MARKER, MARKER)]
+        marks += _value_in(environment, WITHIN).split(b" ")
+        tokens = [mark.partition(b":")[0].decode("ascii", "replace") for mark in marks]
+        found.update(token for token in tokens if token.startswith(start))
+    return found
 
 
 def has_variable(pid: int, name: str, value: str) -> bool:
