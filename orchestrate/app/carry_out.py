@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from orchestrate.engine.secrets import Secrets
     from orchestrate.engine.stop import Stop
     from orchestrate.plan.nodes import Plan, Program
+    from orchestrate.state.locks import Lock
     from orchestrate.state.model import Ending, Index
     from orchestrate.state.runs import Runs
     from orchestrate.state.store import Store
@@ -228,8 +229,12 @@ def carry_out(
     *,
     is_resumed: bool = False,
     is_copy: bool = False,
+    held_session: Lock | None = None,
 ) -> Ending:
-    """Let the engine work until the run ends, is parked or is stopped; tell it as it goes."""
+    """Let the engine work until the run ends, is parked or is stopped; tell it as it goes.
+
+    `held_session`: the lock of the session that the run begins in, taken before the run was made.
+    """
     from orchestrate.app.concurrent_runs import INSIDE, inside_of
     from orchestrate.app.listeners import listen_safely
     from orchestrate.app.notify import run_and_tell
@@ -258,6 +263,9 @@ def carry_out(
     try:
         tell_short(secrets, logbook)
         rt.is_copy = is_copy
+        if held_session is not None:
+            session = str(store.state.settings["session"])
+            rt.take_session(rt.rules.backend, session, held_session)
         if is_resumed:
             note_unsettled(rt)
         ending = run_and_tell(rt, untold, watching.place)

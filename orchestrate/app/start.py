@@ -5,24 +5,31 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrate.app.agents import outcomes_of
+from orchestrate.app.agents import backend_of, outcomes_of
 from orchestrate.app.apply_flags import with_defaults
 from orchestrate.app.carry_out import carry_out, show_end, start_run, stoppable
 from orchestrate.app.config import configured, load_config, runs_folder
 from orchestrate.app.definition import given_names, tell_place, tell_warnings
 from orchestrate.app.unread_context import tell_unread
 from orchestrate.errors import ConfigError, UsageError
+from orchestrate.execute.keeper.facts import is_keeper_alive
 from orchestrate.record import replace
 from orchestrate.show.output import note
 from orchestrate.show.progress import first_words
+from orchestrate.state.durable import read_file
+from orchestrate.state.locks import lock_session
 
 if TYPE_CHECKING:
     from orchestrate.app.detach import Departure
     from orchestrate.app.settings import RunSettings
     from orchestrate.compile import Compilation
     from orchestrate.plan.nodes import Program
+    from orchestrate.state.locks import Lock
     from orchestrate.state.runs import Runs
     from orchestrate.view.place import Place
     from orchestrate.workspace import Workspace
@@ -56,8 +63,11 @@ def execute(
     settings = _with_stand_in(program, settings, runs)
     refuse_unusable(program, workspace, settings)
     check_archive(program, workspace, runs.folder, settings.archive_processed)
-    refuse_used_session(settings)
-    with entering(workspace, program, settings) as door, stoppable() as stop:
+    with (
+        holding_session(settings) as held,
+        entering(workspace, program, settings) as door,
+        stoppable() as stop,
+    ):
         if settings.clean_processed:
             clean_processed(program, workspace, runs.folder)
         store, _ = start_run(runs, program, compilation, workspace, settings)
@@ -69,7 +79,7 @@ def execute(
                 tell_warnings(compilation, given_names(program))
                 tell_unread(compilation, program, settings)
             watching.started(store)
-            ending = carry_out(store, program, workspace, watching, stop)
+            ending = carry_out(store, program, workspace, watching, stop, held_session=held)
             if ending.status == "completed":
                 archive_processed(program, workspace, store.run, settings.archive_processed)
         finally:
@@ -78,18 +88,16 @@ def execute(
         return show_end(store, ending, watching)
 
 
-def refuse_used_session(settings: RunSettings) -> None:
-    """A session that is in use is refused before there is a run that could become `latest`."""
+@contextmanager
+def holding_session(settings: RunSettings) -> Iterator[Lock | None]:
+    """The lock of the given session, taken before there is a run that could become `latest`.
+
+    Whoever asks for the same session in the same instant is refused without leaving a run behind.
+    """
     session = settings.session
     if session is None:
+        yield None
         return
-    from pathlib import Path
-
-    from orchestrate.app.agents import backend_of
-    from orchestrate.execute.keeper.facts import is_keeper_alive
-    from orchestrate.state.durable import read_file
-    from orchestrate.state.locks import lock_session
-
     with lock_session(backend_of(settings), session, sys.argv, os.environ) as lock:
         content = read_file(lock.path.with_suffix(".run"))
         root = Path(os.fsdecode(content)) if content else None
@@ -104,6 +112,7 @@ def refuse_used_session(settings: RunSettings) -> None:
                 "whose orchestrator is gone",
                 f"go on with it: orchestrate resume {root.name}",
             )
+        yield lock
 
 
 def _with_stand_in(program: Program, settings: RunSettings, runs: Runs) -> RunSettings:

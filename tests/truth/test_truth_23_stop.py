@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -119,3 +119,23 @@ def test_truth_23_a_refused_run_does_not_become_latest(tmp_path: Path) -> None:
         scene.let_go()
         process.communicate(timeout=60)
     assert process.returncode == 0
+
+
+def test_truth_23_of_two_runs_in_one_instant_the_refused_one_leaves_nothing(tmp_path: Path) -> None:
+    """Both used to be made before either had the session, and the refused one could be `latest`."""
+    scene = Scene(tmp_path, *[said("done", wait_for="go")] * 12)
+    scene.write("m.yaml", PAIR)
+    scene.let_go()
+    runs = scene.folder / ".orchestrate" / "runs"
+    made = 0
+    for number in range(3):
+        session = f"00000000-0000-4000-8000-00000000000{number}"
+        words = ("run", "m.yaml", "--session", session, "--allow-concurrent")
+        with ExitStack() as stack:
+            rivals = [stack.enter_context(scene.command(*words)) for _ in range(4)]
+            codes = [rival.wait(60) for rival in rivals]
+        # Who has the session finds that the program does not know it.
+        assert set(codes) == {4, 5}, codes
+        made += codes.count(4)
+        assert len(list(runs.glob("2*"))) == made
+        assert read_state(runs / "latest")["status"] == "failed"
