@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrate import __version__
 from orchestrate.app.apply_flags import with_settings
+from orchestrate.app.changed import recompile
+from orchestrate.app.definition import checksums
+from orchestrate.app.frozen_run import keep_running, read_frozen
 from orchestrate.app.scopes import NoScope
 from orchestrate.app.settings import settings_of
-from orchestrate.app.sources import checksums, combined_checksum, file_at, stable_path
+from orchestrate.app.single_step import as_started as reduced_as_started
 from orchestrate.errors import DefinitionError, OrchestrateError
 from orchestrate.installation import replacement_of
 from orchestrate.plan.visible import visible
 from orchestrate.record import record, replace
 from orchestrate.show.output import note
+from orchestrate.state.plan_file import FILE, late_file
 from orchestrate.view.place import Place
+from orchestrate.view.source_files import combined_checksum, file_at, stable_path
 
 if TYPE_CHECKING:
     from orchestrate.app.detach import Departure
+    from orchestrate.app.open_run import Header
     from orchestrate.app.settings import RunSettings
     from orchestrate.compile import Compilation
     from orchestrate.engine.logbook import Logbook
@@ -32,7 +38,7 @@ if TYPE_CHECKING:
     from orchestrate.plan.nodes import Plan, Program
     from orchestrate.state.locks import Lock
     from orchestrate.state.model import Ending, Index
-    from orchestrate.state.runs import Runs
+    from orchestrate.state.runs import Run, Runs
     from orchestrate.state.store import Store
     from orchestrate.workspace import Workspace
 
@@ -80,7 +86,7 @@ def start_run(
     settings: RunSettings,
 ) -> tuple[Store, Index]:
     """A new run's folder, locked by us, with its first state and event."""
-    from orchestrate.app.frozen_run import DOCUMENTS, FILE, frozen_bytes
+    from orchestrate.app.frozen_run import DOCUMENTS, frozen_bytes
     from orchestrate.app.secrets import mask_settings, secrets_for
     from orchestrate.compile import require_program
     from orchestrate.engine.evaluate import evaluate
@@ -128,7 +134,7 @@ def start_run(
         )
         started[:] = [event]
         frozen = dump_json(secrets.data(compilation.documents), indent=2)
-        compiled = frozen_bytes(require_program(compilation), workspace, secrets.data)
+        compiled = frozen_bytes(require_program(compilation), program, workspace, secrets.data)
         return {**first_files(index, event), DOCUMENTS: frozen, FILE: compiled}
 
     run, lock = create_run(runs, sys.argv, contents)
@@ -155,15 +161,13 @@ class LatePlans:
 
         compilation = compile_file(file_at(plan_id, self.workspace), self.workspace)
         program = require_program(compilation)
+        running = with_settings(program, self.settings)
         sources = checksums(compilation, self.workspace)
         if self.mask is not None:
             late = {"documents": compilation.documents, "sources": sources}
-            content = frozen_bytes(program, self.workspace, self.mask, late)
+            content = frozen_bytes(program, running, self.workspace, self.mask, late)
             keep_late(self.root, plan_id, content)
-        return self._as_told(program), sources
-
-    def _as_told(self, program: Program) -> Program:
-        return with_settings(program, self.settings)
+        return running, sources
 
     def whole(self, plan_id: str) -> Program:
         """The program whose main plan this is, as the run first found it."""
@@ -175,7 +179,8 @@ class LatePlans:
         frozen = read_frozen_late(self.root, plan_id)
         if frozen is None or frozen.is_masked:
             return self.compile(plan_id)
-        return self._as_told(frozen.program), frozen.sources
+        running = with_settings(frozen.program, self.settings)
+        return running, frozen.sources
 
     def find(self, plan_id: str) -> Plan:
         """For the index: a plan that is not part of the program."""
@@ -205,6 +210,31 @@ class LatePlans:
             why = f"{error.message}: {error.hint}" if error.hint else error.message
             raise StepFault(f"the recipe '{path}' cannot be used: {why}") from None
         return program, sources
+
+
+def program_to_run(header: Header, workspace: Workspace, *, as_started: bool) -> Program:
+    """The program of a run as its settings want it, from its own copy: files may have changed.
+
+    A copy that had to be masked cannot be carried out; then the files have to be as they were.
+    """
+    frozen = read_frozen(header.root)
+    is_whole = frozen is not None and (as_started or not frozen.is_masked)
+    whole = frozen.program if frozen is not None and is_whole else recompile(header, workspace)
+    return with_settings(reduced_as_started(whole, header.settings), header.settings)
+
+
+def keep_flags(
+    run: Run, program: Program, late: LatePlans, found: Iterable[str], flags: Mapping[str, Any]
+) -> None:
+    """Keep the plans as they run if `resume` was given flags, those found late included."""
+    from orchestrate.app.secrets import secrets_for
+
+    if not flags:
+        return
+    running = {run.root / FILE: program}
+    running |= {late_file(run.root, plan_id): late.whole(plan_id) for plan_id in found}
+    for path, each in running.items():
+        keep_running(path, each, secrets_for(each, late.workspace).data)
 
 
 @contextmanager

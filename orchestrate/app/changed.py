@@ -8,20 +8,20 @@ again; if the composed document or the plan is the same, comments and order were
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.app.definition import checksums
 from orchestrate.errors import OrchestrateError, UsageError
 from orchestrate.plan.visible import visible
 from orchestrate.show.output import note
 from orchestrate.view.place import Place
+from orchestrate.view.source_files import changed_files, file_at, own_files
 
 if TYPE_CHECKING:
     from orchestrate.app.frozen_run import Frozen
     from orchestrate.app.open_run import Header
     from orchestrate.plan.nodes import Program
     from orchestrate.state.model import RunState
-    from orchestrate.state.runs import Run
     from orchestrate.workspace import Workspace
 
 _OURS = ("catalogue:", "package:")
@@ -30,7 +30,6 @@ _OURS = ("catalogue:", "package:")
 def refuse_changed(header: Header, state: RunState, workspace: Workspace, place: Place) -> None:
     """Refuse to go on if the definition has changed; say so if only its wording has."""
     from orchestrate.app.frozen_run import read_frozen, read_frozen_late
-    from orchestrate.app.sources import file_at
 
     frozen = read_frozen(header.root)
     if frozen is None:
@@ -61,41 +60,14 @@ def changed_error(
     return UsageError(f"the definition of run {run_id} has changed: {names}", "\n".join(ways))
 
 
-def resume_flag(run: Run) -> tuple[str, ...]:
-    """`--as-started` where a file of the definition is not as it was: `resume` may be refused.
-
-    Texts alone are compared, which is cheap; where only a comment has changed, it works as well.
-    """
-    from orchestrate.app.frozen_run import read_frozen
-    from orchestrate.app.open_run import header_of
-    from orchestrate.workspace import open_workspace
-
-    try:
-        header = header_of(run)
-        workspace = open_workspace(Path(header.workspace))
-        if not _differing(header.sources, workspace):
-            return ()
-        frozen = read_frozen(run.root)
-    except OrchestrateError:
-        return ()
-    return () if frozen is None or frozen.is_masked else ("--as-started",)
-
-
-def _differing(before: Mapping[str, str], workspace: Workspace) -> set[str]:
-    """The user's files whose text is not what it was."""
-    own = {path: digest for path, digest in before.items() if not path.startswith(_OURS)}
-    return {path for path, digest in own.items() if digest != _digest(path, workspace)}
-
-
 def _changes(
     definition: str, before: Mapping[str, str], frozen: Frozen, workspace: Workspace
 ) -> dict[str, str]:
     """The user's files that differ, each with how if that matters, else with ''."""
-    from orchestrate.app.sources import checksums, file_at
     from orchestrate.compile import compile_file, require_program
 
-    own = {path: digest for path, digest in before.items() if not path.startswith(_OURS)}
-    differing = _differing(before, workspace)
+    own = own_files(before)
+    differing = changed_files(before, workspace)
     if not differing:
         return {}
     gone = {path for path in differing if not file_at(path, workspace).is_file()}
@@ -105,7 +77,7 @@ def _changes(
     except OrchestrateError:
         return {path: " (gone)" if path in gone else "changed" for path in differing}
     now = checksums(compilation, workspace)
-    own_now = {path: digest for path, digest in now.items() if not path.startswith(_OURS)}
+    own_now = own_files(now)
     changed = {path for path in {*own, *own_now} if own.get(path) != own_now.get(path)}
     if _is_same(program, compilation.documents, frozen, workspace):
         return dict.fromkeys(changed, "")
@@ -113,20 +85,6 @@ def _changes(
         path: " (gone)" if path not in own_now else " (new)" if path not in own else "changed"
         for path in changed
     }
-
-
-def _digest(path: str, workspace: Workspace) -> str:
-    """The checksum of a file as `checksums` counts it; '' if it cannot be read."""
-    import hashlib
-
-    from orchestrate.app.sources import file_at
-    from orchestrate.source.reader import ReadFault, read_source
-
-    try:
-        text = read_source(file_at(path, workspace), path).text
-    except (ReadFault, OSError):
-        return ""
-    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _is_same(
@@ -155,7 +113,6 @@ def _is_same(
 
 def recompile(header: Header, workspace: Workspace) -> Program:
     """The program of a run that keeps no copy of it; refused if a file of it has changed."""
-    from orchestrate.app.sources import checksums, file_at
     from orchestrate.compile import compile_file, require_program
 
     compilation = compile_file(file_at(header.definition, workspace), workspace)

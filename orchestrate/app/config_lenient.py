@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from orchestrate.app.config import Config, config_files, load_config
-from orchestrate.errors import OrchestrateError
+from orchestrate.errors import DefinitionError, OrchestrateError
 
 if TYPE_CHECKING:
     from orchestrate.workspace import Workspace
@@ -62,9 +62,13 @@ def _state_dir_in(workspace: Workspace, fault: OrchestrateError) -> str | None:
 
 
 def _in_short(error: OrchestrateError) -> str:
-    from orchestrate.view.looking import because
-
-    return because(error)
+    """Why, in one line; of an invalid file the first error with its place."""
+    if isinstance(error, DefinitionError):
+        first = next((d for d in error.diagnostics if d.severity == "error"), None)
+        if first is not None:
+            span = first.span
+            return f"{error.message}: {span.file}:{span.line}: {first.message}"
+    return error.message
 
 
 @cache

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from orchestrate.errors import ConfigError, OrchestrateError, UsageError
 from orchestrate.record import record, replace
 from orchestrate.state.ballots import cast
+from orchestrate.state.plan_file import index_of
+from orchestrate.view.run_view import RunView, gates_of, pending_gates, run_view
 
 if TYPE_CHECKING:
-    from orchestrate.plan.nodes import Program
     from orchestrate.state.events import GateDecided, RunEnded
     from orchestrate.state.model import RunState
     from orchestrate.state.runs import Run
     from orchestrate.state.store import Store
-    from orchestrate.view.looking import Sight
     from orchestrate.workspace import Workspace
 
 Decision = Literal["approved", "denied"]
@@ -46,16 +46,12 @@ def decide(
     run: Run, workspace: Workspace, stage: str | None, decision: Decision, message: str
 ) -> Decided:
     """Record a decision about the gate that waits; a `UsageError` says why none can be."""
-    from orchestrate.app.open_run import header_of
     from orchestrate.app.secrets import secrets_of_run
     from orchestrate.state.clock import now_by
     from orchestrate.state.events import GateDecided
     from orchestrate.state.users import user_name
-    from orchestrate.view.looking import program_of
 
-    program = program_of(header_of(run), workspace)
-    verb = "approve" if decision == "approved" else "deny"
-    store = _open(run, workspace, program, verb)
+    store = _open(run, "approve" if decision == "approved" else "deny")
     try:
         expired = _settle(store)
         gates = [gate for gate in store.state.approvals if gate["status"] == "pending"]
@@ -91,9 +87,8 @@ def decide_live(
     from orchestrate.state.clock import now_by
     from orchestrate.state.events import GateDecided
     from orchestrate.state.users import user_name
-    from orchestrate.view.looking import look_at, pending_gates
 
-    document = look_at(run, workspace).document
+    document = run_view(run).document
     gate = _choose_live(run, document, pending_gates(document), stage)
     said = secrets_of_run(run, workspace).text(message)
     event = GateDecided(
@@ -108,7 +103,7 @@ def decide_live(
         )
     give_up = time.monotonic() + _TAKEN_OVER_IN_S
     while time.monotonic() < give_up:
-        document = look_at(run, workspace).document
+        document = run_view(run).document
         if not any(_is_of(one, event) for one in pending_gates(document)):
             break
         if orchestrator_of(run) is None:
@@ -121,8 +116,6 @@ def decide_live(
 def _choose_live(
     run: Run, document: dict[str, Any], gates: list[dict[str, Any]], stage: str | None
 ) -> dict[str, Any]:
-    from orchestrate.view.looking import gates_of
-
     waiting = list(dict.fromkeys(gate["stage"] for gate in gates))
     for gate in gates:
         if gate["stage"] == stage or (stage is None and len(waiting) == 1):
@@ -146,18 +139,15 @@ def _choose_live(
     )
 
 
-def settle_overdue(run: Run, workspace: Workspace) -> list[Decided]:
+def settle_overdue(run: Run) -> list[Decided]:
     """Record what the clock has decided; whoever looks next does it (rulings §8).
 
     Nothing is settled for a run that somebody works on: that one does it.
     """
     from orchestrate.app.claim import AtWorkError
-    from orchestrate.app.open_run import header_of
-    from orchestrate.view.looking import program_of
 
-    program = program_of(header_of(run), workspace)
     try:
-        store = _open(run, workspace, program, "approvals")
+        store = _open(run, "approvals")
     except AtWorkError:
         return []
     try:
@@ -166,11 +156,10 @@ def settle_overdue(run: Run, workspace: Workspace) -> list[Decided]:
         store.close()
 
 
-def is_overdue(sight: Sight) -> bool:
+def is_overdue(sight: RunView) -> bool:
     """Has the clock decided about a gate of a run that waits?"""
     from orchestrate.state.clock import now_by
     from orchestrate.state.times import seconds_of
-    from orchestrate.view.looking import pending_gates
 
     if sight.is_live or sight.status not in ("paused", "interrupted"):
         return False
@@ -181,28 +170,28 @@ def is_overdue(sight: Sight) -> bool:
     )
 
 
-def settled_sight(run: Run, workspace: Workspace) -> Sight:
+def settled_sight(run: Run) -> RunView:
     """The run as `look_at` sees it, after what the clock has decided was recorded."""
-    from orchestrate.view.looking import look_at
 
-    sight = look_at(run, workspace)
+    sight = run_view(run)
     if not is_overdue(sight):
         return sight
     try:
-        settle_overdue(run, workspace)
+        settle_overdue(run)
     except OrchestrateError as error:
         why = f"a gate has expired, but that cannot be recorded: {error.message}"
         return replace(sight, note="; ".join(filter(None, (sight.note, why))))
-    return look_at(run, workspace)
+    return run_view(run)
 
 
-def _open(run: Run, workspace: Workspace, program: Program, verb: str) -> Store:
+def _open(run: Run, verb: str) -> Store:
     from orchestrate.app.claim import claim_briefly
     from orchestrate.app.open_run import open_stored
 
+    index = index_of(run)
     lock = claim_briefly(run, verb)
     try:
-        return open_stored(run, lock, program, workspace, repair=False)
+        return open_stored(run, lock, index, repair=False)
     except BaseException:
         lock.release()
         raise

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import sys
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from orchestrate.errors import UsageError
 from orchestrate.show.output import note, wants_colour
+from orchestrate.view.source_files import stable_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -142,6 +144,15 @@ def compiled(name: str, workspace: Workspace) -> tuple[Compilation, Program]:
 
     compilation = compile_definition(name, workspace)
     return compilation, require_program(compilation)
+
+
+def checksums(compilation: Compilation, workspace: Workspace) -> dict[str, str]:
+    """The checksum of each file that went into the program, by its path from the workspace."""
+    found = {}
+    for source in compilation.sources.files:
+        digest = sha256(source.text.encode("utf-8", "surrogatepass")).hexdigest()
+        found[stable_path(source.path, workspace)] = f"sha256:{digest}"
+    return found
 
 
 def without_given(compilation: Compilation, given: Iterable[str]) -> tuple[Diagnostic, ...]:

@@ -19,7 +19,7 @@ from orchestrate.show.output import answer, answer_json, note
 
 if TYPE_CHECKING:
     from orchestrate.state.runs import Run
-    from orchestrate.view.looking import Place
+    from orchestrate.view.place import Place
 
 LOG = "detached.log"
 

@@ -1,23 +1,31 @@
 """What a run keeps of its definition, so that it depends on no file: its plans and its agents.
 
 definition.json      the composed files, as people wrote them
-plan.json            the compiled program, before flags, with the agents that it names
-plans/DIGEST.json    both for a recipe that the run found on its way (B)
+plan.json            the program, as compiled and as it runs, with the agents that it names
+plans/DIGEST.json    all of that for a recipe that the run found on its way (B)
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrate import __version__
-from orchestrate.errors import ConfigError, StateError
-from orchestrate.plan.codec import freeze, thaw
+from orchestrate.errors import ConfigError
+from orchestrate.plan.codec import freeze
 from orchestrate.plan.nodes import Ask, NamedAgent, Program
 from orchestrate.record import record
 from orchestrate.state.durable import dump_json, explain, parse_json, read_file, write_durably
+from orchestrate.state.plan_file import (
+    FILE,
+    FORMAT,
+    LATE,
+    damaged,
+    late_file,
+    read_plan_file,
+    read_program,
+)
 
 if TYPE_CHECKING:
     from orchestrate.dialects.agent_definitions import AgentFile
@@ -26,15 +34,12 @@ if TYPE_CHECKING:
 
 Mask = Callable[[Any], Any]
 
-FILE = "plan.json"
 DOCUMENTS = "definition.json"
-_LATE = "plans"
-_FORMAT = 1
 
 
 @record
 class Frozen:
-    """The program of a run, and the definitions of the agents that it names.
+    """The program of a run as it was compiled, and the definitions of the agents that it names.
 
     `documents` are the composed files by plan. In a masked copy a secret that was written into the
     definition itself is missing: it can be looked at, but not carried out.
@@ -49,15 +54,39 @@ class Frozen:
 
 
 def frozen_bytes(
-    program: Program, workspace: Workspace, mask: Mask, late: Mapping[str, Any] | None = None
+    program: Program,
+    running: Program,
+    workspace: Workspace,
+    mask: Mask,
+    late: Mapping[str, Any] | None = None,
 ) -> bytes:
-    """The content of `plan.json`, secrets masked; of a late plan its documents and sources, too."""
+    """The content of `plan.json`, secrets masked; of a late plan its documents and sources, too.
+
+    What flags bring in may be masked as well: `running` is for readers alone.
+    """
     plain = {"program": freeze(program), "agents": agents_of(program, workspace)}
     if late is not None:
         plain |= parse_json(dump_json(late))
     masked = mask(plain)
-    head = {"format": _FORMAT, "orchestrate": __version__, "is_masked": masked != plain}
-    return dump_json(head | masked)
+    head = {"format": FORMAT, "orchestrate": __version__, "is_masked": masked != plain}
+    shown = {} if running is program else {"running": mask(freeze(running))}
+    return dump_json(head | masked | shown)
+
+
+def keep_running(path: Path, running: Program, mask: Mask) -> None:
+    """Let readers see the program as it runs from now on: a resume has brought flags."""
+    data = read_plan_file(path)
+    if data is None:
+        return
+    shown = parse_json(dump_json(mask(freeze(running))))
+    before = data.get("running", data["program"])
+    # Values for the context are given once; a resume has them from the run's first event.
+    contexts = {plan["id"]: plan["context"] for plan in before["plans"] if "context" in plan}
+    for plan in shown["plans"]:
+        if plan["id"] in contexts:
+            plan["context"] = contexts[plan["id"]]
+    if shown != before or data["format"] != FORMAT:
+        write_durably(path, dump_json(data | {"format": FORMAT, "running": shown}))
 
 
 def agents_of(program: Program, workspace: Workspace) -> dict[str, Any]:
@@ -102,12 +131,12 @@ def require_whole(run: Run) -> None:
 
 
 def read_frozen_late(root: Path, plan_id: str) -> Frozen | None:
-    return _read(_late_file(root, plan_id))
+    return _read(late_file(root, plan_id))
 
 
 def keep_late(root: Path, plan_id: str, content: bytes) -> None:
     """Keep a recipe that was found on the way, before the run acts on it."""
-    path = _late_file(root, plan_id)
+    path = late_file(root, plan_id)
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
@@ -118,7 +147,7 @@ def keep_late(root: Path, plan_id: str, content: bytes) -> None:
 def frozen_agents(root: Path) -> dict[str, AgentFile]:
     """All agents that the plans of a run name, as they were."""
     found: dict[str, AgentFile] = {}
-    folder = root / _LATE
+    folder = root / LATE
     late = sorted(folder.glob("*.json")) if folder.is_dir() else []
     for path in (*late, root / FILE):
         frozen = _read(path)
@@ -126,26 +155,14 @@ def frozen_agents(root: Path) -> dict[str, AgentFile]:
     return found
 
 
-def _late_file(root: Path, plan_id: str) -> Path:
-    from hashlib import sha256
-
-    digest = sha256(os.fsencode(plan_id)).hexdigest()[:16]
-    return root / _LATE / f"{digest}.json"
-
-
 def _read(path: Path) -> Frozen | None:
     from orchestrate.dialects.agent_definitions import AgentFile
 
-    content = read_file(path)
-    if content is None:
+    data = read_plan_file(path)
+    if data is None:
         return None
+    program = read_program(path, data["program"])
     try:
-        data = parse_json(content)
-        if data["format"] != _FORMAT:
-            raise StateError(
-                f"{path} was written by a newer orchestrate ({data.get('orchestrate', '?')})",
-                "use that version for this run",
-            )
         agents = {
             name: AgentFile(agent["fields"], agent["body"])
             for name, agent in data["agents"].items()
@@ -153,10 +170,6 @@ def _read(path: Path) -> Frozen | None:
         documents = data.get("documents")
         if documents is None:
             documents = parse_json(read_file(path.with_name(DOCUMENTS)) or b"{}")
-        sources = data.get("sources", {})
-        return Frozen(thaw(data["program"]), agents, documents, sources, data["is_masked"])
+        return Frozen(program, agents, documents, data.get("sources", {}), data["is_masked"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StateError(
-            f"{path} is damaged: {error}",
-            "put it back from a copy, or start the definition anew with: orchestrate run FILE",
-        ) from None
+        raise damaged(path, error) from None

@@ -1,6 +1,6 @@
-"""Writes down that a run was given up, with or without its definition.
+"""Writes down that a run was given up, with or without its plan.
 
-The definition may have changed or be gone; then the event is appended to the journal all the same,
+The copy of the plan may be damaged or gone; then the event is appended to the journal all the same,
 and the state file is changed in the few fields that the event changes.
 """
 
@@ -9,20 +9,20 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.app.open_run import header_of, open_stored, refuse_linked
+from orchestrate.app.open_run import open_stored, refuse_linked
 from orchestrate.errors import OrchestrateError, StateError
 from orchestrate.state.codec import check_state
 from orchestrate.state.durable import read_file, write_durably, write_visibly
 from orchestrate.state.events import RunEnded, event_to_json
 from orchestrate.state.journal import Journal
+from orchestrate.state.plan_file import index_of
 from orchestrate.state.results import encode
 from orchestrate.state.times import timestamp
 
 if TYPE_CHECKING:
-    from orchestrate.plan.nodes import Program
     from orchestrate.state.locks import Lock
+    from orchestrate.state.model import Index
     from orchestrate.state.runs import Run
-    from orchestrate.workspace import Workspace
 
 CODE = 1
 # There while `cancel` waits for the process of a run to end.
@@ -42,34 +42,27 @@ def is_cancelling(run: Run) -> bool:
     return (run.root / _CANCELLING).exists()
 
 
-def program_if_unchanged(run: Run, workspace: Workspace) -> Program | None:
-    """The run's program; None if it cannot be had any more."""
-    from orchestrate.view.looking import program_of
-
-    header = header_of(run)
+def index_if_kept(run: Run) -> Index | None:
+    """The run's plans; None if they cannot be read any more."""
     try:
-        return program_of(header, workspace)
+        return index_of(run)
     except OrchestrateError:
         return None
 
 
-def record_cancelled(
-    run: Run, lock: Lock, program: Program | None, workspace: Workspace, reason: str
-) -> None:
+def record_cancelled(run: Run, lock: Lock, index: Index | None, reason: str) -> None:
     """The run is cancelled from now on. The lock is ours, and is released."""
-    record_end(run, lock, program, workspace, RunEnded(time.time(), "cancelled", reason, CODE))
+    record_end(run, lock, index, RunEnded(time.time(), "cancelled", reason, CODE))
 
 
-def record_end(
-    run: Run, lock: Lock, program: Program | None, workspace: Workspace, event: RunEnded
-) -> None:
+def record_end(run: Run, lock: Lock, index: Index | None, event: RunEnded) -> None:
     """Write down an end from outside. The lock is ours, and is released."""
-    if program is None:
+    if index is None:
         with lock:
             _append(run, event)
         return
     try:
-        store = open_stored(run, lock, program, workspace, repair=False)
+        store = open_stored(run, lock, index, repair=False)
     except BaseException:
         lock.release()
         raise
@@ -86,7 +79,7 @@ def _append(run: Run, event: RunEnded) -> None:
         document = check_state(content or b"", run.id)
     except ValueError as error:
         raise StateError(
-            f"run {run.id} cannot be cancelled: its definition has changed, and its state.json is "
+            f"run {run.id} cannot be cancelled: its plan cannot be read, and its state.json is "
             f"damaged: {error}",
             f"delete it if you do not need it: {run.root}",
         ) from None

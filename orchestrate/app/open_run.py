@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.config import load_config, runs_folder
+from orchestrate.app.config_lenient import config_for_looking
 from orchestrate.app.definition import workspace_of
 from orchestrate.app.settings import RunSettings, settings_of
 from orchestrate.errors import StateError
@@ -15,10 +16,11 @@ from orchestrate.execute.keeper.identity import is_same_place, place_of
 from orchestrate.plan.visible import visible
 from orchestrate.record import record
 from orchestrate.show.output import note
+from orchestrate.view.place import Place
 
 if TYPE_CHECKING:
-    from orchestrate.plan.nodes import Program
     from orchestrate.state.locks import Lock
+    from orchestrate.state.model import Index
     from orchestrate.state.runs import Run, Runs
     from orchestrate.state.store import Store
     from orchestrate.workspace import Workspace
@@ -46,7 +48,6 @@ def find_stored(
     one that lies elsewhere (`--state-dir`) belongs to the workspace it was started in. For whoever
     only looks, the rest of the configuration may be wrong.
     """
-    from orchestrate.app.config_lenient import config_for_looking
     from orchestrate.state.runs import find_run
     from orchestrate.workspace import open_workspace
 
@@ -152,16 +153,11 @@ def refuse_linked(run: Run, recorded_place: str) -> None:
         raise linked_copy(run.root)
 
 
-def open_stored(
-    run: Run, lock: Lock, program: Program, workspace: Workspace, *, repair: bool
-) -> Store:
+def open_stored(run: Run, lock: Lock, index: Index, *, repair: bool) -> Store:
     """The run, open for its one writer."""
-    from orchestrate.app.carry_out import LatePlans
-    from orchestrate.state.model import Index
     from orchestrate.state.store import Store, load
     from orchestrate.state.store import repair as repair_run
 
-    index = Index(program, LatePlans(workspace, header_of(run).settings, run.root).find)
     if repair:
         try:
             state = load(run, index)
@@ -172,3 +168,14 @@ def open_stored(
         state = load(run, index, lambda text: note(f"orchestrate: {visible(text)}\n"))
     refuse_linked(run, state.place)
     return Store(run, lock, index, state)
+
+
+def runs_of(place: Place, *, is_looking: bool = False) -> Runs:
+    """The folder of the runs: where the user said, or the configuration, or the workspace's.
+
+    For commands that only look, the rest of the configuration may be wrong.
+    """
+    workspace = workspace_of(place.working_dir)
+    given = place.state_dir
+    config = config_for_looking(workspace, given) if is_looking else load_config(workspace)
+    return runs_folder(workspace, config, given)

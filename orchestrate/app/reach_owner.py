@@ -8,13 +8,13 @@ import time
 from typing import TYPE_CHECKING
 
 from orchestrate.app.claim import has_open, orchestrator_of
+from orchestrate.app.kept_programs import is_kept
 from orchestrate.errors import ConfigError, KeeperSilent
 from orchestrate.execute.keeper.client import ensure_keeper
 from orchestrate.execute.keeper.orphans import recover_identity
 from orchestrate.execute.keeper.patience import Patience
 from orchestrate.execute.keeper.protocol import FOLDER, KEEPER_LOCK, lock_holder
 from orchestrate.show.output import note
-from orchestrate.view.looking import is_kept
 
 if TYPE_CHECKING:
     from orchestrate.state.locks import Owner

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.engine.masked_keys import MASKED
@@ -12,6 +12,7 @@ from orchestrate.errors import ConfigError
 from orchestrate.execute.keeper.masking import SHORTEST
 from orchestrate.record import replace
 from orchestrate.show.output import note
+from orchestrate.state.plan_file import programs_kept
 
 if TYPE_CHECKING:
     from orchestrate.app.carry_out import LatePlans
@@ -33,32 +34,17 @@ def secrets_for(
 
 
 def secrets_of_run(run: Run, workspace: Workspace) -> Secrets:
-    """The secrets of a run that is only looked at; its definition may have changed or be gone."""
-    import json
+    """The secrets of a run that is only looked at, by its own plans and the configuration.
 
+    The configuration holds values that no run keeps (`agents.NAME.env`).
+    """
     from orchestrate.app.config_lenient import config_for_looking
     from orchestrate.plan.nodes import Program
 
-    masking = masking_in(config_for_looking(workspace))
-    try:
-        frozen = json.loads((run.root / "definition.json").read_bytes())
-        masking = replace(masking, named=masking.named | set(_named_in(frozen)))
-    except (OSError, ValueError, RecursionError):
-        pass
-    return Secrets(Program("", ()), os.environ, masking)
-
-
-def _named_in(value: Any) -> Iterator[str]:
-    """What any `secrets:` in a document lists."""
-    if isinstance(value, list):
-        for item in value:
-            yield from _named_in(item)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            if key == "secrets" and isinstance(item, list):
-                yield from (name for name in item if isinstance(name, str))
-            else:
-                yield from _named_in(item)
+    secrets = Secrets(Program("", ()), os.environ, masking_in(config_for_looking(workspace)))
+    for program in programs_kept(run):
+        secrets.learn(program)
+    return secrets
 
 
 def masking_in(config: Config) -> Masking:

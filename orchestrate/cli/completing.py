@@ -11,8 +11,12 @@ from typing import Any, Literal
 
 import click
 
+from orchestrate.app.open_run import runs_of
 from orchestrate.cli.group import COMMANDS, root
 from orchestrate.record import field, mutable_record, record
+from orchestrate.view.place import Place
+from orchestrate.view.run_view import pending_gates
+from orchestrate.view.step_logs import entries_of
 
 Kind = Literal["words", "files", "dirs"]
 _MOST = 200
@@ -208,9 +212,6 @@ def _recipes(line: Line) -> Iterator[Item]:
 
 
 def _runs_folder(line: Line) -> Any:
-
-    from orchestrate.view.looking import Place, runs_of
-
     return runs_of(Place(line.options.get("--working-dir"), line.options.get("--state-dir")))
 
 
@@ -238,8 +239,6 @@ def _document(line: Line) -> dict[str, Any]:
 
 
 def _steps_of_run(line: Line) -> Iterator[Item]:
-    from orchestrate.view.step_logs import entries_of
-
     for entry in entries_of(_document(line)):
         yield Item(entry.path, str(entry.result.get("status", "")))
 
@@ -263,8 +262,6 @@ def _steps_of_file(line: Line) -> Iterator[Item]:
 
 
 def _stages(line: Line) -> Iterator[Item]:
-    from orchestrate.view.looking import pending_gates
-
     for gate in pending_gates(_document(line)):
         yield Item(gate["stage"], "waits for a decision")
 

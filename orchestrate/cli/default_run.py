@@ -6,13 +6,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchestrate.app.open_run import find_stored, runs_of
 from orchestrate.errors import UsageError
 from orchestrate.plan.visible import visible
 from orchestrate.show.output import note
 from orchestrate.state.runs import LATEST
+from orchestrate.view.run_summary import summary_of
+from orchestrate.view.run_view import pending_gates
 
 if TYPE_CHECKING:
-    from orchestrate.view.looking import Place, Sight
+    from orchestrate.view.place import Place
+    from orchestrate.view.run_view import RunView
 
 _MOST = 5
 
@@ -22,10 +26,8 @@ def is_unnamed(context: click.Context) -> bool:
     return context.get_parameter_source("run") is click.core.ParameterSource.DEFAULT
 
 
-def run_that_waits(parked: list[Sight], place: Place) -> str:
+def run_that_waits(parked: list[RunView], place: Place) -> str:
     """The run to decide about: the latest, else the only one that waits at a gate."""
-    from orchestrate.app.open_run import find_stored
-    from orchestrate.view.looking import pending_gates
 
     latest = find_stored(LATEST, place.working_dir, place.state_dir, is_looking=True)[1]
     waiting = [sight.run.id for sight in parked if pending_gates(sight.document)]
@@ -43,10 +45,9 @@ def run_that_waits(parked: list[Sight], place: Place) -> str:
 def tell_paused(place: Place) -> None:
     """Runs that could be resumed, for who named none and got one that is completed."""
     from orchestrate.state.runs import list_runs
-    from orchestrate.view.looking import glance_at, runs_of
 
     runs = list_runs(runs_of(place, is_looking=True))
-    paused = [run.id for run in runs if glance_at(run).status in ("paused", "interrupted")]
+    paused = [run.id for run in runs if summary_of(run).status in ("paused", "interrupted")]
     for run_id in paused[:_MOST]:
         note(f"  another one waits: {visible(place.command('resume', run_id))}\n")
     if len(paused) > _MOST:

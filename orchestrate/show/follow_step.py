@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 from orchestrate.errors import OrchestrateError
 from orchestrate.show.printing import Printer, print_source, start_of_last
 from orchestrate.state.address import address_in
+from orchestrate.view.run_view import run_view
 from orchestrate.view.step_logs import Entry, NoSuchStep, Stream, find_entry, from_result
+from orchestrate.view.waiting import knows_step
 
 if TYPE_CHECKING:
     from orchestrate.state.runs import Run
-    from orchestrate.workspace import Workspace
 
 POLL_S = 0.25
 _BLOCK = 64 * 1024
@@ -59,14 +60,12 @@ class _Tail:
             self._descriptor = -1
 
 
-def follow_step(
-    run: Run, workspace: Workspace, step: str, streams: Sequence[Stream], last_lines: int | None
-) -> None:
+def follow_step(run: Run, step: str, streams: Sequence[Stream], last_lines: int | None) -> None:
     """Print what the step writes, until it or the run ends; it need not have begun."""
     from orchestrate.state.journal import end_of
 
     seq = end_of(run.events)
-    entry = _await_entry(run, workspace, step)
+    entry = _await_entry(run, step)
     follower = _Follower(run, entry, seq, streams)
     try:
         follower.begin(last_lines)
@@ -76,13 +75,11 @@ def follow_step(
         follower.close()
 
 
-def _await_entry(run: Run, workspace: Workspace, step: str) -> Entry:
+def _await_entry(run: Run, step: str) -> Entry:
     """The step, once it has begun; an error if it cannot begin any more."""
-    from orchestrate.view.looking import look_at
-    from orchestrate.view.waiting import knows_step
 
     while True:
-        sight = look_at(run, workspace)
+        sight = run_view(run)
         try:
             return find_entry(run, sight.document, step)
         except NoSuchStep:

@@ -6,8 +6,14 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.errors import OrchestrateError
+from orchestrate.state.plan_file import is_plan_whole
+from orchestrate.view.source_files import changed_files
+from orchestrate.workspace import open_workspace
+
 if TYPE_CHECKING:
     from orchestrate.state.model import Index, RunState
+    from orchestrate.view.run_view import RunView
 
 _LIMIT = 3
 # A variable that stands alone, as it is written in a workflow or a recipe.
@@ -34,6 +40,19 @@ def resume_flags(
             return "--max-restarts", str(_more_than(int(detail)))
         case _:
             return () if dialect == "machine" else None
+
+
+def as_started_flag(view: RunView) -> tuple[str, ...]:
+    """`--as-started` where a file of the definition is not as it was: `resume` may be refused.
+
+    Texts alone are compared, which is cheap; where only a comment has changed, it works as well.
+    """
+    workspace = open_workspace(view.document["engine"]["workspace"])
+    try:
+        is_changed = changed_files(view.document["sources"], workspace)
+        return ("--as-started",) if is_changed and is_plan_whole(view.run) else ()
+    except OrchestrateError:
+        return ()
 
 
 def _more_than(reached: int) -> int:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, TypeVar
 from orchestrate.state.apply import apply
 from orchestrate.state.events import Event, event_from_json
 from orchestrate.state.journal import end_of, read_tail
+from orchestrate.state.plan_file import index_of
+from orchestrate.state.store import load
 
 if TYPE_CHECKING:
     from orchestrate.state.model import Index, RunState
     from orchestrate.state.runs import Run
-    from orchestrate.workspace import Workspace
 
 Seen = TypeVar("Seen")
 
@@ -41,12 +42,9 @@ class Tail:
 class Follower:
     """A run's state, kept up by its journal; the same to look at as the `Store` of its owner."""
 
-    def __init__(self, run: Run, workspace: Workspace) -> None:
-        from orchestrate.state.store import load
-        from orchestrate.view.looking import index_of
-
+    def __init__(self, run: Run) -> None:
         self.run = run
-        self.index: Index = index_of(run, workspace)
+        self.index: Index = index_of(run)
         self.state: RunState = load(run, self.index)
         self._tail = Tail(run, self.state.seq)
         self._folding = threading.Lock()

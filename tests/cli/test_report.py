@@ -282,7 +282,7 @@ def test_a_live_run_then_killed_then_changed(tmp_path: Path) -> None:
     (latest_root(project) / "plan.json").unlink()
     page = report_of(project)
     assert "The plan cannot be shown, only the steps that ran" in page.seen
-    assert "has changed: w.yaml" in page.seen
+    assert "is not kept: plan.json is missing" in page.seen
 
 
 def test_a_damaged_run_is_told_as_far_as_it_can_be_read(tmp_path: Path) -> None:

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.app.carry_out import LatePlans
 from orchestrate.app.open_run import Header, header_of
 from orchestrate.errors import OrchestrateError
 from orchestrate.state.codec import Encoder
-from orchestrate.state.model import Index
+from orchestrate.state.plan_file import index_of
 from orchestrate.state.runs import Run
 from orchestrate.state.store import load
-from orchestrate.view.looking import glance_at, look_at, program_of
+from orchestrate.view.run_summary import summary_of
+from orchestrate.view.run_view import run_view
 from orchestrate.workspace import Workspace, open_workspace
 from tests.promises.agent_shapes import PARALLEL, RECIPE, REMINDED, RESTARTED, STAGED
 from tests.promises.damaging import (
@@ -54,8 +54,7 @@ class Eyes:
         self.run = Run(self.root.name, self.root)
         self.workspace: Workspace = open_workspace(self.trial.workspace)
         self.header: Header = header_of(self.run)
-        program = program_of(self.header, self.workspace)
-        self.index = Index(program, LatePlans(self.workspace, self.header.settings, self.root).find)
+        self.index = index_of(self.run)
         self._whole = {name: stage.content(name) for name in FILES}
 
     def see(self, damage: Damage) -> str:
@@ -89,9 +88,9 @@ class Eyes:
     def look(self, damage: Damage) -> None:
         """As `status` and `runs` do: it may be refused, but only by us."""
         damage.do(self.root)
-        glance_at(self.run).fields()
+        summary_of(self.run).fields()
         try:
-            look_at(self.run, self.workspace)
+            run_view(self.run)
         except OrchestrateError as error:
             _kind_of(error)
 

@@ -14,7 +14,8 @@ from orchestrate.cli.commands.status import next_commands
 from orchestrate.state.runs import Run
 from orchestrate.state.times import seconds_of
 from orchestrate.testing import Project
-from orchestrate.view.looking import Place, Sight
+from orchestrate.view.place import Place
+from orchestrate.view.run_view import RunView
 from tests.cli.background import await_file, started, state_of, wait_until
 from tests.machines.fakes import machine, said
 from tests.truth.test_truth_17_denials import stage
@@ -155,7 +156,7 @@ def test_truth_33_status_of_a_run_that_asks_shows_how_to_decide() -> None:
     run = Run("20261117T111111Z-abcdef", Path("/nowhere"))
     gate = {"status": "pending", "stage": "looking"}
     document = {"approvals": [gate], "engine": {"approvals": []}}
-    sight = Sight(run, "running", True, document, "")
+    sight = RunView(run, "running", True, document, "")
     assert next_commands(sight, Place(None, None)) == [
         f"orchestrate {verb} {run.id}" for verb in ("approve", "deny")
     ]

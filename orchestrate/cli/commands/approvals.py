@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrate.app.changed import resume_flag
 from orchestrate.cli.options import (
     json_option,
     run_argument,
@@ -18,11 +17,15 @@ from orchestrate.errors import OrchestrateError
 from orchestrate.plan.visible import visible
 from orchestrate.record import record
 from orchestrate.show.output import answer, answer_json, note
+from orchestrate.view.advice import as_started_flag
+from orchestrate.view.place import Place
+from orchestrate.view.run_summary import summary_of
+from orchestrate.view.run_view import pending_gates, run_view
 
 if TYPE_CHECKING:
     from orchestrate.app.decide import Decided, Decision
     from orchestrate.state.runs import Run
-    from orchestrate.view.looking import Place, Sight
+    from orchestrate.view.run_view import RunView
 
 
 @record
@@ -44,7 +47,6 @@ def approvals(state_dir: str | None, working_dir: str | None, as_json: bool) -> 
 
     A gate whose time is up is decided by its default, and no longer listed.
     """
-    from orchestrate.view.looking import Place, pending_gates
 
     place = Place(working_dir, state_dir)
     waiting = []
@@ -61,22 +63,20 @@ def approvals(state_dir: str | None, working_dir: str | None, as_json: bool) -> 
     return 0
 
 
-def _parked(place: Place) -> list[Sight]:
+def _parked(place: Place) -> list[RunView]:
     """The runs that may wait at a gate; those that cannot be read are told, and left out."""
     from orchestrate.app.decide import settled_sight
-    from orchestrate.app.open_run import find_stored
+    from orchestrate.app.open_run import runs_of
     from orchestrate.state.runs import list_runs
-    from orchestrate.view.looking import glance_at, runs_of
 
     found = []
     for run in list_runs(runs_of(place, is_looking=True)):
-        glance = glance_at(run)
+        glance = summary_of(run)
         may_wait = glance.status in ("running", "interrupted", "paused")
         if not may_wait or glance.fields().get("dialect") != "recipe":
             continue
         try:
-            where = (place.working_dir, place.state_dir)
-            sight = settled_sight(run, find_stored(run.id, *where, is_looking=True)[2])
+            sight = settled_sight(run)
         except OrchestrateError as error:
             note(f"orchestrate: run {run.id} is left out: {visible(error.message)}\n")
             continue
@@ -149,7 +149,6 @@ def approve(
     with the run.
     """
     from orchestrate.cli.default_run import is_unnamed, run_that_waits
-    from orchestrate.view.looking import Place
 
     place = Place(working_dir, state_dir)
     if is_unnamed(ctx):
@@ -183,7 +182,6 @@ def deny(
     as_json: bool,
 ) -> int:
     """Deny the stage that a run waits at. A denial is final: the run has failed."""
-    from orchestrate.view.looking import Place
 
     place = Place(working_dir, state_dir)
     found, decided = _decide(run, stage, "denied", message, place)
@@ -223,7 +221,7 @@ def _tell(run: Run, decided: Decided, place: Place, as_json: bool) -> None:
             "message": decided.message,
             "status": decided.status,
             "reason": decided.reason,
-            "next": place.command("resume", run.id, *resume_flag(run)) if goes_on else None,
+            "next": _resume(run, place) if goes_on else None,
         }
     )
 
@@ -238,9 +236,13 @@ def _told(run: Run, decided: Decided, place: Place, *, goes_on: bool = False) ->
         return text + f"the run has {_ended(decided.status, visible(decided.reason))}\n"
     if decided.reason.startswith("waits for"):
         return text + f"it {visible(decided.reason)}\n"
-    return text + f"go on with it: {place.command('resume', run.id, *resume_flag(run))}\n"
+    return text + f"go on with it: {_resume(run, place)}\n"
 
 
 def _ended(status: str, reason: str) -> str:
     word = "completed" if status == "completed" else "ended"
     return word if reason in ("", status) else f"{word}: {reason}"
+
+
+def _resume(run: Run, place: Place) -> str:
+    return place.command("resume", run.id, *as_started_flag(run_view(run)))

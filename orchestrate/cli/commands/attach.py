@@ -11,12 +11,14 @@ from orchestrate.cli.options import json_option, run_argument, state_dir_option,
 from orchestrate.errors import OrchestrateError
 from orchestrate.plan.visible import visible
 from orchestrate.show.output import answer, note
+from orchestrate.view.follower import Follower, tail_from_now
+from orchestrate.view.place import Place
+from orchestrate.view.run_summary import summary_of
 
 if TYPE_CHECKING:
     from orchestrate.engine.stop import Stop
     from orchestrate.state.model import Ending
     from orchestrate.state.runs import Run
-    from orchestrate.view.looking import Place
     from orchestrate.workspace import Workspace
 
 _POLL_S = 0.25
@@ -43,14 +45,13 @@ def attach(
     With --json nothing is shown, and the answer is that of `wait`.
     """
     from orchestrate.app.open_run import find_stored
-    from orchestrate.view.looking import Place
 
     _, found, workspace = find_stored(run, working_dir, state_dir, is_looking=True)
     place = Place(working_dir, state_dir)
     if as_json:
         from orchestrate.cli.commands.wait import wait_for
 
-        return wait_for(found, workspace, place, timeout_s=None, as_json=True)
+        return wait_for(found, place, timeout_s=None, as_json=True)
     return watch_run(found, workspace, place, live)
 
 
@@ -59,9 +60,8 @@ def watch_run(run: Run, workspace: Workspace, place: Place, live: bool | None) -
     from orchestrate.app.carry_out import stoppable
     from orchestrate.app.claim import orchestrator_of
     from orchestrate.cli.commands.wait import wait_for
-    from orchestrate.view.looking import glance_at
 
-    if glance_at(run).status == "running":
+    if summary_of(run).status == "running":
         owner = orchestrator_of(run)
         who = f" in {visible(owner.describe())}" if owner is not None else ""
         note(f"run {run.id} goes on{who}\n")
@@ -74,7 +74,7 @@ def watch_run(run: Run, workspace: Workspace, place: Place, live: bool | None) -
                 note(f"  watch:  {place.command('attach', run.id)}\n")
                 note(f"  stop:   {place.command('cancel', run.id)}\n")
                 return 128 + stop.signal
-    return wait_for(run, workspace, place, timeout_s=None, as_json=False)
+    return wait_for(run, place, timeout_s=None, as_json=False)
 
 
 def _follow(
@@ -86,15 +86,13 @@ def _follow(
     from orchestrate.show.live.wanted import is_live
     from orchestrate.show.progress import Progress, last_words
     from orchestrate.show.ticking import running_lines
-    from orchestrate.view.follower import Follower
-    from orchestrate.view.looking import because
 
     configured = config_for_looking(workspace).get("live")
     watching = Watching(live=is_live(Watching(), live, configured))
     try:
-        follower = Follower(run, workspace)
+        follower = Follower(run)
     except OrchestrateError as error:
-        note(f"orchestrate: shown without its plan: {visible(because(error))}\n")
+        note(f"orchestrate: shown without its plan: {visible(error.message)}\n")
         _follow_blindly(run, stop)
         return None
     progress = Progress(follower, None, watching, foot=_FOOT)
@@ -133,13 +131,11 @@ def _is_owned(run: Run) -> bool:
 def _follow_blindly(run: Run, stop: Stop) -> None:
     """The definition has changed since: events are told without knowing the plan."""
     from orchestrate.show.event_lines import Unnumbered, plain_lines
-    from orchestrate.view.follower import tail_from_now
-    from orchestrate.view.looking import glance_at
 
     tail = tail_from_now(run)
     is_running = True
     while is_running and not stop.is_requested:
-        is_running = glance_at(run).status == "running"
+        is_running = summary_of(run).status == "running"
         for event in tail.news():
             for line in plain_lines(event, Unnumbered()):
                 note(line + "\n")

@@ -12,10 +12,11 @@ import click
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import Number
 from orchestrate.show.output import answer, answer_json
+from orchestrate.view.place import Place
+from orchestrate.view.run_view import is_denied, run_view
 
 if TYPE_CHECKING:
     from orchestrate.state.runs import Run
-    from orchestrate.workspace import Workspace
 
 
 @click.command(short_help="End a run for good.")
@@ -35,12 +36,11 @@ def cancel(
     """
     from orchestrate.app.give_up import forget_cancelling
     from orchestrate.app.open_run import find_stored
-    from orchestrate.view.looking import Place
 
-    _, found, workspace = find_stored(run, working_dir, state_dir, is_looking=True)
+    _, found, _ = find_stored(run, working_dir, state_dir, is_looking=True)
     try:
         again = Place(working_dir, state_dir).command("cancel", found.id)
-        message, status = _cancel(found, workspace, again, time.monotonic() + wait_s)
+        message, status = _cancel(found, again, time.monotonic() + wait_s)
     finally:
         forget_cancelling(found)
     if as_json:
@@ -50,20 +50,19 @@ def cancel(
     return 0
 
 
-def _cancel(run: Run, workspace: Workspace, again: str, give_up: float) -> tuple[str, str]:
+def _cancel(run: Run, again: str, give_up: float) -> tuple[str, str]:
     """What was done, and how the run stands now."""
     from orchestrate.app.claim import AtWorkError, claim_briefly
-    from orchestrate.app.give_up import announce_cancelling, program_if_unchanged, record_cancelled
+    from orchestrate.app.give_up import announce_cancelling, index_if_kept, record_cancelled
     from orchestrate.app.reach_owner import ask_to_end, await_end, end_programs
     from orchestrate.state.users import user_name
-    from orchestrate.view.looking import look_at
 
-    # Compiled before the lock is taken, so that it is held for an instant only.
-    program = program_if_unchanged(run, workspace)
+    # Read before the lock is taken, so that it is held for an instant only.
+    index = index_if_kept(run)
     told: set[int] = set()
     lock = None
     while lock is None:
-        over = _is_over(run, workspace, bool(told))
+        over = _is_over(run, bool(told))
         if over is not None:
             return over
         try:
@@ -77,9 +76,9 @@ def _cancel(run: Run, workspace: Workspace, again: str, give_up: float) -> tuple
     ended = False
     try:
         # Now that it cannot change any more.
-        over = _is_over(run, workspace, bool(told))
+        over = _is_over(run, bool(told))
         if over is None:
-            is_interrupted = look_at(run, workspace).document["status"] == "running"
+            is_interrupted = run_view(run).document["status"] == "running"
             ended = end_programs(
                 run, "cancelled", is_interrupted=is_interrupted, give_up=give_up, again=again
             )
@@ -89,15 +88,13 @@ def _cancel(run: Run, workspace: Workspace, again: str, give_up: float) -> tuple
     if over is not None:
         lock.release()
         return over
-    record_cancelled(run, lock, program, workspace, f"cancelled by {user_name(os.environ)}")
+    record_cancelled(run, lock, index, f"cancelled by {user_name(os.environ)}")
     what = "; its programs were ended" if ended else ""
     return f"run {run.id} is cancelled for good: it cannot be resumed{what}", "cancelled"
 
 
-def _is_over(run: Run, workspace: Workspace, was_at_work: bool) -> tuple[str, str] | None:
-    from orchestrate.view.looking import is_denied, look_at
-
-    document = look_at(run, workspace).document
+def _is_over(run: Run, was_at_work: bool) -> tuple[str, str] | None:
+    document = run_view(run).document
     status = document["status"]
     if status == "completed":
         how = "was completed before it could be cancelled" if was_at_work else "is completed"

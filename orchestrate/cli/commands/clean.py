@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrate.app.kept_programs import is_kept
+from orchestrate.app.open_run import runs_of
 from orchestrate.cli.moments import UNITS, age_in_seconds
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import AT_LEAST_0
@@ -16,7 +18,8 @@ from orchestrate.cli.terminal import has_terminal
 from orchestrate.errors import ConfigError, OrchestrateError, UsageError
 from orchestrate.record import field, mutable_record, record
 from orchestrate.show.output import answer, answer_json, note
-from orchestrate.view.looking import STATUSES, Glance, Place, glance_at, is_kept, runs_of
+from orchestrate.view.place import Place
+from orchestrate.view.run_summary import STATUSES, RunSummary, summary_of
 
 if TYPE_CHECKING:
     from orchestrate.state.runs import Run, Runs
@@ -37,7 +40,7 @@ class Tidied:
     # Old enough, but not finished; by id, with how they stand.
     left: dict[str, str] = field(default_factory=dict)
     # What stands in the list that is shown before anything is removed.
-    shown: list[Glance] = field(default_factory=list)
+    shown: list[RunSummary] = field(default_factory=list)
     freed: int = 0
 
 
@@ -48,11 +51,11 @@ class Chosen:
     newest: frozenset[str]
     statuses: tuple[str, ...]
 
-    def spares(self, glance: Glance) -> bool:
+    def spares(self, glance: RunSummary) -> bool:
         """Does it stay because it is not finished, and nobody named such runs?"""
         return not self.statuses and glance.status in _UNFINISHED
 
-    def wants(self, glance: Glance) -> bool:
+    def wants(self, glance: RunSummary) -> bool:
         return not self.statuses or glance.status in self.statuses
 
 
@@ -146,7 +149,7 @@ def _clean(folder: Runs, before: float, chosen: Chosen) -> Tidied:
 
     def is_used(run: Run) -> bool:
         """Asked about each run right before it would be removed."""
-        glance = glance_at(run)
+        glance = summary_of(run)
         if run.id in chosen.newest or not chosen.wants(glance):
             kept.add(run.id)
             return True
@@ -177,7 +180,7 @@ def _rehearse(folder: Runs, before: float, chosen: Chosen) -> Tidied:
         try:
             if run.id in chosen.newest or last_change(run) >= before:
                 continue
-            glance = glance_at(run)
+            glance = summary_of(run)
             if not chosen.wants(glance):
                 continue
             if is_held(run.lock_file) or is_kept(run):

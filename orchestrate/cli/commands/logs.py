@@ -21,11 +21,13 @@ from orchestrate.errors import UsageError
 from orchestrate.plan.visible import visible
 from orchestrate.record import record
 from orchestrate.show.output import answer_json, note
+from orchestrate.view.place import Place
+from orchestrate.view.run_view import run_view
+from orchestrate.view.step_logs import find_entries, source_of, was_at_work_since
 
 if TYPE_CHECKING:
     from orchestrate.state.runs import Run
     from orchestrate.view.step_logs import Entry, Stream
-    from orchestrate.workspace import Workspace
 
 _POLL_S = 0.25
 
@@ -85,7 +87,7 @@ def logs(
     if flags["as_events"]:
         _refuse_beside_events(step, as_json, flags)
     wish = _wish(step, as_json, flags)
-    _, found, workspace = find_stored(run, working_dir, state_dir, is_looking=True)
+    _, found, _ = find_stored(run, working_dir, state_dir, is_looking=True)
     if flags["as_events"]:
         from orchestrate.show.event_stream import show_events
 
@@ -95,18 +97,18 @@ def logs(
     elif wish.shows_all:
         from orchestrate.show.attempts import show_attempts
 
-        entries = _entries(found, workspace, step)
+        entries = _entries(found, step)
         show_attempts(
             found, step, entries, wish.streams, wish.last_lines, wish.since, as_json=as_json
         )
     elif as_json:
-        answer_json(_step_json(found, _one(_entries(found, workspace, step), step), wish))
+        answer_json(_step_json(found, _one(_entries(found, step), step), wish))
     elif wish.follows:
         from orchestrate.show.follow_step import follow_step
 
-        follow_step(found, workspace, step, wish.streams, wish.last_lines)
+        follow_step(found, step, wish.streams, wish.last_lines)
     else:
-        _show_steps(found, _entries(found, workspace, step), wish)
+        _show_steps(found, _entries(found, step), wish)
     return 0
 
 
@@ -127,8 +129,8 @@ def _meant(
     run: str, step: str | None, working_dir: str | None, state_dir: str | None
 ) -> tuple[str, str | None]:
     """`logs A` is a run when A names one, else a step of the latest run."""
+    from orchestrate.app.open_run import runs_of
     from orchestrate.state.runs import LATEST, may_name_run
-    from orchestrate.view.looking import Place, runs_of
 
     runs = runs_of(Place(working_dir, state_dir), is_looking=True)
     is_run = step is not None or may_name_run(runs, run)
@@ -170,11 +172,8 @@ def _check_prompt(step: str | None, flags: dict[str, Any]) -> None:
         raise UsageError("--prompt and --follow exclude each other", "a prompt is sent whole")
 
 
-def _entries(run: Run, workspace: Workspace, step: str) -> list[Entry]:
-    from orchestrate.view.looking import look_at
-    from orchestrate.view.step_logs import find_entries
-
-    sight = look_at(run, workspace)
+def _entries(run: Run, step: str) -> list[Entry]:
+    sight = run_view(run)
     if sight.note:
         note(f"orchestrate: {visible(sight.note)}\n")
     return find_entries(run, sight.document, step)
@@ -218,7 +217,6 @@ def _first_since(path: Path, since: float) -> int:
 
 def _show_steps(run: Run, entries: list[Entry], wish: Wish) -> None:
     from orchestrate.show.printing import Printer, print_source
-    from orchestrate.view.step_logs import source_of, was_at_work_since
 
     printer = Printer()
     for entry in entries:
@@ -254,7 +252,6 @@ def _tell_silence(entry: Entry, wish: Wish) -> None:
 
 def _step_json(run: Run, entry: Entry, wish: Wish) -> dict[str, Any]:
     from orchestrate.show.printing import read_source
-    from orchestrate.view.step_logs import source_of
 
     document = {
         "run_id": run.id,

@@ -101,12 +101,12 @@ def _draw(drawing: Drawing, shape: str, title: str) -> None:
 def _show_run(text: str, shape: str, working_dir: str | None, state_dir: str | None) -> int:
     from orchestrate.app.open_run import find_stored
     from orchestrate.plan.visible import visible
-    from orchestrate.show.draw.path_taken import draw_path, index_of
+    from orchestrate.show.draw.path_taken import draw_path, index_or_reason
     from orchestrate.state.locks import is_held
     from orchestrate.view.history import read_chronicle
 
-    _, found, workspace = find_stored(text, working_dir, state_dir, is_looking=True)
-    index, program, why_no_plan = index_of(found, workspace)
+    _, found, _ = find_stored(text, working_dir, state_dir, is_looking=True)
+    index, program, why_no_plan = index_or_reason(found)
     chronicle = read_chronicle(found, index, time.time(), is_live=is_held(found.lock_file))
     drawing, remark = draw_path(chronicle, program, index, why_no_plan)
     for remarks in (*chronicle.notes, remark):

@@ -12,6 +12,7 @@ import click
 from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
 from orchestrate.errors import UsageError
 from orchestrate.show.output import answer_json, answer_text, note
+from orchestrate.view.place import Place
 
 if TYPE_CHECKING:
     from orchestrate.engine.secrets import Secrets
@@ -46,7 +47,6 @@ def report(
     from orchestrate.app.open_run import find_stored
     from orchestrate.app.secrets import secrets_of_run
     from orchestrate.show.report.data import gather
-    from orchestrate.view.looking import Place
 
     kind = shape or _ENDINGS.get(os.path.splitext(output or "")[1].lower(), "html")
     is_terminal = sys.stdout is not None and sys.stdout.isatty()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from orchestrate.app.apply_flags import with_settings
 from orchestrate.app.config import configured, load_config
+from orchestrate.app.open_run import given_later, header_of
 from orchestrate.app.settings import RunSettings
 from orchestrate.cli.commands.run import detach
 from orchestrate.cli.options import (
@@ -24,6 +26,10 @@ from orchestrate.plan.override import known_backend
 from orchestrate.plan.visible import visible
 from orchestrate.record import record, replace
 from orchestrate.show.output import answer, answer_json, note
+from orchestrate.state.model import Index
+from orchestrate.state.runs import claim_run
+from orchestrate.view.place import Place
+from orchestrate.view.source_files import file_at
 
 if TYPE_CHECKING:
     from orchestrate.app.carry_out import Watching
@@ -33,7 +39,6 @@ if TYPE_CHECKING:
     from orchestrate.state.model import RunState
     from orchestrate.state.runs import Run, Runs
     from orchestrate.state.store import Store
-    from orchestrate.view.looking import Place
     from orchestrate.workspace import Workspace
 
 
@@ -78,9 +83,8 @@ def resume(
     says that the copy counts. Flags hold as they were given to `run` unless they are given again;
     --context gives values to what has not finished.
     """
-    from orchestrate.app.open_run import find_stored, header_of
+    from orchestrate.app.open_run import find_stored
     from orchestrate.cli.default_run import is_unnamed
-    from orchestrate.view.looking import Place
 
     settings = RunSettings(**flags)
     refuse_events(settings, as_json)
@@ -122,28 +126,32 @@ class How:
 
 
 def _go_on(found: Run, header: Header, workspace: Workspace, watching: Watching, how: How) -> int:
-    import sys
-
     from orchestrate.app.agents import refuse_unusable
-    from orchestrate.app.carry_out import LatePlans, carry_out, show_end, stoppable
+    from orchestrate.app.carry_out import (
+        LatePlans,
+        carry_out,
+        keep_flags,
+        program_to_run,
+        show_end,
+        stoppable,
+    )
     from orchestrate.app.changed import refuse_changed
     from orchestrate.app.concurrent_runs import entering
     from orchestrate.app.frozen_run import frozen_agents, require_whole
     from orchestrate.app.open_run import open_stored
     from orchestrate.app.secrets import mask_settings, refuse_unset_late, secrets_for
-    from orchestrate.state.runs import claim_run
-    from orchestrate.view.looking import program_of
 
     lock = claim_run(found, sys.argv)
     try:
         given = how.given
         settings = given.over(header.settings)
-        program = program_of(
-            replace(header, settings=settings), workspace, to_run=not how.as_started
+        program = program_to_run(
+            replace(header, settings=settings), workspace, as_started=how.as_started
         )
         given.check(program)
         values = context_given(program, given, workspace)
-        store = open_stored(found, lock, program, workspace, repair=how.repair)
+        late = LatePlans(workspace, settings, found.root)
+        store = open_stored(found, lock, Index(program, late.find), repair=how.repair)
     except BaseException:
         lock.release()
         raise
@@ -158,13 +166,13 @@ def _go_on(found: Run, header: Header, workspace: Workspace, watching: Watching,
                 require_whole(found)
             else:
                 refuse_changed(header, store.state, workspace, how.place)
-            late = LatePlans(workspace, settings, found.root)
             refuse_unset_late(late, store.state.late)
             refuse_unusable(program, workspace, settings, frozen_agents(found.root))
             with entering(workspace, program, settings, found.id) as door:
                 door.enter(found)
                 note_first(store, workspace, is_quiet=watching.quiet)
                 kept = mask_settings(given.kept(), secrets_for(program, workspace))
+                keep_flags(found, program, late, store.state.late, kept)
                 _warn(program, values, header, watching, how)
                 resumed = _resumed(store, kept, values, workspace)
                 if resumed.copied:
@@ -366,9 +374,7 @@ def _start_over(
     from orchestrate.app.carry_out import carry_out, show_end, start_run, stoppable
     from orchestrate.app.concurrent_runs import entering
     from orchestrate.app.context import context_of
-    from orchestrate.app.open_run import given_later
     from orchestrate.app.single_step import as_started
-    from orchestrate.app.sources import file_at
     from orchestrate.app.undefined import refuse_undefined
     from orchestrate.compile import compile_file, require_program
     from orchestrate.dialects.lowering import constant_map

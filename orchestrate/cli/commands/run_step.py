@@ -21,6 +21,7 @@ from orchestrate.errors import UsageError
 from orchestrate.record import record, replace
 from orchestrate.show.output import note
 from orchestrate.view.place import Place
+from orchestrate.view.run_view import run_view
 
 if TYPE_CHECKING:
     from orchestrate.compile import Compilation
@@ -132,10 +133,9 @@ def _read_given(
 ) -> Given:
     from orchestrate.app.open_run import find_stored
     from orchestrate.engine.values import restore_value
-    from orchestrate.view.looking import look_at
 
-    _, run, workspace = find_stored(name, working_dir, state_dir)
-    sight = look_at(run, workspace)
+    _, run, _ = find_stored(name, working_dir, state_dir)
+    sight = run_view(run)
     if sight.is_live:
         raise UsageError(f"run {run.id} is still running", "wait until it ends, or cancel it")
     results = {}

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrate.app.open_run import runs_of
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import AT_LEAST_0
 from orchestrate.record import record
 from orchestrate.show.output import answer, answer_json
-from orchestrate.view.looking import STATUSES, Glance, Place, glance_at, runs_of
+from orchestrate.view.place import Place
+from orchestrate.view.run_summary import STATUSES, RunSummary, summary_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +42,7 @@ class Wanted:
             not self.until or run.id[: len(self.until)] <= self.until
         )
 
-    def wants(self, glance: Glance) -> bool:
+    def wants(self, glance: RunSummary) -> bool:
         if self.statuses and glance.status not in self.statuses:
             return False
         if not self.dialects and not self.definition:
@@ -128,9 +130,9 @@ def _wanted(filters: dict[str, Any]) -> Wanted:
     )
 
 
-def _choose(found: Iterator[Glance], limit: int) -> tuple[list[Glance], bool]:
+def _choose(found: Iterator[RunSummary], limit: int) -> tuple[list[RunSummary], bool]:
     """The runs to show, and whether there are more; no more of them are read than needed."""
-    chosen: list[Glance] = []
+    chosen: list[RunSummary] = []
     for glance in found:
         if limit and len(chosen) == limit:
             return chosen, True
@@ -138,17 +140,17 @@ def _choose(found: Iterator[Glance], limit: int) -> tuple[list[Glance], bool]:
     return chosen, False
 
 
-def _glances(known: tuple[Run, ...], wanted: Wanted, oldest_first: bool) -> Iterator[Glance]:
+def _glances(known: tuple[Run, ...], wanted: Wanted, oldest_first: bool) -> Iterator[RunSummary]:
     for run in reversed(known) if oldest_first else known:
         if wanted.may_want(run):
-            glance = glance_at(run)
+            glance = summary_of(run)
             if wanted.wants(glance):
                 yield glance
 
 
-def _sorted(glances: list[Glance], order: str, reverse: bool) -> list[Glance]:
+def _sorted(glances: list[RunSummary], order: str, reverse: bool) -> list[RunSummary]:
     now = time.time()
-    keys: dict[str, Callable[[Glance], Any]] = {
+    keys: dict[str, Callable[[RunSummary], Any]] = {
         "updated": lambda glance: str(glance.field("updated_at") or ""),
         "duration": lambda glance: elapsed_s(glance.status, glance.fields(), now) or 0.0,
         "status": lambda glance: STATUSES.index(glance.status),
@@ -158,7 +160,7 @@ def _sorted(glances: list[Glance], order: str, reverse: bool) -> list[Glance]:
     return sorted(glances, key=keys[order], reverse=(order in ("updated", "duration")) != reverse)
 
 
-def _as_json(glance: Glance) -> dict[str, Any]:
+def _as_json(glance: RunSummary) -> dict[str, Any]:
     fields = glance.fields()
     names = ("reason", "dialect", "workflow_file", "started_at", "updated_at", "completed_at")
     shown = {"run_id": glance.run.id, "run_root": str(glance.run.root), "status": glance.status}
@@ -167,7 +169,7 @@ def _as_json(glance: Glance) -> dict[str, Any]:
     return shown | {name: fields.get(name) for name in names} | took
 
 
-def table(glances: list[Glance]) -> str:
+def table(glances: list[RunSummary]) -> str:
     """A line for each: its id, how it stands, its age, how long it took, and its definition."""
     from orchestrate.plan.visible import visible
     from orchestrate.show.event_lines import duration

@@ -9,14 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrate.app.kept_programs import are_programs_left
 from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
 from orchestrate.errors import UsageError
 from orchestrate.show.output import answer, answer_json
+from orchestrate.view.advice import as_started_flag, resume_flags, values_wanted, what_to_look_at
+from orchestrate.view.cursors import Cursor, cursors_in
+from orchestrate.view.place import Place
+from orchestrate.view.run_summary import FINAL, summary_of
+from orchestrate.view.run_view import is_at_end, is_denied, pending_gates
+from orchestrate.view.waiting import authored_steps, awaited
 
 if TYPE_CHECKING:
     from orchestrate.state.runs import Run
-    from orchestrate.view.cursors import Cursor
-    from orchestrate.view.looking import Place, Sight
+    from orchestrate.view.run_view import RunView
 
 _STEP_FIELDS = ("status", "last_attempt", "exit_code", "duration_ms", "attempts", "outcome",
                 "reason", "agent", "model", "model_requested", "permissions", "denials", "recipe",
@@ -40,17 +46,16 @@ def status(
     """
     from orchestrate.app.decide import settled_sight
     from orchestrate.app.open_run import find_stored
-    from orchestrate.view.looking import Place, glance_at
 
     if watches and as_json:
         raise UsageError("--watch and --json exclude each other", "`wait --json` waits for the end")
     _, found, workspace = find_stored(run, working_dir, state_dir, is_looking=True)
     place = Place(working_dir, state_dir)
-    if watches and glance_at(found).status == "running":
+    if watches and summary_of(found).status == "running":
         from orchestrate.cli.commands.attach import watch_run
 
         return watch_run(found, workspace, place, None)
-    sight = settled_sight(found, workspace)
+    sight = settled_sight(found)
     document = view(sight, place, time.time())
     if as_json:
         answer_json(document)
@@ -65,10 +70,9 @@ def status(
     return 0
 
 
-def view(sight: Sight, place: Place, now: float) -> dict[str, Any]:
+def view(sight: RunView, place: Place, now: float) -> dict[str, Any]:
     """What `status --json` answers; the text is drawn from it."""
     from orchestrate.show.progress import last_outcome, shown_gate
-    from orchestrate.view.looking import are_programs_left
 
     document = sight.document
     gates = _waiting_gates(sight)
@@ -115,7 +119,7 @@ def _newest(document: dict[str, Any]) -> Any:
     return document["steps"].get(document.get("machine", {}).get("currentStep"))
 
 
-def _takeovers(sight: Sight) -> list[str]:
+def _takeovers(sight: RunView) -> list[str]:
     """The commands with which a person goes on in a session of the run by hand.
 
     A machine has one session. Of other runs it is those of the steps at the cursors, or else that
@@ -143,7 +147,7 @@ def _session_in(result: dict[str, Any]) -> tuple[str, str]:
     return str(result.get("backend", "")), str(result.get("session_id", ""))
 
 
-def _takeover(agent: str, session: str, sight: Sight) -> str:
+def _takeover(agent: str, session: str, sight: RunView) -> str:
     import shlex
 
     from orchestrate.agents.registry import is_program, make_agent
@@ -155,7 +159,7 @@ def _takeover(agent: str, session: str, sight: Sight) -> str:
     return "" if command is None else shlex.join(command)
 
 
-def _elapsed_ms(sight: Sight, now: float) -> int:
+def _elapsed_ms(sight: RunView, now: float) -> int:
     """From the start to the end; for a run that was left, to the last sign of life."""
     from orchestrate.state.times import seconds_of
 
@@ -197,10 +201,8 @@ def _steps(document: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def _not_reached(sight: Sight) -> list[str]:
+def _not_reached(sight: RunView) -> list[str]:
     """The steps outside loops that have not begun; of a machine, some may never do."""
-    from orchestrate.view.looking import FINAL
-    from orchestrate.view.waiting import authored_steps
 
     if sight.status in FINAL:
         return []
@@ -234,15 +236,13 @@ def _loop(
     }
 
 
-def _cursors(sight: Sight) -> list[Cursor]:
+def _cursors(sight: RunView) -> list[Cursor]:
     """The steps that the run stands at; those of a run that is over say nothing any more."""
-    from orchestrate.view.cursors import cursors_in
-    from orchestrate.view.looking import FINAL
 
     return [] if sight.status in FINAL else cursors_in(sight.document)
 
 
-def _current(at: Cursor, sight: Sight, gates: list[dict[str, Any]], now: float) -> dict[str, Any]:
+def _current(at: Cursor, sight: RunView, gates: list[dict[str, Any]], now: float) -> dict[str, Any]:
     from orchestrate.state.times import timestamp
 
     shown: dict[str, Any] = {"step": at.path, "phase": at.phase, "attempt": at.attempt}
@@ -252,8 +252,6 @@ def _current(at: Cursor, sight: Sight, gates: list[dict[str, Any]], now: float) 
         shown["since"] = timestamp(at.since)
         shown["for_ms"] = max(0, round((now - at.since) * 1000))
     if at.phase in ("running", "arriving") and sight.status == "running":
-        from orchestrate.view.waiting import awaited
-
         shown |= awaited(sight.run, at)
     if at.phase == "resting":
         shown["rests_until"] = timestamp(at.rest_until)
@@ -270,10 +268,8 @@ def _current(at: Cursor, sight: Sight, gates: list[dict[str, Any]], now: float) 
     return shown
 
 
-def _look(sight: Sight, place: Place) -> str | None:
+def _look(sight: RunView, place: Place) -> str | None:
     """The command that shows what the step printed that has stopped the run."""
-    from orchestrate.view.advice import what_to_look_at
-    from orchestrate.view.looking import is_denied
 
     failed = [at.path for at in _cursors(sight) if at.phase in ("failed", "lost")]
     if sight.status != "failed" and not (sight.status == "paused" and failed):
@@ -283,18 +279,14 @@ def _look(sight: Sight, place: Place) -> str | None:
     return None if look is None else place.command("logs", *look)
 
 
-def _waiting_gates(sight: Sight) -> list[dict[str, Any]]:
-    from orchestrate.view.looking import pending_gates
-
+def _waiting_gates(sight: RunView) -> list[dict[str, Any]]:
     is_waiting = sight.status in ("running", "interrupted", "paused")
     return pending_gates(sight.document) if is_waiting else []
 
 
-def next_commands(sight: Sight, place: Place) -> list[str]:
+def next_commands(sight: RunView, place: Place) -> list[str]:
     """The commands with which a person can go on."""
     from orchestrate.app.give_up import is_cancelling
-    from orchestrate.view.advice import values_wanted
-    from orchestrate.view.looking import FINAL, is_at_end, is_denied
 
     run_id = sight.run.id
     if sight.status in FINAL or is_cancelling(sight.run):
@@ -310,21 +302,18 @@ def next_commands(sight: Sight, place: Place) -> list[str]:
             for name in dict.fromkeys(names)
             for verb in ("approve", "deny")
         ]
-    from orchestrate.app.changed import resume_flag
 
     if sight.status != "failed":
-        return [place.command("resume", run_id, *resume_flag(sight.run))]
+        return [place.command("resume", run_id, *as_started_flag(sight))]
     flags = _resume_flags(sight.document)
     if is_denied(sight.document) or is_at_end(sight.document) or flags is None:
         return []
     failed = [(at.frame, at.result) for at in _cursors(sight) if at.phase == "failed"]
-    more = (*values_wanted(failed), *resume_flag(sight.run))
+    more = (*values_wanted(failed), *as_started_flag(sight))
     return [place.command("resume", run_id, *flags, *more)]
 
 
 def _resume_flags(document: dict[str, Any]) -> tuple[str, ...] | None:
-    from orchestrate.view.advice import resume_flags
-
     engine = document["engine"]
     _, reason, code = engine["ending"] or ("", "", 0)
     visits = engine["root"].get("visits", {})

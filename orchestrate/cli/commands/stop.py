@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchestrate.app.kept_programs import are_programs_left, do_programs_run
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import Number
 from orchestrate.show.output import answer, answer_json
+from orchestrate.view.place import Place
+from orchestrate.view.run_view import run_view
 
 if TYPE_CHECKING:
     from orchestrate.state.locks import Lock
     from orchestrate.state.runs import Run
-    from orchestrate.view.looking import Place
-    from orchestrate.workspace import Workspace
+    from orchestrate.view.place import Place
 
 # As a shell says of what Ctrl-C ended.
 _CODE = 130
@@ -39,11 +41,10 @@ def stop(
     that is said, and the exit code is 5. A run that nobody works on stays as it is (exit code 0).
     """
     from orchestrate.app.open_run import find_stored
-    from orchestrate.view.looking import Place
 
-    _, found, workspace = find_stored(run, working_dir, state_dir, is_looking=True)
+    _, found, _ = find_stored(run, working_dir, state_dir, is_looking=True)
     place = Place(working_dir, state_dir)
-    message, status, commands = _stop(found, workspace, place, time.monotonic() + wait_s)
+    message, status, commands = _stop(found, place, time.monotonic() + wait_s)
     if as_json:
         answer_json({"run_id": found.id, "status": status, "message": message, "next": commands})
     else:
@@ -51,17 +52,14 @@ def stop(
     return 0
 
 
-def _stop(
-    run: Run, workspace: Workspace, place: Place, give_up: float
-) -> tuple[str, str, list[str]]:
+def _stop(run: Run, place: Place, give_up: float) -> tuple[str, str, list[str]]:
     """What was done, how the run stands now, and how to go on with it."""
     from orchestrate.app.claim import AtWorkError, claim_briefly
-    from orchestrate.app.give_up import program_if_unchanged, record_end
+    from orchestrate.app.give_up import index_if_kept, record_end
     from orchestrate.app.reach_owner import ask_to_end, await_end, end_programs, still_running
     from orchestrate.cli.commands.status import next_commands
     from orchestrate.engine.stop import ASKED_TO_STOP
     from orchestrate.state.events import RunEnded
-    from orchestrate.view.looking import are_programs_left, do_programs_run, look_at
 
     again = place.command("stop", run.id)
     told: set[int] = set()
@@ -76,7 +74,7 @@ def _stop(
             await_end(run, error.owner, give_up)
     is_open = was_left = False
     try:
-        document = look_at(run, workspace).document
+        document = run_view(run).document
         is_open = not told and document["status"] == "running"
         was_left = is_open or (not told and do_programs_run(run, document))
         if was_left:
@@ -86,9 +84,9 @@ def _stop(
         raise
     if is_open:
         event = RunEnded(time.time(), "paused", _REASON, _CODE)
-        record_end(run, lock, program_if_unchanged(run, workspace), workspace, event)
+        record_end(run, lock, index_if_kept(run), event)
     lock.release()
-    sight = look_at(run, workspace)
+    sight = run_view(run)
     if are_programs_left(sight):
         raise still_running(run, again)
     message = _words(sight.status, was_at_work=bool(told) or was_left)

@@ -10,11 +10,12 @@ import click
 from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
 from orchestrate.cli.params import SECONDS
 from orchestrate.show.output import answer_json, note
+from orchestrate.view.place import Place
+from orchestrate.view.run_summary import summary_of
 
 if TYPE_CHECKING:
     from orchestrate.state.runs import Run
-    from orchestrate.view.looking import Place, Sight
-    from orchestrate.workspace import Workspace
+    from orchestrate.view.run_view import RunView
 
 # As `timeout` says it.
 TIME_IS_UP = 124
@@ -44,22 +45,19 @@ def wait(
     has ended, that is said at once, and the exit code is 7.
     """
     from orchestrate.app.open_run import find_stored
-    from orchestrate.view.looking import Place
 
-    _, found, workspace = find_stored(run, working_dir, state_dir, is_looking=True)
+    _, found, _ = find_stored(run, working_dir, state_dir, is_looking=True)
     place = Place(working_dir, state_dir)
-    return wait_for(found, workspace, place, timeout_s=timeout_s, as_json=as_json)
+    return wait_for(found, place, timeout_s=timeout_s, as_json=as_json)
 
 
-def wait_for(
-    run: Run, workspace: Workspace, place: Place, *, timeout_s: float | None, as_json: bool
-) -> int:
+def wait_for(run: Run, place: Place, *, timeout_s: float | None, as_json: bool) -> int:
     """Wait, tell how the run stands then, and give its exit code."""
     from orchestrate.app.decide import settled_sight
 
     if not await_end(run, timeout_s):
         return _tell_late(run, timeout_s or 0, as_json)
-    sight = settled_sight(run, workspace)
+    sight = settled_sight(run)
     code = code_of(sight)
     if as_json:
         answer_json(_document(sight, code, place))
@@ -70,10 +68,9 @@ def wait_for(
 
 def await_end(run: Run, timeout_s: float | None) -> bool:
     """Wait until nobody works on the run, or it is over; False if that took too long."""
-    from orchestrate.view.looking import glance_at
 
     give_up = None if timeout_s is None else time.monotonic() + timeout_s
-    while glance_at(run).status == "running":
+    while summary_of(run).status == "running":
         left = _POLL_S if give_up is None else give_up - time.monotonic()
         if left <= 0:
             return False
@@ -81,7 +78,7 @@ def await_end(run: Run, timeout_s: float | None) -> bool:
     return True
 
 
-def code_of(sight: Sight) -> int:
+def code_of(sight: RunView) -> int:
     """The exit code of the command that carried the run out, or that it has been left."""
     ending = sight.document["engine"].get("ending")
     if sight.status == "cancelled":
@@ -93,7 +90,7 @@ def code_of(sight: Sight) -> int:
     return int(ending[2])
 
 
-def words_about(sight: Sight, place: Place) -> str:
+def words_about(sight: RunView, place: Place) -> str:
     """How the run stands now, in a line, and the commands to go on."""
     from orchestrate.cli.commands.status import next_commands
     from orchestrate.show.status import standing
@@ -107,7 +104,7 @@ def words_about(sight: Sight, place: Place) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _document(sight: Sight, code: int, place: Place) -> dict[str, Any]:
+def _document(sight: RunView, code: int, place: Place) -> dict[str, Any]:
     from orchestrate.cli.commands.status import next_commands
 
     is_over = sight.status not in ("running", "interrupted")

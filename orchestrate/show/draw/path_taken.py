@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from orchestrate.errors import OrchestrateError
+from orchestrate.state.plan_file import index_of
 from orchestrate.view.history import Chronicle
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from orchestrate.state.model import Index
     from orchestrate.state.runs import Run
     from orchestrate.view.step_totals import Tallies
-    from orchestrate.workspace import Workspace
 
 
 def draw_path(
@@ -32,14 +32,12 @@ def draw_path(
     return draw_program(with_late_plans(program, index, trail), trail), ""
 
 
-def index_of(run: Run, workspace: Workspace) -> tuple[Index | None, Program | None, str]:
-    """The plan that the run was started with, or why it cannot be had."""
-    from orchestrate.view import looking
-
+def index_or_reason(run: Run) -> tuple[Index | None, Program | None, str]:
+    """The plan of the run, or why it cannot be had."""
     try:
-        index = looking.index_of(run, workspace)
+        index = index_of(run)
     except OrchestrateError as error:
-        return None, None, looking.because(error)
+        return None, None, error.message
     return index, index.program, ""
 
 

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.errors import OrchestrateError
 from orchestrate.record import field, mutable_record
-from orchestrate.show.draw.path_taken import draw_path, index_of
+from orchestrate.show.draw.path_taken import draw_path, index_or_reason
 from orchestrate.state.denials import Denials
+from orchestrate.view.changes import Changes, find_changes
 from orchestrate.view.history import Chronicle, read_chronicle
+from orchestrate.view.run_view import RunView, run_view
+from orchestrate.view.step_logs import entries_of
 from orchestrate.view.step_totals import Tally, Usage
 
 if TYPE_CHECKING:
@@ -18,8 +21,7 @@ if TYPE_CHECKING:
     from orchestrate.show.report.details import Detail
     from orchestrate.state.model import Index
     from orchestrate.state.runs import Run
-    from orchestrate.view.changes import Changes
-    from orchestrate.view.looking import Place, Sight
+    from orchestrate.view.place import Place
     from orchestrate.workspace import Workspace
 
 # A report is read, not searched: what is more than this is counted, and where it lies is said.
@@ -69,20 +71,17 @@ def gather(run: Run, workspace: Workspace, place: Place, now: float) -> Report:
     from orchestrate.plan.visible import plural
     from orchestrate.show.report.details import find_details
     from orchestrate.state.locks import is_held
-    from orchestrate.view.changes import find_changes
-    from orchestrate.view.looking import look_at
-    from orchestrate.view.step_logs import entries_of
 
     notes: list[str] = []
-    sight: Sight | None = None
+    sight: RunView | None = None
     damage: OrchestrateError | None = None
     try:
-        sight = look_at(run, workspace)
+        sight = run_view(run)
     except OrchestrateError as error:
         damage = error
         notes.append(f"The run is damaged: {error.message}.")
     is_live = sight.is_live if sight is not None else is_held(run.lock_file)
-    index, program, why_no_plan = index_of(run, workspace)
+    index, program, why_no_plan = index_or_reason(run)
     chronicle = read_chronicle(run, index, now, is_live=is_live)
     if damage is not None and not chronicle.started:
         raise damage
@@ -128,7 +127,9 @@ def gather(run: Run, workspace: Workspace, place: Place, now: float) -> Report:
     return report
 
 
-def _times(chronicle: Chronicle, sight: Sight | None, is_live: bool) -> tuple[float, float | None]:
+def _times(
+    chronicle: Chronicle, sight: RunView | None, is_live: bool
+) -> tuple[float, float | None]:
     from orchestrate.state.times import seconds_of
 
     started = chronicle.started.get("at")
@@ -141,7 +142,7 @@ def _times(chronicle: Chronicle, sight: Sight | None, is_live: bool) -> tuple[fl
     return started, seconds_of(sight.document["updated_at"]) if sight is not None else started
 
 
-def _name_of(program: Program | None, chronicle: Chronicle, sight: Sight | None) -> str:
+def _name_of(program: Program | None, chronicle: Chronicle, sight: RunView | None) -> str:
     from orchestrate.plan.nodes import main_plan
 
     if program is not None:
@@ -150,20 +151,20 @@ def _name_of(program: Program | None, chronicle: Chronicle, sight: Sight | None)
     return os.path.basename(_said("definition", "workflow_file", chronicle, sight)) or "?"
 
 
-def _said(event_field: str, state_field: str, chronicle: Chronicle, sight: Sight | None) -> str:
+def _said(event_field: str, state_field: str, chronicle: Chronicle, sight: RunView | None) -> str:
     found = chronicle.started.get(event_field)
     if found is None and sight is not None:
         found = sight.document.get(state_field)
     return str(found) if found is not None else "unknown"
 
 
-def _reason(sight: Sight | None) -> str:
+def _reason(sight: RunView | None) -> str:
     if sight is None or sight.status in ("running", "interrupted"):
         return ""
     return str(sight.document.get("reason") or "")
 
 
-def _add_standing(report: Report, sight: Sight | None, place: Place) -> None:
+def _add_standing(report: Report, sight: RunView | None, place: Place) -> None:
     """What `status` says: how to go on, and how loops and calls stand, whose ends are no events."""
     if sight is None:
         return

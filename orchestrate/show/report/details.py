@@ -13,7 +13,7 @@ from orchestrate.view.step_totals import Example, Tally
 
 if TYPE_CHECKING:
     from orchestrate.state.runs import Run
-    from orchestrate.view.looking import Sight
+    from orchestrate.view.run_view import RunView
     from orchestrate.view.step_logs import Entry
 
 MOST_DETAILED = 80
@@ -40,7 +40,7 @@ class Detail:
     parts: list[Part]
 
 
-def find_details(run: Run, sight: Sight | None, tallies: list[Tally]) -> list[Detail]:
+def find_details(run: Run, sight: RunView | None, tallies: list[Tally]) -> list[Detail]:
     """The texts of the first steps' last visits, and of a few items of each loop."""
     from orchestrate.view.step_logs import entries_of
 

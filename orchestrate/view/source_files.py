@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from orchestrate.workspace import package_data
-
-if TYPE_CHECKING:
-    from orchestrate.compile import Compilation
-    from orchestrate.workspace import Workspace
+from orchestrate.workspace import Workspace, package_data
 
 # Files that came with orchestrate are known by these, wherever it is installed.
 CATALOGUE = "catalogue:"
 PACKAGE = "package:"
-
-
-def checksums(compilation: Compilation, workspace: Workspace) -> dict[str, str]:
-    """The checksum of each file that went into the program, by its path from the workspace."""
-    import hashlib
-
-    found = {}
-    for source in compilation.sources.files:
-        digest = hashlib.sha256(source.text.encode("utf-8", "surrogatepass")).hexdigest()
-        found[stable_path(source.path, workspace)] = f"sha256:{digest}"
-    return found
 
 
 def stable_path(path: Path, workspace: Workspace) -> str:
@@ -50,7 +36,30 @@ def file_at(stable: str, workspace: Workspace) -> Path:
 
 
 def combined_checksum(sources: Mapping[str, str]) -> str:
-    import hashlib
-
     lines = "".join(f"{path} {digest}\n" for path, digest in sorted(sources.items()))
-    return "sha256:" + hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
+    return "sha256:" + sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def own_files(sources: Mapping[str, str]) -> dict[str, str]:
+    """Of a definition's files the user's own: what came with orchestrate changes with it."""
+    return {p: digest for p, digest in sources.items() if not p.startswith((CATALOGUE, PACKAGE))}
+
+
+def changed_files(sources: Mapping[str, str], workspace: Workspace) -> set[str]:
+    """The user's files whose text is not what it was, or that are gone."""
+    own = own_files(sources)
+    return {path for path, digest in own.items() if digest != _digest(file_at(path, workspace))}
+
+
+def _digest(path: Path) -> str:
+    """The checksum of a file's text as the compiler counts it; '' if it cannot be read."""
+    try:
+        # O_NONBLOCK: opening a FIFO that nobody writes to would otherwise wait for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return ""
+            text = file.read().removeprefix(b"\xef\xbb\xbf")
+    except (OSError, ValueError):
+        return ""
+    return f"sha256:{sha256(text).hexdigest()}"

@@ -1,0 +1,142 @@
+"""A run in short, for lists of thousands: the first lines of its state file, and its lock."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any
+
+from orchestrate.errors import OrchestrateError
+from orchestrate.record import record
+from orchestrate.state.durable import read_file
+from orchestrate.state.journal import last_event, read_tail, refuse_foreign
+from orchestrate.state.locks import is_held
+from orchestrate.state.runs import Run
+from orchestrate.state.times import timestamp
+
+# What a state file says, and two things that only we can say.
+STATUSES = ("running", "interrupted", "paused", "completed", "failed", "cancelled", "damaged")
+# Nobody goes on with these.
+FINAL = ("completed", "cancelled")
+
+_HEADER = ("dialect", "workflow_file", "started_at", "updated_at", "completed_at", "status",
+           "reason")  # fmt: skip
+# Values have no line breaks, so a line that begins like this is the field itself.
+_STATUS = re.compile(rb'\n  "status": "([a-z]+)",\n  "reason": .*\n')
+# The status stands at the top; only a run of very many files, or with much to say, needs more.
+_SIZES = (2048, 64 * 1024, 4 * 1024 * 1024)
+
+
+@record
+class RunSummary:
+    """A run as a list shows it; `start` is the beginning of its state file."""
+
+    run: Run
+    status: str
+    start: bytes
+
+    def fields(self) -> dict[str, Any]:
+        """The first fields of the state file; few of many runs are shown, so they are read late."""
+        found = {name: self.field(name) for name in _HEADER}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def field(self, name: str) -> Any:
+        """One of them; None if it is not there, or if somebody has written into the file."""
+        key = b'\n  "%b": ' % name.encode()
+        at = self.start.find(key)
+        if at < 0:
+            return None
+        begin = at + len(key)
+        value = self.start[begin : self.start.find(b"\n", begin)].removesuffix(b",")
+        if value[:1] == value[-1:] == b'"' and b"\\" not in value and len(value) > 1:
+            return value[1:-1].decode("ascii", "replace")
+        try:
+            return json.loads(value)
+        except ValueError:
+            return None
+
+
+def summary_of(run: Run) -> RunSummary:
+    """The run in short, from the first lines of its state file: there may be thousands."""
+    try:
+        status, start = _read_start(run)
+        if status in FINAL:
+            return RunSummary(run, status, start)
+        if is_held(run.lock_file):
+            return RunSummary(run, "running", start)
+        if status == "running":
+            # It may have ended between the two reads.
+            status, start = _read_start(run)
+            status = _left_as(run) if status == "running" else status
+        return RunSummary(run, status, start)
+    except (ValueError, OSError, OrchestrateError):
+        pass
+    try:
+        return _summary_from_journal(run)
+    except (ValueError, OSError, KeyError, TypeError, OrchestrateError):
+        return RunSummary(run, "damaged", b"")
+
+
+def _summary_from_journal(run: Run) -> RunSummary:
+    """The run in short where its state file does not hold, but its journal does.
+
+    All of the journal is read, which only a damaged run is worth.
+    """
+    # What is no file, or may not be read, has to be put right by its owner first.
+    read_file(run.state)
+    refuse_foreign(run.events, run.id)
+    first: dict[str, Any] = {}
+    ended: dict[str, Any] | None = None
+    at = 0.0
+    for entry in read_tail(run.events):
+        event = entry.event
+        first = first or event
+        at = max(at, event.get("at", 0.0))
+        if event["on"] in ("run-ended", "run-resumed"):
+            ended = event if event["on"] == "run-ended" else None
+    fields = {
+        "dialect": first["dialect"],
+        "workflow_file": first["definition"],
+        "started_at": timestamp(first["at"]),
+        "updated_at": timestamp(at),
+    }
+    status = "interrupted"
+    if is_held(run.lock_file):
+        status = "running"
+    elif ended is not None:
+        status = ended["status"]
+        fields |= {"reason": ended["reason"]}
+        fields |= {"completed_at": timestamp(ended["at"])} if status != "paused" else {}
+    # As a state file begins, so that a summary is read like any other.
+    start = "".join(f'\n  "{name}": {json.dumps(value)},' for name, value in fields.items())
+    return RunSummary(run, status, start.encode() + b"\n")
+
+
+def _left_as(run: Run) -> str:
+    """How a run stands that nobody works on and whose state file does not know of an end.
+
+    The journal may have it: whoever wrote it was killed before the state file was brought up.
+    """
+    last = last_event(run.events) or {}
+    ended = last.get("status") if last.get("on") == "run-ended" else None
+    return ended if ended in STATUSES else "interrupted"
+
+
+def _read_start(run: Run) -> tuple[str, bytes]:
+    """The status that a state file says, and the file up to there."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    descriptor = os.open(run.state, flags)
+    try:
+        for size in _SIZES:
+            start = os.pread(descriptor, size, 0)
+            match = _STATUS.search(start)
+            if match is not None:
+                if b'\n  "run_id": "%b",\n' % run.id.encode() not in start:
+                    raise ValueError("it belongs to another run")
+                return match[1].decode(), start[: match.end()]
+            if len(start) < size:
+                break
+    finally:
+        os.close(descriptor)
+    raise ValueError("it has no status")
