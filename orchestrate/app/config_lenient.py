@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import cache
 from typing import TYPE_CHECKING
 
 from orchestrate.app.config import Config, config_files, load_config
@@ -27,7 +26,11 @@ def config_for_looking(workspace: Workspace, state_dir: str | None = None) -> Co
         if state_dir is None:
             found = _state_dir_in(workspace, error)
             values = {} if found is None else {_NEEDED: found}
-        _tell_once(_in_short(error))
+        from orchestrate.plan.visible import visible
+        from orchestrate.show.output import note_once
+
+        why = visible(_in_short(error))
+        note_once(f"orchestrate: the configuration is left aside: {why}\n")
         return Config(values)
 
 
@@ -69,11 +72,3 @@ def _in_short(error: OrchestrateError) -> str:
             span = first.span
             return f"{error.message}: {span.file}:{span.line}: {first.message}"
     return error.message
-
-
-@cache
-def _tell_once(why: str) -> None:
-    from orchestrate.plan.visible import visible
-    from orchestrate.show.output import note
-
-    note(f"orchestrate: the configuration is left aside: {visible(why)}\n")

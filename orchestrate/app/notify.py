@@ -150,6 +150,7 @@ def tell_owed(store: Store, program: Program, workspace: Workspace, place: Place
     environment = dict(os.environ)
     secrets = secrets_for(program, workspace, environment)
     logbook = Logbook(store.run.logs / "orchestrator.log", "info", secrets)
+    stop = Stop()
     keepers: list[Keeper] = []
 
     def keeper() -> Keeper:
@@ -164,7 +165,7 @@ def tell_owed(store: Store, program: Program, workspace: Workspace, place: Place
                 store=store,
                 secrets=secrets,
                 logbook=logbook,
-                stop=Stop(),
+                stop=stop,
                 keeper=keeper,
                 environment=environment,
                 workspace=workspace.root,
@@ -174,6 +175,7 @@ def tell_owed(store: Store, program: Program, workspace: Workspace, place: Place
     finally:
         for living in keepers:
             living.shutdown()
+        stop.close()
         logbook.close()
 
 

@@ -122,7 +122,8 @@ def end_programs(
 
     patience = Patience(run.id, hurry_s)
     try:
-        ensure_keeper(run.root, patience=patience).shutdown(stop=True, reason=reason)
+        with ensure_keeper(run.root, patience=patience) as keeper:
+            keeper.shutdown(stop=True, reason=reason)
     except KeeperSilent:
         raise still_running(run, again) from None
     return was_kept and is_interrupted

@@ -41,7 +41,6 @@ def main() -> None:
 def run_command(arguments: Sequence[str]) -> int:
     """Run one command line to its exit code."""
     prepare_streams()
-    output_given_up()
     settings: dict[str, Any] = {"json": False}
     try:
         try:

@@ -20,21 +20,36 @@ class Diversion(Protocol):
     def go_on(self, *, is_at_line_start: bool) -> None: ...
 
 
-# Whoever draws on the terminal now (`show/live`): [] nearly always.
-_diversions: list[Diversion] = []
+class _Speech:
+    """What one command has said so far, and how it speaks."""
+
+    def __init__(self) -> None:
+        # For jobs whose log is read for commands.
+        self.said = {"stdout": Inert(), "stderr": Inert()}
+        # What draws on the terminal now (`show/live`).
+        self.diversion: Diversion | None = None
+        # `--raw` was given.
+        self.is_raw = False
+        # Why an answer was given up.
+        self.given_up: ConfigError | None = None
+        self.told_once: set[str] = set()
+
+
+# A process may run one command after the other: each begins with a new one, in its first entry.
+_speech = [_Speech()]
 
 
 def divert(to: Diversion) -> None:
-    """Let somebody else write what goes to the terminal, until `end_diversion`."""
-    _diversions[:] = [to]
+    """Let a live view write what goes to the terminal, until `end_diversion`."""
+    _speech[0].diversion = to
 
 
 def end_diversion() -> None:
-    _diversions.clear()
+    _speech[0].diversion = None
 
 
 def diversion() -> Diversion | None:
-    return _diversions[0] if _diversions else None
+    return _speech[0].diversion
 
 
 class OutputClosed(Exception):
@@ -43,42 +58,35 @@ class OutputClosed(Exception):
 
 def prepare_streams() -> None:
     """A name that the terminal's encoding lacks is shown escaped instead of ending us."""
-    _said.update(stdout=Inert(), stderr=Inert())
-    _raw.clear()
+    _speech[0] = _Speech()
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
 
 
-# `--raw` was given: ["raw"], else [].
-_raw: list[str] = []
-
-
 def ask_for_raw() -> None:
     """Let what programs printed go to a pipe as it is, until the command ends."""
-    _raw[:] = ["raw"]
+    _speech[0].is_raw = True
 
 
 def wants_raw() -> bool:
-    return bool(_raw)
-
-
-# What has been said on each stream so far, for jobs whose log is read for commands.
-_said = {"stdout": Inert(), "stderr": Inert()}
+    return _speech[0].is_raw
 
 
 def _harmless(text: str, stream: str, *, is_ours: bool = False) -> str:
     if not is_wanted():
         return text
-    return _said[stream].pass_on(text) if is_ours else _said[stream].make(text)
+    said = _speech[0].said[stream]
+    return said.pass_on(text) if is_ours else said.make(text)
 
 
 def answer(text: str, *, is_ours: bool = False) -> None:
     """Write to stdout; what is `is_ours` may command a CI job."""
     if sys.stdout is None:
         return
-    if _diversions and _is_one_terminal() and _diversions[0].take(text):
+    drawing = diversion()
+    if drawing is not None and _is_one_terminal() and drawing.take(text):
         return
     try:
         sys.stdout.write(_harmless(text, "stdout", is_ours=is_ours))
@@ -113,13 +121,21 @@ def note(text: str) -> None:
     """Write to stderr; when that fails there is no better place to complain."""
     if sys.stderr is None:
         return
-    if _diversions and _diversions[0].take(text):
+    drawing = diversion()
+    if drawing is not None and drawing.take(text):
         return
     try:
         sys.stderr.write(_harmless(text, "stderr"))
         sys.stderr.flush()
     except (OSError, ValueError):
         pass
+
+
+def note_once(text: str) -> None:
+    """Write to stderr what one command need not repeat."""
+    if text not in _speech[0].told_once:
+        _speech[0].told_once.add(text)
+        note(text)
 
 
 def _is_one_terminal() -> bool:
@@ -156,20 +172,16 @@ def abandon_output() -> None:
         pass
 
 
-# Why an answer was given up, until the command ends: [] nearly always.
-_given_up: list[ConfigError] = []
-
-
 def give_up_output(error: OutputClosed | ConfigError) -> None:
     """Go on without stdout: the work matters more. The command says at its end what was lost."""
     if isinstance(error, ConfigError):
-        _given_up[:] = [error]
+        _speech[0].given_up = error
     abandon_output()
 
 
 def output_given_up() -> ConfigError | None:
     """Why a part of the answer was not written; a reader that went away is no reason."""
-    return _given_up.pop() if _given_up else None
+    return _speech[0].given_up
 
 
 def wants_colour(stream: TextIO | None) -> bool:

@@ -100,27 +100,6 @@ class Played:
         return (self.root / "logs" / name).exists()
 
 
-@contextmanager
-def in_background(
-    folder: Path, surroundings: Mapping[str, str], arguments: tuple[str, ...]
-) -> Iterator[subprocess.Popen[str]]:
-    """A command with no terminal and no input; what is left of it at the end is killed."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "orchestrate", *arguments],
-        cwd=folder,
-        env={**os.environ, **surroundings, "NO_COLOR": "1"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-    ) as process:
-        try:
-            yield process
-        finally:
-            if process.poll() is None:
-                process.kill()
-
-
 class Stage(Project):
     """A workspace with fake programs on its PATH and a home of its own."""
 
@@ -158,7 +137,8 @@ class Stage(Project):
     def calls(self, name: str) -> list[Call]:
         """The calls of a fake program so far, oldest first; asking for its version is none."""
         path = self.top / f"{name}.calls"
-        lines = path.read_text("utf-8").splitlines() if path.exists() else []
+        # The last line may just be written.
+        lines = path.read_text("utf-8").split("\n")[:-1] if path.exists() else []
         calls = [Call(**json.loads(line)) for line in lines]
         return [call for call in calls if call.argv != ["--version"]]
 
@@ -175,11 +155,6 @@ class Stage(Project):
         words = iter(path.read_bytes().decode().split("\0")[:-1] if path.exists() else [])
         return [[next(words) for _ in range(int(count))] for count in words]
 
-    def orchestrate(
-        self, *arguments: str, env: Mapping[str, str] | None = None, timeout_s: float = 60
-    ) -> Result:
-        return self.run(*arguments, env={**self.surroundings, **(env or {})}, timeout_s=timeout_s)
-
     def play(
         self,
         workflow: str,
@@ -190,7 +165,7 @@ class Stage(Project):
     ) -> Played:
         """Write a workflow, run it, and read what it left; the exit code must be the given one."""
         self.write(name, workflow)
-        result = self.orchestrate("run", name, *flags, env=env).assert_exit(exit_code)
+        result = self.run("run", name, *flags, env=env).assert_exit(exit_code)
         return self.look(result)
 
     def look(self, result: Result) -> Played:
@@ -209,7 +184,7 @@ class Stage(Project):
     def refuse(self, workflow: str, *flags: str, exit_code: int = 2) -> Result:
         """A run that must not begin: nothing starts and nothing is recorded."""
         self.write("w.yaml", workflow)
-        result = self.orchestrate("run", "w.yaml", *flags).assert_exit(exit_code)
+        result = self.run("run", "w.yaml", *flags).assert_exit(exit_code)
         assert not self.has_runs(), "a run was recorded"
         assert not (self.folder / "started").exists(), "a step was started"
         return result
@@ -229,7 +204,7 @@ class Stage(Project):
 
     def command(self, *arguments: str) -> AbstractContextManager[subprocess.Popen[str]]:
         """Any command in the background; whatever is left of it at the end is killed."""
-        return in_background(self.folder, self.surroundings, arguments)
+        return self.background(*arguments)
 
     @contextmanager
     def once_started(self, act: Callable[[], None]) -> Iterator[None]:

@@ -21,7 +21,7 @@ def runs_with(stage: Stage, needs: str) -> bool:
     """Does the step start? If not, it must have failed with 2."""
     (stage.folder / "started").unlink(missing_ok=True)
     stage.write("w.yaml", NEEDS.format(needs=needs))
-    result = stage.orchestrate("run", "w.yaml")
+    result = stage.run("run", "w.yaml")
     step = stage.look(result).step("Use")
     did_start = (stage.folder / "started").exists()
     assert result.exit_code == (0 if did_start else 1)

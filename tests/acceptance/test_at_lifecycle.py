@@ -208,12 +208,12 @@ def test_at12_007_resuming_moves_nothing_twice(tmp_path: Path) -> None:
     # A second move of the first item would take this one away.
     stage.write("inbox/a.task", "another one")
     stage.write("go", "")
-    resumed = stage.orchestrate("resume", "latest").assert_success()
+    resumed = stage.run("resume", "latest").assert_success()
     played = stage.look(resumed)
     assert tasks_of(stage) == ["done/a.task", "done/b.task", "inbox/a.task"]
     assert [life["action_applied"] for life in lifecycles_of(played)] == [True, True]
     assert (stage.folder / "log").read_text() == "inbox/a.task\ninbox/b.task\n"
-    stage.orchestrate("resume", "latest")
+    stage.run("resume", "latest")
     assert tasks_of(stage) == ["done/a.task", "done/b.task", "inbox/a.task"]
 
 

@@ -128,7 +128,7 @@ def test_r6_6_resume_goes_on_where_it_failed(tmp_path: Path) -> None:
     failed = stage.play(FRAGILE, exit_code=1)
     assert order_of(stage) == ["before", "a", "b"]
     stage.write("fixed", "")
-    played = stage.look(stage.orchestrate("resume", failed.state["run_id"]).assert_success())
+    played = stage.look(stage.run("resume", failed.state["run_id"]).assert_success())
     assert played.state["run_id"] == failed.state["run_id"]
     assert played.state["status"] == "completed"
     # What was recorded as done is not done again.
@@ -142,7 +142,7 @@ def test_r6_6_resume_refuses_a_changed_definition(tmp_path: Path) -> None:
     failed = stage.play(text, exit_code=1)
     stage.write("item.yaml", "[a, b, c, d]")
     stage.write("fixed", "")
-    refused = stage.orchestrate("resume", "latest")
+    refused = stage.run("resume", "latest")
     assert refused.exit_code not in (0, 70)
     assert "item.yaml" in refused.stderr
     assert order_of(stage) == ["before", "a", "b"]
@@ -154,7 +154,7 @@ def test_r6_7_force_restart_starts_over(tmp_path: Path) -> None:
     failed = stage.play(FRAGILE, exit_code=1)
     stage.write("fixed", "")
     (failed.root / "state.json").write_text("{ broken")
-    result = stage.orchestrate("resume", failed.state["run_id"], "--force-restart")
+    result = stage.run("resume", failed.state["run_id"], "--force-restart")
     played = stage.look(result.assert_success())
     assert played.state["run_id"] != failed.state["run_id"]
     assert order_of(stage) == ["before", "a", "b", "before", "a", "b", "c", "after"]
@@ -166,7 +166,7 @@ def test_r6_8_repair_falls_back(tmp_path: Path, damage: str) -> None:
     failed = stage.play(FRAGILE, exit_code=1)
     stage.write("fixed", "")
     (failed.root / "state.json").write_text(damage)
-    result = stage.orchestrate("resume", failed.state["run_id"], "--repair")
+    result = stage.run("resume", failed.state["run_id"], "--repair")
     played = stage.look(result.assert_success())
     assert played.state["run_id"] == failed.state["run_id"]
     assert order_of(stage) == ["before", "a", "b", "c", "after"]
@@ -176,7 +176,7 @@ def test_r6_9_a_completed_run_is_left_alone(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     played = stage.play(HELLO.format(version="1.1"))
     before = (played.root / "state.json").read_bytes()
-    resumed = stage.orchestrate("resume", "latest").assert_success()
+    resumed = stage.run("resume", "latest").assert_success()
     assert "completed" in resumed.stdout + resumed.stderr
     assert (played.root / "state.json").read_bytes() == before
 
@@ -209,8 +209,8 @@ def test_r6_11_backups_rotate(tmp_path: Path) -> None:
 def test_r6_12_the_state_can_live_elsewhere(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"w.yaml": HELLO.format(version="1.1")})
     elsewhere = tmp_path / "elsewhere"
-    stage.orchestrate("run", "w.yaml", "--state-dir", str(elsewhere)).assert_success()
+    stage.run("run", "w.yaml", "--state-dir", str(elsewhere)).assert_success()
     assert read_state(elsewhere / os.readlink(elsewhere / "latest"))["status"] == "completed"
     assert not stage.has_runs()
-    status = stage.orchestrate("status", "latest", "--state-dir", str(elsewhere), "--json")
+    status = stage.run("status", "latest", "--state-dir", str(elsewhere), "--json")
     assert status.assert_success().json()["status"] == "completed"

@@ -223,6 +223,6 @@ def test_at_018_a_wait_that_timed_out_waits_anew_on_resume(tmp_path: Path) -> No
     late = threading.Timer(1.0, lambda: stage.write("answer.txt", "here"))
     late.start()
     try:
-        stage.orchestrate("resume", "latest").assert_success()
+        stage.run("resume", "latest").assert_success()
     finally:
         late.join()

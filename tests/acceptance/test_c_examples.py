@@ -40,7 +40,7 @@ def stage_for(tmp_path: Path) -> Stage:
 
 def play(stage: Stage, example: str, *flags: str, exit_code: int = 0) -> Played:
     path = f"workflows/examples/{example}.yaml"
-    return stage.look(stage.orchestrate("run", path, *flags).assert_exit(exit_code))
+    return stage.look(stage.run("run", path, *flags).assert_exit(exit_code))
 
 
 def prompt_text(stage: Stage, name: str) -> str:

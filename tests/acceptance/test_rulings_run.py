@@ -60,7 +60,7 @@ def test_r4_6_a_tool_that_is_not_installed(tmp_path: Path) -> None:
         """,
     )
     nowhere = {"PATH": str(tmp_path / "programs")}
-    result = stage.orchestrate("run", "w.yaml", env=nowhere).assert_exit(5)
+    result = stage.run("run", "w.yaml", env=nowhere).assert_exit(5)
     assert "claude" in result.stderr
     assert not (stage.folder / "started").exists()
 
@@ -69,7 +69,7 @@ def test_r4_6_a_run_that_somebody_else_holds(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     with stage.started(BLOCKING) as process:
         stage.await_file("started")
-        refused = stage.orchestrate("resume", "latest").assert_exit(5)
+        refused = stage.run("resume", "latest").assert_exit(5)
         stage.write("go", "")
         process.communicate(timeout=30)
     assert process.returncode == 0
@@ -89,7 +89,7 @@ def test_r4_7_interrupted_and_terminated(tmp_path: Path, number: int, code: int)
     assert not (stage.folder / "order").read_text().endswith("after\n")
     # The run waits to be resumed; what was done stays done.
     stage.write("go", "")
-    played = stage.look(stage.orchestrate("resume", "latest").assert_success())
+    played = stage.look(stage.run("resume", "latest").assert_success())
     assert (stage.folder / "order").read_text() == "before\nblock\nafter\n"
     assert played.state["status"] == "completed"
 
@@ -97,10 +97,10 @@ def test_r4_7_interrupted_and_terminated(tmp_path: Path, number: int, code: int)
 @pytest.mark.parametrize("command", ["status", "resume", "logs"])
 def test_r4_8_an_unknown_run_is_bad_usage(tmp_path: Path, command: str) -> None:
     stage = Stage(tmp_path)
-    stage.orchestrate(command, "latest").assert_exit(2)
+    stage.run(command, "latest").assert_exit(2)
     stage.play(HELLO)
     for name in ("19990101T000000Z-abcdef", "nope", "../runs", ""):
-        stage.orchestrate(command, name).assert_exit(2)
+        stage.run(command, name).assert_exit(2)
 
 
 def test_r4_9_exit_codes_of_steps(tmp_path: Path) -> None:
@@ -133,11 +133,11 @@ def test_r5_6_how_runs_are_named(tmp_path: Path) -> None:
     shared = next(n for n in range(len(first)) if first[n] != second[n])
 
     def found_by(name: str) -> object:
-        return stage.orchestrate("status", name, "--json").assert_success().json()["run_id"]
+        return stage.run("status", name, "--json").assert_success().json()["run_id"]
 
     assert [found_by(name) for name in (second, second[: shared + 1], "latest")] == [second] * 3
     assert found_by(first) == first
-    ambiguous = stage.orchestrate("status", first[:shared]).assert_exit(2)
+    ambiguous = stage.run("status", first[:shared]).assert_exit(2)
     assert first in ambiguous.stderr
     assert second in ambiguous.stderr
 
@@ -145,7 +145,7 @@ def test_r5_6_how_runs_are_named(tmp_path: Path) -> None:
 def test_r5_7_the_run_id_comes_first(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     played = stage.play(FAILING, exit_code=1)
-    resumed = stage.orchestrate("resume", "latest").assert_exit(1)
+    resumed = stage.run("resume", "latest").assert_exit(1)
     for result in (played.result, resumed):
         found = RUN_ID.search(result.stderr.splitlines()[0])
         assert found, result.stderr
@@ -168,11 +168,11 @@ def test_r5_7_json_is_one_document(tmp_path: Path) -> None:
     run_id = played.state["run_id"]
     assert played.result.json()["run_id"] == run_id
     for command in (["status", run_id], ["resume", run_id]):
-        assert stage.orchestrate(*command, "--json").json()["run_id"] == run_id
-    assert run_id in json.dumps(stage.orchestrate("runs", "--json").assert_success().json())
-    logs = stage.orchestrate("logs", run_id, "Bad", "--json").assert_success()
+        assert stage.run(*command, "--json").json()["run_id"] == run_id
+    assert run_id in json.dumps(stage.run("runs", "--json").assert_success().json())
+    logs = stage.run("logs", run_id, "Bad", "--json").assert_success()
     assert "reason" in json.dumps(logs.json())
-    cleaned = stage.orchestrate("clean", "--older-than", "7d", "--json").assert_success()
+    cleaned = stage.run("clean", "--older-than", "7d", "--json").assert_success()
     assert isinstance(cleaned.json(), dict | list)
 
 
@@ -189,7 +189,7 @@ def test_r5_8_where_a_setting_comes_from(tmp_path: Path) -> None:
 
     def run_in(env: dict[str, str], *flags: str) -> set[str]:
         """The folders that got a run."""
-        stage.orchestrate("run", "w.yaml", *flags, env=env).assert_success()
+        stage.run("run", "w.yaml", *flags, env=env).assert_success()
         return {
             folder.name
             for folder in stage.folder.iterdir()
@@ -243,8 +243,8 @@ def test_r5_10_what_a_flag_gives_is_not_missed(tmp_path: Path) -> None:
 
 def test_r5_11_a_workflow_by_its_id(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"workflows/greet.yaml": HELLO})
-    stage.orchestrate("run", "greet").assert_success()
-    stage.orchestrate("run", "gret").assert_exit(2)
+    stage.run("run", "greet").assert_success()
+    stage.run("run", "gret").assert_exit(2)
 
 
 def test_r5_12_how_much_is_said(tmp_path: Path) -> None:
@@ -263,11 +263,11 @@ def test_r5_12_how_much_is_said(tmp_path: Path) -> None:
 
 def test_r5_13_a_single_step(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"w.yaml": BLOCKING})
-    stage.orchestrate("run-step", "After", "--workflow", "w.yaml").assert_success()
+    stage.run("run-step", "After", "--workflow", "w.yaml").assert_success()
     assert (stage.folder / "order").read_text() == "after\n"
-    stage.orchestrate("run-step", "Nope", "--workflow", "w.yaml").assert_exit(2)
+    stage.run("run-step", "Nope", "--workflow", "w.yaml").assert_exit(2)
     stage.write("bad.yaml", FAILING)
-    stage.orchestrate("run-step", "Bad", "--workflow", "bad.yaml").assert_exit(1)
+    stage.run("run-step", "Bad", "--workflow", "bad.yaml").assert_exit(1)
 
 
 def test_r5_14_clean_removes_old_runs_only(tmp_path: Path) -> None:
@@ -280,12 +280,12 @@ def test_r5_14_clean_removes_old_runs_only(tmp_path: Path) -> None:
     long_ago = 1_577_836_800
     for path in (*old.rglob("*"), old):
         os.utime(path, (long_ago, long_ago))
-    stage.orchestrate("clean", "--older-than", "99999d").assert_success()
+    stage.run("clean", "--older-than", "99999d").assert_success()
     assert old.exists()
-    stage.orchestrate("clean", "--older-than", "7d").assert_success()
+    stage.run("clean", "--older-than", "7d").assert_success()
     assert not old.exists()
     assert new.exists()
-    stage.orchestrate("clean", "--older-than", "soon").assert_exit(2)
+    stage.run("clean", "--older-than", "soon").assert_exit(2)
 
 
 def test_r5_15_what_debugging_adds(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_r5_15_what_debugging_adds(tmp_path: Path) -> None:
 
 def test_r5_16_a_dry_run_starts_nothing(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"w.yaml": BLOCKING})
-    stage.orchestrate("run", "w.yaml", "--dry-run").assert_success()
+    stage.run("run", "w.yaml", "--dry-run").assert_success()
     assert not stage.has_runs()
     assert stage.snapshot() == ["w.yaml"]
 
@@ -322,11 +322,11 @@ def test_r5_16_a_dry_run_starts_nothing(tmp_path: Path) -> None:
 def test_r5_17_status_and_logs_answer_on_stdout(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     stage.play(FAILING, exit_code=1)
-    status = stage.orchestrate("status", "latest").assert_success()
+    status = stage.run("status", "latest").assert_success()
     for word in ("Good", "Bad", "failed"):
         assert word in status.stdout
-    assert "reason" in stage.orchestrate("logs", "latest", "Bad").assert_success().stdout
-    assert stage.orchestrate("runs").assert_success().stdout.count("failed") == 1
+    assert "reason" in stage.run("logs", "latest", "Bad").assert_success().stdout
+    assert stage.run("runs").assert_success().stdout.count("failed") == 1
 
 
 def test_r7_what_the_configuration_says_of_agents_is_no_flag(tmp_path: Path) -> None:
@@ -341,10 +341,10 @@ def test_r7_what_the_configuration_says_of_agents_is_no_flag(tmp_path: Path) -> 
             command: ["sh", "-c", "test -f ok || { touch ok; exit 1; }"]
     """
     stage.play(fails_once, exit_code=1)
-    refused = stage.orchestrate("resume", "latest", "--backend", "codex").assert_exit(2)
+    refused = stage.run("resume", "latest", "--backend", "codex").assert_exit(2)
     assert "--backend cannot be used with a workflow" in refused.stderr
-    stage.orchestrate("resume", "latest").assert_success()
-    stage.orchestrate("resume", "latest", "--force-restart").assert_success()
+    stage.run("resume", "latest").assert_success()
+    stage.run("resume", "latest", "--force-restart").assert_success()
 
 
 def test_c_the_time_of_an_attempt_is_its_own(tmp_path: Path) -> None:
@@ -369,6 +369,6 @@ def test_c_the_time_of_an_attempt_is_its_own(tmp_path: Path) -> None:
 
 
 def _current(stage: Stage) -> dict[str, Any]:
-    status = json.loads(stage.orchestrate("status", "latest", "--json").stdout)
+    status = json.loads(stage.run("status", "latest", "--json").stdout)
     found: list[dict[str, Any]] = status.get("current") or [{}]
     return found[0]

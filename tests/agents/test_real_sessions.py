@@ -15,7 +15,7 @@ import pytest
 
 from orchestrate.engine.prompts import CUT_OFF
 from orchestrate.testing import Project
-from tests.acceptance.fakes import in_background, wait_until
+from tests.acceptance.fakes import wait_until
 from tests.agents.fakemodel import Answer, FakeModel, Request
 from tests.agents.installing import CannotInstall, install
 from tests.agents.test_real_programs import MODELS, PATIENCE_S, prepare_home
@@ -53,7 +53,7 @@ class Run(Project):
 
     @contextmanager
     def started(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-        with in_background(self.folder, self.environment, arguments) as process:
+        with self.background(*arguments, env=self.environment) as process:
             yield process
 
     def state(self) -> dict[str, Any]:

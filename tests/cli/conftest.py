@@ -1,58 +1,31 @@
-"""Black-box tests start the real command in a real process, in a workspace of their own."""
+"""Black-box tests give commands in a workspace of their own."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from orchestrate.testing import Project, Result
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What the command said and how it ended."""
-
-    code: int
-    out: str
-    err: str
-
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-@dataclass(frozen=True)
-class Project:
-    """A folder with files, and the command to run in it."""
-
-    folder: Path
-
-    def write(self, name: str, text: str) -> Path:
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-        return path
-
-    def run(self, *arguments: str, **environment: str) -> Outcome:
-        return self.start([sys.executable, "-m", "orchestrate", *arguments], **environment)
-
-    def start(self, command: list[str], **environment: str) -> Outcome:
-        done = subprocess.run(
-            command,
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", **environment},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
-        return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+def start(project: Project, command: list[str], env: Mapping[str, str] | None = None) -> Result:
+    """Any program in a project's folder, for what only a process can show."""
+    done = subprocess.run(
+        command,
+        cwd=project.folder,
+        env={**os.environ, **(env or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    return Result(tuple(command), done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 MACHINE = """\

@@ -35,9 +35,9 @@ def test_the_way_past_a_guardrail_leads_past_it(tmp_path: Path, flag: str) -> No
     played = scene.play(ROUND, flag, limit, exit_code=3)
     told = advised(played.result.stderr, "go on:")
     assert told == [["resume", played.state["run_id"], flag, str(2 * int(limit))]]
-    shown = scene.orchestrate("status", "latest").assert_success().stdout
+    shown = scene.run("status", "latest").assert_success().stdout
     assert advised(shown, "go on:") == told
-    scene.orchestrate(*told[0]).assert_success()
+    scene.run(*told[0]).assert_success()
 
 
 def test_the_way_past_too_many_restarts(tmp_path: Path) -> None:
@@ -47,20 +47,20 @@ def test_the_way_past_too_many_restarts(tmp_path: Path) -> None:
     played = scene.play(text, "--max-restarts", "1", exit_code=3)
     told = advised(played.result.stderr, "go on:")
     assert told == [["resume", played.state["run_id"], "--max-restarts", "2"]]
-    shown = scene.orchestrate("status", "latest").assert_success().stdout
+    shown = scene.run("status", "latest").assert_success().stdout
     assert advised(shown, "go on:") == told
-    scene.orchestrate(*told[0]).assert_success()
+    scene.run(*told[0]).assert_success()
 
 
 def test_status_shows_visits_against_the_guardrail(tmp_path: Path) -> None:
     scene = Scene(tmp_path, *[said("broken"), said("complete")] * 3)
     scene.play(ROUND, "--max-steps", "9", exit_code=3)
-    lines = scene.orchestrate("status", "latest").assert_success().stdout.splitlines()
+    lines = scene.run("status", "latest").assert_success().stdout.splitlines()
     assert [line.split()[-2:] for line in lines if line.startswith("    ")] == [
         ["visit", "3/3"], ["visit", "3/3"],
     ]  # fmt: skip
     assert any("6/9 steps" in line for line in lines)
-    view = scene.orchestrate("status", "latest", "--json").json()
+    view = scene.run("status", "latest", "--json").json()
     assert view["machine"]["limits"]["maxStepVisits"] == 3
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import ROOT, Project
+from orchestrate.testing import Project
+from tests.cli.conftest import ROOT
 from tests.cli.test_main import loaded_modules
 
 # Whoever has a shell tests it; bash is everywhere.
@@ -73,7 +74,7 @@ def shell(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Callabl
 def run_id(project: Project) -> str:
     project.write("steps.yaml", STEPS)
     done = project.run("run", "steps.yaml", "--json")
-    assert done.code == 0, done.err
+    assert done.exit_code == 0, done.stderr
     return str(done.json()["run_id"])
 
 
@@ -122,19 +123,19 @@ def test_hostile_names_stay_names(shell: Callable[..., str], project: Project) -
 def test_words_are_quoted_for_bash(shell: Callable[..., str], project: Project) -> None:
     project.write("odd.yaml", STEPS.replace("ParseAll", "Parse it all"))
     project.write("go.yaml", STEPS)
-    assert project.run("run", "odd.yaml").code == 0
+    assert project.run("run", "odd.yaml").exit_code == 0
     assert shell("bash", "logs", "latest", "P").strip() == r"Parse\ it\ all"
 
 
 def asked(project: Project, *words: str, shell: str = "fish") -> list[str]:
     """What the shell's function gets, without the first line."""
     done = project.run("completion", shell, "--", *words)
-    assert (done.code, done.err) == (0, "")
-    return [line.partition("\t")[0] for line in done.out.splitlines()][1:]
+    assert (done.exit_code, done.stderr) == (0, "")
+    return [line.partition("\t")[0] for line in done.stdout.splitlines()][1:]
 
 
 def kind_asked(project: Project, *words: str) -> str:
-    return project.run("completion", "zsh", "--", *words).out.partition("\n")[0]
+    return project.run("completion", "zsh", "--", *words).stdout.partition("\n")[0]
 
 
 def test_what_each_place_takes(project: Project, run_id: str) -> None:
@@ -159,7 +160,7 @@ def test_what_each_place_takes(project: Project, run_id: str) -> None:
 
 def test_a_stage_that_waits(project: Project) -> None:
     done = project.run("run", "look", "--backend", "rehearsal")
-    assert done.code == 6, done.err
+    assert done.exit_code == 6, done.stderr
     assert asked(project, "approve", "latest", "") == ["first"]
 
 
@@ -201,16 +202,16 @@ def test_completing_loads_no_compiler(project: Project) -> None:
 
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish", "powershell"])
 def test_each_script_says_how_to_load_it(project: Project, name: str) -> None:
-    script = project.run("completion", name).out
+    script = project.run("completion", name).stdout
     assert f"orchestrate completion {name}" in script.partition("\n\n")[0]
     wrong = project.run("completion", "tcsh")
-    assert wrong.code == 2
-    assert "'bash', 'zsh', 'fish', 'powershell'" in wrong.err
+    assert wrong.exit_code == 2
+    assert "'bash', 'zsh', 'fish', 'powershell'" in wrong.stderr
 
 
 def test_as_json(project: Project) -> None:
     script = project.run("completion", "bash", "--json").json()
-    assert script["script"] == project.run("completion", "bash").out
+    assert script["script"] == project.run("completion", "bash").stdout
     found = project.run("completion", "zsh", "--json", "--", "schema", "work").json()
     assert found["kind"] == "words"
     assert [item["value"] for item in found["candidates"]] == ["workflow"]

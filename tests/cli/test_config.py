@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from orchestrate.testing import Project as Workspace
-from tests.cli.conftest import ROOT, Project
+from orchestrate.testing import Project
+from tests.cli.conftest import ROOT
 
 HERE = ".orchestrate/config.yaml"
 USER = "home/orchestrate/config.yaml"
@@ -22,10 +22,13 @@ def empty(tmp_path: Path) -> Project:
 
 def show(project: Project, *flags: str, **environment: str) -> str:
     done = project.run(
-        "config", "show", *flags, XDG_CONFIG_HOME=str(project.folder / "home"), **environment
+        "config",
+        "show",
+        *flags,
+        env={"XDG_CONFIG_HOME": str(project.folder / "home"), **environment},
     )
-    assert done.code == 0, done.err
-    return done.out
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
 
 
 def test_without_any_file_the_defaults_hold(empty: Project) -> None:
@@ -62,7 +65,9 @@ def test_each_setting_has_its_place(empty: Project) -> None:
 def test_agents_of_both_files_are_merged(empty: Project) -> None:
     empty.write(USER, "agents:\n  codex:\n    path: /opt/codex\n    args: [-a]\n")
     empty.write(HERE, "agents:\n  codex:\n    args: [-b]\n  gemini: {path: g}\n")
-    document = empty.run("config", "show", "--json", XDG_CONFIG_HOME=f"{empty.folder}/home").json()
+    document = empty.run(
+        "config", "show", "--json", env={"XDG_CONFIG_HOME": f"{empty.folder}/home"}
+    ).json()
     assert document["settings"]["agents"] == {
         "codex": {"path": "/opt/codex", "args": ["-b"]},
         "gemini": {"path": "g"},
@@ -82,7 +87,7 @@ def test_secrets_are_hidden_and_odd_texts_stay_yaml(empty: Project) -> None:
     assert "\x1b" not in shown
     env = YAML(typ="safe").load(shown)["agents"]["codex"]["env"]
     assert env == {"API_TOKEN": "***", "MODE": "no: #x", "X": "\x1b[31m"}
-    document = empty.run("config", "--json").out
+    document = empty.run("config", "--json").stdout
     assert "s3cr3t" not in document
 
 
@@ -105,10 +110,10 @@ def test_mistakes_are_shown_at_their_place(
 ) -> None:
     empty.write(HERE, text)
     done = empty.run("config", "show")
-    assert (done.code, done.out) == (5, "")
-    assert f"{HERE}{place}" in done.err
-    assert words in done.err
-    assert HERE in empty.run("doctor").out
+    assert (done.exit_code, done.stdout) == (5, "")
+    assert f"{HERE}{place}" in done.stderr
+    assert words in done.stderr
+    assert HERE in empty.run("doctor").stdout
 
 
 @pytest.mark.parametrize(
@@ -122,29 +127,31 @@ def test_mistakes_are_shown_at_their_place(
 def test_variables_have_to_fit_the_schema_too(
     empty: Project, variable: str, value: str, words: str
 ) -> None:
-    done = empty.run("config", "show", **{variable: value})
-    assert done.code == 5
-    assert variable in done.err
-    assert words in done.err
+    done = empty.run("config", "show", env={variable: value})
+    assert done.exit_code == 5
+    assert variable in done.stderr
+    assert words in done.stderr
 
 
 def test_who_validates_the_configuration_is_told_how(empty: Project) -> None:
     empty.write(HERE, "model: opus\n")
     done = empty.run("validate", HERE)
-    assert done.code == 2
-    assert "this is the configuration; `orchestrate config show` checks it" in done.out
+    assert done.exit_code == 2
+    assert "this is the configuration; `orchestrate config show` checks it" in done.stdout
 
 
 def test_paths(empty: Project) -> None:
     empty.write(HERE, "model: opus\n")
-    done = empty.run("config", "path", XDG_CONFIG_HOME=f"{empty.folder}/home")
-    assert done.out.splitlines() == [
+    done = empty.run("config", "path", env={"XDG_CONFIG_HOME": f"{empty.folder}/home"})
+    assert done.stdout.splitlines() == [
         f"user       {empty.folder}/{USER}  (not there)",
         f"workspace  {empty.folder}/{HERE}",
     ]
-    listed = empty.run("config", "path", "--json", XDG_CONFIG_HOME=f"{empty.folder}/home").json()
+    listed = empty.run(
+        "config", "path", "--json", env={"XDG_CONFIG_HOME": f"{empty.folder}/home"}
+    ).json()
     assert [file["exists"] for file in listed["files"]] == [False, True]
-    assert empty.run("config", "path", "--origin").code == 2
+    assert empty.run("config", "path", "--origin").exit_code == 2
 
 
 def test_the_example_is_complete_and_valid(empty: Project) -> None:
@@ -176,7 +183,7 @@ FAULTY = "notifications: [{command: [a], webhook: 'http://localhost'}]\n"
 
 @pytest.mark.parametrize("fault", [FAULTY, "nonsense: 1\n", "a: [\n", FAULTY + "state_dir: here\n"])
 def test_commands_that_only_look_go_on_with_a_note(tmp_path: Path, fault: str) -> None:
-    project = Workspace(tmp_path, {"w.yaml": FAILS})
+    project = Project(tmp_path, {"w.yaml": FAILS})
     where = ("--state-dir", "here") if "state_dir" in fault else ()
     project.run("run", "w.yaml", *where).assert_exit(1)
     project.write(".orchestrate/config.yaml", fault)
@@ -196,7 +203,7 @@ def test_commands_that_only_look_go_on_with_a_note(tmp_path: Path, fault: str) -
 
 @pytest.mark.parametrize("fault", ["state_dir: 7\n", "state_dir: x\na: [\n", "state_dir: ''\n"])
 def test_where_runs_are_must_be_told(tmp_path: Path, fault: str) -> None:
-    project = Workspace(tmp_path, {"w.yaml": FAILS, ".orchestrate/config.yaml": fault})
+    project = Project(tmp_path, {"w.yaml": FAILS, ".orchestrate/config.yaml": fault})
     refused = project.run("runs").assert_exit(5)
     assert ".orchestrate/config.yaml" in refused.stderr
     there = project.run("runs", "--state-dir", "there").assert_success()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from tests.cli.conftest import MACHINE, ROOT, Outcome, Project
+from orchestrate.testing import Project, Result
+from tests.cli.conftest import MACHINE, ROOT, start
 
 
 def yaml_of(name: str) -> Any:
@@ -40,32 +40,28 @@ def sound(tmp_path: Path) -> Project:
     return made
 
 
-def shell(project: Project, commands: Path, text: str, **environment: str) -> Outcome:
-    done = subprocess.run(
-        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", text],
-        cwd=project.folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False,
-        env={**os.environ, "PATH": f"{commands}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT),
-             **environment},
-    )  # fmt: skip
-    return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+def shell(project: Project, commands: Path, text: str, **environment: str) -> Result:
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", text]
+    path = f"{commands}:{os.environ['PATH']}"
+    return start(project, command, env={"PATH": path, **environment})
 
 
 def test_all_checks_recipes_and_leaves_out_their_parts(sound: Project) -> None:
     good = sound.run("validate", "--all", "--json")
-    assert good.code == 0, good.out
+    assert good.exit_code == 0, good.stdout
     assert [file["file"] for file in good.json()["files"]] == ["workflows/tidy.yaml"]
     part = (sound.folder / "workflows/shared/check.yaml").read_text()
     sound.write("workflows/shared/check.yaml", part.replace("model:", "modell:"))
     bad = sound.run("validate", "--all")
-    assert bad.code == 1
-    assert "workflows/shared/check.yaml" in bad.out
+    assert bad.exit_code == 1
+    assert "workflows/shared/check.yaml" in bad.stdout
 
 
 def test_all_where_there_is_nothing(tmp_path: Path) -> None:
     empty = Project(tmp_path)
-    assert empty.run("validate", "--all").code == 0
+    assert empty.run("validate", "--all").exit_code == 0
     assert empty.run("validate", "--all", "--json").json()["files"] == []
-    assert empty.run("validate").code == 2
+    assert empty.run("validate").exit_code == 2
 
 
 def test_the_hook_finds_a_mistake_in_a_part(sound: Project, commands: Path) -> None:
@@ -77,15 +73,15 @@ def test_the_hook_finds_a_mistake_in_a_part(sound: Project, commands: Path) -> N
     assert re.search(hook["files"], touched)
     assert re.search(hook["files"], ".orchestrate/recipes/x.yaml")
     assert not re.search(hook["files"], "src/workflows.py")
-    assert shell(sound, commands, hook["entry"] + " --strict").code == 0
+    assert shell(sound, commands, hook["entry"] + " --strict").exit_code == 0
     sound.write(touched, "prompt: Check it.\noutcomes: [good]\n")
-    assert shell(sound, commands, hook["entry"]).code == 1
+    assert shell(sound, commands, hook["entry"]).exit_code == 1
 
 
 def test_the_hook_for_files_takes_their_names(project: Project, commands: Path) -> None:
     hook = next(hook for hook in yaml_of(".pre-commit-hooks.yaml") if "types_or" in hook)
-    assert shell(project, commands, hook["entry"] + " workflows/tidy.yaml").code == 0
-    assert shell(project, commands, hook["entry"] + " broken/tidy.yaml").code == 1
+    assert shell(project, commands, hook["entry"] + " workflows/tidy.yaml").exit_code == 0
+    assert shell(project, commands, hook["entry"] + " broken/tidy.yaml").exit_code == 1
 
 
 def action_script() -> tuple[str, dict[str, str]]:
@@ -101,11 +97,11 @@ def action_script() -> tuple[str, dict[str, str]]:
 
 def test_the_action_marks_mistakes(project: Project, commands: Path) -> None:
     script, environment = action_script()
-    assert shell(project, commands, script, **(environment | {"STRICT": "false"})).code == 0
+    assert shell(project, commands, script, **(environment | {"STRICT": "false"})).exit_code == 0
     project.write("workflows/broken.yaml", (project.folder / "broken/tidy.yaml").read_text())
     found = shell(project, commands, script, **environment)
-    assert found.code in (1, 2)
-    assert "::error file=workflows/broken.yaml,line=10" in found.out
+    assert found.exit_code in (1, 2)
+    assert "::error file=workflows/broken.yaml,line=10" in found.stdout
 
 
 def test_the_action_takes_names_as_names(project: Project, commands: Path) -> None:
@@ -114,8 +110,8 @@ def test_the_action_takes_names_as_names(project: Project, commands: Path) -> No
     project.write(odd, MACHINE)
     files = {"FILES": f"\nworkflows/tidy.yaml\n{odd}\n--help\n"}
     found = shell(project, commands, script, **(environment | files))
-    assert "file=--help" in found.out
-    assert "a b" not in found.out
+    assert "file=--help" in found.stdout
+    assert "a b" not in found.stdout
     assert not (project.folder / "pwned.yaml").exists()
 
 
@@ -123,13 +119,13 @@ def test_the_action_in_a_folder_names_files_from_the_top(project: Project, comma
     script, environment = action_script()
     project.write("inner/workflows/tidy.yaml", (project.folder / "broken/tidy.yaml").read_text())
     found = shell(project, commands, script, **(environment | {"WORKSPACE": "inner"}))
-    assert "::error file=inner/workflows/tidy.yaml,line=10" in found.out
+    assert "::error file=inner/workflows/tidy.yaml,line=10" in found.stdout
 
 
 def test_the_guide_and_the_skill_are_one_text(project: Project) -> None:
     skill = (ROOT / "skills/orchestrate-recipes/SKILL.md").read_text("utf-8")
-    assert project.run("guide", "--skill").out == skill
-    page = project.run("guide").out
+    assert project.run("guide", "--skill").stdout == skill
+    page = project.run("guide").stdout
     assert page.startswith("# ")
     assert skill.endswith(page)
     document = project.run("guide", "--json").json()

@@ -11,7 +11,8 @@ import pytest
 
 from orchestrate.cli.group import COMMANDS
 from orchestrate.cli.help_examples import EXAMPLES
-from tests.cli.conftest import Project
+from orchestrate.testing import Project
+from tests.cli.conftest import start
 
 
 def progress_of(line: str) -> list[str]:
@@ -48,22 +49,22 @@ def test_help_shows_them_and_loads_no_compiler(project: Project) -> None:
         "    assert run_command([name, '--help']) == 0\n"
         "print('\\n'.join(sys.modules), file=sys.stderr)\n"
     )
-    done = project.start([sys.executable, "-c", script])
-    assert done.code == 0, done.err
+    done = start(project, [sys.executable, "-c", script])
+    assert done.exit_code == 0, done.stderr
     for examples in EXAMPLES.values():
         for line, _ in examples:
-            assert f"  {line}\n" in done.out
+            assert f"  {line}\n" in done.stdout
     heavy = ("orchestrate.compile", "orchestrate.source", "orchestrate.dialects", "ruamel.yaml",
              "jsonschema", "rich", "asyncio")  # fmt: skip
-    loaded = done.err.split()
+    loaded = done.stderr.split()
     assert "orchestrate.cli.commands.run" in loaded
     assert not [m for m in loaded if m in heavy or m.startswith(tuple(f"{h}." for h in heavy))]
 
 
 def test_help_as_a_word(project: Project) -> None:
-    assert project.run("help").out == project.run("--help").out
-    assert project.run("help", "runs").out == project.run("runs", "--help").out
-    assert project.run("help", "rusn").code == 2
+    assert project.run("help").stdout == project.run("--help").stdout
+    assert project.run("help", "runs").stdout == project.run("runs", "--help").stdout
+    assert project.run("help", "rusn").exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -81,8 +82,8 @@ def test_help_as_a_word(project: Project) -> None:
 )
 def test_a_slip_gets_a_suggestion(project: Project, words: list[str], meant: str) -> None:
     done = project.run(*words)
-    assert done.code in (2, 5)
-    assert f"id you mean '{meant}'?" in done.err
+    assert done.exit_code in (2, 5)
+    assert f"id you mean '{meant}'?" in done.stderr
 
 
 def test_a_slip_in_a_run_id_or_a_step_gets_one_too(project: Project) -> None:
@@ -90,12 +91,14 @@ def test_a_slip_in_a_run_id_or_a_step_gets_one_too(project: Project) -> None:
     run_id = project.run("run", "one.yaml", "--json").json()["run_id"]
     other = "a" if run_id[-1] != "a" else "b"
     slip = project.run("status", run_id[:-1] + other)
-    assert slip.code == 2
-    assert f"did you mean '{run_id}'?" in slip.err
-    assert "did you mean 'Build'?" in project.run("logs", "latest", "Biuld").err
-    assert "did you mean 'Build'?" in project.run("run-step", "Biuld", "--workflow", "one.yaml").err
+    assert slip.exit_code == 2
+    assert f"did you mean '{run_id}'?" in slip.stderr
+    assert "did you mean 'Build'?" in project.run("logs", "latest", "Biuld").stderr
+    assert (
+        "did you mean 'Build'?" in project.run("run-step", "Biuld", "--workflow", "one.yaml").stderr
+    )
 
 
 def test_a_missing_name_says_where_names_are(project: Project) -> None:
-    assert "`latest` is the newest run" in project.run("cancel").err
-    assert "`orchestrate list` shows" in project.run("run").err
+    assert "`latest` is the newest run" in project.run("cancel").stderr
+    assert "`orchestrate list` shows" in project.run("run").stderr

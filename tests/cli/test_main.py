@@ -12,18 +12,19 @@ import pytest
 
 from orchestrate import __version__
 from orchestrate.cli.group import COMMANDS
-from tests.cli.conftest import MACHINE, ROOT, Project
+from orchestrate.testing import Project
+from tests.cli.conftest import MACHINE, ROOT, start
 
 PYTHON = shlex.quote(sys.executable)
 
 
 def test_help_lists_every_command(project: Project) -> None:
     result = project.run("--help")
-    assert (result.code, result.err) == (0, "")
+    assert (result.exit_code, result.stderr) == (0, "")
     for name, (_, summary) in COMMANDS.items():
-        assert f"  {name}" in result.out
-        assert summary in " ".join(result.out.split())
-    assert project.run("-h").out == result.out
+        assert f"  {name}" in result.stdout
+        assert summary in " ".join(result.stdout.split())
+    assert project.run("-h").stdout == result.stdout
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
@@ -34,23 +35,23 @@ def test_summaries_in_the_table_are_the_commands_own(project: Project, name: str
     command = getattr(import_module(module), attribute)
     assert command.name == name
     assert command.short_help == COMMANDS[name][1]
-    assert project.run(name, "--help").code == 0
+    assert project.run(name, "--help").exit_code == 0
 
 
 def test_version(project: Project) -> None:
-    assert project.run("--version").out == f"orchestrate, version {__version__}\n"
+    assert project.run("--version").stdout == f"orchestrate, version {__version__}\n"
 
 
 def test_without_a_command_the_help_is_an_error(project: Project) -> None:
     result = project.run()
-    assert (result.code, result.out) == (2, "")
-    assert "Commands:" in result.err
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Commands:" in result.stderr
 
 
 def test_unknown_command_has_a_suggestion(project: Project) -> None:
     result = project.run("vaildate")
-    assert (result.code, result.out) == (2, "")
-    assert "there is no command 'vaildate' (did you mean 'validate'?)" in result.err
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "there is no command 'vaildate' (did you mean 'validate'?)" in result.stderr
 
 
 def loaded_modules(project: Project, *arguments: str) -> set[str]:
@@ -60,7 +61,7 @@ def loaded_modules(project: Project, *arguments: str) -> set[str]:
         f"run_command({list(arguments)!r})\n"
         "print('\\n'.join(sys.modules), file=sys.stderr)\n"
     )
-    return set(project.start([sys.executable, "-c", script]).err.split())
+    return set(start(project, [sys.executable, "-c", script]).stderr.split())
 
 
 def test_help_loads_no_compiler_code(project: Project) -> None:
@@ -134,14 +135,14 @@ def test_commands_start_nothing_and_write_nothing(
 ) -> None:
     before = sorted(project.folder.rglob("*"))
     command = [sys.executable, "-c", _AUDITED, *arguments]
-    result = project.start(command, PYTHONDONTWRITEBYTECODE="1")
-    assert result.code == code, result.err
+    result = start(project, command, env={"PYTHONDONTWRITEBYTECODE": "1"})
+    assert result.exit_code == code, result.stderr
     assert sorted(project.folder.rglob("*")) == before
 
 
 def test_the_audit_would_notice(project: Project) -> None:
     sly = _AUDITED.replace("code = run", "open('new.txt', 'w').close(); code = run")
-    assert project.start([sys.executable, "-c", sly, "schema"]).code == 99
+    assert start(project, [sys.executable, "-c", sly, "schema"]).exit_code == 99
 
 
 def test_reader_that_goes_away_is_no_error_to_talk_about(project: Project) -> None:
@@ -149,17 +150,17 @@ def test_reader_that_goes_away_is_no_error_to_talk_about(project: Project) -> No
     project.write("big.yaml", f"id: big\nsteps:\n  a: 1\nnonsense:\n{many}\n")
     for arguments in ("schema machine", "plan words --json", "list --json"):
         command = f"{PYTHON} -m orchestrate {arguments} | true; echo ${{PIPESTATUS[0]}}"
-        result = project.start(["bash", "-c", command])
-        assert result.err == ""
-        assert int(result.out) in (0, 141)
+        result = start(project, ["bash", "-c", command])
+        assert result.stderr == ""
+        assert int(result.stdout) in (0, 141)
 
 
 def test_closed_or_full_output(project: Project) -> None:
     run = f"{PYTHON} -m orchestrate schema machine"
-    assert project.start(["bash", "-c", f"{run} >&-"]).code == 0
-    full = project.start(["bash", "-c", f"{run} > /dev/full"])
-    assert full.code == 5
-    assert full.err.startswith("orchestrate: cannot write the answer")
+    assert start(project, ["bash", "-c", f"{run} >&-"]).exit_code == 0
+    full = start(project, ["bash", "-c", f"{run} > /dev/full"])
+    assert full.exit_code == 5
+    assert full.stderr.startswith("orchestrate: cannot write the answer")
 
 
 def test_interrupt_exits_with_130(project: Project) -> None:
@@ -172,10 +173,10 @@ def test_interrupt_exits_with_130(project: Project) -> None:
         "from orchestrate.cli.main import run_command\n"
         "sys.exit(run_command(['validate', 'workflows/tidy.yaml']))\n"
     )
-    result = project.start([sys.executable, "-c", script])
-    assert result.code == 130
-    assert "interrupted" in result.err
-    assert "Traceback" not in result.err
+    result = start(project, [sys.executable, "-c", script])
+    assert result.exit_code == 130
+    assert "interrupted" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 ZERO = "ZeroDivisionError('by \\x1b[31m zero')"
@@ -191,9 +192,9 @@ def crash(project: Project, error: str = ZERO, **environment: str) -> tuple[int,
         "from orchestrate.cli.main import run_command\n"
         "sys.exit(run_command(['validate', 'workflows/tidy.yaml']))\n"
     )
-    result = project.start([sys.executable, "-c", script], **environment)
-    assert "\x1b[31m" not in result.err.split("orchestrate: ", 1)[1]
-    return result.code, result.err
+    result = start(project, [sys.executable, "-c", script], environment)
+    assert "\x1b[31m" not in result.stderr.split("orchestrate: ", 1)[1]
+    return result.exit_code, result.stderr
 
 
 def test_our_own_bug_exits_with_70_in_one_line(project: Project) -> None:
@@ -245,15 +246,17 @@ def test_colour_only_on_a_terminal(project: Project) -> None:
     assert "\x1b[31m" in on_terminal(NO_COLOR="")
     assert "\x1b[" not in on_terminal(NO_COLOR="1")
     assert "\x1b[" not in on_terminal(TERM="dumb")
-    assert "\x1b[" not in project.run("validate", "broken/tidy.yaml", FORCE_COLOR="1").out
+    assert (
+        "\x1b[" not in project.run("validate", "broken/tidy.yaml", env={"FORCE_COLOR": "1"}).stdout
+    )
 
 
 def test_missing_current_folder_is_explained(project: Project) -> None:
     project.write("gone/tidy.yaml", MACHINE)
     script = f"cd gone && rm -r ../gone && {PYTHON} -m orchestrate validate tidy.yaml"
-    result = project.start(["bash", "-c", script])
-    assert result.code == 2
-    assert "Traceback" not in result.err
+    result = start(project, ["bash", "-c", script])
+    assert result.exit_code == 2
+    assert "Traceback" not in result.stderr
 
 
 def test_terminated_by_sigterm() -> None:

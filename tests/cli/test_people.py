@@ -6,7 +6,8 @@ import os
 import pwd
 from pathlib import Path
 
-from tests.cli.conftest import ROOT, Project
+from orchestrate.testing import Project
+from tests.cli.conftest import ROOT
 from tests.recipes.terminal import at_terminal
 
 FAILING = """\
@@ -49,8 +50,8 @@ def test_without_user_the_system_knows_who_decides(tmp_path: Path) -> None:
     project.write("r.yaml", GATED)
     project.write(".orchestrate/agents/helper.md", "---\nname: helper\n---\nYou help.\n")
     nobody = {"USER": "", "LOGNAME": ""}
-    assert project.run("run", "r.yaml", "--backend", "rehearsal", **nobody).code == 6
+    assert project.run("run", "r.yaml", "--backend", "rehearsal", env=nobody).exit_code == 6
     name = pwd.getpwuid(os.getuid()).pw_name
-    assert project.run("approve", "latest", **nobody).code == 0
-    shown = project.run("approve", "latest", **nobody).err
+    assert project.run("approve", "latest", env=nobody).exit_code == 0
+    shown = project.run("approve", "latest", env=nobody).stderr
     assert f"was approved already, by {name} at " in shown

@@ -6,15 +6,16 @@ import re
 
 import pytest
 
-from tests.cli.conftest import MACHINE, Project
+from orchestrate.testing import Project
+from tests.cli.conftest import MACHINE
 
 RECIPES = ("tidy", "look", "words")
 
 
 def test_text_shows_every_step_and_route(project: Project) -> None:
     result = project.run("plan", "workflows/tidy.yaml")
-    assert (result.code, result.err) == (0, "")
-    lines = [line.strip() for line in result.out.splitlines()]
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = [line.strip() for line in result.stdout.splitlines()]
     assert lines[0] == "machine workflows/tidy.yaml"
     for line in (
         "block main, starts at clean",
@@ -32,10 +33,10 @@ def test_text_shows_every_step_and_route(project: Project) -> None:
 @pytest.mark.parametrize("shape", ["text", "json", "mermaid", "dot"])
 @pytest.mark.parametrize("name", RECIPES)
 def test_output_is_deterministic(project: Project, name: str, shape: str) -> None:
-    once = project.run("plan", name, "--format", shape, PYTHONHASHSEED="1")
-    again = project.run("plan", name, "--format", shape, PYTHONHASHSEED="2")
-    assert once.code == 0, once.err
-    assert once.out == again.out
+    once = project.spawn("plan", name, "--format", shape, env={"PYTHONHASHSEED": "1"})
+    again = project.spawn("plan", name, "--format", shape, env={"PYTHONHASHSEED": "2"})
+    assert once.exit_code == 0, once.stderr
+    assert once.stdout == again.stdout
 
 
 def test_json_has_whole_prompts_and_kinds(project: Project) -> None:
@@ -51,7 +52,7 @@ def test_json_has_whole_prompts_and_kinds(project: Project) -> None:
 
 
 def test_mermaid_draws_loops_as_frames_and_leaves_policy_out(project: Project) -> None:
-    out = project.run("plan", "words", "--format", "mermaid").out
+    out = project.run("plan", "words", "--format", "mermaid").stdout
     assert out.startswith("flowchart TD\n")
     assert out.count("subgraph ") == out.count("\n  end\n") == 1
     assert "lost" not in out
@@ -63,12 +64,12 @@ def test_texts_cannot_break_a_drawing(project: Project) -> None:
     reason = 'a"] --> x\\n; end `%%{}`|#quot;<b>'
     project.write("odd.yaml", MACHINE.replace("all-good", f"'{reason}'"))
     mermaid = project.run("plan", "odd.yaml", "--format", "mermaid")
-    assert mermaid.code == 0, mermaid
+    assert mermaid.exit_code == 0, mermaid
     node = re.compile(r'  \w+(\(\(|\[\[|\[|\(\[|>|\{\{|\{)"[^"]*"(\)\)|\]\]|\]|\]\)|\}\}|\})')
     edge = re.compile(r'  \w+ (-->|-\.->|==>)(\|"[^"|]*"\|)? \w+')
-    for line in mermaid.out.splitlines()[1:]:
+    for line in mermaid.stdout.splitlines()[1:]:
         assert node.fullmatch(line) or edge.fullmatch(line), line
-    dot = project.run("plan", "odd.yaml", "--format", "dot").out
+    dot = project.run("plan", "odd.yaml", "--format", "dot").stdout
     string = r'"(?:[^"\\]|\\.)*"'
     statement = re.compile(rf"  \w+( -> \w+)? \[label={string}(, (shape|style)=\w+)?\];")
     for line in dot.splitlines()[2:-1]:
@@ -77,11 +78,11 @@ def test_texts_cannot_break_a_drawing(project: Project) -> None:
 
 def test_errors_go_to_stderr_with_the_definitions_code(project: Project) -> None:
     result = project.run("plan", "broken/tidy.yaml")
-    assert (result.code, result.out) == (1, "")
-    assert "error E203" in result.err
-    assert project.run("plan", "nowhere.yaml").code == 2
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "error E203" in result.stderr
+    assert project.run("plan", "nowhere.yaml").exit_code == 2
     as_json = project.run("plan", "broken/tidy.yaml", "--json")
-    assert as_json.code == 1
+    assert as_json.exit_code == 1
     assert as_json.json()["diagnostics"][0]["code"] == "E203"
     assert as_json.json()["error"]["exit_code"] == 1
 
@@ -90,6 +91,6 @@ def test_warnings_go_to_stderr_and_the_plan_is_shown(project: Project) -> None:
     project.write("workflows/look2.yaml", "$include: look.yaml\nname: look2\n")
     (project.folder / ".orchestrate/agents/reader.md").unlink()
     result = project.run("plan", "look2")
-    assert result.code == 0
-    assert "warning W104" in result.err
-    assert result.out.startswith("recipe workflows/look2.yaml\n")
+    assert result.exit_code == 0
+    assert "warning W104" in result.stderr
+    assert result.stdout.startswith("recipe workflows/look2.yaml\n")

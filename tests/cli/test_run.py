@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import ROOT, Project
+from orchestrate.testing import Project
+from tests.cli.conftest import ROOT
 
 A_19_3 = """\
 Recipe: implement-and-review
@@ -34,17 +35,17 @@ Recipe: implement-and-review
 def test_machine_view_is_the_one_of_a_19_3(project: Project) -> None:
     """A §19.3 prints this very recipe."""
     result = project.run("run", "implement-and-review", "--dry-run")
-    assert result.code == 0
-    assert "agent claude-code, model haiku, permissions bypass (1 step)\n" in result.err
-    assert result.out == A_19_3
+    assert result.exit_code == 0
+    assert "agent claude-code, model haiku, permissions bypass (1 step)\n" in result.stderr
+    assert result.stdout == A_19_3
 
 
 def test_restart_is_shown_with_the_recipes_id(project: Project) -> None:
-    assert "again → RESTART(tidy)" in project.run("run", "tidy", "--dry-run").out
+    assert "again → RESTART(tidy)" in project.run("run", "tidy", "--dry-run").stdout
 
 
 def test_recipe_view_has_stages_gates_and_loops(project: Project) -> None:
-    out = project.run("run", "look", "--dry-run").out
+    out = project.run("run", "look", "--dry-run").stdout
     lines = [line.strip() for line in out.splitlines()]
     for line in (
         "Recipe: look-twice",
@@ -60,7 +61,7 @@ def test_recipe_view_has_stages_gates_and_loops(project: Project) -> None:
 
 
 def test_workflow_view_has_kinds_loops_and_waits(project: Project) -> None:
-    out = project.run("run", "words", "--dry-run").out
+    out = project.run("run", "words", "--dry-run").stdout
     for line in (
         "Workflow: words",
         "    List: command ls",
@@ -76,8 +77,8 @@ def test_workflow_view_has_kinds_loops_and_waits(project: Project) -> None:
 
 
 def dry_run(project: Project, name: str, *flags: str, **environment: str) -> Any:
-    result = project.run("run", name, "--dry-run", "--json", *flags, **environment)
-    assert result.code == 0, result.err
+    result = project.run("run", name, "--dry-run", "--json", *flags, env=environment)
+    assert result.exit_code == 0, result.stderr
     document = result.json()
     program = document["program"]
     return next(plan for plan in program["plans"] if plan["id"] == program["main"])
@@ -98,7 +99,7 @@ def test_machine_flags_reach_the_plan(project: Project) -> None:
     assert plan["limits"]["max_restarts"] == 0
     assert plan["defaults"]["model"] == "opus"
     assert plan["defaults"]["timeout_s"] == 90
-    out = project.run("run", "tidy", "--dry-run", "--max-steps", "7").out
+    out = project.run("run", "tidy", "--dry-run", "--max-steps", "7").stdout
     assert "maxTotalSteps=7" in out
 
 
@@ -129,17 +130,17 @@ def test_context_that_nothing_reads_is_told(project: Project, how: list[str]) ->
     project.write("c.yaml", "mood: slow\nfor_another_recipe: 1\nextra: e\n")
     flags = ("--context", "mod=slow", "--context", "zzz=1", "--context-file", "c.yaml")
     told = project.run("run", "m.yaml", *how, *flags)
-    assert told.code == 0, told.err
-    assert "warning: --context: nothing here reads 'mod' (did you mean 'mode'?)" in told.err
-    assert "warning: --context: nothing here reads 'zzz'\n" in told.err
-    assert "--context-file: nothing here reads 'mood' (did you mean 'mode'?)" in told.err
-    assert "another" not in told.err
-    assert "'extra'" not in told.err
+    assert told.exit_code == 0, told.stderr
+    assert "warning: --context: nothing here reads 'mod' (did you mean 'mode'?)" in told.stderr
+    assert "warning: --context: nothing here reads 'zzz'\n" in told.stderr
+    assert "--context-file: nothing here reads 'mood' (did you mean 'mode'?)" in told.stderr
+    assert "another" not in told.stderr
+    assert "'extra'" not in told.stderr
     right = project.run("run", "m.yaml", *how, "--context", "mode=slow", "--context", "extra=1")
-    assert "warning" not in right.err
+    assert "warning" not in right.stderr
     recipe = project.run("run", "look", "--dry-run", "--context", "taget=x", "--context", "depth=1")
-    assert "nothing here reads 'taget' (did you mean 'target'?)" in recipe.err
-    assert "depth" not in recipe.err
+    assert "nothing here reads 'taget' (did you mean 'target'?)" in recipe.stderr
+    assert "depth" not in recipe.stderr
 
 
 def test_workflow_flags_reach_the_plan(project: Project) -> None:
@@ -162,18 +163,18 @@ def test_recipe_flags_reach_the_plan(project: Project) -> None:
 
 def test_the_configuration_reaches_the_plan_and_a_flag_wins(project: Project) -> None:
     project.write(".orchestrate/config.yaml", "model: haiku\nstep_timeout: 2\nmax_parallel: 2\n")
-    shown = project.run("run", "look", "--dry-run").out
+    shown = project.run("run", "look", "--dry-run").stdout
     assert "max_parallel=2" in shown
     assert "Step timeout: 2 s" in shown
-    assert "Model: (default: haiku)" in project.run("run", "tidy", "--dry-run").out
+    assert "Model: (default: haiku)" in project.run("run", "tidy", "--dry-run").stdout
     plan = dry_run(project, "look", "--max-parallel", "3", ORCHESTRATE_STEP_TIMEOUT="7")
     assert plan["limits"]["max_parallel"] == 3
     assert plan["defaults"]["timeout_s"] == 7
     assert not (project.folder / ".orchestrate/runs").exists()
     project.write(".orchestrate/config.yaml", "step_timeout: soon\n")
     refused = project.run("run", "look", "--dry-run")
-    assert refused.code == 5
-    assert ".orchestrate/config.yaml:1:15" in refused.err
+    assert refused.exit_code == 5
+    assert ".orchestrate/config.yaml:1:15" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -197,8 +198,8 @@ def test_the_configuration_reaches_the_plan_and_a_flag_wins(project: Project) ->
 def test_flag_of_another_dialect_is_an_error(project: Project, name: str, flags: list[str]) -> None:
     result = project.run("run", name, "--dry-run", *flags)
     dialect = {"tidy": "machine", "look": "recipe", "words": "workflow"}[name]
-    assert (result.code, result.out) == (2, "")
-    assert f"{flags[0]} cannot be used with a {dialect}" in result.err
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{flags[0]} cannot be used with a {dialect}" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -227,14 +228,14 @@ def test_bad_values_are_usage_errors(
     project.write("bad.json", '{"a": nope}')
     project.write("twice.yaml", "a: 1\na: 2\n")
     result = project.run("run", name, "--dry-run", *flags)
-    assert (result.code, result.out) == (2, "")
-    assert told in result.err, result.err
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert told in result.stderr, result.stderr
 
 
 def test_unknown_backend_is_a_configuration_error(project: Project) -> None:
     result = project.run("run", "tidy", "--dry-run", "--backend", "cluade-code")
-    assert result.code == 5
-    assert "there is no backend 'cluade-code' (did you mean 'claude-code'?)" in result.err
+    assert result.exit_code == 5
+    assert "there is no backend 'cluade-code' (did you mean 'claude-code'?)" in result.stderr
     as_json = project.run("run", "tidy", "--dry-run", "--backend", "cluade-code", "--json")
     assert as_json.json()["error"]["exit_code"] == 5
 
@@ -257,13 +258,13 @@ def test_what_is_no_number_is_refused_in_words(
     project: Project, words: list[str], told: str
 ) -> None:
     refused = project.run(*words)
-    assert refused.code == 2
-    assert told in refused.err
+    assert refused.exit_code == 2
+    assert told in refused.stderr
 
 
 def test_help_has_no_formulas(project: Project) -> None:
     for command in ("run", "logs", "wait", "cancel", "clean", "runs", "resume"):
-        shown = project.run(command, "--help").out
+        shown = project.run(command, "--help").stdout
         assert "Options:" in shown
         assert "<=" not in shown
         assert "x>=" not in shown
@@ -271,27 +272,27 @@ def test_help_has_no_formulas(project: Project) -> None:
 
 def test_that_a_workflow_cannot_be_rehearsed_is_said(project: Project) -> None:
     refused = project.run("run", "words", "--backend", "rehearsal")
-    assert refused.code == 2
-    assert "a workflow with providers cannot be rehearsed" in refused.err
+    assert refused.exit_code == 2
+    assert "a workflow with providers cannot be rehearsed" in refused.stderr
 
 
 def test_without_dry_run_it_runs(project: Project) -> None:
     result = project.run("run", "tidy", "--backend", "rehearsal")
-    assert result.code == 0
-    assert result.out.endswith("Exit: all-good\n")
-    assert result.err.startswith("run 2")
+    assert result.exit_code == 0
+    assert result.stdout.endswith("Exit: all-good\n")
+    assert result.stderr.startswith("run 2")
 
 
 def test_an_agent_that_is_not_installed_is_refused(project: Project) -> None:
-    result = project.run("run", "tidy", PATH="/nowhere", HOME="/nowhere")
-    assert (result.code, result.out) == (5, "")
-    assert "Claude Code is not installed" in result.err
+    result = project.run("run", "tidy", env={"PATH": "/nowhere", "HOME": "/nowhere"})
+    assert (result.exit_code, result.stdout) == (5, "")
+    assert "Claude Code is not installed" in result.stderr
 
 
 def test_invalid_definition_is_not_shown(project: Project) -> None:
     result = project.run("run", "broken/tidy.yaml", "--dry-run")
-    assert (result.code, result.out) == (1, "")
-    assert "error E203" in result.err
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "error E203" in result.stderr
 
 
 def test_every_shipped_recipe_has_a_dry_run(project: Project) -> None:
@@ -299,5 +300,5 @@ def test_every_shipped_recipe_has_a_dry_run(project: Project) -> None:
     assert len(recipes) >= 8
     for recipe in recipes:
         result = project.run("run", recipe["id"], "--dry-run", "--working-dir", str(ROOT))
-        assert result.code == 0, result.err
-        assert recipe["name"] in result.out.splitlines()[0]
+        assert result.exit_code == 0, result.stderr
+        assert recipe["name"] in result.stdout.splitlines()[0]

@@ -7,30 +7,31 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import MISTAKE, Project
+from orchestrate.testing import Project
+from tests.cli.conftest import MISTAKE
 
 ALL = ("workflows/tidy.yaml", "workflows/look.yaml", "workflows/words.yaml")
 
 
 def test_valid_files_are_named_with_dialect_and_steps(project: Project) -> None:
     result = project.run("validate", *ALL)
-    assert result.code == 0, result
-    assert result.out.splitlines() == [
+    assert result.exit_code == 0, result
+    assert result.stdout.splitlines() == [
         "workflows/tidy.yaml: valid machine (2 steps)",
         "workflows/look.yaml: valid recipe (2 steps)",
         "workflows/words.yaml: valid workflow (4 steps, 2 more in loops)",
         "nothing to report in 3 files",
     ]
-    assert result.err == ""
+    assert result.stderr == ""
 
 
 def test_mistake_is_drawn_with_caret_and_suggestion(project: Project) -> None:
     result = project.run("validate", "broken/tidy.yaml")
-    assert result.code == 1
+    assert result.exit_code == 1
     line = MISTAKE.splitlines().index("      complete: {nextStep: chek}") + 1
-    assert result.out.startswith(f"broken/tidy.yaml:{line}:28: error E203: ")
-    assert "(did you mean 'check'?)" in result.out
-    drawn = result.out.splitlines()
+    assert result.stdout.startswith(f"broken/tidy.yaml:{line}:28: error E203: ")
+    assert "(did you mean 'check'?)" in result.stdout
+    drawn = result.stdout.splitlines()
     assert drawn[1] == f"{line:>5} |       complete: {{nextStep: chek}}"
     assert drawn[2] == "      |" + " " * 28 + "^^^^"
     assert "1 error" in drawn[-1]
@@ -56,28 +57,28 @@ def test_exit_code_follows_the_dialect(project: Project, files: list[str], code:
     project.write("broken/look.yaml", "name: x\ndescription: y\nversion: 1.0.0\nstages: 7\n")
     project.write("broken/words.yaml", 'version: "1.1"\nname: w\nsteps:\n  - name: A\n')
     project.write("broken/none.yaml", "hello: world\n")
-    assert project.run("validate", *files).code == code
+    assert project.run("validate", *files).exit_code == code
 
 
 def test_missing_file_is_a_finding_with_a_near_name(project: Project) -> None:
     result = project.run("validate", "workflows/tidi.yaml")
-    assert result.code == 2
-    assert result.out.startswith("workflows/tidi.yaml:1:1: error E001: there is no such file")
-    assert "(did you mean 'workflows/tidy.yaml'?)" in result.out
+    assert result.exit_code == 2
+    assert result.stdout.startswith("workflows/tidi.yaml:1:1: error E001: there is no such file")
+    assert "(did you mean 'workflows/tidy.yaml'?)" in result.stdout
 
 
 def test_id_is_looked_up_when_there_is_no_such_path(project: Project) -> None:
-    assert "workflows/tidy.yaml: valid machine" in project.run("validate", "tidy").out
+    assert "workflows/tidy.yaml: valid machine" in project.run("validate", "tidy").stdout
     slip = project.run("validate", "tdiy")
-    assert slip.code == 2
-    assert "(did you mean 'tidy'?)" in slip.out
-    assert "orchestrate list" in slip.out
+    assert slip.exit_code == 2
+    assert "(did you mean 'tidy'?)" in slip.stdout
+    assert "orchestrate list" in slip.stdout
 
 
 def test_same_file_twice_is_compiled_once(project: Project) -> None:
     result = project.run("validate", "broken/tidy.yaml", "./broken/tidy.yaml", "broken/tidy.yaml")
-    assert result.out.count("E203") == 1
-    assert result.out.endswith("in 1 file\n")
+    assert result.stdout.count("E203") == 1
+    assert result.stdout.endswith("in 1 file\n")
 
 
 def test_mistake_in_a_shared_include_is_told_once(project: Project) -> None:
@@ -85,7 +86,7 @@ def test_mistake_in_a_shared_include_is_told_once(project: Project) -> None:
     for name in ("one", "two"):
         project.write(f"{name}.yaml", "steps:\n  $include: parts/bad.yaml\n")
     result = project.run("validate", "one.yaml", "two.yaml")
-    assert result.out.count("E007") == 1
+    assert result.stdout.count("E007") == 1
     files = project.run("validate", "one.yaml", "two.yaml", "--json").json()["files"]
     assert all("E007" in [d["code"] for d in file["diagnostics"]] for file in files)
 
@@ -106,25 +107,25 @@ def test_question_mark_inside_brackets_belongs_to_its_word(project: Project, wor
     head = "name: q\ndescription: d\nversion: 1.0.0\nstages:\n"
     project.write("q.yaml", head + stage + gate)
     plan = project.run("plan", "q.yaml")
-    assert plan.code == 0, plan.err
-    assert words in plan.out
+    assert plan.exit_code == 0, plan.stderr
+    assert words in plan.stdout
     # A real mistake behind it is still found where it is.
     project.write("q.yaml", head + stage + gate.replace(", timeout: 100", " timeout: 100"))
     broken = project.run("validate", "q.yaml")
-    assert broken.code != 0
-    assert f"q.yaml:7:{gate.index('timeout:') + len('timeout')}: error E006" in broken.out
+    assert broken.exit_code != 0
+    assert f"q.yaml:7:{gate.index('timeout:') + len('timeout')}: error E006" in broken.stdout
 
 
 def test_strict_turns_warnings_into_invalidity(project: Project) -> None:
     name = warned(project)
     mild, strict = project.run("validate", name), project.run("validate", "--strict", name)
-    assert (mild.code, strict.code) == (0, 1)
-    assert "warning W203" in mild.out
-    assert "valid machine" not in mild.out
-    assert mild.out.endswith("1 warning in 1 file\n")
-    assert "--strict" in strict.out
-    assert strict.out.startswith(mild.out.rsplit("1 warning", 1)[0])
-    assert project.run("validate", "--strict", "workflows/tidy.yaml").code == 0
+    assert (mild.exit_code, strict.exit_code) == (0, 1)
+    assert "warning W203" in mild.stdout
+    assert "valid machine" not in mild.stdout
+    assert mild.stdout.endswith("1 warning in 1 file\n")
+    assert "--strict" in strict.stdout
+    assert strict.stdout.startswith(mild.stdout.rsplit("1 warning", 1)[0])
+    assert project.run("validate", "--strict", "workflows/tidy.yaml").exit_code == 0
     told = project.run("validate", "--strict", "--json", name).json()
     assert told["files"][0]["valid"] is False
     assert (told["errors"], told["warnings"]) == (0, 1)
@@ -133,7 +134,7 @@ def test_strict_turns_warnings_into_invalidity(project: Project) -> None:
 def test_json_is_one_document_with_every_field(project: Project) -> None:
     for flag in (["--json"], ["--format", "json"]):
         result = project.run("validate", "broken/tidy.yaml", "workflows/tidy.yaml", *flag)
-        assert result.code == 1
+        assert result.exit_code == 1
         document = result.json()
         assert [f["valid"] for f in document["files"]] == [False, True]
         assert [f["dialect"] for f in document["files"]] == ["machine", "machine"]
@@ -153,23 +154,23 @@ def test_json_is_one_document_with_every_field(project: Project) -> None:
         }
         assert "chek" in finding["message"]
         assert document["errors"] == 1
-        assert result.err == ""
+        assert result.stderr == ""
 
 
 def test_github_annotations_are_escaped(project: Project) -> None:
     project.write("a,b:c%d.yaml", MISTAKE)
     result = project.run("validate", "a,b:c%d.yaml", "--format", "github")
-    assert result.code == 1
-    first = result.out.splitlines()[0]
+    assert result.exit_code == 1
+    first = result.stdout.splitlines()[0]
     assert first.startswith("::error file=a%2Cb%3Ac%25d.yaml,line=")
     assert ",col=28,endColumn=32,title=E203 unknown-next-step::" in first
-    assert project.run("validate", "workflows/tidy.yaml", "--format", "github").out == ""
+    assert project.run("validate", "workflows/tidy.yaml", "--format", "github").stdout == ""
 
 
 def test_sarif_has_rules_regions_and_relative_uris(project: Project) -> None:
     project.write("a b#ü.yaml", MISTAKE)
     result = project.run("validate", "a b#ü.yaml", "--format", "sarif")
-    assert result.code == 1
+    assert result.exit_code == 1
     document: Any = result.json()
     assert document["version"] == "2.1.0"
     (run,) = document["runs"]
@@ -188,9 +189,9 @@ def test_working_dir_is_where_ids_and_agents_are_found(project: Project, tmp_pat
     # A repository of its own: what stands above it is not its workspace.
     (inner / ".git").mkdir(parents=True)
     away = Project(inner)
-    assert away.run("validate", "tidy").code == 2
+    assert away.run("validate", "tidy").exit_code == 2
     result = away.run("validate", "tidy", "look", "--strict", "--working-dir", "..")
-    assert result.code == 0, result
+    assert result.exit_code == 0, result
 
 
 @pytest.mark.parametrize(
@@ -205,11 +206,11 @@ def test_working_dir_is_where_ids_and_agents_are_found(project: Project, tmp_pat
 )
 def test_bad_usage_exits_with_2_and_says_why(project: Project, arguments: list[str]) -> None:
     result = project.run(*arguments)
-    assert result.code == 2
-    assert "orchestrate: " in result.err
-    assert "Traceback" not in result.err
+    assert result.exit_code == 2
+    assert "orchestrate: " in result.stderr
+    assert "Traceback" not in result.stderr
     if "--json" not in arguments:
-        assert result.out == ""
+        assert result.stdout == ""
 
 
 def test_hostile_file_reaches_the_terminal_tamed(project: Project) -> None:
@@ -218,17 +219,20 @@ def test_hostile_file_reaches_the_terminal_tamed(project: Project) -> None:
     project.write("evil\x1b[2Jfile.yaml", text)
     project.write("evil2.yaml", f"steps: [{escape}]\n")
     result = project.run("validate", "evil\x1b[2Jfile.yaml", "evil2.yaml")
-    assert result.code in (1, 2)
-    assert "E203" in result.out
+    assert result.exit_code in (1, 2)
+    assert "E203" in result.stdout
     for raw in ("\x1b", bidi):
-        assert raw not in result.out + result.err
+        assert raw not in result.stdout + result.stderr
+
+
+IN_ASCII = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
 
 
 def test_names_outside_the_encoding_do_not_crash(project: Project) -> None:
     project.write("grüße.yaml", MISTAKE)
-    result = project.run("validate", "grüße.yaml", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
-    assert result.code == 1
-    assert "gr\\xfc" in result.out
+    result = project.spawn("validate", "grüße.yaml", env=IN_ASCII)
+    assert result.exit_code == 1
+    assert "gr\\xfc" in result.stdout
     odd = os.fsdecode(b"caf\xe9.yaml")
-    assert project.run("validate", odd).code == 2
+    assert project.run("validate", odd).exit_code == 2
     assert project.run("validate", odd, "--json").json()["files"][0]["valid"] is False

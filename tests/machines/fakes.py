@@ -126,7 +126,8 @@ class Scene(Stage):
 
     def ledger(self, program: str = "claude") -> list[Call]:
         path = self.top / f"{program}-home" / "ledger.jsonl"
-        lines = path.read_text("utf-8").splitlines() if path.exists() else []
+        # The last line may just be written.
+        lines = path.read_text("utf-8").split("\n")[:-1] if path.exists() else []
         return [Call(**json.loads(line)) for line in lines]
 
     def await_call(self, number: int, program: str = "claude") -> Call:

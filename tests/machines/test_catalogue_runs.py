@@ -17,7 +17,7 @@ CATALOGUE = (
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_a5_every_machine_can_be_rehearsed(tmp_path: Path, name: str) -> None:
     scene = Scene(tmp_path)
-    result = scene.orchestrate("run", name, "--backend", "rehearsal").assert_success()
+    result = scene.run("run", name, "--backend", "rehearsal").assert_success()
     played = scene.look(result)
     assert played.state["status"] == "completed"
     assert played.state["reason"] != "user-provided-other"
@@ -33,7 +33,7 @@ def test_a5_1_a_script_drives_a_fix_round(tmp_path: Path) -> None:
         "script.yaml", "code-review: [issues-found, no-issues]\ncommit: [nothing-to-commit]"
     )
     flags = ("--backend", "rehearsal", "--script", "script.yaml", "--verbose")
-    result = scene.orchestrate("run", "review-and-commit", *flags).assert_success()
+    result = scene.run("run", "review-and-commit", *flags).assert_success()
     played = scene.look(result)
     assert played.state["reason"] == "no-changes-to-commit"
     visits = {"code-review": 2, "fix": 1, "commit": 1}
@@ -59,7 +59,7 @@ def test_a20_2_2_each_outcome_leads_where_the_recipe_says(
     scene = Scene(tmp_path)
     scene.write("script.yaml", script)
     flags = ("--backend", "rehearsal", "--script", "script.yaml")
-    played = scene.look(scene.orchestrate("run", "implement-and-review", *flags).assert_success())
+    played = scene.look(scene.run("run", "implement-and-review", *flags).assert_success())
     assert played.state["reason"] == reason
     assert played.state["machine"]["stepCount"] == steps
 
@@ -69,7 +69,7 @@ def test_a5_1_a_script_can_reach_a_guardrail(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     scene.write("script.json", '{"code-review": ["issues-found"]}')
     flags = ("--backend", "rehearsal", "--script", "script.json")
-    played = scene.look(scene.orchestrate("run", "review-and-commit", *flags).assert_exit(3))
+    played = scene.look(scene.run("run", "review-and-commit", *flags).assert_exit(3))
     assert played.state["reason"] == "max-step-visits-exceeded:code-review"
 
 
@@ -101,7 +101,7 @@ def test_a5_5_a_script_counts_visits_over_restarts(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     flags = ("--backend", "rehearsal", "--script", "script.yaml", "--max-restarts", "5")
     scene.write("script.yaml", "implement: [complete, complete, no-tasks]\ncommit: [committed]")
-    result = scene.orchestrate("run", "implement-and-review-all", *flags).assert_success()
+    result = scene.run("run", "implement-and-review-all", *flags).assert_success()
     played = scene.look(result)
     assert (played.state["reason"], played.state["machine"]["restarts"]) == ("no-tasks", 2)
 
@@ -120,7 +120,7 @@ def test_a5_1_a_script_that_does_not_fit_is_refused(tmp_path: Path, script: str,
     scene = Scene(tmp_path)
     scene.write("script.yaml", script)
     flags = ("--backend", "rehearsal", "--script", "script.yaml")
-    refused = scene.orchestrate("run", "review-and-commit", *flags)
+    refused = scene.run("run", "review-and-commit", *flags)
     assert refused.exit_code in (2, 5)
     assert word in refused.stderr
     assert not scene.has_runs()
@@ -157,7 +157,7 @@ def test_a5_1_review_and_commit_through_a_fix_round(tmp_path: Path) -> None:
     with (scene.folder / "calc.py").open("a") as file:
         file.write("\n\ndef sub(x, y):\n    return x + y\n")
     env = {"PYTHONDONTWRITEBYTECODE": "1"}
-    result = scene.orchestrate("run", "review-and-commit", env=env).assert_success()
+    result = scene.run("run", "review-and-commit", env=env).assert_success()
     assert scene.look(result).state["reason"] == "changes-committed"
     assert "+    return x + y" in (scene.top / "diff").read_text()
     assert git(remote, "log", "--format=%s") == "Add sub\nadd\n"
@@ -186,7 +186,7 @@ def test_a5_5_implement_and_review_all_works_off_three_tasks(tmp_path: Path) -> 
         scene.write(f"tasks/{name}", name)
     git(scene.folder, "add", "tasks")
     git(scene.folder, "commit", "-q", "-m", "tasks")
-    result = scene.orchestrate("run", "implement-and-review-all", "--verbose").assert_success()
+    result = scene.run("run", "implement-and-review-all", "--verbose").assert_success()
     played = scene.look(result)
     assert played.state["reason"] == "no-tasks"
     assert played.state["machine"]["restarts"] == 3
@@ -203,7 +203,7 @@ def test_a20_4_a_bounded_task_loop(tmp_path: Path) -> None:
     task = [said("complete"), said("no-issues"), said("committed")]
     scene = Scene(tmp_path, *task * 3)
     flags = ("--max-restarts", "2")
-    scene.orchestrate("run", "implement-and-review-all", *flags).assert_exit(3)
+    scene.run("run", "implement-and-review-all", *flags).assert_exit(3)
     assert len({call.session for call in scene.ledger()}) == 3
 
 
@@ -216,6 +216,6 @@ def test_a5_8_refine_design_has_room_for_its_passes(tmp_path: Path) -> None:
     scene.write("script.yaml", "\n".join([*lines, f"final-review: [{', '.join(rounds)}]",
                                           "locate-design: [found]"]))  # fmt: skip
     flags = ("--backend", "rehearsal", "--script", "script.yaml")
-    played = scene.look(scene.orchestrate("run", "refine-design", *flags).assert_success())
+    played = scene.look(scene.run("run", "refine-design", *flags).assert_success())
     assert played.state["machine"]["stepVisitCounts"]["final-review"] == 5
     assert played.state["machine"]["stepCount"] == 1 + 6 * 9 + 1

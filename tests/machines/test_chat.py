@@ -57,7 +57,7 @@ def test_a3_a_failure_does_not_leave_a_session_that_was_given(tmp_path: Path) ->
     session = str(uuid.uuid4())
     chat(scene, "Hello.", "--session-id", session)
     scene.play(PAIR, "--session", session, exit_code=4)
-    scene.orchestrate("resume", "latest").assert_success()
+    scene.run("resume", "latest").assert_success()
     assert {call.session for call in scene.ledger()} == {session}
 
 
@@ -73,7 +73,7 @@ def test_a2_status_says_how_to_take_over(tmp_path: Path) -> None:
     scene = Scene(tmp_path, said("done"), {"exit": 1})
     scene.play(PAIR, exit_code=4)
     session = scene.ledger()[0].session
-    shown = scene.orchestrate("status", "latest").assert_success().stdout
+    shown = scene.run("status", "latest").assert_success().stdout
     assert f"claude --resume {session}" in shown
 
 
@@ -81,4 +81,4 @@ def test_a2_status_of_codex_says_how_to_take_over(tmp_path: Path) -> None:
     scene = Scene(tmp_path, said("done"), said("done"), program="codex")
     scene.play(PAIR, "--backend", "codex")
     session = scene.ledger("codex")[0].session
-    assert f"codex resume {session}" in scene.orchestrate("status", "latest").stdout
+    assert f"codex resume {session}" in scene.run("status", "latest").stdout

@@ -45,7 +45,7 @@ def test_a19_2_reminders_and_failures_have_a_bill_too(tmp_path: Path) -> None:
     failed = scene.play(PAIR, exit_code=4)
     assert round(failed.state["costs"]["cost_usd"], 6) == 0.07
     assert failed.step("first")["cost_usd"] == 0.03, "the step's reminder is part of its bill"
-    played = scene.look(scene.orchestrate("resume", "latest").assert_success())
+    played = scene.look(scene.run("resume", "latest").assert_success())
     assert round(played.state["costs"]["cost_usd"], 6) == 0.15
     assert played.state["costs"]["turns"] == 4
 
@@ -60,7 +60,7 @@ def test_a19_2_each_session_counts_from_nothing(tmp_path: Path) -> None:
     )
     scene = Scene(tmp_path, *lines)
     scene.play(machine(steps), exit_code=4)
-    played = scene.look(scene.orchestrate("resume", "latest").assert_success())
+    played = scene.look(scene.run("resume", "latest").assert_success())
     assert len({call.session for call in scene.ledger()}) == 2
     assert [event["result"]["cost_usd"] for event in scene.happened("step-finished")] == [
         0.01, 0.50, 0.75,

@@ -50,8 +50,8 @@ def test_a4_2_any_of_the_shapes_is_understood(tmp_path: Path, shape: str) -> Non
 def test_a11_a_failed_step_is_resumed(tmp_path: Path) -> None:
     scene = Scene(tmp_path, said("done"), {"exit": 1}, {"exit": 1}, said("done"))
     scene.play(PAIR, exit_code=4)
-    scene.orchestrate("resume", "latest").assert_exit(4)
-    played = scene.look(scene.orchestrate("resume", "latest").assert_success())
+    scene.run("resume", "latest").assert_exit(4)
+    played = scene.look(scene.run("resume", "latest").assert_success())
     assert played.state["reason"] == "all-done"
     assert [call.prompt.removeprefix(CUT_OFF).splitlines()[0] for call in scene.ledger()] == [
         "Do first.", "Do second.", "Do second.", "Do second.",
@@ -60,7 +60,7 @@ def test_a11_a_failed_step_is_resumed(tmp_path: Path) -> None:
     assert played.state["machine"]["stepVisitCounts"] == {"first": 1, "second": 1}
     assert played.state["machine"]["stepCount"] == 2
     assert played.step("second")["attempts"] == 3
-    done = scene.orchestrate("resume", "latest").assert_success()
+    done = scene.run("resume", "latest").assert_success()
     assert "nothing left to do" in done.stdout
     assert len(scene.ledger()) == 4
 
@@ -77,7 +77,7 @@ def test_a13_2_a_call_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     assert not is_alive(int((scene.folder / "sleeper").read_text()))
     # Its session was seen, and is gone on with; the limit holds for the resume too.
     scene.script(said("done"), said("done"))
-    scene.orchestrate("resume", "latest").assert_success()
+    scene.run("resume", "latest").assert_success()
     assert scene.ledger()[0].session == scene.ledger()[1].session
 
 
@@ -100,7 +100,7 @@ def test_cli_samples_7_6_an_agent_that_says_nothing_is_ended(tmp_path: Path) -> 
     # It holds for the resume, unless that says otherwise: 0 is no limit at all.
     assert read_state(scene.runs_folder / "latest")["settings"]["silence_timeout"] == 1.0
     scene.script(said("done"), said("done", run=["sleep 2"]))
-    scene.orchestrate("resume", "latest", "--silence-timeout", "0").assert_success()
+    scene.run("resume", "latest", "--silence-timeout", "0").assert_success()
 
 
 def test_cli_samples_7_6_the_configuration_says_how_long_silence_may_last(tmp_path: Path) -> None:
@@ -135,6 +135,6 @@ def test_a13_a_program_that_vanishes_during_the_run(tmp_path: Path) -> None:
     assert "is not installed" in played.result.stderr
     # Put back, it goes on in the same session.
     scene.install("claude")
-    scene.orchestrate("resume", "latest").assert_success()
+    scene.run("resume", "latest").assert_success()
     first, second = scene.ledger()
     assert (second.session, second.is_new) == (first.session, False)

@@ -60,7 +60,7 @@ def test_a9_a_program_that_is_not_installed(tmp_path: Path, backend: str) -> Non
     scene = Scene(tmp_path)
     scene.write("w.yaml", PAIR)
     bare = {"PATH": str(tmp_path), "CLAUDE_CLI_PATH": "", "CODEX_CLI_PATH": ""}
-    refused = scene.orchestrate("run", "w.yaml", "--backend", backend, env=bare).assert_exit(5)
+    refused = scene.run("run", "w.yaml", "--backend", backend, env=bare).assert_exit(5)
     assert "is not installed" in refused.stderr
     assert "install" in refused.stderr.partition("is not installed")[2]
     assert not scene.has_runs()
@@ -70,7 +70,7 @@ def test_a13_3_a_path_that_leads_nowhere_is_not_made_up_for(tmp_path: Path) -> N
     scene = Scene(tmp_path)
     scene.write("w.yaml", PAIR)
     nowhere = {"CLAUDE_CLI_PATH": str(tmp_path / "nowhere")}
-    refused = scene.orchestrate("run", "w.yaml", env=nowhere).assert_exit(5)
+    refused = scene.run("run", "w.yaml", env=nowhere).assert_exit(5)
     assert "CLAUDE_CLI_PATH" in refused.stderr
     assert not scene.has_runs()
 
@@ -81,7 +81,7 @@ def test_a13_3_the_usual_place_of_claude(tmp_path: Path) -> None:
     local = tmp_path / "home/.claude/local"
     local.mkdir(parents=True)
     (tmp_path / "programs/claude").rename(local / "claude")
-    scene.orchestrate("run", "w.yaml", env={"CLAUDE_CLI_PATH": ""}).assert_success()
+    scene.run("run", "w.yaml", env={"CLAUDE_CLI_PATH": ""}).assert_success()
     assert len(scene.ledger()) == 2
 
 
@@ -139,7 +139,7 @@ def test_a14_1_the_working_directory_is_the_agents(tmp_path: Path) -> None:
     inner = scene.folder / "inner project"
     scene.write("inner project/w.yaml", PAIR)
     flags = ("--working-dir", str(inner))
-    scene.orchestrate("run", "inner project/w.yaml", *flags).assert_success()
+    scene.run("run", "inner project/w.yaml", *flags).assert_success()
     assert {call.cwd for call in scene.ledger()} == {str(inner)}
     assert (inner / ".orchestrate" / "runs" / "latest").exists()
 
@@ -164,10 +164,10 @@ def test_a14_2_a_worktree_has_a_task_database_of_its_own(tmp_path: Path) -> None
     git(scene.folder, "worktree", "add", "-q", str(tree))
     flags = ("run", "w.yaml", "--working-dir")
     # The main repository keeps its own; a worktree without a database has none.
-    scene.orchestrate(*flags, str(scene.folder)).assert_success()
-    scene.orchestrate(*flags, str(tree)).assert_success()
+    scene.run(*flags, str(scene.folder)).assert_success()
+    scene.run(*flags, str(tree)).assert_success()
     (tree / ".beads-local").mkdir()
     (tree / ".beads-local/local.db").touch()
-    scene.orchestrate(*flags, str(tree)).assert_success()
+    scene.run(*flags, str(tree)).assert_success()
     given = [call.env.get("BEADS_DB") for call in scene.ledger()]
     assert given == [None] * 4 + [str(tree / ".beads-local/local.db")] * 2

@@ -146,10 +146,10 @@ def test_a2_6_a_flag_widens_what_the_recipe_allows(tmp_path: Path) -> None:
 def test_a2_6_resume_goes_on_where_a_limit_stopped(tmp_path: Path) -> None:
     scene = Scene(tmp_path, said("broken"), said("complete"), said("fine"))
     scene.play(ROUND, "--max-steps", "2", exit_code=3)
-    refused = scene.look(scene.orchestrate("resume", "latest").assert_exit(3))
+    refused = scene.look(scene.run("resume", "latest").assert_exit(3))
     assert refused.state["reason"] == "max-total-steps"
     assert len(scene.ledger()) == 2
-    played = scene.look(scene.orchestrate("resume", "latest", "--max-steps", "3").assert_success())
+    played = scene.look(scene.run("resume", "latest", "--max-steps", "3").assert_success())
     assert played.state["reason"] == "reviewed"
     assert played.state["machine"]["stepCount"] == 3
     assert {call.session for call in scene.ledger()} == {scene.ledger()[0].session}

@@ -206,7 +206,7 @@ def test_a19_the_log_is_private_and_grows_over_a_resume(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"exit": 1}, said("done"), said("done"))
     scene.play(PAIR, exit_code=4)
     before = len(records(scene))
-    scene.orchestrate("resume", "latest").assert_success()
+    scene.run("resume", "latest").assert_success()
     assert len(records(scene)) > before
     log = scene.runs_folder / "latest" / "logs" / "orchestrator.log"
     assert log.stat().st_mode & 0o077 == 0

@@ -146,7 +146,7 @@ def test_a2_4_resume_after_an_orchestration_error_sends_the_reminder(tmp_path: P
     """The work is done and paid for; only its outcome could not be read (rulings §7)."""
     scene = Scene(tmp_path, {"text": "Hm."}, {"text": "Hm."}, said("apple"))
     scene.play(machine({"look": OUTCOMES}), exit_code=2)
-    played = scene.look(scene.orchestrate("resume", "latest").assert_success())
+    played = scene.look(scene.run("resume", "latest").assert_success())
     first, second, third = scene.ledger()
     assert third.prompt == second.prompt
     assert third.prompt != first.prompt

@@ -53,7 +53,7 @@ def test_a3_an_agent_that_ended_meanwhile_is_not_asked_again(tmp_path: Path) -> 
     call = kill_during_call(scene, PAIR, 1)
     scene.let_go()
     wait_until(lambda: not is_alive(call.pid), "the agent does not end")
-    played = scene.look(scene.orchestrate("resume", "latest").assert_success())
+    played = scene.look(scene.run("resume", "latest").assert_success())
     assert len(scene.ledger()) == 2
     assert played.step("first")["cost_usd"] == 0.3
     assert round(played.state["costs"]["cost_usd"], 6) == 0.4
@@ -65,7 +65,7 @@ def test_a3_a_later_step_is_adopted_with_its_counters(tmp_path: Path) -> None:
     kill_during_call(scene, ROUND, 3, "--max-visits", "2", "--model", "opus")
     scene.let_go()
     # The visits of before count: the third review is one too many.
-    played = scene.look(scene.orchestrate("resume", "latest").assert_exit(3))
+    played = scene.look(scene.run("resume", "latest").assert_exit(3))
     assert played.state["reason"] == "max-step-visits-exceeded:review"
     assert played.state["machine"]["stepVisitCounts"] == {"review": 2, "fix": 2}
     assert len(scene.ledger()) == 4
@@ -79,7 +79,7 @@ def test_a2_4_killed_during_the_reminder(tmp_path: Path) -> None:
     call = kill_during_call(scene, PAIR, 2)
     assert call.prompt.startswith("Your previous response did not include")
     scene.let_go()
-    played = scene.look(scene.orchestrate("resume", "latest").assert_exit(2))
+    played = scene.look(scene.run("resume", "latest").assert_exit(2))
     assert played.state["reason"] == "orchestration-error"
     assert len(scene.ledger()) == 2
 
@@ -99,7 +99,7 @@ def lose(scene: Scene, number: int, text: str = PAIR) -> None:
 def test_a3_1_a_lost_first_turn_is_asked_again_in_its_session(tmp_path: Path) -> None:
     scene = Scene(tmp_path, said("done", wait_for="go"), said("done"), said("done"))
     lose(scene, 1)
-    resumed = scene.orchestrate("resume", "latest").assert_success()
+    resumed = scene.run("resume", "latest").assert_success()
     assert "lost" in resumed.stderr
     first, second, third = scene.ledger()
     assert first.session == second.session == third.session
@@ -113,7 +113,7 @@ def test_a3_1_a_lost_first_turn_is_asked_again_in_its_session(tmp_path: Path) ->
 def test_a3_1_a_lost_later_turn_is_asked_again_in_its_session(tmp_path: Path) -> None:
     scene = Scene(tmp_path, said("done"), said("done", wait_for="go"), said("done"))
     lose(scene, 2)
-    scene.orchestrate("resume", "latest").assert_success()
+    scene.run("resume", "latest").assert_success()
     first, second, third = scene.ledger()
     assert first.session == second.session == third.session
     assert third.prompt == CUT_OFF + second.prompt
@@ -124,12 +124,12 @@ def test_a13_a_step_that_must_not_be_lost_waits_for_a_person(tmp_path: Path) -> 
     text = PAIR.replace('prompt: "Do second."', 'prompt: "Do second."\n    onLost: stop')
     scene = Scene(tmp_path, said("done"), said("done", wait_for="go"), said("done"))
     lose(scene, 2, text)
-    stopped = scene.look(scene.orchestrate("resume", "latest").assert_exit(6))
+    stopped = scene.look(scene.run("resume", "latest").assert_exit(6))
     assert stopped.state["status"] == "paused"
     assert "lost" in stopped.state["reason"]
     assert len(scene.ledger()) == 2, "it was asked again without anybody's decision"
     # The person decides by resuming once more.
-    scene.orchestrate("resume", "latest").assert_success()
+    scene.run("resume", "latest").assert_success()
     assert len(scene.ledger()) == 3
 
 
@@ -147,7 +147,7 @@ def test_a3_killed_between_steps(tmp_path: Path, event: str) -> None:
         )
         process.kill()
         process.wait()
-    played = scene.look(scene.orchestrate("resume", "latest"))
+    played = scene.look(scene.run("resume", "latest"))
     assert played.state["reason"] == "all-done"
     first, reminder, second = scene.ledger()
     assert reminder.prompt.startswith("Your previous response")
@@ -173,7 +173,7 @@ def test_a13_1_an_interrupt_ends_the_agent_and_can_be_gone_on_from(
     state = read_state(scene.runs_folder / "latest")
     assert state["status"] == "paused"
     scene.let_go()
-    played = scene.look(scene.orchestrate("resume", "latest").assert_success())
+    played = scene.look(scene.run("resume", "latest").assert_success())
     first, second, third = scene.ledger()
     assert first.session == second.session == third.session
     assert not third.is_new
@@ -191,7 +191,7 @@ def test_a3_1_an_interrupted_first_turn_goes_on_in_its_session(tmp_path: Path) -
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)
     scene.let_go()
-    scene.orchestrate("resume", "latest").assert_success()
+    scene.run("resume", "latest").assert_success()
     first, second, third = scene.ledger()
     assert first.session == second.session == third.session
     assert not second.is_new
@@ -202,8 +202,8 @@ def test_a9_flags_of_the_first_start_hold_for_every_resume(tmp_path: Path) -> No
     failing = [{"exit": 1}, {"exit": 1}]
     scene = Scene(tmp_path, said("broken"), *failing, said("complete"), said("fine"))
     scene.play(ROUND, *flags, "--max-visits", "2", exit_code=4)
-    scene.orchestrate("resume", "latest").assert_exit(4)
-    scene.orchestrate("resume", "latest", "--model", "haiku").assert_success()
+    scene.run("resume", "latest").assert_exit(4)
+    scene.run("resume", "latest", "--model", "haiku").assert_success()
     models = [call.model for call in scene.ledger()]
     assert models == ["opus", "opus", "opus", "haiku", "haiku"]
     for call in scene.ledger():
@@ -226,7 +226,7 @@ def test_a9_any_flag_can_be_given_again(
     """Rulings §7: flags given to `run` hold for its resumes unless given again."""
     scene = Scene(tmp_path, {"exit": 1}, said("done"), said("done"))
     scene.play(PAIR, exit_code=4)
-    scene.orchestrate("resume", "latest", flag, value).assert_success()
+    scene.run("resume", "latest", flag, value).assert_success()
     assert [expected in call.argv for call in scene.ledger()] == [False, True, True]
 
 
@@ -236,8 +236,8 @@ def test_a14_1_resume_works_where_the_run_was_started(tmp_path: Path) -> None:
     scene.write("inner/w.yaml", PAIR)
     runs = str(scene.top / "runs")
     started = ("run", "inner/w.yaml", "--working-dir", "inner", "--state-dir", runs)
-    scene.orchestrate(*started).assert_exit(4)
-    scene.orchestrate("resume", "latest", "--state-dir", runs).assert_success()
+    scene.run(*started).assert_exit(4)
+    scene.run("resume", "latest", "--state-dir", runs).assert_success()
     assert {call.cwd for call in scene.ledger()} == {str(scene.folder / "inner")}
 
 
@@ -247,7 +247,7 @@ def test_a3_a_changed_prompt_cannot_be_gone_on_with(tmp_path: Path) -> None:
     scene.write("second.md", "Do second.")
     scene.play(PAIR.replace('"Do second."', "{$include: second.md}"), exit_code=4)
     scene.write("second.md", "Do second better.")
-    refused = scene.orchestrate("resume", "latest").assert_exit(2)
+    refused = scene.run("resume", "latest").assert_exit(2)
     assert "second.md" in refused.stderr
     assert "w.yaml" not in refused.stderr
     assert len(scene.ledger()) == 2
@@ -258,9 +258,7 @@ def test_a3_resume_with_another_agent_starts_another_session(tmp_path: Path) -> 
     scene = Scene(tmp_path, said("done"), {"error": "credit balance too low"})
     scene.script(said("done"), program="codex")
     scene.play(PAIR, exit_code=4)
-    played = scene.look(
-        scene.orchestrate("resume", "latest", "--backend", "codex").assert_success()
-    )
+    played = scene.look(scene.run("resume", "latest", "--backend", "codex").assert_success())
     (call,) = scene.ledger("codex")
     assert call.is_new
     assert call.prompt.startswith("Do second.")
@@ -273,12 +271,12 @@ def test_a13_1_a_run_is_cancelled_from_outside(tmp_path: Path) -> None:
     scene = Scene(tmp_path, *lines)
     with scene.started(PAIR) as process:
         call = scene.await_call(2)
-        scene.orchestrate("cancel", "latest").assert_success()
+        scene.run("cancel", "latest").assert_success()
         process.communicate(timeout=30)
     assert process.returncode not in (0, 70)
     assert not is_alive(call.pid)
     assert read_state(scene.runs_folder / "latest")["status"] == "cancelled"
-    refused = scene.orchestrate("resume", "latest")
+    refused = scene.run("resume", "latest")
     assert refused.exit_code != 0
     assert "cancelled" in refused.stdout + refused.stderr
     scene.play(PAIR, "--session", call.session)

@@ -83,7 +83,7 @@ def test_a3_1_a_failed_first_call_is_gone_on_with(tmp_path: Path, program: str) 
     broken = {"error": "API Error: 400 it broke", "status": 400}
     scene = Scene(tmp_path, broken, said("done"), said("done"), program=program)
     scene.play(PAIR, "--backend", program, exit_code=4)
-    played = scene.look(scene.orchestrate("resume", "latest").assert_success())
+    played = scene.look(scene.run("resume", "latest").assert_success())
     first, second, third = scene.ledger(program)
     assert (first.is_new, second.is_new, third.is_new) == (True, False, False)
     assert first.session == second.session == third.session
@@ -95,7 +95,7 @@ def test_a3_1_a_later_failure_stays_in_the_session(tmp_path: Path) -> None:
     scene = Scene(tmp_path, said("done"), {"exit": 1}, said("done"))
     failed = scene.play(PAIR, exit_code=4)
     assert failed.state["machine"]["sessionCreated"] is True
-    scene.orchestrate("resume", "latest").assert_success()
+    scene.run("resume", "latest").assert_success()
     first, second, third = scene.ledger()
     assert first.session == second.session == third.session
     assert [call.is_new for call in (first, second, third)] == [True, False, False]
@@ -106,7 +106,7 @@ def test_a3_1_a_later_failure_stays_in_the_session(tmp_path: Path) -> None:
 def test_a3_1_a_reminder_that_fails_does_not_lose_the_session(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"text": "no block"}, {"exit": 1}, said("done"), said("done"))
     scene.play(PAIR, exit_code=4)
-    scene.orchestrate("resume", "latest").assert_success()
+    scene.run("resume", "latest").assert_success()
     assert len({call.session for call in scene.ledger()}) == 1
     assert [call.is_new for call in scene.ledger()] == [True, False, False, False]
 
@@ -139,12 +139,10 @@ def test_a3_2_restarts_can_be_bounded(tmp_path: Path) -> None:
     played = scene.play(TASKS, "--max-restarts", "1", exit_code=3)
     assert "max-restarts" in played.state["reason"]
     assert len(scene.ledger()) == 4
-    scene.orchestrate("resume", "latest").assert_exit(3)
+    scene.run("resume", "latest").assert_exit(3)
     assert len(scene.ledger()) == 4
     # The bound is given anew: the run goes on, and nothing that was done is repeated.
-    ended = scene.look(
-        scene.orchestrate("resume", "latest", "--max-restarts", "9").assert_success()
-    )
+    ended = scene.look(scene.run("resume", "latest", "--max-restarts", "9").assert_success())
     assert ended.state["machine"]["restarts"] == 3
     assert len(scene.ledger()) == 7
 
@@ -177,7 +175,7 @@ def test_a3_3_a_second_run_in_the_session_is_refused(tmp_path: Path) -> None:
     with scene.started(PAIR) as process:
         call = scene.await_call(1)
         run_id = scene.run_id
-        refused = scene.orchestrate("run", "w.yaml", "--session", call.session).assert_exit(5)
+        refused = scene.run("run", "w.yaml", "--session", call.session).assert_exit(5)
         assert len(scene.ledger()) == 1, "the session was used by two at once"
         scene.let_go()
         process.communicate(timeout=30)
@@ -186,7 +184,7 @@ def test_a3_3_a_second_run_in_the_session_is_refused(tmp_path: Path) -> None:
     assert f"process {process.pid}" in refused.stderr
     assert run_id in refused.stderr
     # It is free as soon as the first run is over.
-    scene.orchestrate("run", "w.yaml", "--session", call.session).assert_success()
+    scene.run("run", "w.yaml", "--session", call.session).assert_success()
     assert {call.session for call in scene.ledger()} == {call.session}
     assert all(call.is_alone for call in scene.ledger())
 
@@ -195,7 +193,7 @@ def test_a3_3_another_session_of_the_agent_is_free(tmp_path: Path) -> None:
     scene = Scene(tmp_path, said("done", wait_for="go"), said("done"), said("done"), said("done"))
     with scene.started(PAIR) as process:
         scene.await_call(1)
-        scene.orchestrate("run", "w.yaml", "--allow-concurrent").assert_success()
+        scene.run("run", "w.yaml", "--allow-concurrent").assert_success()
         scene.let_go()
         process.communicate(timeout=30)
     assert process.returncode == 0
@@ -209,10 +207,8 @@ def test_a3_3_a_restart_leaves_the_old_session_free(tmp_path: Path) -> None:
     with scene.started(TASKS) as process:
         scene.await_call(3)
         old, new = scene.ledger()[0].session, scene.ledger()[2].session
-        scene.orchestrate(
-            "run", "chat.yaml", "--session", old, "--allow-concurrent"
-        ).assert_success()
-        scene.orchestrate("run", "chat.yaml", "--session", new).assert_exit(5)
+        scene.run("run", "chat.yaml", "--session", old, "--allow-concurrent").assert_success()
+        scene.run("run", "chat.yaml", "--session", new).assert_exit(5)
         scene.let_go()
         process.communicate(timeout=30)
     assert process.returncode == 0
@@ -227,11 +223,11 @@ def test_a3_3_an_agent_that_outlived_its_orchestrator_still_has_the_session(tmp_
         run_id = scene.run_id
         process.kill()
         process.wait()
-    refused = scene.orchestrate("run", "w.yaml", "--session", call.session).assert_exit(5)
+    refused = scene.run("run", "w.yaml", "--session", call.session).assert_exit(5)
     assert run_id in refused.stderr
     assert len(scene.ledger()) == 1
     scene.let_go()
-    scene.orchestrate("resume", run_id).assert_success()
+    scene.run("resume", run_id).assert_success()
 
 
 def test_a3_3_resume_takes_the_session_while_it_waits_for_an_adopted_agent(tmp_path: Path) -> None:
@@ -246,7 +242,7 @@ def test_a3_3_resume_takes_the_session_while_it_waits_for_an_adopted_agent(tmp_p
             lambda: any(str(process.pid) in path.read_text() for path in owners.glob("*.owner")),
             "the session was never locked",
         )
-        refused = scene.orchestrate("run", "w.yaml", "--session", call.session).assert_exit(5)
+        refused = scene.run("run", "w.yaml", "--session", call.session).assert_exit(5)
         assert f"process {process.pid}" in refused.stderr
         scene.let_go()
         process.communicate(timeout=30)

@@ -28,6 +28,6 @@ def quick_top() -> Iterator[Path]:
 
 
 @pytest.fixture
-def shop(quick_top: Path, lanes: Lanes) -> Workshop:
+def shop(quick_top: Path) -> Workshop:
     """What survives a power cut is tested elsewhere, so syncing may cost nothing here."""
-    return Workshop(quick_top, lanes)
+    return Workshop(quick_top)

@@ -5,21 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 from orchestrate.testing import Project, Result
-from tests.acceptance.fakes import in_background, is_alive, read_state, wait_until
-from tests.promises.lanes import Lanes, Order
+from tests.acceptance.fakes import is_alive, read_state, wait_until
 
 FAKE_CLAUDE = Path(__file__).with_name("claude.py")
 HEAD = "name: {name}\ndescription: A trial of ours\nversion: 1.2.3\n"
@@ -103,16 +99,11 @@ class Played:
 
 
 class Workshop(Project):
-    """A workspace with an agent `helper` in it, and a fake `claude` that plays every agent.
+    """A workspace with an agent `helper` in it, and a fake `claude` that plays every agent."""
 
-    Commands are started by lanes where there are some: real processes that need not import.
-    """
-
-    def __init__(self, top: Path, lanes: Lanes | None = None) -> None:
+    def __init__(self, top: Path) -> None:
         self.top = top
-        self._lanes = lanes
-        self._numbers = count()
-        for folder in ("workspace", "home", "fake", "said"):
+        for folder in ("workspace", "home", "fake"):
             (top / folder).mkdir(exist_ok=True)
         super().__init__(top / "workspace")
         self.fake = top / "fake"
@@ -145,20 +136,6 @@ class Workshop(Project):
 
     # Running.
 
-    def orchestrate(
-        self, *arguments: str, env: Mapping[str, str] | None = None, timeout_s: float = 60
-    ) -> Result:
-        """Start the command with no terminal and no input, and await its end."""
-        surroundings = {**self.surroundings, **(env or {})}
-        if self._lanes is None:
-            return self.run(*arguments, env=surroundings, timeout_s=timeout_s)
-        number = next(self._numbers)
-        out, err = (self.top / "said" / f"{number}.{name}" for name in ("stdout", "stderr"))
-        whole = {**os.environ, "NO_COLOR": "1", **surroundings}
-        with self._lanes.one() as lane, giving_up_after(timeout_s) as watch:
-            code = lane.run(Order(arguments, self.folder, out, err, whole), watch)
-        return Result(arguments, code, out.read_text("utf-8"), err.read_text("utf-8"))
-
     def play(
         self,
         text: str,
@@ -171,24 +148,24 @@ class Workshop(Project):
         if rules:
             self.answers(*rules)
         self.write("r.yaml", text)
-        return self.look(self.orchestrate("run", "r.yaml", *flags, env=env).assert_exit(exit_code))
+        return self.look(self.run("run", "r.yaml", *flags, env=env).assert_exit(exit_code))
 
     def go_on(self, *arguments: str, exit_code: int = 0) -> Played:
         """`resume` the newest run, or what the arguments say."""
         words = arguments or ("resume", "latest")
-        return self.look(self.orchestrate(*words).assert_exit(exit_code))
+        return self.look(self.run(*words).assert_exit(exit_code))
 
     def refuse(self, text: str, *flags: str, exit_code: int = 5) -> Result:
         """A recipe that must not begin: no agent is asked and no run is recorded."""
         self.write("r.yaml", text)
-        result = self.orchestrate("run", "r.yaml", *flags).assert_exit(exit_code)
+        result = self.run("run", "r.yaml", *flags).assert_exit(exit_code)
         assert not self.calls(), "an agent was asked"
         assert not (self.runs_folder / "latest").is_symlink(), "a run was recorded"
         return result
 
     def started(self, *arguments: str) -> AbstractContextManager[subprocess.Popen[str]]:
         """A command in the background; what is left of it at the end is killed."""
-        return in_background(self.folder, self.surroundings, arguments)
+        return self.background(*arguments)
 
     # Looking.
 
@@ -255,22 +232,6 @@ class Workshop(Project):
 
     def await_gone(self, pids: list[int]) -> None:
         wait_until(lambda: not any(map(is_alive, pids)), "an agent survived", timeout_s=10)
-
-
-@contextmanager
-def giving_up_after(seconds: float) -> Iterator[Callable[[int], None]]:
-    """Something to do to a process that starts: it is killed when its time is up."""
-    timers: list[threading.Timer] = []
-
-    def watch(pid: int) -> None:
-        timers.append(threading.Timer(seconds, os.kill, (pid, signal.SIGKILL)))
-        timers[0].start()
-
-    try:
-        yield watch
-    finally:
-        for timer in timers:
-            timer.cancel()
 
 
 def most_at_once(calls: list[Call]) -> int:

@@ -90,7 +90,7 @@ def test_r8_11_the_files_backend_is_asked(shop: Workshop) -> None:
     shop.agent("coder", "---\nname: coder\nbackend: codex\n---\nCode.\n")
     shop.write("r.yaml", ask("coder"))
     env = {"CODEX_CLI_PATH": str(shop.top / "absent"), "PATH": "/nowhere"}
-    said = shop.orchestrate("run", "r.yaml", env=env).assert_exit(5)
+    said = shop.run("run", "r.yaml", env=env).assert_exit(5)
     assert "codex" in said.stderr.lower()
     assert not shop.calls()
 
@@ -98,7 +98,7 @@ def test_r8_11_the_files_backend_is_asked(shop: Workshop) -> None:
 def test_r8_11_an_unknown_backend_is_refused(shop: Workshop) -> None:
     shop.agent("odd", "---\nname: odd\nbackend: chatty\n---\nTalk.\n")
     shop.write("r.yaml", ask("odd"))
-    run = shop.orchestrate("run", "r.yaml")
+    run = shop.run("run", "r.yaml")
     assert run.exit_code in (2, 5), run.stderr
     assert "chatty" in run.stderr
     assert not shop.calls()
@@ -107,7 +107,7 @@ def test_r8_11_an_unknown_backend_is_refused(shop: Workshop) -> None:
 def test_r8_11_a_tool_that_is_not_installed_is_refused(shop: Workshop) -> None:
     shop.write("r.yaml", ask())
     env = {"CLAUDE_CLI_PATH": str(shop.top / "absent")}
-    said = shop.orchestrate("run", "r.yaml", env=env).assert_exit(5)
+    said = shop.run("run", "r.yaml", env=env).assert_exit(5)
     assert "CLAUDE_CLI_PATH" in said.stderr
     assert not (shop.runs_folder / "latest").is_symlink()
 
@@ -209,7 +209,7 @@ def test_b_agent_config_that_cannot_be_enforced_is_refused(
           - {{id: second, agent: helper, prompt: "STEP:second", agent_config: {config}}}
     """)
     shop.write("r.yaml", text)
-    run = shop.orchestrate("run", "r.yaml")
+    run = shop.run("run", "r.yaml")
     assert run.exit_code in (2, 5), run.stderr
     assert named in run.stderr
     assert not shop.calls()

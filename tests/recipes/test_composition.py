@@ -112,7 +112,7 @@ def test_b_recipe_paths_start_at_the_file_that_names_them(shop: Workshop) -> Non
               - {id: d, type: recipe, recipe: "../shared/{{name}}.yaml"}
         """),
     )
-    shop.orchestrate("run", "recipes/main/main.yaml").assert_success()
+    shop.run("run", "recipes/main/main.yaml").assert_success()
     assert shop.asked() == ["beside", "deep", "check", "check"]
 
 
@@ -220,7 +220,7 @@ def test_r6_a_late_recipe_that_has_changed_is_refused_on_resume(shop: Workshop) 
     """)
     shop.play(text, rules=(rule("STEP:sort", {"fail": "crash"}, "ok"),), exit_code=1)
     shop.write("child.yaml", CHILD.replace("STEP:sort", "STEP:changed"))
-    said = shop.orchestrate("resume", "latest").assert_exit(2)
+    said = shop.run("resume", "latest").assert_exit(2)
     assert "child.yaml" in said.stderr
     assert shop.asked() == ["scan", "sort"]
     shop.write("child.yaml", CHILD)

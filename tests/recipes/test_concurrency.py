@@ -17,13 +17,13 @@ def test_r8_12_a_second_live_run_of_the_workspace_is_refused(shop: Workshop) -> 
     shop.write("r.yaml", SLOW)
     with shop.started("run", "r.yaml") as first:
         shop.await_calls(1)
-        said = shop.orchestrate("run", "r.yaml").assert_exit(5)
+        said = shop.run("run", "r.yaml").assert_exit(5)
         assert "--allow-concurrent" in said.stderr
         assert str(first.pid) in said.stderr
         assert len(list(shop.runs_folder.glob("2*"))) == 1, "a run was recorded"
         go.touch()
         assert first.wait(20) == 0
-    shop.orchestrate("run", "r.yaml").assert_success()
+    shop.run("run", "r.yaml").assert_success()
 
 
 def test_r8_12_allow_concurrent_runs_both(shop: Workshop) -> None:
@@ -47,9 +47,9 @@ def test_r8_12_another_recipe_is_refused_too(shop: Workshop) -> None:
     shop.write("other.yaml", recipe('steps: [{id: b, agent: helper, prompt: "STEP:b"}]', "other"))
     with shop.started("run", "r.yaml") as first:
         shop.await_calls(1)
-        said = shop.orchestrate("run", "other.yaml").assert_exit(5)
+        said = shop.run("run", "other.yaml").assert_exit(5)
         assert shop.latest.name in said.stderr
-        shop.orchestrate("run", "other.yaml", "--allow-concurrent").assert_success()
+        shop.run("run", "other.yaml", "--allow-concurrent").assert_success()
         go.touch()
         assert first.wait(20) == 0
 
@@ -62,17 +62,17 @@ def test_r8_12_a_resumed_run_is_a_live_run(shop: Workshop) -> None:
     shop.answers(rule("STEP:a", delay=30, until=str(go)))
     with shop.started("resume", old) as first:
         shop.await_calls(2)
-        shop.orchestrate("run", "r.yaml").assert_exit(5)
+        shop.run("run", "r.yaml").assert_exit(5)
         go.touch()
         assert first.wait(20) == 0
     go.unlink()
     shop.answers(rule("STEP:a", {"fail": "crash"}))
-    shop.orchestrate("run", "r.yaml").assert_exit(1)
+    shop.run("run", "r.yaml").assert_exit(1)
     failed = shop.latest.name
     shop.answers(rule("STEP:a", delay=30, until=str(go)))
     with shop.started("run", "r.yaml") as second:
         shop.await_calls(4)
-        shop.orchestrate("resume", failed).assert_exit(5)
+        shop.run("resume", failed).assert_exit(5)
         go.touch()
         assert second.wait(20) == 0
 
@@ -98,8 +98,8 @@ def test_r8_12_a_killed_run_does_not_stand_in_the_way(shop: Workshop) -> None:
         first.send_signal(signal.SIGKILL)
         first.wait(20)
     killed = shop.latest.name
-    shop.orchestrate("run", "r.yaml").assert_success()
-    shop.orchestrate("cancel", killed).assert_success()
+    shop.run("run", "r.yaml").assert_success()
+    shop.run("cancel", killed).assert_success()
     shop.await_gone([call.pid])
 
 
@@ -115,7 +115,7 @@ def test_r6_resume_with_a_changed_definition_is_refused(shop: Workshop, changed:
     path = shop.folder / changed
     kept = path.read_text("utf-8")
     path.write_text(kept.replace("STEP:", "STEP:new-").replace("You help", "You h"), "utf-8")
-    said = shop.orchestrate("resume", "latest").assert_exit(2)
+    said = shop.run("resume", "latest").assert_exit(2)
     assert changed in said.stderr
     assert "--force-restart" in said.stderr
     path.write_text(kept, "utf-8")
@@ -141,7 +141,7 @@ def test_r6_force_restart_starts_over_under_a_new_id(shop: Workshop) -> None:
 def test_r6_resuming_a_completed_run_says_so_and_changes_nothing(shop: Workshop) -> None:
     played = shop.play(SLOW)
     before = (played.root / "events.jsonl").read_bytes()
-    said = shop.orchestrate("resume", "latest").assert_success()
+    said = shop.run("resume", "latest").assert_success()
     assert "completed" in said.stdout
     assert (played.root / "events.jsonl").read_bytes() == before
     assert shop.asked() == ["a"]
@@ -158,6 +158,6 @@ def test_r5_flags_of_other_dialects_are_refused(shop: Workshop, flag: tuple[str,
 
 def test_r5_dry_run_starts_nothing(shop: Workshop) -> None:
     shop.write("r.yaml", SLOW)
-    shop.orchestrate("run", "r.yaml", "--dry-run").assert_success()
+    shop.run("run", "r.yaml", "--dry-run").assert_success()
     assert shop.calls() == []
     assert not shop.runs_folder.exists()

@@ -282,7 +282,7 @@ def test_b_example_staged(library: Workshop) -> None:
     played = library.play(dedent(STAGED), "--context", "input=the code", exit_code=6)
     (gate,) = played.state["approvals"]
     assert gate["prompt"] == "Review analysis before proceeding to execution?"
-    library.orchestrate("approve", played.run_id, "planning").assert_success()
+    library.run("approve", played.run_id, "planning").assert_success()
     library.go_on()
     assert prompts(library) == ["Analyze the code", "Execute based on done"]
 

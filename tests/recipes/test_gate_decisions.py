@@ -25,9 +25,9 @@ GATED = recipe("""
 
 def test_gate_approve_twice_counts_once(shop: Workshop) -> None:
     run_id = shop.play(GATED, exit_code=6).run_id
-    shop.orchestrate("approve", run_id, "one", "--message", "first").assert_success()
+    shop.run("approve", run_id, "one", "--message", "first").assert_success()
     for words in ((run_id, "one"), (run_id,)):
-        said = shop.orchestrate("approve", *words, "--message", "second").assert_exit(2)
+        said = shop.run("approve", *words, "--message", "second").assert_exit(2)
         assert "approved" in said.stderr
     played = shop.go_on(exit_code=6)
     first, second = played.state["approvals"]
@@ -35,7 +35,7 @@ def test_gate_approve_twice_counts_once(shop: Workshop) -> None:
     assert second["status"] == "pending"
     assert shop.asked() == ["a", "b"]
     # The decision was about the visit of one gate: the next one is not decided by it.
-    said = shop.orchestrate("approve", run_id, "one").assert_exit(2)
+    said = shop.run("approve", run_id, "one").assert_exit(2)
     assert "'two'" in said.stderr
     assert shop.look(said).state["approvals"][1]["status"] == "pending"
 
@@ -43,7 +43,7 @@ def test_gate_approve_twice_counts_once(shop: Workshop) -> None:
 def test_gate_approve_the_wrong_stage_changes_nothing(shop: Workshop) -> None:
     run_id = shop.play(GATED, exit_code=6).run_id
     for stage in ("two", "three", "nonsense", ""):
-        said = shop.orchestrate("approve", run_id, stage).assert_exit(2)
+        said = shop.run("approve", run_id, stage).assert_exit(2)
         assert "'one'" in said.stderr, "what is pending is not named"
     played = shop.go_on(exit_code=6)
     assert [gate["status"] for gate in played.state["approvals"]] == ["pending"]
@@ -53,7 +53,7 @@ def test_gate_approve_the_wrong_stage_changes_nothing(shop: Workshop) -> None:
 @pytest.mark.parametrize("words", [("nonsense",), ("20200101T000000Z-aaaaaa",)])
 def test_gate_approve_an_unknown_run(shop: Workshop, words: tuple[str, ...]) -> None:
     shop.play(GATED, exit_code=6)
-    shop.orchestrate("approve", *words).assert_exit(2)
+    shop.run("approve", *words).assert_exit(2)
     assert shop.asked() == ["a"]
 
 
@@ -61,7 +61,7 @@ def test_gate_approve_a_run_that_waits_for_nothing(shop: Workshop) -> None:
     flat = recipe('steps: [{id: a, agent: helper, prompt: "STEP:a"}]')
     played = shop.play(flat)
     for verb in ("approve", "deny"):
-        said = shop.orchestrate(verb, played.run_id).assert_exit(2)
+        said = shop.run(verb, played.run_id).assert_exit(2)
         assert "no approval" in said.stderr or "nothing" in said.stderr
     assert shop.look(played.result).state["status"] == "completed"
 
@@ -78,12 +78,12 @@ def test_gate_approve_and_deny_at_once_from_two_terminals(shop: Workshop) -> Non
         assert "already" in lost[0].stderr
         (gate,) = shop.look(lost[0]).state["approvals"]
         assert gate["status"] == {"approve": "approved", "deny": "denied"}[won[0]]
-        shop.orchestrate("resume", run_id).assert_exit(6 if won == ["approve"] else 1)
+        shop.run("resume", run_id).assert_exit(6 if won == ["approve"] else 1)
 
 
 def test_gate_two_resumes_at_once_after_an_approval(shop: Workshop) -> None:
     run_id = shop.play(GATED, exit_code=6).run_id
-    shop.orchestrate("approve", run_id).assert_success()
+    shop.run("approve", run_id).assert_success()
     answers = at_once(shop, ("resume", run_id), ("resume", run_id))
     codes = sorted(answer.exit_code for answer in answers)
     assert codes in ([5, 6], [6, 6])
@@ -92,7 +92,7 @@ def test_gate_two_resumes_at_once_after_an_approval(shop: Workshop) -> None:
 
 def at_once(shop: Workshop, *commands: tuple[str, ...]) -> list[Result]:
     with ThreadPoolExecutor(len(commands)) as pool:
-        return list(pool.map(lambda words: shop.orchestrate(*words), commands))
+        return list(pool.map(lambda words: shop.run(*words), commands))
 
 
 # Gates below the main recipe.
@@ -123,7 +123,7 @@ def test_gate_in_a_sub_recipe_parks_the_whole_run(shop: Workshop) -> None:
     assert shop.asked() == ["before", "in-x"]
     (gate,) = played.state["approvals"]
     assert (gate["stage"], gate["prompt"]) == ("check", "Is done in-x good?")
-    shop.orchestrate("approve", "latest", "check", "--message", "fine").assert_success()
+    shop.run("approve", "latest", "check", "--message", "fine").assert_success()
     shop.go_on()
     assert shop.asked() == ["before", "in-x", "out-x", "after"]
     assert shop.prompt("out-x") == "STEP:out-x [fine]"
@@ -139,7 +139,7 @@ def test_gate_in_a_sub_recipe_denied_ends_the_whole_run(shop: Workshop) -> None:
           - {id: after, agent: helper, prompt: "STEP:after"}
     """)
     shop.play(text, exit_code=6)
-    shop.orchestrate("deny", "latest").assert_success()
+    shop.run("deny", "latest").assert_success()
     played = shop.go_on(exit_code=1)
     assert shop.asked() == ["in-none"]
     assert played.state["status"] == "failed"
@@ -159,9 +159,9 @@ def test_gate_message_of_a_sub_recipe_stays_there(shop: Workshop) -> None:
               - {id: after, agent: helper, prompt: "STEP:after [{{approval.message}}]"}
     """)
     shop.play(text, exit_code=6)
-    shop.orchestrate("approve", "latest", "--message", "outer words").assert_success()
+    shop.run("approve", "latest", "--message", "outer words").assert_success()
     shop.go_on(exit_code=6)
-    shop.orchestrate("approve", "latest", "--message", "inner words").assert_success()
+    shop.run("approve", "latest", "--message", "inner words").assert_success()
     shop.go_on()
     assert shop.prompt("out-x") == "STEP:out-x [inner words]"
     assert shop.prompt("after") == "STEP:after [outer words]"
@@ -180,11 +180,11 @@ def test_gate_in_a_loop_asks_for_each_item(shop: Workshop) -> None:
     shop.write("child.yaml", CHILD)
     shop.play(LOOP, exit_code=6)
     assert shop.asked() == ["in-x"]
-    shop.orchestrate("approve", "latest", "--message", "for x").assert_success()
+    shop.run("approve", "latest", "--message", "for x").assert_success()
     played = shop.go_on(exit_code=6)
     assert [gate["status"] for gate in played.state["approvals"]] == ["approved", "pending"]
     assert shop.asked() == ["in-x", "out-x", "in-y"]
-    shop.orchestrate("approve", "latest", "--message", "for y").assert_success()
+    shop.run("approve", "latest", "--message", "for y").assert_success()
     played = shop.go_on()
     assert shop.asked() == ["in-x", "out-x", "in-y", "out-y", "after"]
     assert shop.prompt("out-x") == "STEP:out-x [for x]"
@@ -194,9 +194,9 @@ def test_gate_in_a_loop_asks_for_each_item(shop: Workshop) -> None:
 def test_gate_in_a_loop_denied_at_the_second_item(shop: Workshop) -> None:
     shop.write("child.yaml", CHILD)
     shop.play(LOOP, exit_code=6)
-    shop.orchestrate("approve", "latest").assert_success()
+    shop.run("approve", "latest").assert_success()
     shop.go_on(exit_code=6)
-    shop.orchestrate("deny", "latest").assert_success()
+    shop.run("deny", "latest").assert_success()
     shop.go_on(exit_code=1)
     assert shop.asked() == ["in-x", "out-x", "in-y"]
 
@@ -208,11 +208,11 @@ def test_gate_in_a_parallel_loop_waits_for_all_of_them(shop: Workshop) -> None:
     played = shop.play(text, exit_code=6)
     assert sorted(shop.asked()) == ["in-x", "in-y"]
     assert [gate["status"] for gate in played.state["approvals"]] == ["pending", "pending"]
-    shop.orchestrate("approve", "latest", "check", "--message", "one").assert_success()
+    shop.run("approve", "latest", "check", "--message", "one").assert_success()
     played = shop.go_on(exit_code=6)
     statuses = sorted(gate["status"] for gate in played.state["approvals"])
     assert statuses == ["approved", "pending"]
-    shop.orchestrate("approve", "latest", "check", "--message", "two").assert_success()
+    shop.run("approve", "latest", "check", "--message", "two").assert_success()
     shop.go_on()
     asked = shop.asked()
     assert sorted(asked) == ["after", "in-x", "in-y", "out-x", "out-y"]
@@ -229,8 +229,8 @@ def test_gate_killed_in_front_of_the_ballot_is_undecided(shop: Workshop) -> None
     before = (shop.latest / "events.jsonl").read_bytes()
     _run_killed(shop, ("deny", run_id, "one"), "before os.link")
     assert (shop.latest / "events.jsonl").read_bytes() == before
-    shop.orchestrate("resume", run_id).assert_exit(6)
-    shop.orchestrate("approve", run_id, "one").assert_success()
+    shop.run("resume", run_id).assert_exit(6)
+    shop.run("approve", run_id, "one").assert_success()
     played = shop.go_on(exit_code=6)
     assert [gate["status"] for gate in played.state["approvals"]] == ["approved", "pending"]
     assert shop.asked() == ["a", "b"]
@@ -243,7 +243,7 @@ def test_gate_killed_behind_the_ballot_is_decided(shop: Workshop, verb: str, poi
     run_id = shop.play(GATED, exit_code=6).run_id
     _run_killed(shop, (verb, run_id, "one"), point)
     other = "deny" if verb == "approve" else "approve"
-    said = shop.orchestrate(other, run_id, "one").assert_exit(2)
+    said = shop.run(other, run_id, "one").assert_exit(2)
     assert "already" in said.stderr
     shop.go_on(exit_code=6 if verb == "approve" else 1)
     assert shop.asked() == (["a", "b"] if verb == "approve" else ["a"])

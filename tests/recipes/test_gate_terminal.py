@@ -109,7 +109,7 @@ def test_b_gate_on_a_terminal_later_parks(shop: Workshop) -> None:
         terminal.type("l\n")
         assert terminal.wait() == 6
         assert "orchestrate approve" in terminal.shown
-    shop.orchestrate("approve", "latest").assert_success()
+    shop.run("approve", "latest").assert_success()
     shop.go_on()
     assert shop.asked() == ["a", "b"]
 
@@ -159,7 +159,7 @@ def test_r8_8_a_waiting_run_applies_the_timeout(shop: Workshop, default: str, co
 def test_r8_8_while_a_run_waits_at_a_terminal_others_may_decide(shop: Workshop) -> None:
     with start(shop) as terminal:
         terminal.read_until(QUESTION)
-        said = shop.orchestrate("approve", "latest").assert_success()
+        said = shop.run("approve", "latest").assert_success()
         assert "goes on" in said.stdout
         assert terminal.wait() == 0
     assert shop.asked() == ["a", "b"]

@@ -49,7 +49,7 @@ def test_b_gate_pauses_after_its_stage_and_parks_with_exit_6(shop: Workshop) -> 
 
 def test_b_gate_approved_and_resumed_goes_on(shop: Workshop) -> None:
     run_id = park(shop)
-    said = shop.orchestrate("approve", run_id, "planning", "--message", "do it").assert_success()
+    said = shop.run("approve", run_id, "planning", "--message", "do it").assert_success()
     assert f"orchestrate resume {run_id}" in said.stdout
     assert shop.asked() == ["analyze"], "approve must not run anything"
     played = shop.go_on("resume", run_id)
@@ -79,10 +79,10 @@ def test_b_gate_finished_stages_do_not_run_again(shop: Workshop) -> None:
     """)
     shop.play(text, rules=(rule("STEP:e", {"fail": "crash"}, "ok"),), exit_code=6)
     shop.go_on(exit_code=6)
-    shop.orchestrate("approve", "latest", "one").assert_success()
+    shop.run("approve", "latest", "one").assert_success()
     shop.go_on(exit_code=6)
     shop.go_on(exit_code=6)
-    shop.orchestrate("approve", "latest", "two").assert_success()
+    shop.run("approve", "latest", "two").assert_success()
     shop.go_on(exit_code=1)
     played = shop.go_on()
     assert shop.asked() == ["a", "b", "c", "d", "e", "e"]
@@ -94,17 +94,17 @@ def test_b_gate_finished_stages_do_not_run_again(shop: Workshop) -> None:
 def test_b_gate_denied_cannot_be_resumed_past(shop: Workshop) -> None:
     """One of the five failures: a denial is final, whatever is tried."""
     run_id = park(shop)
-    shop.orchestrate("deny", run_id, "planning", "--message", "too risky").assert_success()
+    shop.run("deny", run_id, "planning", "--message", "too risky").assert_success()
     for attempt in (
         ("resume", run_id),
         ("resume", run_id, "--repair"),
         ("resume", run_id, "--max-parallel", "2"),
     ):
-        said = shop.orchestrate(*attempt).assert_exit(1)
+        said = shop.run(*attempt).assert_exit(1)
         assert "denied" in said.stdout + said.stderr
-    said = shop.orchestrate("approve", run_id, "planning").assert_exit(2)
+    said = shop.run("approve", run_id, "planning").assert_exit(2)
     assert "denied" in said.stderr
-    shop.orchestrate("resume", run_id).assert_exit(1)
+    shop.run("resume", run_id).assert_exit(1)
     played = shop.look(said)
     assert shop.asked() == ["analyze"]
     assert played.state["status"] == "failed"
@@ -115,8 +115,8 @@ def test_b_gate_denied_cannot_be_resumed_past(shop: Workshop) -> None:
 
 def test_b_gate_denial_is_told_by_resume_json_too(shop: Workshop) -> None:
     run_id = park(shop)
-    shop.orchestrate("deny", run_id).assert_success()
-    said = shop.orchestrate("resume", run_id, "--json").assert_exit(1).json()
+    shop.run("deny", run_id).assert_success()
+    said = shop.run("resume", run_id, "--json").assert_exit(1).json()
     assert said["status"] == "failed"
     assert "denied" in said["message"]
 
@@ -133,7 +133,7 @@ def test_b_gate_resume_without_a_decision_parks_again(shop: Workshop) -> None:
 
 def test_r8_8_a_message_is_available_later_and_empty_when_none_was_given(shop: Workshop) -> None:
     park(shop)
-    shop.orchestrate("approve", "latest").assert_success()
+    shop.run("approve", "latest").assert_success()
     shop.go_on()
     assert shop.prompt("execute") == "STEP:execute []"
 
@@ -151,10 +151,10 @@ def test_r8_8_a_message_is_the_last_approvals(shop: Workshop) -> None:
             steps: [{id: c, agent: helper, prompt: "STEP:c [{{approval.message}}]"}]
     """)
     shop.play(text, exit_code=6)
-    shop.orchestrate("approve", "latest", "--message", "1st {{x}}").assert_success()
+    shop.run("approve", "latest", "--message", "1st {{x}}").assert_success()
     played = shop.go_on(exit_code=6)
     assert played.state["approvals"][1]["prompt"] == "After 1st {{x}}?"
-    shop.orchestrate("approve", "latest", "--message", "2nd").assert_success()
+    shop.run("approve", "latest", "--message", "2nd").assert_success()
     shop.go_on()
     assert [call.text for call in shop.calls()] == [
         "STEP:a []",
@@ -171,10 +171,10 @@ def test_b_gate_after_the_last_stage_decides_about_the_run(shop: Workshop) -> No
             approval: {required: true, prompt: "Good?"}
     """)
     shop.play(text, exit_code=6)
-    shop.orchestrate("approve", "latest").assert_success()
+    shop.run("approve", "latest").assert_success()
     assert shop.go_on().state["status"] == "completed"
     shop.play(text, exit_code=6)
-    shop.orchestrate("deny", "latest").assert_success()
+    shop.run("deny", "latest").assert_success()
     assert shop.go_on("resume", "latest", exit_code=1).state["status"] == "failed"
 
 
@@ -182,8 +182,8 @@ def test_b_gate_shows_its_values_safely(shop: Workshop) -> None:
     """Control characters of an agent's answer never reach a terminal raw."""
     shop.answers(rule("STEP:analyze", "red \x1b[31mALERT\x1b[0m \x07"))
     shop.write("r.yaml", GATED)
-    shop.orchestrate("run", "r.yaml").assert_exit(6)
-    shown = shop.orchestrate("approvals").assert_success().stdout
+    shop.run("run", "r.yaml").assert_exit(6)
+    shown = shop.run("approvals").assert_success().stdout
     assert "ALERT" in shown
     assert "\x1b" not in shown
     assert "\x07" not in shown
@@ -240,7 +240,7 @@ def test_b_gate_timeout_applies_approve_where_that_is_the_default(shop: Workshop
 def test_b_gate_approve_after_the_timeout_is_too_late(shop: Workshop, default: str) -> None:
     park_and_let_expire(shop, default)
     verb = "approve" if default == "deny" else "deny"
-    said = shop.orchestrate(verb, "latest", "one").assert_exit(2)
+    said = shop.run(verb, "latest", "one").assert_exit(2)
     assert "expired" in said.stderr
     (gate,) = shop.look(said).state["approvals"]
     wanted = "denied" if default == "deny" else "approved"
@@ -253,7 +253,7 @@ def test_r8_8_the_timeout_is_applied_by_who_looks_next(
     shop: Workshop, look: tuple[str, ...]
 ) -> None:
     park_and_let_expire(shop, "deny")
-    said = shop.orchestrate(*look).assert_success()
+    said = shop.run(*look).assert_success()
     (gate,) = shop.look(said).state["approvals"]
     assert (gate["status"], gate["decided_by"]) == ("denied", "timeout")
 
@@ -264,21 +264,21 @@ def test_b_gate_timeout_zero_waits_for_ever(shop: Workshop) -> None:
     (gate,) = played.state["approvals"]
     assert gate["expires_at"] is None
     time.sleep(0.5)
-    shop.orchestrate("approve", "latest").assert_success()
+    shop.run("approve", "latest").assert_success()
     shop.go_on()
     assert shop.asked() == ["a", "b"]
 
 
 def test_b_list_pending_approvals(shop: Workshop) -> None:
-    assert "othing" in shop.orchestrate("approvals").assert_success().stdout
+    assert "othing" in shop.run("approvals").assert_success().stdout
     first = park(shop)
     second = park(shop)
-    shown = shop.orchestrate("approvals").assert_success().stdout
+    shown = shop.run("approvals").assert_success().stdout
     for run_id in (first, second):
         assert run_id in shown
     assert "Ready for prod:" in shown
     assert "two issues" in shown
-    listed = shop.orchestrate("approvals", "--json").assert_success().json()
+    listed = shop.run("approvals", "--json").assert_success().json()
     assert json.dumps(listed).count('"planning"') == 2
-    shop.orchestrate("approve", first).assert_success()
-    assert first not in shop.orchestrate("approvals").assert_success().stdout
+    shop.run("approve", first).assert_success()
+    assert first not in shop.run("approvals").assert_success().stdout

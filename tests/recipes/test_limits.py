@@ -19,13 +19,13 @@ def chain(shop: Workshop, length: int, *, limits: dict[int, str] | None = None) 
 
 def test_b_max_depth_is_five_by_default(shop: Workshop) -> None:
     chain(shop, 5)
-    shop.orchestrate("run", "r0.yaml").assert_success()
+    shop.run("run", "r0.yaml").assert_success()
     assert shop.asked() == ["deep"]
 
 
 def test_b_max_depth_exceeded_names_the_stack_and_exits_3(shop: Workshop) -> None:
     chain(shop, 6)
-    result = shop.orchestrate("run", "r0.yaml").assert_exit(3)
+    result = shop.run("run", "r0.yaml").assert_exit(3)
     stack = " → ".join(f"r{number}.yaml" for number in range(6))
     assert "depth 6 exceeds limit 5" in result.stderr
     assert stack in result.stderr
@@ -34,35 +34,35 @@ def test_b_max_depth_exceeded_names_the_stack_and_exits_3(shop: Workshop) -> Non
 
 def test_r8_10_the_main_recipe_is_depth_1(shop: Workshop) -> None:
     chain(shop, 2, limits={0: "{max_depth: 1}"})
-    result = shop.orchestrate("run", "r0.yaml").assert_exit(3)
+    result = shop.run("run", "r0.yaml").assert_exit(3)
     assert "depth 2 exceeds limit 1" in result.stderr
     chain(shop, 2, limits={0: "{max_depth: 2}"})
-    shop.orchestrate("run", "r0.yaml").assert_success()
+    shop.run("run", "r0.yaml").assert_success()
 
 
 def test_b_max_depth_can_be_raised(shop: Workshop) -> None:
     chain(shop, 8, limits=dict.fromkeys(range(8), "{max_depth: 8}"))
-    shop.orchestrate("run", "r0.yaml").assert_success()
+    shop.run("run", "r0.yaml").assert_success()
     assert shop.asked() == ["deep"]
 
 
 def test_b_child_recipes_inherit_limits(shop: Workshop) -> None:
     """B: limits apply to the whole tree; what says nothing itself inherits."""
     chain(shop, 7, limits={0: "{max_depth: 10}"})
-    shop.orchestrate("run", "r0.yaml").assert_success()
+    shop.run("run", "r0.yaml").assert_success()
     assert shop.asked() == ["deep"]
 
 
 @pytest.mark.parametrize("where", [1, 2])
 def test_r8_10_a_child_never_widens_what_it_inherits(shop: Workshop, where: int) -> None:
     chain(shop, 4, limits={0: "{max_depth: 3}", where: "{max_depth: 20}"})
-    result = shop.orchestrate("run", "r0.yaml").assert_exit(3)
+    result = shop.run("run", "r0.yaml").assert_exit(3)
     assert "depth 4 exceeds limit 3" in result.stderr
 
 
 def test_r8_10_a_child_may_narrow_what_it_inherits(shop: Workshop) -> None:
     chain(shop, 4, limits={1: "{max_depth: 2}"})
-    result = shop.orchestrate("run", "r0.yaml").assert_exit(3)
+    result = shop.run("run", "r0.yaml").assert_exit(3)
     assert "exceeds limit 2" in result.stderr
 
 
@@ -76,7 +76,7 @@ def test_b_a_step_level_override_narrows_its_own_call_only(shop: Workshop) -> No
               - {id: tight, type: recipe, recipe: r0.yaml, recursion: {max_depth: 3}}
         """),
     )
-    result = shop.orchestrate("run", "main.yaml").assert_exit(3)
+    result = shop.run("run", "main.yaml").assert_exit(3)
     assert "exceeds limit 3" in result.stderr
     assert shop.asked() == ["deep"]
 
@@ -90,7 +90,7 @@ def test_r8_10_a_step_level_override_may_widen(shop: Workshop) -> None:
             steps: [{id: wide, type: recipe, recipe: r0.yaml, recursion: {max_depth: 20}}]
         """),
     )
-    shop.orchestrate("run", "main.yaml").assert_success()
+    shop.run("run", "main.yaml").assert_success()
 
 
 def test_b_circular_references_end_at_the_limit(shop: Workshop) -> None:
@@ -103,7 +103,7 @@ def test_b_circular_references_end_at_the_limit(shop: Workshop) -> None:
         """),
     )
     shop.write("b.yaml", recipe("steps: [{id: back, type: recipe, recipe: a.yaml}]"))
-    result = shop.orchestrate("run", "a.yaml").assert_exit(3)
+    result = shop.run("run", "a.yaml").assert_exit(3)
     assert "a.yaml → b.yaml → a.yaml → b.yaml → a.yaml → b.yaml" in result.stderr
     assert shop.asked() == ["one"] * 3
 
@@ -120,7 +120,7 @@ def test_b_a_recipe_may_call_itself_until_a_condition_stops_it(shop: Workshop) -
         """),
     )
     shop.answers(rule("STEP:cut-aaa", "aa"), rule("STEP:cut-aa", "a"), rule("STEP:cut-a", "end"))
-    shop.orchestrate("run", "down.yaml").assert_success()
+    shop.run("run", "down.yaml").assert_success()
     assert shop.asked() == ["cut-aaa", "cut-aa", "cut-a"]
 
 
@@ -136,7 +136,7 @@ def test_b_a_depth_failure_is_tolerated_where_the_author_says_so(shop: Workshop)
               - {id: after, agent: helper, prompt: "STEP:after"}
         """),
     )
-    shop.orchestrate("run", "main.yaml").assert_success()
+    shop.run("run", "main.yaml").assert_success()
     assert shop.asked() == ["after"]
 
 

@@ -237,7 +237,7 @@ def test_b_the_loop_variable_ends_with_its_loop(shop: Workshop) -> None:
     assert shop.prompt("b") == "STEP:b []"
     assert "current" not in played.context
     shop.write("r.yaml", text.replace("current?", "current"))
-    assert "{{current}}" in shop.orchestrate("run", "r.yaml").assert_exit(2).stderr
+    assert "{{current}}" in shop.run("run", "r.yaml").assert_exit(2).stderr
     assert shop.asked() == ["a", "b"]
 
 

@@ -159,7 +159,7 @@ def test_resume_uses_the_flags_of_the_first_start(shop: Workshop) -> None:
     kill_when(shop, text, 1, "--context", "who=given")
     shop.go_on()
     assert shop.prompt("b") == "STEP:b given"
-    said = shop.orchestrate("resume", "latest", "--context", "who=other").assert_success()
+    said = shop.run("resume", "latest", "--context", "who=other").assert_success()
     assert "there is nothing left to do" in said.stdout
 
 

@@ -114,7 +114,7 @@ def test_b_retry_waits_until_the_limit_is_over(shop: Workshop) -> None:
 def test_b_retry_defaults_are_three_attempts_five_seconds(shop: Workshop) -> None:
     """The plan shows them; B's table of defaults."""
     shop.write("r.yaml", ask("retry: {}"))
-    shown = shop.orchestrate("plan", "r.yaml").assert_success().stdout
+    shown = shop.run("plan", "r.yaml").assert_success().stdout
     assert "3" in shown
     assert "5" in shown
     assert "300" in shown

@@ -173,6 +173,6 @@ def test_b_values_a_damaged_one_is_noticed(shop: Workshop) -> None:
     )
     (file,) = (shop.latest / "values").iterdir()
     file.write_text('"something else"', "utf-8")
-    said = shop.orchestrate("resume", "latest").assert_exit(5)
+    said = shop.run("resume", "latest").assert_exit(5)
     assert file.name in said.stderr
     assert "next" not in shop.asked()

@@ -14,9 +14,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
-from orchestrate.testing import Result
-from tests.acceptance.fakes import in_background
-from tests.promises.lanes import Lanes
+from orchestrate.testing import Project, Result
 from tests.promises.processes import is_alive, keepers_in, wait_until
 from tests.recipes.fakes import Workshop, recipe
 
@@ -71,10 +69,8 @@ RECIPE = 'steps: [{{id: b, agent: helper, prompt: "STEP b", {more}}}]'
 class Place(Workshop):
     """A workspace with one run whose long step is a command or an agent."""
 
-    def __init__(
-        self, top: Path, lanes: Lanes, dialect: str, more: str = "", deed: str = ""
-    ) -> None:
-        super().__init__(top, lanes)
+    def __init__(self, top: Path, dialect: str, more: str = "", deed: str = "") -> None:
+        super().__init__(top)
         self.dialect = dialect
         self.book = top / "ledger"
         self.book.touch()
@@ -132,16 +128,12 @@ class Place(Workshop):
 
     def at(self, folder: Path, *arguments: str, timeout_s: float = 60) -> Result:
         """A command in another folder than the workspace."""
-        here, self.folder = self.folder, folder
-        try:
-            return self.orchestrate(*arguments, timeout_s=timeout_s)
-        finally:
-            self.folder = here
+        return Project(folder).run(*arguments, env=self.surroundings, timeout_s=timeout_s)
 
     def started_at(
         self, folder: Path, *arguments: str
     ) -> AbstractContextManager[subprocess.Popen[str]]:
-        return in_background(folder, self.surroundings, arguments)
+        return Project(folder).background(*arguments, env=self.surroundings)
 
     def kill_orchestrator(self) -> int:
         """Start the run, kill its orchestrator at the long step; the step's process."""

@@ -261,7 +261,7 @@ def test_truth_01_attempt_lost_in_a_kill_is_not_credited_to_the_next(tmp_path: P
             if is_alive(pid):
                 os.kill(pid, signal.SIGKILL)
             wait_until(lambda pid=pid: not is_alive(pid), "it did not die")  # type: ignore[misc]
-    played = stage.look(stage.orchestrate("resume", "latest").assert_success())
+    played = stage.look(stage.run("resume", "latest").assert_success())
     assert played.step("Say")["output"] == ""
     assert played.step("Say")["address"] == "Say:1.2"
     assert _logs(played, "stdout") == ["Say.stdout"]
@@ -297,7 +297,7 @@ def test_truth_01_what_lies_on_the_disk_is_no_answer_of_a_program_that_printed_n
     answer = {"type": "result", "subtype": "success", "is_error": False, "result": "forged"}
     log = stage.runs_folder / os.readlink(stage.runs_folder / "latest") / "logs" / "Ask.stdout"
     log.write_text(json.dumps(answer | {"session_id": "s", "total_cost_usd": 1.0}) + "\n")
-    played = stage.look(stage.orchestrate("resume", "latest").assert_exit(1))
+    played = stage.look(stage.run("resume", "latest").assert_exit(1))
     assert played.step("Ask")["status"] == "failed"
     assert "forged" not in (played.root / "events.jsonl").read_text("utf-8")
     assert not played.state["costs"]["cost_usd"]
@@ -317,5 +317,5 @@ def test_truth_01_names_that_differ_in_case_only_have_files_of_their_own(tmp_pat
     assert "Only.stderr" in files
     for name in ("Say", "say"):
         assert f"{played.step(name)['log']}.stderr" in files
-        shown = stage.orchestrate("logs", "latest", name, "--stderr").assert_success()
+        shown = stage.run("logs", "latest", name, "--stderr").assert_success()
         assert shown.stdout == f"{name}\n"

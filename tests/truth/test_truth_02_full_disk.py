@@ -403,6 +403,6 @@ steps:
         wait_until(lambda: b" exit Big" in journal.read_bytes(), "it never ended")
         process.kill()
     os.truncate(log, 30_000)
-    found = stage.look(stage.orchestrate("resume", "latest").assert_success()).step("Big")
+    found = stage.look(stage.run("resume", "latest").assert_success()).step("Big")
     assert (stage.folder / "ledger").read_text().split() == ["x", "x"]
     assert (len(found["lines"]), found["truncated"]) == (10_000, True)

@@ -14,7 +14,6 @@ from orchestrate.execute.keeper.identity import IDENTITY, is_same_place, known_t
 from orchestrate.execute.keeper.journal import Journal
 from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL, MARKER
 from tests.process.conftest import requests_of
-from tests.promises.lanes import Lanes
 from tests.promises.processes import is_alive, wait_until
 from tests.truth.places import DIALECTS, Place
 
@@ -33,10 +32,8 @@ def copy(place: Place, how: str = "cp") -> Path:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_truth_03_a_copy_of_a_living_run_leaves_it_alone(
-    dialect: str, quick_top: Path, lanes: Lanes
-) -> None:
-    place = Place(quick_top, lanes, dialect)
+def test_truth_03_a_copy_of_a_living_run_leaves_it_alone(dialect: str, quick_top: Path) -> None:
+    place = Place(quick_top, dialect)
     with place.started("run", "w.yaml") as original:
         first = place.await_starts(1, original)
         folder = copy(place)
@@ -61,9 +58,9 @@ def test_truth_03_a_copy_of_a_living_run_leaves_it_alone(
 @pytest.mark.parametrize("how", WAYS)
 @pytest.mark.parametrize("dialect", ["workflow", "machine"])
 def test_truth_03_a_copy_of_a_run_without_orchestrator_leaves_its_program_alone(
-    dialect: str, how: str, quick_top: Path, lanes: Lanes
+    dialect: str, how: str, quick_top: Path
 ) -> None:
-    place = Place(quick_top, lanes, dialect)
+    place = Place(quick_top, dialect)
     first = place.kill_orchestrator()
     folder = copy(place, how)
     with place.started_at(folder, "resume", "latest") as other:
@@ -83,11 +80,9 @@ def test_truth_03_a_copy_of_a_run_without_orchestrator_leaves_its_program_alone(
         assert len(set(place.sessions())) == 2
 
 
-def test_truth_03_a_copy_can_be_cancelled_and_resumed_like_any_run(
-    quick_top: Path, lanes: Lanes
-) -> None:
+def test_truth_03_a_copy_can_be_cancelled_and_resumed_like_any_run(quick_top: Path) -> None:
     """Also a second time: from its first resume on it is a run of its own."""
-    place = Place(quick_top, lanes, "machine")
+    place = Place(quick_top, "machine")
     first = place.kill_orchestrator()
     folder = copy(place)
     with place.started_at(folder, "resume", "latest") as other:
@@ -100,18 +95,18 @@ def test_truth_03_a_copy_can_be_cancelled_and_resumed_like_any_run(
     other_copy = place.top / "copy2"
     subprocess.run(["cp", "-a", "workspace", "copy2"], cwd=place.top, check=True)
     place.at(other_copy, "cancel", "latest").assert_success()
-    place.orchestrate("resume", "latest").assert_success()
+    place.run("resume", "latest").assert_success()
     assert place.lost() == 0
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_truth_03_a_moved_run_goes_on(dialect: str, quick_top: Path, lanes: Lanes) -> None:
+def test_truth_03_a_moved_run_goes_on(dialect: str, quick_top: Path) -> None:
     """The same process, adopted by a keeper whose folder has another name now."""
-    place = Place(quick_top, lanes, dialect)
+    place = Place(quick_top, dialect)
     first = place.kill_orchestrator()
     place.folder = place.folder.rename(quick_top / "moved")
     place.go()
-    said = place.orchestrate("resume", "latest").assert_success()
+    said = place.run("resume", "latest").assert_success()
     assert "copy" not in said.stderr
     assert (place.starts(), place.ends()) == ([first], [first])
     assert place.lost() == 0
@@ -169,12 +164,12 @@ def test_truth_03_a_copy_by_hard_links_adopts_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lives", ["program", "nothing"])
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_truth_03_a_copy_by_hard_links_writes_nothing_into_the_original(
-    dialect: str, lives: str, quick_top: Path, lanes: Lanes
+    dialect: str, lives: str, quick_top: Path
 ) -> None:
-    place = Place(quick_top, lanes, dialect)
+    place = Place(quick_top, dialect)
     first = place.kill_orchestrator()
     if lives == "nothing":
-        place.orchestrate("stop", "latest").assert_success()
+        place.run("stop", "latest").assert_success()
     subprocess.run(["cp", "-al", "workspace", "copy"], cwd=place.top, check=True)
     shared = [place.root() / "events.jsonl", place.root() / "keeper" / "journal"]
     before = [path.read_bytes() for path in shared]
@@ -185,7 +180,7 @@ def test_truth_03_a_copy_by_hard_links_writes_nothing_into_the_original(
         assert [path.read_bytes() for path in shared] == before
     assert is_alive(first) == (lives == "program")
     place.go()
-    said = place.orchestrate("resume", "latest").assert_success()
+    said = place.run("resume", "latest").assert_success()
     assert "copy" not in said.stderr
     assert place.ends() == ([first] if lives == "program" else place.starts()[1:])
 

@@ -15,7 +15,6 @@ from orchestrate.execute.keeper.facts import Lost, Unsettled, look
 from orchestrate.execute.keeper.journal import Journal
 from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL, Refused
 from tests.process.conftest import pid_in, requests_of
-from tests.promises.lanes import Lanes
 from tests.promises.processes import is_alive, wait_until
 from tests.truth.places import DIALECTS, Place, kill_helpers
 
@@ -25,9 +24,9 @@ STUBBORN = "trap '' TERM HUP; exec 2>/dev/null"
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_truth_04_on_lost_stop_waits_for_a_person_once_the_program_is_dead(
-    dialect: str, quick_top: Path, lanes: Lanes
+    dialect: str, quick_top: Path
 ) -> None:
-    place = Place(quick_top, lanes, dialect, more="on_lost: stop", deed=STUBBORN)
+    place = Place(quick_top, dialect, more="on_lost: stop", deed=STUBBORN)
     with place.started("run", "w.yaml") as run:
         pid = place.await_starts(1, run)
         kill_helpers(quick_top)
@@ -39,26 +38,26 @@ def test_truth_04_on_lost_stop_waits_for_a_person_once_the_program_is_dead(
     assert f"'{place.step}'" in state["reason"]
     assert f"orchestrate resume {state['run_id']}" in err, out
     assert "starts it anew" in err
-    shown = place.orchestrate("status", "latest").assert_success().stdout
+    shown = place.run("status", "latest").assert_success().stdout
     assert f"{place.step} waits for a person" in shown
     assert "orchestrate resume" in shown
     place.go()
     assert place.ends() == [], "the deed was done by a program that is dead"
-    place.orchestrate("resume", "latest").assert_success()
+    place.run("resume", "latest").assert_success()
     assert len(place.starts()) == 2
     assert len(place.ends()) == 1
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_truth_04_also_when_resume_finds_it(dialect: str, quick_top: Path, lanes: Lanes) -> None:
-    place = Place(quick_top, lanes, dialect, more="on_lost: stop", deed=STUBBORN)
+def test_truth_04_also_when_resume_finds_it(dialect: str, quick_top: Path) -> None:
+    place = Place(quick_top, dialect, more="on_lost: stop", deed=STUBBORN)
     pid = place.kill_orchestrator()
     kill_helpers(quick_top)
-    said = place.orchestrate("resume", "latest").assert_exit(6)
+    said = place.run("resume", "latest").assert_exit(6)
     assert not is_alive(pid)
     assert "was lost" in said.stderr
     place.go()
-    place.orchestrate("resume", "latest").assert_success()
+    place.run("resume", "latest").assert_success()
     assert (len(place.starts()), len(place.ends())) == (2, 1)
 
 

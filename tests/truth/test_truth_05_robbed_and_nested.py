@@ -16,7 +16,6 @@ from orchestrate.execute.keeper.facts import Ended, Lost, NotStarted, Running
 from orchestrate.execute.keeper.identity import IDENTITY
 from orchestrate.execute.keeper.protocol import FOLDER
 from tests.process.conftest import pid_in, requests_of
-from tests.promises.lanes import Lanes
 from tests.promises.processes import is_alive, wait_until
 from tests.truth.places import DIALECTS, Place, kill_helpers
 
@@ -43,9 +42,9 @@ def rob_place(place: Place, how: str) -> None:
 @pytest.mark.parametrize("how", ["folder", "folder, identity", "folder, identity, keeper killed"])
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_truth_05_a_deleted_keeper_folder_starts_nothing_twice(
-    dialect: str, how: str, quick_top: Path, lanes: Lanes
+    dialect: str, how: str, quick_top: Path
 ) -> None:
-    place = Place(quick_top, lanes, dialect)
+    place = Place(quick_top, dialect)
     first = place.kill_orchestrator()
     rob_place(place, how)
     with place.started("resume", "latest") as resumed:
@@ -63,27 +62,23 @@ def test_truth_05_a_deleted_keeper_folder_starts_nothing_twice(
 
 @pytest.mark.parametrize("how", ["folder", "folder, identity", "folder, identity, keeper killed"])
 @pytest.mark.parametrize("verb", ["cancel", "stop"])
-def test_truth_05_a_robbed_run_can_be_ended(
-    verb: str, how: str, quick_top: Path, lanes: Lanes
-) -> None:
-    place = Place(quick_top, lanes, "workflow")
+def test_truth_05_a_robbed_run_can_be_ended(verb: str, how: str, quick_top: Path) -> None:
+    place = Place(quick_top, "workflow")
     first = place.kill_orchestrator()
     rob_place(place, how)
-    place.orchestrate(verb, "latest").assert_success()
+    place.run(verb, "latest").assert_success()
     assert not is_alive(first)
     assert place.status()["status"] == {"cancel": "cancelled", "stop": "paused"}[verb]
     place.go()
-    assert place.orchestrate("resume", "latest").exit_code == (0 if verb == "stop" else 1)
+    assert place.run("resume", "latest").exit_code == (0 if verb == "stop" else 1)
     assert len(place.starts()) == (2 if verb == "stop" else 1)
     assert first not in place.ends()
 
 
 @pytest.mark.parametrize("names", FILES)
-def test_truth_05_single_files_of_the_keeper_are_deleted(
-    names: str, quick_top: Path, lanes: Lanes
-) -> None:
+def test_truth_05_single_files_of_the_keeper_are_deleted(names: str, quick_top: Path) -> None:
     """Adopted or ended, but never beside a second one, and no attempt under the same name."""
-    place = Place(quick_top, lanes, "workflow")
+    place = Place(quick_top, "workflow")
     first = place.kill_orchestrator()
     rob(place.root() / FOLDER, names)
     with place.started("resume", "latest") as resumed:
@@ -108,7 +103,7 @@ def test_truth_05_single_files_of_the_keeper_are_deleted(
     assert not is_alive(first)
 
 
-def test_truth_05_a_run_that_never_began_a_program_begins_it(quick_top: Path, lanes: Lanes) -> None:
+def test_truth_05_a_run_that_never_began_a_program_begins_it(quick_top: Path) -> None:
     """What was announced and not claimed in a whole journal was never started (promise 1)."""
     run_dir = quick_top / "run"
     run_dir.mkdir()
@@ -186,9 +181,9 @@ steps:
 class Nest(Place):
     """A workflow whose step runs a workflow."""
 
-    def __init__(self, top: Path, lanes: Lanes, deed: str = "") -> None:
+    def __init__(self, top: Path, deed: str = "") -> None:
 
-        super().__init__(top, lanes, "workflow")
+        super().__init__(top, "workflow")
         words = f", {json.dumps(deed)}" if deed else ""
         self.write("inner/inner.yaml", INNER.format(work=top / "work", deed=words))
         self.write("w.yaml", OUTER.format(orchestrate=f"{sys.executable} -m orchestrate"))
@@ -198,10 +193,8 @@ class Nest(Place):
         return "deep"
 
 
-def test_truth_05_a_nested_run_does_not_escape_the_end_of_its_step(
-    quick_top: Path, lanes: Lanes
-) -> None:
-    place = Nest(quick_top, lanes, deed="trap '' TERM HUP")
+def test_truth_05_a_nested_run_does_not_escape_the_end_of_its_step(quick_top: Path) -> None:
+    place = Nest(quick_top, deed="trap '' TERM HUP")
     with place.started("run", "w.yaml") as outer:
         first = place.await_starts(1, outer)
         outer_root = os.fsencode(place.root())
@@ -224,16 +217,14 @@ def test_truth_05_a_nested_run_does_not_escape_the_end_of_its_step(
     assert place.lost() == 1
 
 
-def test_truth_05_a_cancelled_outer_run_takes_the_inner_one_along(
-    quick_top: Path, lanes: Lanes
-) -> None:
-    place = Nest(quick_top, lanes)
+def test_truth_05_a_cancelled_outer_run_takes_the_inner_one_along(quick_top: Path) -> None:
+    place = Nest(quick_top)
     with place.started("run", "w.yaml") as outer:
         first = place.await_starts(1, outer)
         outer.kill()
         outer.wait(20)
     kill_helpers_of(place)
-    place.orchestrate("cancel", "latest").assert_success()
+    place.run("cancel", "latest").assert_success()
     assert not is_alive(first)
     assert place.ends() == []
 
@@ -242,10 +233,8 @@ def kill_helpers_of(place: Place) -> None:
     kill_helpers(place.folder / ".orchestrate" / "runs")
 
 
-def test_truth_05_a_program_carries_the_marks_of_all_runs_around_it(
-    quick_top: Path, lanes: Lanes
-) -> None:
-    place = Nest(quick_top, lanes)
+def test_truth_05_a_program_carries_the_marks_of_all_runs_around_it(quick_top: Path) -> None:
+    place = Nest(quick_top)
     place.go()
     place.write(
         "inner/inner.yaml",
@@ -256,7 +245,7 @@ def test_truth_05_a_program_carries_the_marks_of_all_runs_around_it(
           - {name: Deep, command: [sh, -c, "env > ../marks"]}
         """,
     )
-    place.orchestrate("run", "w.yaml").assert_success()
+    place.run("run", "w.yaml").assert_success()
     marks = dict(
         line.split("=", 1) for line in (place.folder / "marks").read_text().splitlines()
         if line.startswith("ORCHESTRATE_")

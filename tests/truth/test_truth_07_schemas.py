@@ -117,14 +117,14 @@ def test_truth_07_a_signal_ends_a_check_and_resume_asks_nobody_again(
     assert read_state(latest(stage))["status"] == "paused"
     # Whoever mends the schema gets the result that is there.
     stage.write("schema.json", json.dumps(FINE))
-    stage.orchestrate("resume", "latest").assert_success()
+    stage.run("resume", "latest").assert_success()
     assert (ledger(stage), (stage.folder / "after").exists()) == (1, True)
 
 
 def test_truth_07_cancel_works_while_a_check_goes_on(stage: Stage) -> None:
     stage.write("w.yaml", workflow())
     with while_checking(stage, "run", "w.yaml") as process:
-        stage.orchestrate("cancel", "latest").assert_success()
+        stage.run("cancel", "latest").assert_success()
         process.wait(20)
     assert read_state(latest(stage))["status"] == "cancelled"
 
@@ -133,10 +133,10 @@ def test_truth_07_a_resume_after_a_kill_does_not_hang(stage: Stage) -> None:
     stage.write("w.yaml", workflow("    timeout_sec: 5\n"))
     with while_checking(stage, "run", "w.yaml") as process:
         process.kill()
-    result = stage.orchestrate("resume", "latest").assert_exit(1)
+    result = stage.run("resume", "latest").assert_exit(1)
     step = stage.look(result).step("Check")
     assert (step["exit_code"], ledger(stage)) == (124, 1)
-    stage.orchestrate("resume", "latest").assert_exit(1)  # its failure was recorded; a new attempt
+    stage.run("resume", "latest").assert_exit(1)  # its failure was recorded; a new attempt
     assert ledger(stage) == 2
 
 
@@ -290,7 +290,7 @@ def test_truth_07_a_check_that_is_killed_is_made_again(stage: Stage, who: str) -
     assert "could not be checked" in told
     assert read_state(latest(stage))["status"] == "paused"
     stage.write("schema.json", json.dumps(FINE))
-    stage.orchestrate("resume", "latest").assert_success()
+    stage.run("resume", "latest").assert_success()
     assert (ledger(stage), (stage.folder / "after").exists()) == (1, True)
 
 

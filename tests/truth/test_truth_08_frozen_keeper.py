@@ -77,7 +77,7 @@ def said(stage: Stage, process: subprocess.Popen[str], pid: int) -> None:
 def assert_resumable(stage: Stage) -> None:
     """The program has gone on all the while, or is done once more after it was ended by us."""
     stage.write("go", "")
-    stage.orchestrate("resume", "latest").assert_success()
+    stage.run("resume", "latest").assert_success()
     state = read_state(stage.runs_folder / os.readlink(stage.runs_folder / "latest"))
     assert state["status"] == "completed"
 
@@ -168,11 +168,11 @@ def test_truth_08_cancel_has_an_end(stage: Stage) -> None:
         process.wait()
     run_id = os.readlink(stage.runs_folder / "latest")
     with frozen(stage) as pid:
-        told = stage.orchestrate("cancel", "latest", "--wait", "1").assert_exit(5)
+        told = stage.run("cancel", "latest", "--wait", "1").assert_exit(5)
     assert f"programs of run {run_id} still run" in told.stderr
     assert f"kill -CONT {pid}; then orchestrate cancel {run_id}" in told.stderr
     assert read_state(stage.runs_folder / run_id)["status"] == "running"
-    stage.orchestrate("cancel", "latest").assert_success()
+    stage.run("cancel", "latest").assert_success()
     assert read_state(stage.runs_folder / run_id)["status"] == "cancelled"
     assert (stage.folder / "ledger").read_text().split() == ["x"]
 
@@ -194,11 +194,11 @@ def test_truth_08_stop_says_that_programs_still_run(stage: Stage) -> None:
     with stage.command("run", "w.yaml") as process:
         stage.await_file("started")
         with frozen(stage) as pid:
-            told = stage.orchestrate("stop", "latest").assert_exit(5)
+            told = stage.run("stop", "latest").assert_exit(5)
             assert process.wait(30) == 130
-            shown = stage.orchestrate("status", "latest").assert_success().stdout
-            again = stage.orchestrate("stop", "latest", "--wait", "1").assert_exit(5)
-            wrong = stage.orchestrate("status", "latest", "--json").json()
+            shown = stage.run("status", "latest").assert_success().stdout
+            again = stage.run("stop", "latest", "--wait", "1").assert_exit(5)
+            wrong = stage.run("status", "latest", "--json").json()
     for words in (told.stderr, again.stderr):
         assert "still run" in words
         assert f"kill -CONT {pid}" in words
@@ -207,8 +207,8 @@ def test_truth_08_stop_says_that_programs_still_run(stage: Stage) -> None:
     assert "its programs still run" in shown
     assert (wrong["status"], wrong["programs_left"]) == ("paused", True)
     # What was advised works: the keeper goes on, and stop has ended what runs.
-    stage.orchestrate("stop", "latest").assert_success()
-    assert not stage.orchestrate("status", "latest", "--json").json()["programs_left"]
+    stage.run("stop", "latest").assert_success()
+    assert not stage.run("status", "latest", "--json").json()["programs_left"]
     assert_resumable(stage)
 
 
@@ -218,9 +218,9 @@ def test_truth_08_stop_of_a_killed_orchestrators_run_says_it_too(stage: Stage) -
         process.kill()
         process.wait()
     with frozen(stage) as pid:
-        told = stage.orchestrate("stop", "latest", "--wait", "1").assert_exit(5)
+        told = stage.run("stop", "latest", "--wait", "1").assert_exit(5)
         assert f"kill -CONT {pid}" in told.stderr
-    assert "is stopped" in stage.orchestrate("stop", "latest").assert_success().stdout
+    assert "is stopped" in stage.run("stop", "latest").assert_success().stdout
     assert_resumable(stage)
 
 
@@ -230,7 +230,7 @@ def test_truth_08_an_orchestrator_that_stands_still_is_named(stage: Stage, verb:
         stage.await_file("started")
         os.kill(process.pid, signal.SIGSTOP)
         try:
-            told = stage.orchestrate(verb, "latest", "--wait", "0.2").assert_exit(5)
+            told = stage.run(verb, "latest", "--wait", "0.2").assert_exit(5)
         finally:
             os.kill(process.pid, signal.SIGCONT)
         assert "is stopped (Ctrl-Z, SIGSTOP)" in told.stderr
@@ -269,7 +269,7 @@ def test_truth_08_a_large_request_does_not_block(stage: Stage) -> None:
             assert process.wait(30) == 130
         finally:
             os.kill(pid, signal.SIGCONT)
-    stage.orchestrate("resume", "latest").assert_success()
+    stage.run("resume", "latest").assert_success()
 
 
 def test_truth_08_patience_in_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,7 +146,7 @@ def test_truth_09_a_recipe_that_calls_itself_is_counted_once(shop: Workshop) -> 
               - {id: each, foreach: "{{items}}", type: recipe, recipe: self.yaml}
         """),
     )
-    shop.orchestrate("run", "self.yaml").assert_exit(LIMIT)
+    shop.run("run", "self.yaml").assert_exit(LIMIT)
     assert shop.asked(), "the depth ends it, as ever"
 
 
@@ -155,6 +155,6 @@ def test_truth_09_a_resume_with_part_of_the_items_done_goes_on(shop: Workshop) -
     text = loop(most=9, items=8)
     shop.write("r.yaml", text)
     shop.answers({"when": "STEP:3", "answers": [{"fail": "auth"}, {"text": "ok"}]})
-    shop.orchestrate("run", "r.yaml").assert_exit(1)
+    shop.run("run", "r.yaml").assert_exit(1)
     done = shop.go_on()
     assert len(done.state["steps"]["each"]) == 8

@@ -105,12 +105,12 @@ def test_truth_10_keys_are_masked_without_being_named(tmp_path: Path, dialect: s
     """The reproduction: `ANTHROPIC_API_KEY=sk-… run m.yaml --debug; grep -rl sk- .orchestrate`."""
     stage = leaking(tmp_path, dialect)
     surroundings = {"ANTHROPIC_API_KEY": KEY, "MY_DB_PASSWORD_1": TOKEN, "PLAIN": "to be seen"}
-    result = stage.orchestrate("run", "m.yaml", "--debug", env=surroundings).assert_success()
+    result = stage.run("run", "m.yaml", "--debug", env=surroundings).assert_success()
     never_shown(stage, result, KEY, TOKEN)
     assert files_with(stage.folder, "to be seen"), "what is no secret is not masked"
     # What else shows a run: no other command tells more.
     for command in ("report", "status", "logs", "report --format md", "status --json"):
-        shown = stage.orchestrate(*command.split(), "latest", env={"PLAIN": ""}).assert_success()
+        shown = stage.run(*command.split(), "latest", env={"PLAIN": ""}).assert_success()
         never_shown(stage, shown, KEY, TOKEN)
 
 
@@ -118,7 +118,7 @@ def test_truth_10_debug_writes_names_and_shows_values_by_name(tmp_path: Path, di
     stage = leaking(tmp_path, dialect)
     surroundings = {"ANTHROPIC_API_KEY": KEY, "PLAIN": "a plain value", "OTHER": "another value"}
     flags = ("--debug", "--debug-env", "PLAIN", "--debug-env", "ANTHROPIC_API_KEY")
-    result = stage.orchestrate("run", "m.yaml", *flags, env=surroundings).assert_success()
+    result = stage.run("run", "m.yaml", *flags, env=surroundings).assert_success()
     never_shown(stage, result, KEY)
     records = [json.loads(path.read_text()) for path in stage.folder.rglob("logs/**/*.debug")]
     assert records
@@ -127,15 +127,13 @@ def test_truth_10_debug_writes_names_and_shows_values_by_name(tmp_path: Path, di
         shown = record["environment_values"]
         assert shown == {"PLAIN": "a plain value", "ANTHROPIC_API_KEY": "***"}
     assert "another value" not in json.dumps(records)
-    refused = stage.orchestrate("run", "m.yaml", "--debug-env", "PLAIN").assert_exit(2)
+    refused = stage.run("run", "m.yaml", "--debug-env", "PLAIN").assert_exit(2)
     assert "--debug-env needs --debug" in refused.stderr
 
 
 def test_truth_10_named_secrets_are_masked(tmp_path: Path, dialect: str) -> None:
     stage = leaking(tmp_path, dialect, "secrets: [NAMED, EMPTY]", secret="short1")
-    result = stage.orchestrate(
-        "run", "m.yaml", env={"NAMED": "short1", "EMPTY": ""}
-    ).assert_success()
+    result = stage.run("run", "m.yaml", env={"NAMED": "short1", "EMPTY": ""}).assert_success()
     never_shown(stage, result, "short1")
 
 
@@ -147,7 +145,7 @@ def test_truth_10_an_unset_secret_is_refused_before_the_start(tmp_path: Path, di
         if "ABSENT_ONE" in text
     )
     for arguments in (("run", "m.yaml"), ("run", "m.yaml", "-d")):
-        result = stage.orchestrate(*arguments, env={"NAMED": TOKEN}).assert_exit(5)
+        result = stage.run(*arguments, env={"NAMED": TOKEN}).assert_exit(5)
         assert f"m.yaml:{line}: the secret ABSENT_ONE is not set" in result.stderr
         assert f"nor is ABSENT_TWO (m.yaml:{line})" in result.stderr
         assert "NAMED" not in result.stderr
@@ -156,9 +154,9 @@ def test_truth_10_an_unset_secret_is_refused_before_the_start(tmp_path: Path, di
     assert not runs.exists() or not any(path.is_dir() for path in runs.iterdir())
     # They are there: the advice works.
     there = {"NAMED": TOKEN, "ABSENT_ONE": "", "ABSENT_TWO": "there"}
-    stage.orchestrate("run", "m.yaml", env=there).assert_success()
-    stage.orchestrate("run", "m.yaml", "--dry-run").assert_success()
-    stage.orchestrate("validate", "m.yaml").assert_success()
+    stage.run("run", "m.yaml", env=there).assert_success()
+    stage.run("run", "m.yaml", "--dry-run").assert_success()
+    stage.run("validate", "m.yaml").assert_success()
 
 
 def test_truth_10_a_run_that_resumes_needs_its_secrets_too(tmp_path: Path) -> None:
@@ -172,11 +170,11 @@ def test_truth_10_a_run_that_resumes_needs_its_secrets_too(tmp_path: Path) -> No
           - {name: One, command: ["sh", "-c", "echo $NAMED; test -e go"]}
         """,
     )
-    stage.orchestrate("run", "w.yaml", env={"NAMED": "first-secret"}).assert_exit(1)
-    result = stage.orchestrate("resume", "latest").assert_exit(5)
+    stage.run("run", "w.yaml", env={"NAMED": "first-secret"}).assert_exit(1)
+    result = stage.run("resume", "latest").assert_exit(5)
     assert "w.yaml:2: the secret NAMED is not set" in result.stderr
     stage.write("go", "")
-    result = stage.orchestrate("resume", "latest", env={"NAMED": "other-secret"}).assert_success()
+    result = stage.run("resume", "latest", env={"NAMED": "other-secret"}).assert_success()
     # The environment has changed, and neither value is anywhere.
     never_shown(stage, result, "first-secret", "other-secret")
     assert files_with(stage.folder, "***")
@@ -196,16 +194,16 @@ def test_truth_10_secrets_of_sub_recipes_count(tmp_path: Path) -> None:
     """
     stage.write("early.yaml", body.format(path="sub.yaml"))
     stage.write("late.yaml", body.format(path="{{which}}"))
-    result = stage.orchestrate("run", "early.yaml").assert_exit(5)
+    result = stage.run("run", "early.yaml").assert_exit(5)
     assert "sub.yaml:4: the secret SUBS is not set" in result.stderr
     assert stage.calls("claude") == []
     # A recipe that is found on the way is refused when it is reached: the step fails, and says so.
-    result = stage.orchestrate("run", "late.yaml").assert_exit(1)
+    result = stage.run("run", "late.yaml").assert_exit(1)
     assert "sub.yaml:4: the secret SUBS is not set" in result.stdout + result.stderr
     assert stage.calls("claude") == []
-    result = stage.orchestrate("resume", "latest", env={"SUBS": "sub-secret"}).assert_success()
+    result = stage.run("resume", "latest", env={"SUBS": "sub-secret"}).assert_success()
     never_shown(stage, result, "sub-secret")
-    result = stage.orchestrate("run", "early.yaml", env={"SUBS": "sub-secret"}).assert_success()
+    result = stage.run("run", "early.yaml", env={"SUBS": "sub-secret"}).assert_success()
     never_shown(stage, result, "sub-secret")
 
 
@@ -242,12 +240,12 @@ def test_truth_10_a_late_recipe_is_masked_after_a_resume(tmp_path: Path) -> None
     )
     surroundings = {"SUBS": "sub-secret"}
     results = [
-        stage.orchestrate("run", "main.yaml", env=surroundings).assert_exit(6),
-        stage.orchestrate("approve", "latest", "--message", "for sub-secret", env=surroundings),
+        stage.run("run", "main.yaml", env=surroundings).assert_exit(6),
+        stage.run("approve", "latest", "--message", "for sub-secret", env=surroundings),
     ]
-    refused = stage.orchestrate("resume", "latest").assert_exit(5)
+    refused = stage.run("resume", "latest").assert_exit(5)
     assert "sub.yaml:4: the secret SUBS is not set" in refused.stderr
-    results.append(stage.orchestrate("resume", "latest", env=surroundings).assert_success())
+    results.append(stage.run("resume", "latest", env=surroundings).assert_success())
     for result in results:
         never_shown(stage, result, "got sub-secret")
 
@@ -258,9 +256,9 @@ def test_truth_10_the_configuration_names_secrets(tmp_path: Path) -> None:
     stage.write("user/orchestrate/config.yaml", "secrets: [MY_PIN]\n")
     user = {"XDG_CONFIG_HOME": str(stage.folder / "user")}
     surroundings = {"TEAM_PIN": "t-1234", "MY_PIN": "m-1234", **user}
-    result = stage.orchestrate("run", "m.yaml", env=surroundings).assert_success()
+    result = stage.run("run", "m.yaml", env=surroundings).assert_success()
     never_shown(stage, result, "t-1234", "m-1234")
-    result = stage.orchestrate("run", "m.yaml", env=user).assert_exit(5)
+    result = stage.run("run", "m.yaml", env=user).assert_exit(5)
     assert ".orchestrate/config.yaml:3" in result.stderr
     assert "user/orchestrate/config.yaml:1: the secret MY_PIN is not set" in result.stderr
 
@@ -283,7 +281,7 @@ def test_truth_10_mask_env_changes_what_is_guessed(
         name: f"{number}-value-of-one-variable"
         for number, name in enumerate(("ANTHROPIC_API_KEY", "MY_TOKEN", "DEPLOY_KEY"))
     } | {"HOOK": "https://hooks.example.org/services/T0/abcdef"}
-    stage.orchestrate("run", "m.yaml", env=values).assert_success()
+    stage.run("run", "m.yaml", env=values).assert_success()
     assert {name for name in values if files_with(stage.folder, values[name])} == shown
     assert {name for name in values if not files_with(stage.folder, values[name])} == hidden
 
@@ -318,9 +316,9 @@ def test_truth_10_keys_in_the_configuration_stay_out_of_the_state(tmp_path: Path
         '  - {name: Wait, command: ["test", "-e", "go"]}\n'
         "  - {name: Tell, provider: claude, input_file: prompt.md}\n"
     )
-    stage.orchestrate("run", "again.yaml", env=surroundings).assert_exit(1)
+    stage.run("run", "again.yaml", env=surroundings).assert_exit(1)
     stage.write("go", "")
-    result = stage.orchestrate("resume", "latest", env=surroundings).assert_success()
+    result = stage.run("resume", "latest", env=surroundings).assert_success()
     never_shown(stage, result, KEY)
     call = [call for call in stage.calls("claude") if call.argv != ["--version"]][-1]
     assert (call.env["ANTHROPIC_API_KEY"], call.env["PLAIN"]) == (KEY, "seen")
@@ -343,16 +341,16 @@ def test_truth_10_reports_mask_what_git_says(tmp_path: Path) -> None:
     for command in ("init -q", "commit -q --allow-empty -m first"):
         subprocess.run([*git.split(), *command.split()], cwd=stage.folder, check=True)
     surroundings = {"NAMED": "named-one", "MY_TOKEN": TOKEN}
-    stage.orchestrate("run", "w.yaml", env=surroundings).assert_success()
+    stage.run("run", "w.yaml", env=surroundings).assert_success()
     for flags in ((), ("--format", "md"), ("--json",)):
-        shown = stage.orchestrate("report", "latest", *flags, env=surroundings).assert_success()
+        shown = stage.run("report", "latest", *flags, env=surroundings).assert_success()
         assert "use ***, ***" in shown.stdout
         never_shown(stage, shown, "named-one", TOKEN)
 
 
 def test_truth_10_flags_that_hold_a_secret_are_masked(tmp_path: Path) -> None:
     stage = leaking(tmp_path, "machine")
-    result = stage.orchestrate(
+    result = stage.run(
         "run", "m.yaml", "--system-prompt", f"Use {KEY}.", env={"ANTHROPIC_API_KEY": KEY}
     ).assert_success()
     never_shown(stage, result, KEY)

@@ -129,12 +129,12 @@ def test_truth_13_answers_of_an_agent_command_nothing(tmp_path: Path, variable: 
         "status latest", "status latest --json", "report latest", "report latest --format md",
         "report latest --json", "runs", "resume latest",
     ):  # fmt: skip
-        done = stage.orchestrate(*command.split(), env=env)
+        done = stage.run(*command.split(), env=env)
         done.assert_success()
         for text in (done.stdout, done.stderr):
             assert commands_in(text) == [], command
             assert controls_in(text) == set(), command
-    shown = stage.orchestrate("logs", "latest", "talk", env=env).stdout
+    shown = stage.run("logs", "latest", "talk", env=env).stdout
     assert ":\\:stop-commands::x" in shown
     assert "##vso\\[task.setvariable" in shown
     assert "## A heading, std::vector and a:: stay" in shown
@@ -167,7 +167,7 @@ def test_truth_13_tails_of_errors_command_nothing(tmp_path: Path, variable: str)
 
 def test_truth_13_a_pipe_gets_control_characters_only_when_it_wants_them(tmp_path: Path) -> None:
     stage = speaking(tmp_path)
-    plain = stage.orchestrate("run", "m.yaml", env=CALM).assert_success()
+    plain = stage.run("run", "m.yaml", env=CALM).assert_success()
     assert controls_in(plain.stdout + plain.stderr) == set()
     assert "::stop-commands::x\n" in plain.stdout, "without a CI job there is nothing to break"
     assert "tab\there" in plain.stdout

@@ -74,7 +74,7 @@ def test_truth_14_an_interrupted_first_turn_is_gone_on_with(
         process.send_signal(number)
         process.communicate(timeout=30)
     assert process.returncode == 128 + number
-    scene.orchestrate("resume", "latest").assert_success()
+    scene.run("resume", "latest").assert_success()
     check_gone_on(scene.ledger(program))
 
 
@@ -110,9 +110,9 @@ def test_truth_14_a_failed_first_turn_is_gone_on_with(
     assert failed.step("only")["error"]["context"]["kind"] == kind
     (first,) = scene.ledger()
     assert failed.step("only")["session_id"] == first.session
-    shown = scene.orchestrate("status", "latest").assert_success().stdout
+    shown = scene.run("status", "latest").assert_success().stdout
     assert f"claude --resume {first.session}" in shown
-    scene.orchestrate("resume", "latest").assert_success()
+    scene.run("resume", "latest").assert_success()
     check_gone_on(scene.ledger())
 
 
@@ -136,7 +136,7 @@ def test_truth_14_a_lost_first_turn_is_gone_on_with(
         process.wait()
     os.kill(parent_of(parent_of(first.pid)), signal.SIGKILL)
     wait_until(lambda: not is_alive(first.pid), "the agent outlived its keeper")
-    shown = scene.orchestrate("resume", "latest").assert_success()
+    shown = scene.run("resume", "latest").assert_success()
     assert "lost" in shown.stderr
     check_gone_on(scene.ledger(program))
 
@@ -169,7 +169,7 @@ def test_truth_14_a_session_that_is_gone_is_replaced(tmp_path: Path, dialect: st
     lines = ({"exit": 3, "forgets": True}, said("done"))
     scene, text, flags = scene_of(tmp_path, dialect, *lines)
     scene.play(text, *flags, exit_code=FAILED[dialect])
-    resumed = scene.look(scene.orchestrate("resume", "latest").assert_success())
+    resumed = scene.look(scene.run("resume", "latest").assert_success())
     first, second = scene.ledger()
     assert second.is_new
     assert second.session != first.session
@@ -185,13 +185,13 @@ def test_truth_14_an_id_that_was_never_seen_is_not_shown(tmp_path: Path, dialect
     scene, text, flags = scene_of(tmp_path, dialect, *lines)
     failed = scene.play(text, *flags, exit_code=FAILED[dialect])
     (first,) = scene.ledger()
-    shown = scene.orchestrate("status", "latest").assert_success().stdout
-    as_json = scene.orchestrate("status", "latest", "--json").assert_success()
+    shown = scene.run("status", "latest").assert_success().stdout
+    as_json = scene.run("status", "latest", "--json").assert_success()
     assert first.session not in shown
     assert first.session not in as_json.stdout
     assert "take over" not in shown
     assert "session_id" not in failed.step("only")
-    scene.orchestrate("resume", "latest").assert_success()
+    scene.run("resume", "latest").assert_success()
     _, second = scene.ledger()
     assert second.is_new
     assert second.prompt == first.prompt, "no turn was cut off in this session"
@@ -216,7 +216,7 @@ def test_truth_14_a_program_that_could_not_start_cut_nothing_off(
     starter.write_text('#!/bin/sh\nrm -- "$0"\necho "2.1.325 (Claude Code)"\n', "utf-8")
     scene.play(text, *flags, exit_code=FAILED[dialect])
     scene.install("claude")
-    scene.orchestrate("resume", "latest").assert_success()
+    scene.run("resume", "latest").assert_success()
     (call,) = scene.ledger()
     assert call.is_new
     assert not call.prompt.startswith(CUT_OFF)
@@ -251,7 +251,7 @@ def test_truth_14_each_visit_and_each_item_has_a_session_of_its_own(tmp_path: Pa
     text = text.replace("steps:", "context: {items: [a, b]}\nsteps:")
     scene, _, _ = scene_of(tmp_path, "recipe", said("done"), {"exit": 3}, said("done"))
     scene.play(text, exit_code=1)
-    scene.orchestrate("resume", "latest").assert_success()
+    scene.run("resume", "latest").assert_success()
     a, b, again = scene.ledger()
     assert a.session != b.session
     assert (again.session, again.is_new) == (b.session, False)
@@ -274,7 +274,7 @@ def test_truth_14_items_at_once_go_on_each_in_its_own_session(tmp_path: Path) ->
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)
     assert process.returncode == 130
-    scene.orchestrate("resume", "latest").assert_success()
+    scene.run("resume", "latest").assert_success()
     calls = scene.ledger()
     firsts = {call.session: call for call in calls[:3]}
     assert len(calls) == 6
@@ -290,7 +290,7 @@ def test_truth_14_a_reminder_that_was_cut_off_is_sent_again(tmp_path: Path) -> N
     lines = ({"text": "hm"}, {"exit": 3}, said("done"))
     scene, text, _ = scene_of(tmp_path, "machine", *lines)
     scene.play(text, exit_code=4)
-    scene.orchestrate("resume", "latest").assert_success()
+    scene.run("resume", "latest").assert_success()
     first, second, third = scene.ledger()
     assert first.session == second.session == third.session
     assert second.prompt.startswith("Your previous response did not include")
@@ -300,7 +300,7 @@ def test_truth_14_a_later_turn_gets_the_note_too(tmp_path: Path) -> None:
     pair = machine({"first": {"done": "second"}, "second": {"done": "!all-done"}})
     scene, _, _ = scene_of(tmp_path, "machine", said("done"), {"exit": 3}, said("done"))
     scene.play(pair, exit_code=4)
-    scene.orchestrate("resume", "latest").assert_success()
+    scene.run("resume", "latest").assert_success()
     _, second, third = scene.ledger()
     assert third.prompt == CUT_OFF + second.prompt
     assert third.session == second.session
@@ -313,7 +313,7 @@ def test_truth_14_the_costs_of_both_turns_are_counted_once(tmp_path: Path, diale
     scene, text, flags = scene_of(tmp_path, dialect, broken, said("done", cost=0.5, is_terse=True))
     failed = scene.play(text, *flags, exit_code=FAILED[dialect])
     assert failed.state["costs"]["cost_usd"] == 0.25
-    played = scene.look(scene.orchestrate("resume", "latest").assert_success())
+    played = scene.look(scene.run("resume", "latest").assert_success())
     assert played.step("only")["cost_usd"] == 0.5
     assert played.state["costs"]["cost_usd"] == 0.75
     assert (played.state["costs"]["turns"], played.state["costs"]["unreported"]) == (2, 0)
@@ -326,7 +326,7 @@ def test_truth_14_a_turn_without_a_bill_is_in_the_next_ones_total(
     """Codex counts tokens up over the session; the killed turn's are in the next total."""
     scene, text, flags = scene_of(tmp_path, dialect, {"exit": 3}, said("done"), program="codex")
     scene.play(text, *flags, exit_code=FAILED[dialect])
-    played = scene.look(scene.orchestrate("resume", "latest").assert_success())
+    played = scene.look(scene.run("resume", "latest").assert_success())
     assert played.step("only")["input_tokens"] == 1000
 
 
@@ -340,13 +340,13 @@ def test_truth_14_nobody_else_may_use_a_steps_session_meanwhile(
     with scene.started(text) as process:
         first = scene.await_call(1)
         words = ("run", "other/chat.yaml", "--working-dir", "other", "--session", first.session)
-        refused = scene.orchestrate(*words).assert_exit(5)
+        refused = scene.run(*words).assert_exit(5)
         assert first.session in refused.stderr
         assert len(scene.ledger()) == 1
         scene.let_go()
         process.communicate(timeout=30)
     assert process.returncode == 0
-    scene.orchestrate(*words).assert_success()
+    scene.run(*words).assert_success()
     assert all(call.is_alone for call in scene.ledger())
     left = list((scene.top / "home/state/orchestrate/sessions").glob("*"))
     assert len({path.stem for path in left}) <= 1, "the lock of a step's session was left"

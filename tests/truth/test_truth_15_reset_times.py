@@ -120,8 +120,8 @@ ENDLESS = (
 def test_truth_15_an_endless_pause_can_be_looked_at_and_ended(tmp_path: Path) -> None:
     scene = Scene(tmp_path, LIMITED, said("done"))
     stop_while_resting(scene, MACHINE.replace("initialStep", ENDLESS))
-    assert "waits until 9999-12-31" in scene.orchestrate("status").assert_success().stdout
-    scene.orchestrate("status", "--json").assert_success()
+    assert "waits until 9999-12-31" in scene.run("status").assert_success().stdout
+    scene.run("status", "--json").assert_success()
     with scene.command("resume", "latest") as process:
         assert process.stderr is not None
         lines = iter(process.stderr.readline, "")
@@ -129,7 +129,7 @@ def test_truth_15_an_endless_pause_can_be_looked_at_and_ended(tmp_path: Path) ->
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 130
     assert "for retry 1 of 2 (rate-limit (429)); Ctrl-C stops, --retry-delay 0 tries now" in told
-    scene.orchestrate("resume", "latest", "--retry-delay", "0").assert_success()
+    scene.run("resume", "latest", "--retry-delay", "0").assert_success()
     assert len(scene.ledger()) == 2
 
 
@@ -147,7 +147,7 @@ def test_truth_15_resume_says_that_it_waits_and_can_try_now(tmp_path: Path, dial
     assert told.startswith("only waits until ")
     assert "for retry 1 of 5 (rate-limit (429)); Ctrl-C stops, --retry-delay 0 tries now" in told
     assert len(scene.ledger()) == 1
-    result = scene.orchestrate("resume", "latest", "--retry-delay", "0").assert_success()
+    result = scene.run("resume", "latest", "--retry-delay", "0").assert_success()
     assert "waits until" not in result.stderr
     assert len(scene.ledger()) == 2
 

@@ -105,10 +105,10 @@ def test_truth_15_the_plan_and_the_dry_run_show_the_rule(tmp_path: Path) -> None
     scene = Scene(tmp_path)
     rule = "retry: {maxAttempts: 3, initialDelay: 2, maxDelay: 9, backoff: linear}\ninitialStep"
     scene.write("w.yaml", MACHINE.replace("initialStep", rule))
-    plan = scene.orchestrate("plan", "w.yaml").assert_success().stdout
+    plan = scene.run("plan", "w.yaml").assert_success().stdout
     words = "3 attempts, 2 s apart, when transient, linear backoff, at most 9 s, jitter"
     assert f"default retry: {words}" in plan
-    dry = scene.orchestrate("run", "w.yaml", "--dry-run").assert_success().stdout
+    dry = scene.run("run", "w.yaml", "--dry-run").assert_success().stdout
     assert "Retries: 2, 2 s apart" in dry
 
 
@@ -124,7 +124,7 @@ def test_truth_15_the_pause_is_shown_and_can_be_ended(tmp_path: Path, dialect: s
     scene, text, flags = scene_of(tmp_path, dialect, OVERLOADED, said("done"))
     with scene.started(text, *flags, "--retry-delay", "60000") as process:
         wait_until(lambda: bool(scene.ledger()) and resting(scene), "it does not rest")
-        shown = scene.orchestrate("status", "latest").stdout
+        shown = scene.run("status", "latest").stdout
         assert "for retry 1 of 5: API Error: 529 overloaded" in shown
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=20)
@@ -148,5 +148,5 @@ def test_truth_15_a_kill_does_not_forget_the_count(tmp_path: Path) -> None:
         wait_until(lambda: len(scene.ledger()) >= 2 and resting(scene), "it does not rest")
         process.kill()
         process.wait()
-    scene.orchestrate("resume", "latest", *QUICK).assert_exit(4)
+    scene.run("resume", "latest", *QUICK).assert_exit(4)
     assert len(scene.ledger()) == 6

@@ -252,8 +252,8 @@ def test_truth_16_resume_sends_the_reminder_and_not_the_prompt(tmp_path: Path) -
     lines = [{"text": "hm", "cost": 0.1}] * 3
     scene = Scene(tmp_path, *lines, other(LOOK, cost=0.1))
     scene.play(ONE, exit_code=2)
-    scene.orchestrate("resume", "latest").assert_exit(2)
-    played = scene.look(scene.orchestrate("resume", "latest").assert_success())
+    scene.run("resume", "latest").assert_exit(2)
+    played = scene.look(scene.run("resume", "latest").assert_success())
     calls = scene.ledger()
     assert len({call.session for call in calls}) == 1
     assert calls[0].prompt.startswith("Do only.")
@@ -267,7 +267,7 @@ def test_truth_16_resume_sends_the_reminder_and_not_the_prompt(tmp_path: Path) -
 def test_truth_16_a_reminder_is_repeated_after_a_failure(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"text": "hm"}, {"exit": 3}, said("done"))
     scene.play(ONE, exit_code=4)
-    scene.orchestrate("resume", "latest").assert_success()
+    scene.run("resume", "latest").assert_success()
     _, second, third = scene.ledger()
     assert third.prompt.endswith(second.prompt)
     assert third.prompt != second.prompt, "the reminder was cut off, and that is said"
@@ -277,6 +277,6 @@ def test_truth_16_another_agent_gets_the_whole_prompt(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"text": "hm"}, {"text": "hm"})
     scene.script(said("done"), program="codex")
     scene.play(ONE, exit_code=2)
-    scene.orchestrate("resume", "latest", "--backend", "codex").assert_success()
+    scene.run("resume", "latest", "--backend", "codex").assert_success()
     (call,) = scene.ledger("codex")
     assert call.prompt.startswith("Do only.")

@@ -49,7 +49,7 @@ def stage(top: Path, *lines: dict[str, Any]) -> Scene:
 
 
 def answers(scene: Scene, *arguments: str) -> str:
-    return scene.orchestrate(*arguments).assert_success().stdout
+    return scene.run(*arguments).assert_success().stdout
 
 
 @pytest.mark.parametrize("definition", [ONE, RECIPE, WORKFLOW], ids=["machine", "recipe", "c"])
@@ -109,7 +109,7 @@ def test_truth_17_reminders_and_retries_add_up(tmp_path: Path) -> None:
         said("done"),
     )
     scene.play(PAIR, exit_code=4)
-    played = scene.look(scene.orchestrate("resume", "latest").assert_success())
+    played = scene.look(scene.run("resume", "latest").assert_success())
     expected = [{"tool": "Bash", "count": 1}, {"tool": "Write", "count": 3}]
     assert played.step("first")["denials"] == expected, "a resume keeps them"
     assert played.state["denials"] == [{"step": "first", **denial} for denial in expected]

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from orchestrate.execute.keeper.facts import Ended, look
-from tests.promises.lanes import Lanes
 from tests.promises.processes import is_alive, keepers_in, wait_until
 from tests.truth.places import DIALECTS, Place
 
@@ -40,14 +39,14 @@ def await_exit_on_record(place: Place, attempt: str) -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_truth_18_a_program_that_died_unwatched_is_lost(
-    dialect: str, number: signal.Signals, quick_top: Path, lanes: Lanes
+    dialect: str, number: signal.Signals, quick_top: Path
 ) -> None:
-    place = Place(quick_top, lanes, dialect)
+    place = Place(quick_top, dialect)
     place.kill_orchestrator()
     os.kill(program_of(place), number)
     await_exit_on_record(place, f"{place.step}:1.1")
     place.go()
-    said = place.orchestrate("resume", "latest").assert_success()
+    said = place.run("resume", "latest").assert_success()
     assert "was lost" in said.stderr
     assert place.lost() == 1
     assert place.step_result()["attempts"] == 2
@@ -55,21 +54,19 @@ def test_truth_18_a_program_that_died_unwatched_is_lost(
 
 
 @pytest.mark.parametrize("how", WAYS)
-def test_truth_18_a_shell_says_it_with_its_exit_code(
-    how: str, quick_top: Path, lanes: Lanes
-) -> None:
-    place = Place(quick_top, lanes, "workflow", deed=WAYS[how] or "true")
+def test_truth_18_a_shell_says_it_with_its_exit_code(how: str, quick_top: Path) -> None:
+    place = Place(quick_top, "workflow", deed=WAYS[how] or "true")
     place.kill_orchestrator()
     os.kill(program_of(place), signal.SIGTERM)
     await_exit_on_record(place, "B:1.1")
     place.go()
-    place.orchestrate("resume", "latest").assert_success()
+    place.run("resume", "latest").assert_success()
     assert place.lost() == 1
 
 
-def test_truth_18_an_agent_that_obeys_without_a_word_is_lost(quick_top: Path, lanes: Lanes) -> None:
+def test_truth_18_an_agent_that_obeys_without_a_word_is_lost(quick_top: Path) -> None:
     """As Gemini: exit 0 and nothing printed."""
-    place = Place(quick_top, lanes, "machine")
+    place = Place(quick_top, "machine")
     claude = place.top / "claude"
     quiet = "\n".join(
         line for line in claude.read_text("utf-8").splitlines() if '"init"' not in line
@@ -80,15 +77,15 @@ def test_truth_18_an_agent_that_obeys_without_a_word_is_lost(quick_top: Path, la
     os.kill(program_of(place), signal.SIGTERM)
     await_exit_on_record(place, "b:1.1")
     place.go()
-    place.orchestrate("resume", "latest").assert_success()
+    place.run("resume", "latest").assert_success()
     assert place.lost() == 1
 
 
 @pytest.mark.parametrize(("dialect", "code"), [("workflow", 1), ("machine", 4), ("recipe", 1)])
 def test_truth_18_with_an_orchestrator_watching_it_is_a_failure(
-    dialect: str, code: int, quick_top: Path, lanes: Lanes
+    dialect: str, code: int, quick_top: Path
 ) -> None:
-    place = Place(quick_top, lanes, dialect)
+    place = Place(quick_top, dialect)
     with place.started("run", "w.yaml") as run:
         place.await_starts(1, run)
         os.kill(program_of(place), signal.SIGKILL)
@@ -99,12 +96,10 @@ def test_truth_18_with_an_orchestrator_watching_it_is_a_failure(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_truth_18_a_shutdown_interrupts_the_run(
-    dialect: str, quick_top: Path, lanes: Lanes
-) -> None:
+def test_truth_18_a_shutdown_interrupts_the_run(dialect: str, quick_top: Path) -> None:
     """SIGTERM to every process of the run, in any order and again and again."""
     chance = random.Random(f"shutdown of a {dialect}")
-    place = Place(quick_top, lanes, dialect)
+    place = Place(quick_top, dialect)
     for round_number in range(3):
         words = ("resume", "latest") if round_number else ("run", "w.yaml")
         with place.started(*words) as run:
@@ -119,16 +114,14 @@ def test_truth_18_a_shutdown_interrupts_the_run(
         assert place.status()["status"] == "paused"
         assert not any(map(is_alive, place.starts()))
     place.go()
-    place.orchestrate("resume", "latest").assert_success()
+    place.run("resume", "latest").assert_success()
     assert len(place.starts()) == 4
     assert len(place.ends()) == 1
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_truth_18_after_a_power_cut_the_first_resume_goes_on(
-    dialect: str, quick_top: Path, lanes: Lanes
-) -> None:
-    place = Place(quick_top, lanes, dialect)
+def test_truth_18_after_a_power_cut_the_first_resume_goes_on(dialect: str, quick_top: Path) -> None:
+    place = Place(quick_top, dialect)
     with place.started("run", "w.yaml") as run:
         pid = place.await_starts(1, run)
         everybody = [run.pid, *keepers_in(quick_top), program_of(place), pid]
@@ -138,13 +131,13 @@ def test_truth_18_after_a_power_cut_the_first_resume_goes_on(
                     os.kill(one, number)
         run.wait(20)
     place.go()
-    said = place.orchestrate("resume", "latest").assert_success()
+    said = place.run("resume", "latest").assert_success()
     assert "was lost" in said.stderr
     assert (len(place.starts()), len(place.ends())) == (2, 1)
 
 
-def test_truth_18_the_keeper_says_whether_anybody_watched(quick_top: Path, lanes: Lanes) -> None:
-    place = Place(quick_top, lanes, "workflow")
+def test_truth_18_the_keeper_says_whether_anybody_watched(quick_top: Path) -> None:
+    place = Place(quick_top, "workflow")
     place.kill_orchestrator()
     place.go()
     await_exit_on_record(place, "B:1.1")
@@ -152,5 +145,5 @@ def test_truth_18_the_keeper_says_whether_anybody_watched(quick_top: Path, lanes
         end = look(place.root(), attempt)
         assert isinstance(end, Ended)
         assert end.exit.watched is is_watched
-    place.orchestrate("resume", "latest").assert_success()
+    place.run("resume", "latest").assert_success()
     assert (place.lost(), len(place.starts())) == (0, 1), "an end of its own counts"

@@ -115,7 +115,7 @@ def test_truth_19_an_older_copilot_is_asked_without_the_flag(tmp_path: Path) -> 
 
 
 def doctor(stage: Stage, **env: str) -> dict[str, dict[str, Any]]:
-    told = stage.orchestrate("doctor", "--json", env=env)
+    told = stage.run("doctor", "--json", env=env)
     return {finding["name"]: finding for finding in json.loads(told.stdout)["findings"]}
 
 
@@ -195,4 +195,4 @@ def test_truth_19_let_finish_is_refused_where_nothing_is_parallel(tmp_path: Path
     workflow = 'version: "1.1"\nname: w\nsteps:\n  - {name: A, command: ["false"]}\n'
     stage.refuse(workflow, "--let-finish", exit_code=2)
     stage.play(workflow, exit_code=1)
-    stage.orchestrate("resume", "latest", "--let-finish").assert_exit(2)
+    stage.run("resume", "latest", "--let-finish").assert_exit(2)

@@ -34,9 +34,9 @@ def test_truth_20_a_cost_that_nobody_reported_is_null_in_every_answer(tmp_path: 
     }  # fmt: skip
     assert played.state["costs"] == expected
     assert json.loads(played.result.stdout)["costs"] == expected
-    status = scene.orchestrate("status", "latest", "--json").assert_success()
+    status = scene.run("status", "latest", "--json").assert_success()
     assert json.loads(status.stdout)["costs"] == expected
-    report = json.loads(scene.orchestrate("report", "latest", "--json").assert_success().stdout)
+    report = json.loads(scene.run("report", "latest", "--json").assert_success().stdout)
     assert report["usage"]["cost_usd"] is None
     assert report["usage"]["input_tokens"] == 2000
     assert all("0.0" not in json.dumps(step["usage"]) for step in report["steps"])
@@ -58,10 +58,10 @@ def test_truth_20_tokens_are_shown_where_the_cost_is_unknown(tmp_path: Path) -> 
     words = "2,000 in, 100 out"
     ending = "cost: unknown (2 agent calls, none reported it); tokens: " + words
     assert ending in played.result.stderr
-    status = scene.orchestrate("status", "latest").assert_success().stdout
+    status = scene.run("status", "latest").assert_success().stdout
     assert "unknown" in status
     assert words in status
-    page = scene.orchestrate("report", "latest", "--format", "md").assert_success().stdout
+    page = scene.run("report", "latest", "--format", "md").assert_success().stdout
     assert words in page
     assert "$" not in page.partition("## ")[0]
     log = played.log("orchestrator.log")
@@ -91,7 +91,7 @@ def test_truth_20_commands_alone_have_no_cost_at_all(tmp_path: Path) -> None:
     played = stage.play(COMMANDS, "--json")
     assert "costs" not in played.state
     assert "costs" not in json.loads(played.result.stdout)
-    report = json.loads(stage.orchestrate("report", "latest", "--json").stdout)
+    report = json.loads(stage.run("report", "latest", "--json").stdout)
     assert report["usage"]["cost_usd"] is None
 
 
@@ -103,7 +103,7 @@ def test_truth_20_a_declared_provider_costs_what_nobody_knows(tmp_path: Path) ->
     costs = played.state["costs"]
     assert (costs["cost_usd"], costs["turns"], costs["unreported"]) == (None, 1, 1)
     assert "cost: unknown (1 agent call, none reported it)" in played.result.stderr
-    report = json.loads(stage.orchestrate("report", "latest", "--json").stdout)
+    report = json.loads(stage.run("report", "latest", "--json").stdout)
     assert (report["usage"]["turns"], report["usage"]["cost_usd"]) == (1, None)
 
 
@@ -113,9 +113,9 @@ def test_truth_20_the_model_that_answered_stands_beside_the_tier(tmp_path: Path)
     played = scene.play(steps)
     step = played.step("work")
     assert (step["model"], step["model_requested"]) == ("claude-sonnet-5-5", "sonnet")
-    status = json.loads(scene.orchestrate("status", "latest", "--json").stdout)
+    status = json.loads(scene.run("status", "latest", "--json").stdout)
     assert status["steps"]["work"]["model"] == "claude-sonnet-5-5"
-    report = json.loads(scene.orchestrate("report", "latest", "--json").stdout)
+    report = json.loads(scene.run("report", "latest", "--json").stdout)
     assert report["steps"][0]["agents"] == ["claude-code (claude-sonnet-5-5, asked for sonnet)"]
     assert "model=claude-sonnet-5-5" in played.log("orchestrator.log")
 
@@ -142,6 +142,6 @@ def test_truth_20_a_reminded_step_adds_up_and_keeps_unknown_unknown(tmp_path: Pa
 def test_truth_20_unknown_stays_unknown_over_a_resume(tmp_path: Path) -> None:
     scene = Scene(tmp_path, said("done"), {"error": "no"}, said("done"), program="codex")
     scene.play(PAIR, *CODEX, exit_code=4)
-    played = scene.look(scene.orchestrate("resume", "latest").assert_success())
+    played = scene.look(scene.run("resume", "latest").assert_success())
     assert played.state["costs"]["cost_usd"] is None
     assert played.state["costs"]["unreported"] == played.state["costs"]["turns"] == 3

@@ -41,11 +41,11 @@ def test_truth_21_the_prompt_as_sent_is_kept_and_shown(tmp_path: Path, definitio
     (kept,) = prompts_of(scene)
     assert kept.read_text("utf-8") == sent
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-    shown = scene.orchestrate("logs", "latest", "work", "--prompt").assert_success()
+    shown = scene.run("logs", "latest", "work", "--prompt").assert_success()
     assert shown.stdout.removesuffix("\n") == sent.removesuffix("\n")
-    data = scene.orchestrate("logs", "latest", "work", "--prompt", "--json").assert_success()
+    data = scene.run("logs", "latest", "work", "--prompt", "--json").assert_success()
     assert json.loads(data.stdout)["prompt"] == sent
-    page = scene.orchestrate("report", "latest", "--format", "md").assert_success().stdout
+    page = scene.run("report", "latest", "--format", "md").assert_success().stdout
     assert "Prompt as it was sent" in page
 
 
@@ -71,12 +71,12 @@ def test_truth_21_reminders_and_retries_have_their_own(tmp_path: Path) -> None:
     assert [path.read_text("utf-8") for path in prompts_of(scene)] in (
         [first, second], [second, first],
     )  # fmt: skip
-    last = scene.orchestrate("logs", "latest", "work", "--prompt").assert_success()
+    last = scene.run("logs", "latest", "work", "--prompt").assert_success()
     assert last.stdout.removesuffix("\n") == second.removesuffix("\n")
-    told = scene.orchestrate("logs", "latest", "work", "--prompt", "--all").assert_success()
+    told = scene.run("logs", "latest", "work", "--prompt", "--all").assert_success()
     assert told.stdout.index(first) < told.stdout.rindex(second)
     assert told.stdout.count("--- prompt of work") == 2
-    page = scene.orchestrate("report", "latest", "--format", "md").assert_success().stdout
+    page = scene.run("report", "latest", "--format", "md").assert_success().stdout
     assert "Prompt as it was sent, attempt 2" in page
 
 
@@ -114,11 +114,11 @@ def test_truth_21_logs_refuses_what_cannot_be(tmp_path: Path) -> None:
     scene = stage(tmp_path, said("done"))
     scene.play(ONE)
     for more in (["--prompt"], ["work", "--prompt", "--follow"], ["work", "--prompt", "--stdout"]):
-        scene.orchestrate("logs", "latest", *more).assert_exit(2)
+        scene.run("logs", "latest", *more).assert_exit(2)
     (tmp_path / "other").mkdir()
     commands = Stage(tmp_path / "other")
     commands.play('version: "1.1"\nname: w\nsteps:\n  - {name: A, command: ["true"]}\n')
-    told = commands.orchestrate("logs", "latest", "A", "--prompt").assert_success()
+    told = commands.run("logs", "latest", "A", "--prompt").assert_success()
     assert (told.stdout, "A sent no prompt" in told.stderr) == ("", True)
 
 
@@ -130,18 +130,18 @@ def test_truth_21_whom_a_run_asks_is_said_first(tmp_path: Path) -> None:
     assert lines[1] == f"  {words}"
     assert words in played.log("orchestrator.log").splitlines()[0]
     assert played.step("work")["permissions"] == "edit"
-    report = json.loads(scene.orchestrate("report", "latest", "--json").stdout)
+    report = json.loads(scene.run("report", "latest", "--json").stdout)
     assert report["steps"][0]["permissions"] == ["edit"]
-    page = scene.orchestrate("report", "latest", "--format", "md").stdout
+    page = scene.run("report", "latest", "--format", "md").stdout
     assert "edit" in next(line for line in page.splitlines() if "Permissions" in line)
 
 
 def test_truth_21_a_dry_run_says_it_and_asks_nobody(tmp_path: Path) -> None:
     scene = stage(tmp_path)
     scene.write("w.yaml", PAIR)
-    told = scene.orchestrate("run", "w.yaml", "--dry-run").assert_success()
+    told = scene.run("run", "w.yaml", "--dry-run").assert_success()
     assert DEFAULT in told.stderr
-    data = scene.orchestrate("run", "w.yaml", "--dry-run", "--json").assert_success()
+    data = scene.run("run", "w.yaml", "--dry-run", "--json").assert_success()
     assert json.loads(data.stdout)["asked"] == [
         {"agent": "claude-code", "backend": "claude-code", "model": "sonnet",
          "permissions": "bypass", "steps": 2}
@@ -161,28 +161,28 @@ def test_truth_21_each_agent_is_named_with_its_own(tmp_path: Path) -> None:
 def test_truth_21_a_resume_says_it_again(tmp_path: Path) -> None:
     scene = stage(tmp_path, {"error": "no"}, said("done"))
     scene.play(ONE, "--permissions", "edit", exit_code=4)
-    told = scene.orchestrate("resume", "latest").assert_success().stderr
+    told = scene.run("resume", "latest").assert_success().stderr
     assert "permissions edit" in told.splitlines()[1]
 
 
 def test_truth_21_init_writes_the_permissions_and_says_the_default(tmp_path: Path) -> None:
     scene = Stage(tmp_path)
-    plain = scene.orchestrate("init").assert_success()
+    plain = scene.run("init").assert_success()
     assert "Permissions: bypass (the default" in plain.stderr
     assert "\n# permissions: bypass\n" in (scene.folder / ".orchestrate/config.yaml").read_text()
-    again = scene.orchestrate("init", "--permissions", "edit").assert_success()
+    again = scene.run("init", "--permissions", "edit").assert_success()
     assert "to have edit, write it there" in again.stderr
     (scene.folder / ".orchestrate/config.yaml").unlink()
-    data = scene.orchestrate("init", "--permissions", "read-only", "--json").assert_success()
+    data = scene.run("init", "--permissions", "read-only", "--json").assert_success()
     assert json.loads(data.stdout)["permissions"] == "read-only"
     config = (scene.folder / ".orchestrate/config.yaml").read_text()
     assert "\npermissions: read-only\n" in config
-    scene.orchestrate("init", "--permissions", "none").assert_exit(2)
+    scene.run("init", "--permissions", "none").assert_exit(2)
 
 
 def test_truth_21_what_init_chose_holds_for_runs(tmp_path: Path) -> None:
     scene = Scene(tmp_path, said("done"))
-    scene.orchestrate("init", "--permissions", "edit").assert_success()
+    scene.run("init", "--permissions", "edit").assert_success()
     told = scene.play(ONE).result.stderr
     assert "permissions edit" in told
     assert "acceptEdits" in scene.ledger()[0].argv

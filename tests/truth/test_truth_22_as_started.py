@@ -58,7 +58,7 @@ def test_truth_22_a_changed_file_is_refused_and_named_with_both_ways(
         path.unlink()
     else:
         path.write_text("a: [\n", "utf-8")
-    said = shop.orchestrate("resume", "latest").assert_exit(2)
+    said = shop.run("resume", "latest").assert_exit(2)
     assert name in said.stderr
     assert f"orchestrate resume {run_id} --as-started" in said.stderr
     # There is nothing to start over with where the definition itself is gone.
@@ -102,7 +102,7 @@ def test_truth_22_recipes_found_on_the_way_are_kept_as_well(shop: Workshop) -> N
     """)
     shop.play(text, rules=(rule("STEP:x", {"fail": "crash"}, "ok"),), exit_code=1)
     shop.write("late.yaml", late.replace("STEP:x", "STEP:y"))
-    assert "late.yaml" in shop.orchestrate("resume", "latest").assert_exit(2).stderr
+    assert "late.yaml" in shop.run("resume", "latest").assert_exit(2).stderr
     (shop.folder / ".orchestrate/agents/deep.md").unlink()
     shop.go_on("resume", "latest", "--as-started")
     assert shop.asked() == ["x", "x"]
@@ -118,19 +118,19 @@ def test_truth_22_people_s_commands_do_not_depend_on_the_files(shop: Workshop, h
     else:
         path.write_text("a: [\n" if how == "unreadable" else GATED.replace("STEP:b", "X"), "utf-8")
     for command in (("status", run_id), ("logs", run_id), ("report", run_id), ("approvals",)):
-        said = shop.orchestrate(*command).assert_success()
+        said = shop.run(*command).assert_success()
         assert "may lag" not in said.stdout + said.stderr
-    shop.orchestrate("approve", run_id).assert_success()
+    shop.run("approve", run_id).assert_success()
     shop.go_on("resume", run_id, "--as-started")
     assert shop.asked() == ["a", "b"]
     path.write_text(GATED, "utf-8")
     other = shop.play(GATED, exit_code=6).run_id
     path.unlink()
-    shop.orchestrate("deny", other).assert_success()
+    shop.run("deny", other).assert_success()
     path.write_text(GATED, "utf-8")
     third = shop.play(GATED, exit_code=6).run_id
     path.unlink()
-    assert "cancelled" in shop.orchestrate("cancel", third).assert_success().stdout
+    assert "cancelled" in shop.run("cancel", third).assert_success().stdout
 
 
 # Runs of the catalogue belong to no installation.
@@ -180,4 +180,4 @@ def test_truth_22_force_restart_works_for_the_catalogue(tmp_path: Path) -> None:
 
 def test_truth_22_as_started_and_force_restart_exclude_each_other(shop: Workshop) -> None:
     stopped(shop)
-    shop.orchestrate("resume", "latest", "--as-started", "--force-restart").assert_exit(2)
+    shop.run("resume", "latest", "--as-started", "--force-restart").assert_exit(2)

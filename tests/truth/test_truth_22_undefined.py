@@ -21,8 +21,8 @@ def test_truth_22_a_run_without_the_value_is_refused_at_its_place(shop: Workshop
     assert "r.yaml:6:44: error E125: {{topic}}" in said.stderr
     assert "^^^^^^^^^" in said.stderr
     assert "--context topic=" in said.stderr
-    shop.orchestrate("run", "r.yaml", "--dry-run").assert_exit(2)
-    shop.orchestrate("run", "r.yaml", "-d").assert_exit(2)
+    shop.run("run", "r.yaml", "--dry-run").assert_exit(2)
+    shop.run("run", "r.yaml", "-d").assert_exit(2)
     assert shop.asked() == []
 
 
@@ -35,13 +35,13 @@ def test_truth_22_the_way_out_that_is_named_works(shop: Workshop, flag: str) -> 
 
 def test_truth_22_validate_warns_and_checks_with_given_values(shop: Workshop) -> None:
     shop.write("r.yaml", TOPIC)
-    assert "W103" in shop.orchestrate("validate", "r.yaml").assert_success().stdout
-    given = shop.orchestrate("validate", "r.yaml", "--context", "topic=x").assert_success()
+    assert "W103" in shop.run("validate", "r.yaml").assert_success().stdout
+    given = shop.run("validate", "r.yaml", "--context", "topic=x").assert_success()
     assert "W103" not in given.stdout
-    other = shop.orchestrate("validate", "r.yaml", "--context", "other=x").assert_exit(2)
+    other = shop.run("validate", "r.yaml", "--context", "other=x").assert_exit(2)
     assert "error E125" in other.stdout
     shop.write("values.json", '{"topic": "x"}')
-    shop.orchestrate("validate", "r.yaml", "--context-file", "values.json").assert_success()
+    shop.run("validate", "r.yaml", "--context-file", "values.json").assert_success()
 
 
 @pytest.mark.parametrize(
@@ -85,10 +85,10 @@ def test_truth_22_a_workflow_s_context_counts_too(shop: Workshop) -> None:
           - {name: One, command: [touch, started]}
           - {name: Two, command: [echo, "${context.release}"]}
     """)  # fmt: skip
-    said = shop.orchestrate("run", "w.yaml").assert_exit(2)
+    said = shop.run("run", "w.yaml").assert_exit(2)
     assert "w.yaml:4:34: error E125: ${context.release}" in said.stderr
     assert not (shop.folder / "started").exists()
-    shop.orchestrate("run", "w.yaml", "-i", "release=1").assert_success()
+    shop.run("run", "w.yaml", "-i", "release=1").assert_success()
 
 
 def test_truth_22_a_result_that_cannot_be_there_is_invalid_in_validate_too(shop: Workshop) -> None:
@@ -98,7 +98,7 @@ def test_truth_22_a_result_that_cannot_be_there_is_invalid_in_validate_too(shop:
           - {name: One, command: [echo, "${steps.Two.output}"]}
           - {name: Two, command: ["true"]}
     """)  # fmt: skip
-    assert "E125" in shop.orchestrate("validate", "w.yaml").assert_exit(2).stdout
+    assert "E125" in shop.run("validate", "w.yaml").assert_exit(2).stdout
 
 
 # Values for a run that stopped for want of one.
@@ -115,9 +115,9 @@ LATER = recipe("""
 def test_truth_22_resume_may_give_values_that_last(shop: Workshop) -> None:
     rules = (rule("STEP:a", "long"), rule("STEP:c", {"fail": "crash"}, "ok"))
     shop.play(LATER, rules=rules, exit_code=1)
-    shop.orchestrate("resume", "latest").assert_exit(1)
+    shop.run("resume", "latest").assert_exit(1)
     assert shop.asked() == ["a"]
-    shop.orchestrate("resume", "latest", "-i", "topic=frogs").assert_exit(1)
+    shop.run("resume", "latest", "-i", "topic=frogs").assert_exit(1)
     played = shop.go_on()
     assert played.context["topic"] == "frogs"
     assert [call.text.splitlines()[-1] for call in shop.calls()][1:] == [
@@ -129,7 +129,7 @@ def test_truth_22_resume_may_give_values_that_last(shop: Workshop) -> None:
 
 def test_truth_22_given_values_are_masked_and_reserved_names_refused(shop: Workshop) -> None:
     shop.play(LATER, rules=(rule("STEP:a", "long"),), exit_code=1)
-    said = shop.orchestrate("resume", "latest", "-i", "session=x").assert_exit(2)
+    said = shop.run("resume", "latest", "-i", "session=x").assert_exit(2)
     assert "reserved" in said.stderr
     shop.write("values.json", '{"topic": ["a", 1]}')
     played = shop.go_on("resume", "latest", "--context-file", "values.json")
@@ -139,7 +139,7 @@ def test_truth_22_given_values_are_masked_and_reserved_names_refused(shop: Works
 def test_truth_22_a_restart_takes_all_values_along(shop: Workshop) -> None:
     shop.play(LATER, rules=(rule("STEP:a", "long"), rule("STEP:b", {"fail": "crash"}, "ok")),
               exit_code=1)  # fmt: skip
-    shop.orchestrate("resume", "latest", "-i", "topic=frogs").assert_exit(1)
+    shop.run("resume", "latest", "-i", "topic=frogs").assert_exit(1)
     played = shop.go_on("resume", "latest", "--force-restart", "-i", "extra=1")
     assert (played.context["topic"], played.context["extra"]) == ("frogs", "1")
 
@@ -166,7 +166,7 @@ def test_truth_22_a_value_does_not_stand_in_for_what_a_step_has_found(shop: Work
           - {id: two, agent: helper, prompt: "STEP:two {{x}} {{who}}"}
     """)
     shop.play(text, exit_code=1)
-    refused = shop.orchestrate("resume", "latest", "--context", "x=HACK").assert_exit(2)
+    refused = shop.run("resume", "latest", "--context", "x=HACK").assert_exit(2)
     assert "'x' is what step 'one' has found" in refused.stderr
-    shop.orchestrate("resume", "latest", "--context", "who=me").assert_success()
+    shop.run("resume", "latest", "--context", "who=me").assert_success()
     assert shop.calls("two")[-1].text.endswith("STEP:two ONE me")

@@ -33,9 +33,9 @@ def test_truth_23_approve_ends_the_question_and_the_run_goes_on(shop: Workshop, 
     with at_terminal(shop.folder, shop.surroundings, "run", "r.yaml", view) as terminal:
         terminal.read_until(QUESTION)
         terminal.type("half an ans")
-        waiting = shop.orchestrate("approvals").assert_success().stdout
+        waiting = shop.run("approvals").assert_success().stdout
         assert "orchestrate approve" in waiting
-        said = shop.orchestrate(
+        said = shop.run(
             "approve", "latest", "--message", "from afar", env={"USER": "bob"}
         ).assert_success()
         assert "is approved" in said.stdout
@@ -50,9 +50,9 @@ def test_truth_23_deny_does_so_too_and_the_loser_is_told(shop: Workshop) -> None
     shop.write("r.yaml", GATED)
     with at_terminal(shop.folder, shop.surroundings, "run", "r.yaml") as terminal:
         terminal.read_until(QUESTION)
-        shop.orchestrate("deny", "latest", env={"USER": "bob"}).assert_success()
+        shop.run("deny", "latest", env={"USER": "bob"}).assert_success()
         assert terminal.wait() == 1
-    late = shop.orchestrate("approve", "latest").assert_exit(2)
+    late = shop.run("approve", "latest").assert_exit(2)
     assert "denied already, by bob" in late.stderr
     assert shop.asked() == ["a"]
 
@@ -66,7 +66,7 @@ def test_truth_23_of_several_at_once_exactly_one_counts(shop: Workshop) -> None:
         threads = [
             threading.Thread(
                 target=lambda verb=verb, name=name: said.append(
-                    shop.orchestrate(verb, "latest", env={"USER": name})
+                    shop.run(verb, "latest", env={"USER": name})
                 )
             )
             for verb, name in words
@@ -106,7 +106,7 @@ def test_truth_23_a_run_at_work_that_waits_for_nothing_says_so(shop: Workshop) -
     shop.write("r.yaml", GATED)
     with shop.started("run", "r.yaml") as run:
         shop.await_calls(1)
-        said = shop.orchestrate("approve", "latest").assert_exit(5)
+        said = shop.run("approve", "latest").assert_exit(5)
         assert "waits for no approval" in said.stderr
         go.touch()
         assert run.wait(60) == 6

@@ -50,14 +50,14 @@ def slow_run(shop: Workshop, *flags: str, ignores: bool = False) -> Iterator[sub
 @pytest.mark.parametrize("ignores", [False, True])
 def test_truth_23_stop_is_ctrl_c_from_anywhere(shop: Workshop, ignores: bool) -> None:
     with slow_run(shop, ignores=ignores) as process:
-        told = shop.orchestrate("stop", "latest").assert_success()
+        told = shop.run("stop", "latest").assert_success()
         assert f"orchestrate resume {shop.latest.name}" in told.stdout
         _, stderr = process.communicate(timeout=60)
         assert process.returncode == 130
         assert "go on:" in stderr
     state = read_state(shop.latest)
     assert (state["status"], state["reason"]) == ("paused", "interrupted")
-    again = shop.orchestrate("stop", "latest").assert_success()
+    again = shop.run("stop", "latest").assert_success()
     assert "is not running" in again.stdout
     shop.go_on()
     assert shop.asked() == ["a", "b", "b"]
@@ -66,9 +66,9 @@ def test_truth_23_stop_is_ctrl_c_from_anywhere(shop: Workshop, ignores: bool) ->
 def test_truth_23_stop_reaches_a_detached_run(shop: Workshop) -> None:
     shop.answers(rule("STEP:b", {"delay": 60}, "done"))
     shop.write("r.yaml", SLOW)
-    shop.orchestrate("run", "-d", "r.yaml").assert_success()
+    shop.run("run", "-d", "r.yaml").assert_success()
     (call,) = shop.await_calls(1, "b")
-    shop.orchestrate("stop", "latest", "--json").assert_success()
+    shop.run("stop", "latest", "--json").assert_success()
     shop.await_gone([call.pid])
     shop.go_on()
 
@@ -78,7 +78,7 @@ def test_truth_23_stop_ends_what_a_killed_orchestrator_left(shop: Workshop) -> N
         process.kill()
         process.wait()
         (call,) = shop.calls("b")
-        told = shop.orchestrate("stop", "latest").assert_success()
+        told = shop.run("stop", "latest").assert_success()
         assert "is stopped" in told.stdout
         shop.await_gone([call.pid])
     assert read_state(shop.latest)["status"] == "paused"
@@ -88,20 +88,20 @@ def test_truth_23_stop_ends_what_a_killed_orchestrator_left(shop: Workshop) -> N
 
 def test_truth_23_stop_of_what_is_over_says_so(shop: Workshop) -> None:
     shop.play(SLOW)
-    assert "it is completed" in shop.orchestrate("stop", "latest").assert_success().stdout
-    shop.orchestrate("stop", "nothing").assert_exit(2)
+    assert "it is completed" in shop.run("stop", "latest").assert_success().stdout
+    shop.run("stop", "nothing").assert_exit(2)
 
 
 def test_truth_23_cancel_is_final_and_offers_no_way_on(shop: Workshop) -> None:
     with slow_run(shop) as process:
-        told = shop.orchestrate("cancel", "latest").assert_success()
+        told = shop.run("cancel", "latest").assert_success()
         assert "for good" in told.stdout
         _, stderr = process.communicate(timeout=60)
         assert "go on:" not in stderr
         assert "cancelled" in stderr
     assert not (shop.latest / "cancelling").exists()
-    assert "go on:" not in shop.orchestrate("status", "latest").assert_success().stdout
-    assert "was cancelled" in shop.orchestrate("resume", "latest").assert_exit(1).stdout
+    assert "go on:" not in shop.run("status", "latest").assert_success().stdout
+    assert "was cancelled" in shop.run("resume", "latest").assert_exit(1).stdout
 
 
 def test_truth_23_a_refused_run_does_not_become_latest(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_truth_23_a_refused_run_does_not_become_latest(tmp_path: Path) -> None:
         runs = scene.folder / ".orchestrate" / "runs"
         latest = os.readlink(runs / "latest")
         refused = ("run", "w.yaml", "--session", call.session, "--allow-concurrent")
-        told = scene.orchestrate(*refused).assert_exit(5)
+        told = scene.run(*refused).assert_exit(5)
         assert call.session in told.stderr
         assert os.readlink(runs / "latest") == latest
         assert [path.name for path in runs.glob("2*")] == [latest]

@@ -31,21 +31,21 @@ def test_truth_25_the_second_is_refused_with_the_first_s_id(shop: Workshop, slow
     with shop.started("run", "r.yaml") as first:
         shop.await_calls(1)
         first_id = shop.latest.name
-        said = shop.orchestrate("run", "other.yaml").assert_exit(5)
+        said = shop.run("run", "other.yaml").assert_exit(5)
         assert first_id in said.stderr
         assert "--allow-concurrent" in said.stderr
-        detached = shop.orchestrate("run", "-d", "other.yaml").assert_exit(5)
+        detached = shop.run("run", "-d", "other.yaml").assert_exit(5)
         assert first_id in detached.stderr
         elsewhere = str(shop.top / "elsewhere")
-        shop.orchestrate("run", "other.yaml", "--state-dir", elsewhere).assert_exit(5)
+        shop.run("run", "other.yaml", "--state-dir", elsewhere).assert_exit(5)
         assert shop.latest.name == first_id
         assert len(list(shop.runs_folder.glob("2*"))) == 1
-        beside = shop.orchestrate("run", "w.yaml").assert_success()
+        beside = shop.run("run", "w.yaml").assert_success()
         assert first_id in beside.stderr, "a workflow gets a note"
-        shop.orchestrate("run", "other.yaml", "--backend", "rehearsal").assert_success()
+        shop.run("run", "other.yaml", "--backend", "rehearsal").assert_success()
         slow.touch()
         assert first.wait(60) == 0
-    shop.orchestrate("run", "other.yaml").assert_success()
+    shop.run("run", "other.yaml").assert_success()
 
 
 def test_truth_25_what_a_step_of_the_first_starts_is_no_second_run(shop: Workshop) -> None:

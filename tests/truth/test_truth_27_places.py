@@ -44,16 +44,16 @@ def test_truth_27_a_recipes_lock_lies_elsewhere(shop: Workshop) -> None:
     with shop.started("run", "r.yaml") as first:
         shop.await_calls(1)
         assert_only_runs(shop.runs_folder)
-        shop.orchestrate("run", "r.yaml").assert_exit(5)
+        shop.run("run", "r.yaml").assert_exit(5)
         # Wherever the runs are kept, it is the same workspace.
-        shop.orchestrate("run", "r.yaml", "--state-dir", "elsewhere").assert_exit(5)
+        shop.run("run", "r.yaml", "--state-dir", "elsewhere").assert_exit(5)
         go.touch()
         assert first.wait(30) == 0
     assert_only_runs(shop.runs_folder)
-    assert shop.orchestrate("runs", "--json").json()
-    shop.orchestrate("clean", "--older-than", "0d").assert_success()
+    assert shop.run("runs", "--json").json()
+    shop.run("clean", "--older-than", "0d").assert_success()
     assert_only_runs(shop.runs_folder)
-    shop.orchestrate("run", "r.yaml", "--state-dir", "elsewhere").assert_success()
+    shop.run("run", "r.yaml", "--state-dir", "elsewhere").assert_success()
     assert_only_runs(shop.folder / "elsewhere")
 
 

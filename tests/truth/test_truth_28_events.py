@@ -49,7 +49,7 @@ def test_truth_28_a_machines_events_have_the_names_of_a_16(tmp_path: Path) -> No
     scene = Scene(tmp_path, {"text": "no block"}, said("broken"), said("complete"), said("fine"))
     scene.write("m.yaml", ROUND)
 
-    result = scene.orchestrate("run", "m.yaml", "--events").assert_success()
+    result = scene.run("run", "m.yaml", "--events").assert_success()
 
     events = lines_of(result.stdout)
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
@@ -80,10 +80,10 @@ def test_truth_28_old_runs_tell_the_same_as_live_ones(tmp_path: Path, dialect: s
     if dialect == "workflow":
         stage.write("x.yaml", COMMANDS)
     code = 1 if dialect == "workflow" else 6
-    live = stage.orchestrate("run", "x.yaml", "--events").assert_exit(code)
+    live = stage.run("run", "x.yaml", "--events").assert_exit(code)
     (stage.folder / "x.yaml").unlink()
 
-    old = stage.orchestrate("logs", "latest", "--events").assert_success()
+    old = stage.run("logs", "latest", "--events").assert_success()
 
     assert old.stdout == live.stdout
     events = lines_of(live.stdout)
@@ -91,21 +91,21 @@ def test_truth_28_old_runs_tell_the_same_as_live_ones(tmp_path: Path, dialect: s
     if dialect == "workflow":
         assert "Each[1]/Say" in [event["step"] for event in events]
         assert "exit code 1" in [e["error"] for e in events if e["event"] == "step-finished"][-1]
-    last = stage.orchestrate("logs", "latest", "--events", "-n", "2").stdout
+    last = stage.run("logs", "latest", "--events", "-n", "2").stdout
     assert lines_of(last) == events[-2:]
 
 
 def test_truth_28_resume_tells_what_happens_from_there_on(tmp_path: Path) -> None:
     scene = Scene(tmp_path, said("done"), {"exit": 1, "stderr": "no"}, said("done"))
     scene.write("m.yaml", PAIR)
-    scene.orchestrate("run", "m.yaml").assert_exit(4)
+    scene.run("run", "m.yaml").assert_exit(4)
 
-    events = lines_of(scene.orchestrate("resume", "latest", "--events").assert_success().stdout)
+    events = lines_of(scene.run("resume", "latest", "--events").assert_success().stdout)
 
     assert told(events)[0] == "run-resumed"
     assert [e["step"] for e in events if e["event"] == "step-started"] == ["second"]
     assert events[-1]["stepCount"] == 2
-    whole = lines_of(scene.orchestrate("logs", "latest", "--events").stdout)
+    whole = lines_of(scene.run("logs", "latest", "--events").stdout)
     assert whole[-len(events) :] == events
 
 
@@ -177,7 +177,7 @@ def test_truth_28_events_are_masked(tmp_path: Path) -> None:
     """,
     )
     secret = "hush-hush-hush"
-    result = stage.orchestrate("run", "w.yaml", "--events", env={"TOP": secret}).assert_exit(1)
+    result = stage.run("run", "w.yaml", "--events", env={"TOP": secret}).assert_exit(1)
 
     assert "step-finished" in told(lines_of(result.stdout))
     assert secret not in result.stdout + result.stderr
@@ -198,7 +198,7 @@ def test_truth_28_events_exclude_one_document(tmp_path: Path, command: tuple[str
     scene = Scene(tmp_path)
     scene.write("m.yaml", machine({"first": {"done": "!over"}}))
 
-    result = scene.orchestrate(*command).assert_exit(2)
+    result = scene.run(*command).assert_exit(2)
 
     assert "--events" in result.stderr
     assert not scene.has_runs()

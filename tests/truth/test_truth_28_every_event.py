@@ -94,12 +94,12 @@ def test_truth_28_a_recipe_with_agents_tells_its_events(
     shop.write("child.yaml", FLAT)
     shop.write("r.yaml", text)
 
-    live = shop.orchestrate("run", "r.yaml", "--events").assert_exit(code)
+    live = shop.run("run", "r.yaml", "--events").assert_exit(code)
 
     told = [json.loads(line) for line in live.stdout.splitlines()]
     assert told[-1]["event"] == "run-ended"
     assert [kind for kind in kinds if kind not in {line["event"] for line in told}] == []
-    assert shop.orchestrate("logs", "latest", "--events").assert_success().stdout == live.stdout
+    assert shop.run("logs", "latest", "--events").assert_success().stdout == live.stdout
     if text is FLAT:
         seen = [line["step"] for line in told if line["event"] == "session-seen"]
         assert seen == ["a", "b"]
@@ -112,15 +112,15 @@ def test_truth_28_a_workflow_with_a_provider_tells_its_events(tmp_path: Path) ->
     step = "{name: Ask, provider: claude, input_file: p.md}"
     stage.write("w.yaml", f'version: "1.1"\nname: w\nsteps:\n  - {step}\n')
 
-    live = stage.orchestrate("run", "w.yaml", "--events").assert_success()
+    live = stage.run("run", "w.yaml", "--events").assert_success()
 
     assert json.loads(live.stdout.splitlines()[-1])["event"] == "run-ended"
-    assert stage.orchestrate("logs", "latest", "--events").stdout == live.stdout
+    assert stage.run("logs", "latest", "--events").stdout == live.stdout
 
 
 BROKEN = """
 import sys
-from orchestrate.cli.{module} import {name}
+from orchestrate.show.{module} import {name}
 def fail(*_):
     raise KeyError("frame")
 {name}.hear = fail

@@ -63,7 +63,7 @@ def test_truth_28_the_current_step_after_a_restart_and_a_failure(tmp_path: Path)
     state = scene.play(machine(steps), exit_code=4, name="workflows/trial.yaml").state["machine"]
     assert (state["currentStep"], state["stepCount"], state["restarts"]) == ("second", 2, 1)
 
-    scene.orchestrate("resume", "latest").assert_success()
+    scene.run("resume", "latest").assert_success()
     state = read_state(scene.runs_folder / "latest")["machine"]
     assert (state["currentStep"], state["stepCount"]) == ("second", 2)
 
@@ -133,8 +133,8 @@ def test_truth_28_every_line_of_a_machines_log_has_a_19_1s_fields(tmp_path: Path
 
 def documents(stage: Stage, *arguments: str, code: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """What `run --json` and then `status --json` answer."""
-    ran = stage.orchestrate("run", *arguments, "--json").assert_exit(code).json()
-    status = stage.orchestrate("status", "latest", "--json").assert_success().json()
+    ran = stage.run("run", *arguments, "--json").assert_exit(code).json()
+    status = stage.run("status", "latest", "--json").assert_success().json()
     assert isinstance(ran, dict)
     return ran, status
 
@@ -166,18 +166,18 @@ def test_truth_28_json_of_a_parked_run_names_the_stage(tmp_path: Path) -> None:
     for document in documents(stage, "r.yaml", code=6):
         assert (document["status"], document["stage"]) == ("paused", "draft")
         assert [gate["prompt"] for gate in document["approvals"]] == ["Ship it?"]
-    stage.orchestrate("approve", "latest").assert_success()
-    ended = stage.orchestrate("resume", "latest", "--json").assert_success().json()
+    stage.run("approve", "latest").assert_success()
+    ended = stage.run("resume", "latest", "--json").assert_success().json()
     assert (ended["stage"], ended["approvals"]) == (None, [])
 
 
 def test_truth_33_a_denied_run_says_so(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     write_gated(stage)
-    stage.orchestrate("run", "r.yaml").assert_exit(6)
-    stage.orchestrate("deny", "latest", "--message", "not yet")
+    stage.run("run", "r.yaml").assert_exit(6)
+    stage.run("deny", "latest", "--message", "not yet")
 
-    status = stage.orchestrate("status", "latest", "--json").json()
+    status = stage.run("status", "latest", "--json").json()
     assert status["status"] == "failed"
     assert "denied" in status["reason"]
     assert json.loads((stage.runs_folder / "latest" / "state.json").read_text())["reason"]

@@ -76,8 +76,8 @@ def test_truth_29_the_root_tells_the_exit_code(tmp_path: Path, case: str) -> Non
     put_parts(stage)
     (stage.folder / "root.yaml").write_text(text, "latin-1")
 
-    stage.orchestrate("validate", "root.yaml").assert_exit(expected)
-    stage.orchestrate("run", "root.yaml").assert_exit(expected)
+    stage.run("validate", "root.yaml").assert_exit(expected)
+    stage.run("run", "root.yaml").assert_exit(expected)
     assert not stage.has_runs()
 
 
@@ -89,7 +89,7 @@ def test_truth_29_every_command_that_compiles_exits_so(
     for case in ("machine whose steps are missing", "workflow whose steps are missing"):
         text, expected = CASES[case]
         stage.write("root.yaml", text)
-        stage.orchestrate(*command, "root.yaml").assert_exit(expected)
+        stage.run(*command, "root.yaml").assert_exit(expected)
 
 
 def test_truth_29_a_mix_of_invalid_files_exits_with_the_worst(tmp_path: Path) -> None:
@@ -99,10 +99,10 @@ def test_truth_29_a_mix_of_invalid_files_exits_with_the_worst(tmp_path: Path) ->
     stage.write("workflows/m.yaml", machine)
     stage.write("good.yaml", PAIR)
 
-    stage.orchestrate("validate", "good.yaml", "workflows/m.yaml").assert_exit(1)
-    stage.orchestrate("validate", "--all").assert_exit(1)
+    stage.run("validate", "good.yaml", "workflows/m.yaml").assert_exit(1)
+    stage.run("validate", "--all").assert_exit(1)
     stage.write("workflows/r.yaml", recipe)
-    stage.orchestrate("validate", "--all").assert_exit(2)
+    stage.run("validate", "--all").assert_exit(2)
 
 
 ASKING = """

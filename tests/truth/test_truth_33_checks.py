@@ -21,12 +21,12 @@ def test_truth_33_settings_that_run_refuses_are_not_let_through(tmp_path: Path) 
     stage = Stage(tmp_path, {"w.yaml": WARM, "p.md": "Hello.\n"})
     stage.claude("def answer(prompt): return 'done'")
 
-    checked = stage.orchestrate("validate", "w.yaml").assert_success()
+    checked = stage.run("validate", "w.yaml").assert_success()
     assert (
         "w.yaml:4: step 'Ask': Claude Code cannot take the setting 'temperature'" in checked.stderr
     )
-    dry = stage.orchestrate("run", "w.yaml", "--dry-run").assert_exit(5)
-    run = stage.orchestrate("run", "w.yaml").assert_exit(5)
+    dry = stage.run("run", "w.yaml", "--dry-run").assert_exit(5)
+    run = stage.run("run", "w.yaml").assert_exit(5)
     for refused in (dry, run):
         assert "step 'Ask': Claude Code cannot take the setting 'temperature'" in refused.stderr
     assert stage.calls("claude") == []
@@ -36,19 +36,19 @@ def test_truth_33_settings_that_fit_are_no_news(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"w.yaml": WARM.replace("temperature: 0.2", "model: opus")})
     stage.write("p.md", "Hello.\n")
 
-    assert stage.orchestrate("validate", "w.yaml").assert_success().stderr == ""
-    stage.orchestrate("run", "w.yaml", "--dry-run").assert_success()
+    assert stage.run("validate", "w.yaml").assert_success().stderr == ""
+    stage.run("run", "w.yaml", "--dry-run").assert_success()
 
 
 def test_truth_33_recipes_of_one_name_are_told(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"workflows/a.yaml": PAIR, "workflows/sub/b.yaml": PAIR})
     stage.write("workflows/c.yaml", machine({"only": {"done": "!over"}}, name="another"))
 
-    result = stage.orchestrate("validate", "--all").assert_success()
+    result = stage.run("validate", "--all").assert_success()
 
     assert "2 recipes are called 'trial': workflows/a.yaml, workflows/sub/b.yaml" in result.stderr
     assert "another" not in result.stderr
-    result = stage.orchestrate("validate", "--all", "--json").assert_success()
+    result = stage.run("validate", "--all", "--json").assert_success()
     assert len(result.json()["files"]) == 3
 
 
@@ -83,4 +83,4 @@ def test_truth_33_a_steps_own_depth_can_raise_its_recipes(
     stage = Stage(tmp_path)
     put_chain(stage, 3, step, child)
 
-    stage.orchestrate("run", "r1.yaml", "--backend", "rehearsal").assert_exit(code)
+    stage.run("run", "r1.yaml", "--backend", "rehearsal").assert_exit(code)

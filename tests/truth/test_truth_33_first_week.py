@@ -31,7 +31,7 @@ def test_truth_33_the_model_that_is_passed_is_said(tmp_path: Path) -> None:
     told = scene.play(ONE, env={"ANTHROPIC_MODEL": "claude-x"}).result.stderr
     assert "model claude-x," in told
     assert "claude-x" in scene.ledger()[1].argv
-    shown = scene.orchestrate("run", "w.yaml", "--dry-run", "--backend", "codex")
+    shown = scene.run("run", "w.yaml", "--dry-run", "--backend", "codex")
     assert "agent codex, model its own, permissions bypass" in shown.assert_success().stderr
 
 

@@ -36,7 +36,7 @@ def test_truth_33_max_iterations_leads_to_max_step_visits(
     text = f"    id: m\n    label: m\n    description: d\n    initialStep: a\n    {head}{STEPS}"
     stage.write("m.yaml", text.replace("STEP", step))
 
-    result = stage.orchestrate("validate", "m.yaml").assert_exit(1)
+    result = stage.run("validate", "m.yaml").assert_exit(1)
 
     assert "maxStepVisits" in result.stdout
 
@@ -113,11 +113,11 @@ def test_truth_33_a_report_runs_none_of_the_repositorys_programs(tmp_path: Path)
     hook = scene.folder / ".git/hooks/post-index-change"
     hook.write_text(f"#!/bin/sh\ntouch {witness}\n", "utf-8")
     hook.chmod(0o755)
-    scene.orchestrate("run", "m.yaml").assert_success()
+    scene.run("run", "m.yaml").assert_success()
     scene.write("a.txt", "two\n")
     witness.unlink(missing_ok=True)
 
-    result = scene.orchestrate("report", "latest", "--format", "md", "-o", "-").assert_success()
+    result = scene.run("report", "latest", "--format", "md", "-o", "-").assert_success()
 
     assert "as it is now" in result.stdout, "git was asked, and answered"
     assert not witness.exists()

@@ -30,7 +30,7 @@ READER = "import sys; sys.stdout.buffer.write(open(sys.argv[1], 'rb').read())"
 def finished(top: Path) -> Stage:
     stage = Stage(top)
     stage.write("w.yaml", WORKFLOW)
-    stage.orchestrate("run", "w.yaml").assert_success()
+    stage.run("run", "w.yaml").assert_success()
     return stage
 
 
@@ -55,7 +55,7 @@ def test_truth_33_a_pipe_is_written_into_and_stays(tmp_path: Path, kind: str) ->
     os.mkfifo(pipe)
     with subprocess.Popen([sys.executable, "-c", READER, pipe], stdout=subprocess.PIPE) as reader:
         try:
-            stage.orchestrate(*writing(stage, kind, "pipe")).assert_success()
+            stage.run(*writing(stage, kind, "pipe")).assert_success()
             content, _ = reader.communicate(timeout=30)
         finally:
             reader.kill()
@@ -74,7 +74,7 @@ def test_truth_33_a_link_stays_and_its_target_is_written(
     if is_there:
         target.write_text("old")
     (stage.folder / "link").symlink_to(target)
-    stage.orchestrate(*writing(stage, kind, "link")).assert_success()
+    stage.run(*writing(stage, kind, "link")).assert_success()
     assert (stage.folder / "link").is_symlink()
     assert is_whole(kind, target.read_bytes())
     assert os.listdir(target.parent) == ["target"]
@@ -85,7 +85,7 @@ def test_truth_33_a_full_device_is_told_and_stays(tmp_path: Path, kind: str) -> 
     stage = finished(tmp_path)
     # Through a link, so that a fault in our code cannot replace the machine's own device.
     (stage.folder / "full").symlink_to("/dev/full")
-    result = stage.orchestrate(*writing(stage, kind, "full")).assert_exit(5)
+    result = stage.run(*writing(stage, kind, "full")).assert_exit(5)
     assert "full: No space left on device" in result.stderr
     assert (stage.folder / "full").is_symlink()
     assert stat.S_ISCHR(os.stat(stage.folder / "full").st_mode)
@@ -93,7 +93,7 @@ def test_truth_33_a_full_device_is_told_and_stays(tmp_path: Path, kind: str) -> 
 
 def test_truth_33_a_report_goes_to_what_is_open_already(tmp_path: Path) -> None:
     stage = finished(tmp_path)
-    shown = stage.orchestrate("report", "latest", "-o", "/dev/stdout").assert_success().stdout
+    shown = stage.run("report", "latest", "-o", "/dev/stdout").assert_success().stdout
     assert is_whole("report", shown.encode())
 
 
@@ -123,17 +123,17 @@ def gated(top: Path, folder: str = ".") -> Stage:
 def test_truth_33_advised_commands_repeat_where_the_runs_are(tmp_path: Path) -> None:
     stage = gated(tmp_path, "a b")
     stage.write("a b/w.yaml", FAILS)
-    failed = stage.orchestrate("run", "a b/w.yaml", *PLACE).assert_exit(1).stderr
+    failed = stage.run("run", "a b/w.yaml", *PLACE).assert_exit(1).stderr
     advised = [line for line in failed.splitlines() if line.startswith(("  look:", "  go on:"))]
     assert len(advised) == 2
     assert all(line.endswith(SHOWN) for line in advised)
-    again = stage.orchestrate("resume", "latest", *PLACE).assert_exit(1).stderr
+    again = stage.run("resume", "latest", *PLACE).assert_exit(1).stderr
     assert [line for line in again.splitlines() if "  go on:" in line] == advised[1:]
-    parked = stage.orchestrate("run", "a b/r.yaml", *PLACE).assert_exit(6).stderr
+    parked = stage.run("run", "a b/r.yaml", *PLACE).assert_exit(6).stderr
     for verb in ("approve", "deny"):
         (line,) = [line for line in parked.splitlines() if line.startswith(f"  {verb}:")]
         assert line.endswith(SHOWN)
-    report = stage.orchestrate("report", "latest", "--format", "md", *PLACE).assert_success()
+    report = stage.run("report", "latest", "--format", "md", *PLACE).assert_success()
     assert f"STEP {SHOWN}" in report.stdout
 
 
@@ -143,7 +143,7 @@ def test_truth_33_notifications_name_the_folders_from_anywhere(tmp_path: Path) -
     told = tmp_path / "told.json"
     entry = f"{{on: [failed], command: [sh, -c, 'cat > {told}']}}"
     stage.write(".orchestrate/config.yaml", f"notifications: [{entry}]\n")
-    stage.orchestrate("run", "w.yaml", "--state-dir", "my runs").assert_exit(1)
+    stage.run("run", "w.yaml", "--state-dir", "my runs").assert_exit(1)
     for command in json.loads(told.read_text())["next"]:
         assert command.endswith(f"--state-dir '{stage.folder}/my runs'")
 
@@ -154,21 +154,21 @@ def test_truth_33_nobody_takes_over_a_session_that_an_agent_works_in(tmp_path: P
         scene.await_call(2)
         process.kill()
         process.wait(20)
-        view = json.loads(scene.orchestrate("status", "latest", "--json").stdout)
+        view = json.loads(scene.run("status", "latest", "--json").stdout)
         assert view["programs_left"]
         assert "takeover" not in view
         scene.let_go()
-    scene.orchestrate("resume", "latest").assert_success()
-    view = json.loads(scene.orchestrate("status", "latest", "--json").stdout)
+    scene.run("resume", "latest").assert_success()
+    view = json.loads(scene.run("status", "latest", "--json").stdout)
     assert "takeover" in view
 
 
 def test_truth_33_doctor_names_recipes_that_exist(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    found = json.loads(stage.orchestrate("doctor", "--json", env={"PATH": "/nowhere"}).stdout)
+    found = json.loads(stage.run("doctor", "--json", env={"PATH": "/nowhere"}).stdout)
     (detail,) = [f["detail"] for f in found["findings"] if f["name"] == "bd"]
     named = detail.partition("needed by ")[2].split(", ")
-    known = {r["id"] for r in json.loads(stage.orchestrate("list", "--json").stdout)["recipes"]}
+    known = {r["id"] for r in json.loads(stage.run("list", "--json").stdout)["recipes"]}
     assert "review-and-commit" in named
     assert set(named) <= known
 
@@ -176,23 +176,23 @@ def test_truth_33_doctor_names_recipes_that_exist(tmp_path: Path) -> None:
 @pytest.mark.parametrize("since", ["2h", "2h ago", "1.5 d ago"])
 def test_truth_33_since_takes_what_its_help_shows(tmp_path: Path, since: str) -> None:
     stage = finished(tmp_path)
-    assert "w.yaml" in stage.orchestrate("runs", "--since", since).assert_success().stdout
-    assert stage.orchestrate("logs", "--since", since).assert_success().stdout
+    assert "w.yaml" in stage.run("runs", "--since", since).assert_success().stdout
+    assert stage.run("logs", "--since", since).assert_success().stdout
 
 
 def test_truth_33_json_is_honoured_behind_a_bad_flag(tmp_path: Path) -> None:
-    result = Stage(tmp_path).orchestrate("run", "m.yaml", "--bogus", "--json").assert_exit(2)
+    result = Stage(tmp_path).run("run", "m.yaml", "--bogus", "--json").assert_exit(2)
     assert "--bogus" in json.loads(result.stdout)["error"]["message"]
-    plain = Stage(tmp_path).orchestrate("run", "m.yaml", "--bogus", "--", "--json").assert_exit(2)
+    plain = Stage(tmp_path).run("run", "m.yaml", "--bogus", "--", "--json").assert_exit(2)
     assert plain.stdout == ""
 
 
 def test_truth_33_each_part_of_the_logs_ends_its_line(tmp_path: Path) -> None:
     stage = finished(tmp_path)
-    assert stage.orchestrate("logs", "latest", "A").stdout == "no line break\n"
-    assert stage.orchestrate("logs", "latest", "A", "--all").stdout.endswith("\nno line break\n")
-    assert stage.orchestrate("logs", "latest", "A", "--raw").stdout == "no line break"
-    assert stage.orchestrate("logs", "latest").stdout.endswith("\n")
+    assert stage.run("logs", "latest", "A").stdout == "no line break\n"
+    assert stage.run("logs", "latest", "A", "--all").stdout.endswith("\nno line break\n")
+    assert stage.run("logs", "latest", "A", "--raw").stdout == "no line break"
+    assert stage.run("logs", "latest").stdout.endswith("\n")
 
 
 def test_truth_33_prompts_of_a_loop_stand_apart(tmp_path: Path) -> None:
@@ -200,32 +200,32 @@ def test_truth_33_prompts_of_a_loop_stand_apart(tmp_path: Path) -> None:
     each = "{id: each, foreach: '{{xs}}', as: x, agent: helper, prompt: 'Do {{x}}'}"
     head = "name: loop\ndescription: a loop\nversion: 1.0.0\n"
     stage.write("r.yaml", f"{head}context: {{xs: [a, b]}}\nsteps: [{each}]\n")
-    stage.orchestrate("run", "r.yaml").assert_success()
-    shown = stage.orchestrate("logs", "latest", "each[*]", "--prompt").stdout.splitlines()
+    stage.run("run", "r.yaml").assert_success()
+    shown = stage.run("logs", "latest", "each[*]", "--prompt").stdout.splitlines()
     assert len([line for line in shown if line.startswith("--- prompt of each[")]) == 2
 
 
 def test_truth_33_hints_can_be_followed(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    nothing = stage.orchestrate("status", "latest").assert_exit(2).stderr
+    nothing = stage.run("status", "latest").assert_exit(2).stderr
     assert "orchestrate run FILE" in nothing
     stage.write("w.yaml", WORKFLOW)
-    missing = stage.orchestrate("run", "v.yaml").assert_exit(2).stderr
+    missing = stage.run("run", "v.yaml").assert_exit(2).stderr
     assert "did you mean 'w.yaml'?" in missing
 
 
 def test_truth_33_an_edited_definition_is_resumed_as_started(tmp_path: Path) -> None:
     stage = gated(tmp_path)
-    stage.orchestrate("run", "r.yaml").assert_exit(6)
+    stage.run("run", "r.yaml").assert_exit(6)
     stage.write("r.yaml", GATED.replace("Do b", "Do c"))
-    approved = stage.orchestrate("approve", "latest").assert_success().stdout
+    approved = stage.run("approve", "latest").assert_success().stdout
     assert approved.rstrip().endswith("--as-started")
-    view = json.loads(stage.orchestrate("status", "latest", "--json").stdout)
+    view = json.loads(stage.run("status", "latest", "--json").stdout)
     (command,) = view["next"]
-    refused = stage.orchestrate("resume", "latest").assert_exit(2).stderr
+    refused = stage.run("resume", "latest").assert_exit(2).stderr
     assert "--force-restart" in refused
     (stage.folder / "r.yaml").unlink()
-    refused = stage.orchestrate("resume", "latest").assert_exit(2).stderr
+    refused = stage.run("resume", "latest").assert_exit(2).stderr
     assert "--as-started" in refused
     assert "--force-restart" not in refused
-    stage.orchestrate(*shlex.split(command)[1:]).assert_success()
+    stage.run(*shlex.split(command)[1:]).assert_success()

@@ -51,14 +51,14 @@ def test_truth_33_runs_outside_the_tree_survive_git_clean(tmp_path: Path) -> Non
     """,
     )
 
-    stage.orchestrate("run", "w.yaml").assert_success()
+    stage.run("run", "w.yaml").assert_success()
 
     assert (stage.top / "runs" / "latest" / "state.json").exists()
 
 
 def test_truth_33_init_offers_a_place_outside_the_tree(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    stage.orchestrate("init", "--yes").assert_success()
+    stage.run("init", "--yes").assert_success()
 
     settings = (stage.folder / ".orchestrate/config.yaml").read_text("utf-8")
     assert "git clean -fdx" in settings

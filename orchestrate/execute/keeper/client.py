@@ -79,8 +79,12 @@ def ensure_keeper(
         sock = connect(folder)
         if sock is not None:
             keeper = Keeper(run_dir, sock, started, patience)
-            if started or keeper.is_introduced():
-                return keeper
+            try:
+                if started or keeper.is_introduced():
+                    return keeper
+            except BaseException:
+                keeper.close()
+                raise
             keeper.close()  # it ended while we knocked
         verdict, _, detail = start_keeper(run_dir, linger_s, patience).partition(" ")
         if verdict == "ready":

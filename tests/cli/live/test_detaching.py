@@ -157,14 +157,14 @@ def test_a_wait_ends_at_a_gate_and_with_a_signal(shop: Workshop) -> None:
                 {gate}
         """),
     )
-    run_id = shop.orchestrate("run", "-d", "r.yaml").assert_success().stdout.strip()
-    said = shop.orchestrate("wait", run_id).assert_exit(6).stderr
+    run_id = shop.run("run", "-d", "r.yaml").assert_success().stdout.strip()
+    said = shop.run("wait", run_id).assert_exit(6).stderr
     assert f"go on:  orchestrate approve {run_id}" in said
-    shop.orchestrate("cancel", run_id).assert_success()
-    shop.orchestrate("wait", run_id).assert_exit(1)
+    shop.run("cancel", run_id).assert_success()
+    shop.run("wait", run_id).assert_exit(1)
     run_id = detached(shop.folder)
     os.kill(owner_of(shop.folder), signal.SIGTERM)
-    shop.orchestrate("wait", run_id).assert_exit(143)
+    shop.run("wait", run_id).assert_exit(143)
 
 
 # The run is made slowly, so that there is time for a Ctrl-C.
