@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,78 +34,46 @@ class Equipment:
 BARE_HANDS = Equipment()
 
 
-def _claude_code() -> Adapter:
-    from orchestrate.agents.claude import CLAUDE_CODE
-
-    return CLAUDE_CODE
-
-
-def _codex() -> Adapter:
-    from orchestrate.agents.codex import CODEX
-
-    return CODEX
+def _adapter(module: str, name: str) -> Adapter:
+    adapter: Adapter = getattr(import_module(f"orchestrate.agents.{module}"), name)
+    return adapter
 
 
-def _gemini() -> Adapter:
-    from orchestrate.agents.gemini import GEMINI
-
-    return GEMINI
-
-
-def _copilot() -> Adapter:
-    from orchestrate.agents.copilot import COPILOT
-
-    return COPILOT
-
-
-def _cursor() -> Adapter:
-    from orchestrate.agents.cursor import CURSOR
-
-    return CURSOR
-
-
-def _opencode() -> Adapter:
-    from orchestrate.agents.opencode import OPENCODE
-
-    return OPENCODE
-
-
-def _qwen() -> Adapter:
-    from orchestrate.agents.qwen import QWEN
-
-    return QWEN
+def _stand_in(module: str) -> Any:
+    return import_module(f"orchestrate.agents.stand_ins.{module}")
 
 
 def _rehearsal(equipment: Equipment) -> Agent:
-    from orchestrate.agents.stand_ins.rehearsal import EMPTY_SCRIPT, Rehearsal, parse_script
-
-    return Rehearsal(EMPTY_SCRIPT if equipment.script is None else parse_script(equipment.script))
+    module = _stand_in("rehearsal")
+    script = equipment.script
+    agent: Agent = module.Rehearsal(
+        module.EMPTY_SCRIPT if script is None else module.parse_script(script)
+    )
+    return agent
 
 
 def _human(equipment: Equipment) -> Agent:
-    from orchestrate.agents.stand_ins.human import Human
-
     if equipment.person is None:
         raise ConfigError("the backend 'human' needs somebody to ask")
-    return Human(equipment.person)
+    agent: Agent = _stand_in("human").Human(equipment.person)
+    return agent
 
 
 def _replay(equipment: Equipment) -> Agent:
-    from orchestrate.agents.stand_ins.replay import Replay
-
     if equipment.recording is None:
         raise ConfigError("the backend 'replay' needs a recording to answer from")
-    return Replay(equipment.recording)
+    agent: Agent = _stand_in("replay").Replay(equipment.recording)
+    return agent
 
 
 PROGRAMS: dict[str, Callable[[], Adapter]] = {
-    "claude-code": _claude_code,
-    "github-copilot": _copilot,
-    "cursor": _cursor,
-    "opencode": _opencode,
-    "codex": _codex,
-    "gemini": _gemini,
-    "qwen": _qwen,
+    "claude-code": partial(_adapter, "claude", "CLAUDE_CODE"),
+    "github-copilot": partial(_adapter, "copilot", "COPILOT"),
+    "cursor": partial(_adapter, "cursor", "CURSOR"),
+    "opencode": partial(_adapter, "opencode", "OPENCODE"),
+    "codex": partial(_adapter, "codex", "CODEX"),
+    "gemini": partial(_adapter, "gemini", "GEMINI"),
+    "qwen": partial(_adapter, "qwen", "QWEN"),
 }
 WITHOUT_A_BILL: dict[str, Callable[[Equipment], Agent]] = {
     "rehearsal": _rehearsal,

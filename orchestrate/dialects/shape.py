@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from orchestrate.diagnostics import closest
 from orchestrate.plan.nodes import Dialect
 from orchestrate.record import record
 from orchestrate.source.located import Hole, PathKey
@@ -101,8 +102,6 @@ def describe_mismatch(data: Any) -> Mismatch:
 
 
 def _without_steps(data: dict[str, Any]) -> Mismatch:
-    from orchestrate.diagnostics import closest
-
     message = "there are neither `steps` nor `stages`"
     for key in list(data)[:100]:
         meant = closest(key, ("steps", "stages"))

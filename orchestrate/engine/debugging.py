@@ -8,6 +8,7 @@ from typing import Any
 
 from orchestrate.engine.step import Step, write_private
 from orchestrate.engine.texts import encode
+from orchestrate.plan.expr import show
 
 
 def write_call(
@@ -49,8 +50,6 @@ def write_call(
 
 
 def _patterns(step: Step) -> dict[str, list[str]]:
-    from orchestrate.plan.expr import show
-
     needs = step.node.needs
     if needs is None:
         return {}

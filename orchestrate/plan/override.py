@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+from orchestrate.diagnostics import closest
 from orchestrate.errors import ConfigError
 from orchestrate.plan.expr import MapExpr
 from orchestrate.plan.nodes import (
@@ -52,8 +53,6 @@ def known_backend(name: str) -> str:
     """Our name of a backend. Which one answers is no part of the plan, so that is all."""
     if name in BACKENDS:
         return BACKENDS[name]
-    from orchestrate.diagnostics import closest
-
     near = closest(name, BACKENDS)
     also = f" (did you mean '{near}'?)" if near else ""
     known = ", ".join(dict.fromkeys(BACKENDS.values()))

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from orchestrate.diagnostics import closest
 from orchestrate.source.located import LocatedList, LocatedMap, Mark
 
 KEYWORDS = ("$include", "$ref")
@@ -51,16 +52,12 @@ def kind_of(value: Any) -> str:
 
 def offer_names(value: Any, wanted: str) -> str:
     if isinstance(value, LocatedMap) and value:
-        from orchestrate.diagnostics import closest
-
         near = closest(wanted, value)
         return f"did you mean '{near}'?" if near else f"there is: {', '.join(list(value)[:8])}"
     return ""
 
 
 def similar_file(path: Path) -> str:
-    from orchestrate.diagnostics import closest
-
     try:
         names = os.listdir(path.parent)[:1000]
     except OSError:

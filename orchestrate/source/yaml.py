@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from orchestrate.diagnostics import closest
 from orchestrate.record import mutable_record
 from orchestrate.source.breaks import shield, unshielded
 from orchestrate.source.located import HOLE, LocatedList, LocatedMap, line_of, pack
@@ -372,8 +373,6 @@ def _at(fault: ReadFault, event: Any) -> ReadFault:
 
 
 def _alias_fault(name: str, anchors: Iterable[str]) -> ReadFault:
-    from orchestrate.diagnostics import closest
-
     near = closest(name, anchors)
     hint = f"did you mean *{near}?" if near else "quote the text if the * belongs to it"
     message = f"the alias *{name} has no anchor &{name} before it"

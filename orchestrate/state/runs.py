@@ -21,6 +21,7 @@ from pathlib import Path
 from orchestrate.diagnostics import closest
 from orchestrate.errors import OrchestrateError, StateError, UsageError
 from orchestrate.record import field, mutable_record, record
+from orchestrate.state.ballots import remove_drafts
 from orchestrate.state.delete import delete_tree
 from orchestrate.state.durable import (
     explain,
@@ -175,8 +176,6 @@ def claim_run(run: Run, command: Sequence[str]) -> Lock:
             remove_leftovers(run.root / _TURNS)
         if (run.root / _BALLOTS).is_dir():
             # Few runs have gates, and all of them would wait for this import.
-            from orchestrate.state.ballots import remove_drafts
-
             remove_drafts(run.root)
     except BaseException:
         lock.release()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from orchestrate.dialects.lowering import Lowering
+from orchestrate.source.advice import meant
 from orchestrate.source.located import LocatedMap, as_map
 
 Kind = Literal["provider", "command", "wait_for", "for_each"]
@@ -49,8 +50,6 @@ _HINTS = {
 
 def _may_be_kind(lost: str, step: LocatedMap) -> bool:
     """Was a field that the schema refused, perhaps for its spelling, what the step does?"""
-    from orchestrate.source.advice import meant
-
     return lost in KINDS or lost == "command_override" or bool(meant(lost, KINDS, step))
 
 
