@@ -282,10 +282,13 @@ def carry_out(
     logbook = rt.logbook
     _tell_asked(program, workspace, store, watching, logbook)
     progress = Progress(store, logbook, watching)
+    endings = [progress.close]
     if watching.events:
         from orchestrate.show.event_stream import EventStream
 
-        listen_safely(store, "events", lambda: EventStream(store.run).hear)
+        stream = EventStream()
+        endings.append(lambda: stream.close(is_hurried=stop.is_requested))
+        listen_safely(store, "events", lambda: stream.begin(store.run))
     listen_safely(store, "progress", lambda: progress.hear)
     stop.on_request.append(progress.stopping)
     is_over = False
@@ -302,7 +305,8 @@ def carry_out(
         is_over = True
         return ending
     finally:
-        progress.close()
+        for end in endings:
+            end()
         note("".join(f"orchestrate: {visible(trouble)}\n" for trouble in untold))
         rt.close(is_over=is_over)
         logbook.close()

@@ -6,9 +6,9 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.errors import ConfigError
 from orchestrate.show.inert import inert_json
-from orchestrate.show.output import OutputClosed, answer, finish_output, give_up_output
+from orchestrate.show.output import answer, finish_output
+from orchestrate.show.queued_output import QueuedOutput
 from orchestrate.state.events import Event, event_to_json
 from orchestrate.state.journal import read_tail
 from orchestrate.view.event_records import EventRecords
@@ -16,8 +16,10 @@ from orchestrate.view.event_records import EventRecords
 if TYPE_CHECKING:
     from orchestrate.state.model import RunState
     from orchestrate.state.runs import Run
+    from orchestrate.state.store import Listener
 
 _POLL_S = 0.25
+_HURRIED_S = 1.0
 # What begins a sitting of a run: `resume` shows from there on.
 _SITTING = ("run-started", "run-resumed")
 
@@ -25,31 +27,31 @@ _SITTING = ("run-started", "run-resumed")
 class EventStream:
     """Prints the events of a run that this process works on.
 
-    A reader that goes away, or a disk that is full, must not stop work that costs money: the rest
-    is in the run's journal.
+    A reader that goes away or stalls, or a disk that is full, must not stop work that costs money:
+    the rest is in the run's journal.
     """
 
-    def __init__(self, run: Run) -> None:
-        self._records = EventRecords(run)
-        self._is_read = True
+    def __init__(self) -> None:
+        self._output = QueuedOutput()
+
+    def begin(self, run: Run) -> Listener:
+        """Print what this sitting of the run has recorded so far; who is to hear of the rest."""
+        records = EventRecords(run)
         past = list(read_tail(run.events))
         first = max((e.seq for e in past if e.event["on"] in _SITTING), default=1)
         for entry in past:
-            record = self._records.record(entry.seq, entry.event)
+            record = records.record(entry.seq, entry.event)
             if entry.seq >= first:
-                self._print(record)
+                self._output.write(_line(record))
 
-    def hear(self, event: Event, state: RunState) -> None:
-        self._print(self._records.record(state.seq, event_to_json(event)))
+        def hear(event: Event, state: RunState) -> None:
+            self._output.write(_line(records.record(state.seq, event_to_json(event))))
 
-    def _print(self, record: dict[str, Any]) -> None:
-        if not self._is_read:
-            return
-        try:
-            _print_line(record)
-        except (OutputClosed, ConfigError) as error:
-            self._is_read = False
-            give_up_output(error)
+        return hear
+
+    def close(self, *, is_hurried: bool) -> None:
+        """Let the reader have the rest; who is to stop waits for a moment only."""
+        self._output.close(*([_HURRIED_S] if is_hurried else []))
 
 
 def show_events(
@@ -79,6 +81,10 @@ def show_events(
 
 
 def _print_line(record: dict[str, Any]) -> None:
-    # ASCII only, as every JSON answer of ours: the same under every encoding.
-    answer(inert_json(json.dumps(record, separators=(",", ":"))) + "\n")
+    answer(_line(record))
     finish_output()
+
+
+def _line(record: dict[str, Any]) -> str:
+    # ASCII only, as every JSON answer of ours: the same under every encoding.
+    return inert_json(json.dumps(record, separators=(",", ":"))) + "\n"

@@ -91,7 +91,12 @@ def answer(text: str, *, is_ours: bool = False) -> None:
     try:
         sys.stdout.write(_harmless(text, "stdout", is_ours=is_ours))
     except OSError as error:
-        raise _output_fault(error) from None
+        raise output_fault(error) from None
+
+
+def encoded_answer(text: str) -> bytes:
+    """What `answer` would write."""
+    return _harmless(text, "stdout").encode(sys.stdout.encoding, "backslashreplace")
 
 
 def answer_bytes(data: bytes) -> None:
@@ -102,7 +107,7 @@ def answer_bytes(data: bytes) -> None:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
     except OSError as error:
-        raise _output_fault(error) from None
+        raise output_fault(error) from None
 
 
 def answer_text(text: str) -> None:
@@ -154,7 +159,7 @@ def finish_output() -> None:
     try:
         sys.stdout.flush()
     except OSError as error:
-        raise _output_fault(error) from None
+        raise output_fault(error) from None
     except ValueError:
         # Already closed: nothing is waiting to be written.
         pass
@@ -191,7 +196,8 @@ def wants_colour(stream: TextIO | None) -> bool:
     return stream.isatty()
 
 
-def _output_fault(error: OSError) -> Exception:
+def output_fault(error: OSError) -> OutputClosed | ConfigError:
+    """What a failed write of an answer means."""
     if isinstance(error, BrokenPipeError):
         return OutputClosed()
     return ConfigError(

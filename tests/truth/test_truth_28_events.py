@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.fakes import Stage, wait_until
+from orchestrate.show import queued_output
+from tests.acceptance.fakes import Stage, read_state, wait_until
 from tests.machines.fakes import PAIR, ROUND, Scene, machine, said
 from tests.truth.test_truth_28_state import FIELDS, write_gated
 
@@ -140,6 +141,75 @@ def test_truth_28_a_reader_that_goes_away_does_not_hurt_the_run(tmp_path: Path) 
         wait_until(lambda: process.poll() is not None, "the run did not end", 40)
     assert process.returncode == 0
     assert scene.happened("run-ended")[-1]["status"] == "completed"
+
+
+MANY = """
+    version: "1.1"
+    name: many
+    steps:
+      - {name: List, command: [seq, "1", "300"], output_capture: lines}
+      - name: Each
+        for_each:
+          items_from: steps.List.lines
+          steps:
+            - {name: Say, command: [echo, "${item}"]}
+      - {name: Last, command: [sh, -c, "echo done >> ledger"]}
+"""
+
+
+@pytest.mark.parametrize("command", ["run", "resume"])
+def test_truth_28_a_reader_that_stalls_stops_no_work(tmp_path: Path, command: str) -> None:
+    """A pipe takes 64 KiB; a run that printed more used to wait for its reader for ever."""
+    stage = Stage(tmp_path)
+    stage.write("w.yaml", MANY)
+    words = ["run", "w.yaml"]
+    if command == "resume":
+        stage.write("w.yaml", MANY.replace("[seq", "[sh, -c, 'test -e good && seq 1 300', x"))
+        stage.orchestrate(*words).assert_exit(1)
+        stage.write("good", "")
+        words = ["resume", "latest"]
+    with stage.command(*words, "--events") as process:
+        wait_until((stage.folder / "ledger").exists, "the run stands still", 60)
+        latest = stage.runs_folder / "latest"
+        wait_until(lambda: read_state(latest)["status"] == "completed", "it does not end", 20)
+        # Read after all, it is complete.
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert len(out) > 100_000
+    events = lines_of(out)
+    assert (told(events)[-1], events[-1]["seq"]) == (
+        "run-ended",
+        events[0]["seq"] + len(events) - 1,
+    )
+
+
+def test_truth_28_a_reader_that_never_reads_is_left_behind(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.write("w.yaml", MANY)
+    with stage.command("run", "w.yaml", "--events") as process:
+        assert process.stderr is not None
+        said = process.stderr.read()  # until it ends
+        assert process.wait(60) == 5
+    assert "has stopped reading" in said
+    assert "orchestrate logs RUN --events" in said
+    assert read_state(stage.runs_folder / "latest")["status"] == "completed"
+    assert (stage.folder / "ledger").read_text().split() == ["done"]
+    whole = stage.orchestrate("logs", "latest", "--events").assert_success().stdout
+    assert told(lines_of(whole))[-1] == "run-ended"
+
+
+def test_truth_28_what_waits_for_a_reader_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queued_output, "MOST_BYTES", 100_000)
+    read, write = os.pipe()
+    given_up: list[Exception] = []
+    monkeypatch.setattr(queued_output, "give_up_output", given_up.append)
+    with open(read, "rb"), open(write, "w") as stdout:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        output = queued_output.QueuedOutput()
+        for _ in range(300):
+            output.write("x" * 999 + "\n")
+        assert [str(error) for error in given_up] == [queued_output._STALLED]
+        output.close(0.1)
 
 
 @pytest.mark.parametrize("flags", [("--events",), ()])
