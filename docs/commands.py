@@ -18,8 +18,10 @@ from orchestrate.cli.help_examples import EXAMPLES
 
 _TABLE = re.compile(r"^\| flag \|.*\n\|---.*\n(?P<rows>(?:\|.*\n)*)", re.MULTILINE)
 _FLAG = re.compile(r"`(--?[a-z][a-z-]*)")
-# They end every table, so what is new stands before them.
-_COMMON = {"--state-dir", "--working-dir", "--json"}
+# Said once, at the top of the page.
+_EVERYWHERE = {"--state-dir", "--working-dir"}
+# It ends every table, so what is new stands before it.
+_LAST = {"--json"}
 _END = "\n## Conventions\n"
 
 
@@ -52,7 +54,8 @@ def _command(name: str) -> click.Command:
 
 
 def _options(name: str) -> list[click.Option]:
-    return [option for option in _command(name).params if isinstance(option, click.Option)]
+    options = [option for option in _command(name).params if isinstance(option, click.Option)]
+    return [option for option in options if not _EVERYWHERE & set(_spellings(option))]
 
 
 def _spellings(option: click.Option) -> list[str]:
@@ -72,7 +75,7 @@ def _renewed(section: str) -> str:
     columns = table[0].partition("\n")[0].count("|") - 1
     fresh = [_row(o, columns) for o in options if not written & set(_spellings(o))]
     common = (
-        at for at, row in enumerate(rows) if set(_FLAG.findall(row.split(" | ")[0])) & _COMMON
+        at for at, row in enumerate(rows) if set(_FLAG.findall(row.split(" | ")[0])) & _LAST
     )
     place = next(common, len(rows))
     lines = "".join([*rows[:place], *fresh, *rows[place:]])
