@@ -26,9 +26,10 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
 
-from orchestrate.execute.keeper.client import Keeper, ensure_keeper  # noqa: E402  needs the path
+from orchestrate.execute.flat_json import json_of  # noqa: E402  needs the path
+from orchestrate.execute.keeper.client import Keeper, ensure_keeper  # noqa: E402
 from orchestrate.execute.keeper.facts import Ended, Request  # noqa: E402
-from orchestrate.execute.keeper.journal import Journal, json_of  # noqa: E402
+from orchestrate.execute.keeper.journal import Journal  # noqa: E402
 from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL  # noqa: E402
 
 BLOCK = 50

@@ -12,9 +12,12 @@ Only `orchestrate.cli.main` turns these into exit codes.
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from orchestrate.diagnostics import Diagnostic
 
 
@@ -70,3 +73,34 @@ class InternalError(OrchestrateError):
 def repair_hint(run_id: str) -> str:
     """The way out of a run's damage; a journal lies in a folder that has its run's name."""
     return f"to go back to the newest valid state: orchestrate resume {run_id} --repair"
+
+
+_WAYS_OUT = {
+    errno.ENOSPC: "free some disk space, then resume; nothing that was recorded is lost",
+    errno.EDQUOT: "free some of your quota, then resume; nothing that was recorded is lost",
+    errno.EFBIG: "raise the file size limit (ulimit -f), then resume",
+    errno.EROFS: "the file system is read-only: choose another folder with --state-dir",
+    errno.EACCES: "give yourself write permission there, or choose a folder with --state-dir",
+    errno.EPERM: "give yourself write permission there, or choose a folder with --state-dir",
+    errno.EMFILE: "raise the limit of open files (ulimit -n), then resume",
+    errno.ENFILE: "the machine has too many open files: end other programs, then resume",
+    errno.ENOMEM: "the machine has too little memory: end other programs, then resume",
+    errno.EIO: "the disk reports errors: check it before you resume",
+    errno.ENOENT: "the run's folder is gone; look at the other runs with: orchestrate runs",
+    errno.ELOOP: "a link stands where a file of ours belongs: remove it",
+}
+
+
+def explain(verb: str, path: Path, error: OSError) -> StateError:
+    """The error that names what failed, why, and a way out."""
+    name = errno.errorcode.get(error.errno or 0, "unknown error")
+    reason = f"{error.strerror or error} ({name})"
+    return StateError(f"cannot {verb} {path}: {reason}", _WAYS_OUT.get(error.errno or 0, ""))
+
+
+def linked_copy(run_dir: Path) -> ConfigError:
+    """The refusal of a folder that cannot be told apart from the original by its files."""
+    return ConfigError(
+        f"{run_dir} is a copy of a run by hard links, and shares its files with the original",
+        "copy the files themselves (cp -a)",
+    )

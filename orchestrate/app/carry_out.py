@@ -18,6 +18,7 @@ from orchestrate.app.scopes import NoScope
 from orchestrate.app.settings import settings_of
 from orchestrate.app.single_step import as_started as reduced_as_started
 from orchestrate.errors import DefinitionError, OrchestrateError
+from orchestrate.execute.place import place_of
 from orchestrate.installation import replacement_of
 from orchestrate.plan.visible import visible
 from orchestrate.record import record, replace
@@ -91,7 +92,6 @@ def start_run(
     from orchestrate.compile import require_program
     from orchestrate.engine.evaluate import evaluate
     from orchestrate.engine.git_head import head_of
-    from orchestrate.execute.keeper.identity import place_of
     from orchestrate.plan.nodes import main_plan
     from orchestrate.state.clock import drop_anchor, now_by
     from orchestrate.state.durable import dump_json
@@ -321,6 +321,7 @@ def _runtime(
     environment: dict[str, str],
 ) -> Runtime:
     """The run's connection to the world, with its log."""
+    from orchestrate.app.executors import executors_of
     from orchestrate.cli.terminal import people_at_terminal
     from orchestrate.engine.logbook import Logbook
     from orchestrate.engine.runtime import Options, Runtime
@@ -343,6 +344,7 @@ def _runtime(
         people=people_at_terminal(watching, stop),
         rules=rules_of(settings_of(store.state.settings)),
         library=library_of(store, workspace, stop, secrets),
+        open_executor=executors_of(store, workspace),
     )
 
 

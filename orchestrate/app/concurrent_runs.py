@@ -15,11 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from orchestrate.errors import ConfigError
+from orchestrate.errors import ConfigError, explain
 from orchestrate.plan.nodes import Dialect, Program, main_plan
 from orchestrate.record import record
 from orchestrate.show.output import note
-from orchestrate.state.durable import dump_json, explain, parse_json, read_file, write_visibly
+from orchestrate.state.durable import dump_json, parse_json, read_file, write_visibly
 from orchestrate.state.locks import workspace_locks
 from orchestrate.state.runs import Run, is_run_id
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.app.webhook import address_fault
 from orchestrate.errors import ConfigError, DefinitionError
 
 if TYPE_CHECKING:
@@ -91,8 +92,6 @@ def _unknown_agents(document: Document) -> list[Diagnostic]:
 
 def _unclear_notifications(document: Document) -> list[Diagnostic]:
     """Each needs exactly one way to be delivered, which the schema cannot say."""
-    from orchestrate.execute.keeper.webhook import address_fault
-
     ways = ("command", "webhook", "webhook_env")
     listed = document.data.get("notifications")
     found: list[Diagnostic] = []

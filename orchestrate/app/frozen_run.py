@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrate import __version__
-from orchestrate.errors import ConfigError
+from orchestrate.errors import ConfigError, explain
 from orchestrate.plan.codec import freeze
 from orchestrate.plan.nodes import Ask, NamedAgent, Program
 from orchestrate.record import record
-from orchestrate.state.durable import dump_json, explain, parse_json, read_file, write_durably
+from orchestrate.state.durable import dump_json, parse_json, read_file, write_durably
 from orchestrate.state.plan_file import (
     FILE,
     FORMAT,

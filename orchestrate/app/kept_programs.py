@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from orchestrate.execute.keeper.facts import Running, are_wardens_left, look
-from orchestrate.execute.keeper.protocol import FOLDER, KEEPER_LOCK, is_locked
+from orchestrate.execute.liveness import is_keeper_alive, is_running
 from orchestrate.state.runs import Run
 from orchestrate.view.cursors import cursors_in
 from orchestrate.view.run_view import RunView
@@ -19,7 +18,7 @@ def are_programs_left(sight: RunView) -> bool:
 def do_programs_run(run: Run, document: dict[str, Any]) -> bool:
     """Does a program of a step at which the run stands still run?"""
     return is_kept(run) and any(
-        isinstance(look(run.root, at.address.attempt_id), Running)
+        is_running(run.root, at.address.attempt_id)
         for at in cursors_in(document)
         if at.phase == "running"
     )
@@ -27,5 +26,4 @@ def do_programs_run(run: Run, document: dict[str, Any]) -> bool:
 
 def is_kept(run: Run) -> bool:
     """Does the run's keeper live, or a warden that is ending a program?"""
-    folder = run.root / FOLDER
-    return is_locked(str(folder / KEEPER_LOCK)) or are_wardens_left(folder)
+    return is_keeper_alive(run.root)

@@ -14,7 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from orchestrate.app import webhook
 from orchestrate.errors import OrchestrateError
+from orchestrate.execute.base import Executor, Exit, Job, Lost, Running
+from orchestrate.execute.local import LocalExecutor
 from orchestrate.record import record
 
 if TYPE_CHECKING:
@@ -22,8 +25,6 @@ if TYPE_CHECKING:
     from orchestrate.engine.runtime import Runtime
     from orchestrate.engine.secrets import Secrets
     from orchestrate.engine.stop import Stop
-    from orchestrate.execute.keeper.client import Keeper
-    from orchestrate.execute.keeper.facts import Ended, Lost, Request
     from orchestrate.plan.nodes import Program
     from orchestrate.state.model import Ending, RunState
     from orchestrate.state.store import Store
@@ -65,7 +66,7 @@ class Teller:
     secrets: Secrets
     logbook: Logbook
     stop: Stop
-    keeper: Callable[[], Keeper]
+    executor: Callable[[], Executor]
     environment: Mapping[str, str]
     workspace: Path
     place: Place
@@ -107,7 +108,7 @@ def run_and_tell(rt: Runtime, troubles: list[str], place: Place) -> Ending:
                 secrets=rt.secrets,
                 logbook=rt.logbook,
                 stop=rt.stop,
-                keeper=rt.keeper,
+                executor=rt.executor,
                 environment=rt.environment,
                 workspace=rt.workspace.root,
                 place=place.absolute(),
@@ -128,10 +129,8 @@ def _warn_of_addresses(notifications: tuple[Notification, ...], rt: Runtime) -> 
 
 def _address_fault(entry: Notification, environment: Mapping[str, str]) -> str:
     """What is wrong with the address in a variable, which is named and not quoted, or ''."""
-    from orchestrate.execute.keeper.webhook import address_fault
-
     address = environment.get(entry.webhook_env, "") if entry.webhook_env else ""
-    fault = address_fault(address) if address else ""
+    fault = webhook.address_fault(address) if address else ""
     return f"{entry.webhook_env}: {fault}" if fault else ""
 
 
@@ -145,19 +144,12 @@ def tell_owed(store: Store, program: Program, workspace: Workspace, place: Place
     from orchestrate.app.secrets import secrets_for
     from orchestrate.engine.logbook import Logbook
     from orchestrate.engine.stop import Stop
-    from orchestrate.execute.keeper.client import ensure_keeper
 
     environment = dict(os.environ)
     secrets = secrets_for(program, workspace, environment)
     logbook = Logbook(store.run.logs / "orchestrator.log", "info", secrets)
     stop = Stop()
-    keepers: list[Keeper] = []
-
-    def keeper() -> Keeper:
-        if not keepers:
-            keepers.append(ensure_keeper(store.run.root))
-        return keepers[0]
-
+    executor = LocalExecutor(store.run.root, workspace.root)
     try:
         return tell(
             Teller(
@@ -166,15 +158,14 @@ def tell_owed(store: Store, program: Program, workspace: Workspace, place: Place
                 secrets=secrets,
                 logbook=logbook,
                 stop=stop,
-                keeper=keeper,
+                executor=lambda: executor,
                 environment=environment,
                 workspace=workspace.root,
                 place=place.absolute(),
             )
         )
     finally:
-        for living in keepers:
-            living.shutdown()
+        executor.close(is_over=True)
         stop.close()
         logbook.close()
 
@@ -280,7 +271,7 @@ def _document(teller: Teller, event: Event) -> dict[str, Any]:
 def _start(
     teller: Teller, entry: Notification, attempt: str, event: Event, body: dict[str, Any]
 ) -> bool:
-    """Let the keeper start it; False if that was done before, by whoever was killed then."""
+    """Let the executor start it; False if that was done before, by whoever was killed then."""
     address = entry.webhook
     if entry.webhook_env:
         address = teller.environment.get(entry.webhook_env, "")
@@ -289,22 +280,18 @@ def _start(
         fault = _address_fault(entry, teller.environment)
         if fault:
             raise OrchestrateError(fault)
-    request = _request(teller, entry, attempt, event, body, address)
-    return teller.keeper().start(request) == "started"
+    return teller.executor().start(_job(teller, entry, attempt, event, body, address))
 
 
-def _request(
+def _job(
     teller: Teller,
     entry: Notification,
     attempt: str,
     event: Event,
     body: dict[str, Any],
     address: str,
-) -> Request:
+) -> Job:
     import json
-
-    from orchestrate.execute.keeper import webhook
-    from orchestrate.execute.keeper.facts import Request
 
     facts = {
         "ORCHESTRATE_EVENT": event,
@@ -324,14 +311,12 @@ def _request(
         argv = (sys.executable, "-I", webhook.__file__)
         environment[webhook.VARIABLE] = address
         secrets = (*secrets, address)
-    logs = teller.store.run.logs
-    return Request(
+    return Job(
         attempt=attempt,
         argv=argv,
         env=environment,
-        cwd=teller.workspace,
-        stdout_path=logs / f"{attempt}.stdout",
-        stderr_path=logs / f"{attempt}.stderr",
+        stdout=f"{attempt}.stdout",
+        stderr=f"{attempt}.stderr",
         stdin=json.dumps(body).encode() + b"\n",
         timeout_s=entry.timeout_s,
         grace_s=1.0,
@@ -345,24 +330,25 @@ def _await(teller: Teller, entry: Notification, attempt: str) -> str:
 
     give_up = time.monotonic() + entry.timeout_s + _GRACE_S
     try:
-        keeper = teller.keeper()
-        ended = None
-        while ended is None and not teller.stop.is_requested and time.monotonic() < give_up:
-            ended = keeper.wait(attempt, give_up - time.monotonic())
-        if ended is None and teller.stop.is_requested:
-            keeper.stop(attempt, "interrupted", grace_s=0.5)
+        executor = teller.executor()
+        ended: Exit | Lost | Running = Running()
+        while (
+            isinstance(ended, Running)
+            and not teller.stop.is_requested
+            and time.monotonic() < give_up
+        ):
+            ended = executor.wait(attempt, give_up - time.monotonic())
+        if isinstance(ended, Running) and teller.stop.is_requested:
+            executor.stop(attempt, "interrupted", grace_s=0.5)
             return "interrupted"
     except (OrchestrateError, OSError) as error:
         return str(error)
     return _trouble(ended, entry)
 
 
-def _trouble(ended: Ended | Lost | None, entry: Notification) -> str:
-    from orchestrate.execute.keeper.facts import Ended
-
-    if not isinstance(ended, Ended):
+def _trouble(found: Exit | Lost | Running, entry: Notification) -> str:
+    if not isinstance(found, Exit):
         return "nobody knows whether it was delivered"
-    found = ended.exit
     if found.timed_out:
         return f"it took more than {entry.timeout_s:g} s and was ended"
     if found.start_error:

@@ -10,9 +10,8 @@ from orchestrate.app.config import load_config, runs_folder
 from orchestrate.app.config_lenient import config_for_looking
 from orchestrate.app.definition import workspace_of
 from orchestrate.app.settings import RunSettings, settings_of
-from orchestrate.errors import StateError
-from orchestrate.execute.keeper.connect import linked_copy
-from orchestrate.execute.keeper.identity import is_same_place, place_of
+from orchestrate.errors import StateError, linked_copy
+from orchestrate.execute.place import is_same_place, place_of
 from orchestrate.plan.visible import visible
 from orchestrate.record import record
 from orchestrate.show.output import note

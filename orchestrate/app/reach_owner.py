@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 from orchestrate.app.claim import has_open, orchestrator_of
 from orchestrate.app.kept_programs import is_kept
 from orchestrate.errors import ConfigError, KeeperSilent
-from orchestrate.execute.keeper.client import ensure_keeper
-from orchestrate.execute.keeper.orphans import recover_identity
-from orchestrate.execute.keeper.patience import Patience
-from orchestrate.execute.keeper.protocol import FOLDER, KEEPER_LOCK, lock_holder
+from orchestrate.execute import local
+from orchestrate.execute.liveness import keeper_pid
 from orchestrate.show.output import note
 
 if TYPE_CHECKING:
@@ -87,10 +85,7 @@ def is_standing_still(pid: int) -> bool:
 
 def still_running(run: Run, again: str) -> ConfigError:
     """The orchestrator has ended, its programs have not: who is to end them, and what to do."""
-    try:
-        pid = lock_holder(str(run.root / FOLDER / KEEPER_LOCK))
-    except OSError:
-        pid = None
+    pid = keeper_pid(run.root)
     what = f"programs of run {run.id} still run"
     if pid is None:
         return ConfigError(f"{what}: its keeper has not ended them yet", f"try again: {again}")
@@ -112,18 +107,14 @@ def end_programs(
     does not answer is waited for until `give_up`; then `again` is the command to repeat.
     """
     was_kept = is_kept(run)
-    # Its keeper's folder may have been deleted while its programs live.
-    may_live = is_interrupted and (recover_identity(str(run.root)) or (run.root / FOLDER).is_dir())
-    if not was_kept and not may_live:
+    if not was_kept and not (is_interrupted and local.may_have_programs(run.root)):
         return False
 
     def hurry_s() -> float | None:
         return None if time.monotonic() < give_up else 0.0
 
-    patience = Patience(run.id, hurry_s)
     try:
-        with ensure_keeper(run.root, patience=patience) as keeper:
-            keeper.shutdown(stop=True, reason=reason)
+        local.end_programs(run.root, reason, hurry_s, run.id)
     except KeeperSilent:
         raise still_running(run, again) from None
     return was_kept and is_interrupted

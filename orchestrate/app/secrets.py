@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrate.engine.masked_keys import MASKED
 from orchestrate.engine.secrets import Masking, Secrets
 from orchestrate.errors import ConfigError
-from orchestrate.execute.keeper.masking import SHORTEST
+from orchestrate.execute.masking import SHORTEST
 from orchestrate.record import replace
 from orchestrate.show.output import note
 from orchestrate.state.plan_file import programs_kept

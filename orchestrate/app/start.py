@@ -17,7 +17,7 @@ from orchestrate.app.config import configured, load_config, runs_folder
 from orchestrate.app.definition import given_names, tell_place, tell_warnings
 from orchestrate.app.unread_context import tell_unread
 from orchestrate.errors import ConfigError, UsageError
-from orchestrate.execute.keeper.facts import is_keeper_alive
+from orchestrate.execute.liveness import is_keeper_alive
 from orchestrate.record import replace
 from orchestrate.show.output import note
 from orchestrate.show.progress import first_words

@@ -85,7 +85,7 @@ def _of_the_machine(error: Exception) -> OrchestrateError | None:
         return None
     from pathlib import Path
 
-    from orchestrate.state.durable import explain
+    from orchestrate.errors import explain
 
     return explain("use", Path(os.fsdecode(error.filename or "a file")), error)
 

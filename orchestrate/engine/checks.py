@@ -14,7 +14,7 @@ from orchestrate.engine.programs import run_program
 from orchestrate.engine.schemas import Verdict, command, is_quick, judge, question_of, verdict_of
 from orchestrate.engine.step import TIMED_OUT, Step
 from orchestrate.errors import StateError
-from orchestrate.execute.keeper.facts import Ended, Exit, NotStarted, Request, Running, look
+from orchestrate.execute.base import Exit, Job, NotStarted, Running
 from orchestrate.installation import was_replaced
 
 PATIENCE_S = 10.0
@@ -64,24 +64,23 @@ def _verdict_in(ended: Exit) -> Verdict | None:
 
 
 def _run(step: Step, question: bytes, limit_s: float) -> Exit:
-    """The check as a program of the keeper's. What it prints is in the record of its exit."""
+    """The check as a program of the executor's. What it prints is in the record of its exit."""
     rt = step.rt
     out, err = step.log("check"), step.log("check.stderr")
     for _ in range(_MOST_LOST):
         attempt = _next_attempt(step)
-        request = Request(
+        job = Job(
             attempt=attempt,
             argv=command(),
             env={},
-            cwd=rt.workspace.root,
-            stdout_path=out,
-            stderr_path=err,
+            stdout=out.name,
+            stderr=err.name,
             stdin=question,
             timeout_s=limit_s,
             grace_s=0.1,
             secrets=rt.secrets.values,
         )
-        ended = run_program(rt, attempt, partial(_same, request))
+        ended = run_program(rt, attempt, partial(_same, job))
         for path in (out, err):
             path.unlink(missing_ok=True)
         if isinstance(ended, Exit) and not ended.stopped and not _was_killed(ended):
@@ -100,8 +99,8 @@ def _was_killed(ended: Exit) -> bool:
     return ended.signal is not None and not ended.timed_out and ended.signal not in _OWN
 
 
-def _same(request: Request) -> Request:
-    return request
+def _same(job: Job) -> Job:
+    return job
 
 
 def _next_attempt(step: Step) -> str:
@@ -109,9 +108,9 @@ def _next_attempt(step: Step) -> str:
     number = 1
     while True:
         attempt = f"check/{step.attempt_id}.{number}"
-        found = look(step.rt.run.root, attempt)
+        found = step.rt.executor().find(attempt, is_announced=False)
         if isinstance(found, NotStarted | Running):
             return attempt
-        if isinstance(found, Ended) and (found.exit.timed_out or _verdict_in(found.exit)):
+        if isinstance(found, Exit) and (found.timed_out or _verdict_in(found)):
             return attempt
         number += 1

@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import BinaryIO, Literal
 
 from orchestrate.engine.faults import StepFault
+from orchestrate.errors import explain
 from orchestrate.record import record
-from orchestrate.state.durable import explain
 from orchestrate.workspace import Workspace, path_fault
 
 # Never wait for the other end of a FIFO, never take over a terminal, never leak to a program.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from orchestrate.engine.step import Step
-from orchestrate.execute.keeper.facts import Lost
+from orchestrate.execute.base import Lost
 from orchestrate.state.address import FrameKey
 from orchestrate.state.events import AttemptEnded
 from orchestrate.state.model import Frame, Index

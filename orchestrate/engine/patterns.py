@@ -18,8 +18,8 @@ from orchestrate.engine.confine import (
     open_root,
     split_path,
 )
+from orchestrate.errors import explain
 from orchestrate.record import record
-from orchestrate.state.durable import explain
 from orchestrate.workspace import Workspace
 
 _SPECIAL = re.compile(r"([\\*?\[\]!^-])")

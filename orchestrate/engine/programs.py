@@ -1,4 +1,4 @@
-"""Programs are run by the keeper: started once, adopted after a crash, ended when we must stop."""
+"""Programs are run by an executor: started once, found after a crash, ended when we must stop."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import signal
 from collections.abc import Callable
 
 from orchestrate.engine.runtime import Runtime
-from orchestrate.errors import ConfigError
-from orchestrate.execute.keeper.client import Keeper, KeeperGoneError
-from orchestrate.execute.keeper.facts import Ended, Exit, Look, Lost, NotStarted, Request, Running
-from orchestrate.execute.keeper.identity import COPIED
-from orchestrate.execute.keeper.protocol import KEEPER_TERMINATED
+from orchestrate.execute.base import Executor, Exit, Found, Job, Lost, NotStarted, Running
+from orchestrate.execute.reasons import COPIED, KEEPER_TERMINATED
 from orchestrate.record import replace
 from orchestrate.state.store import LAG_S
 
@@ -19,64 +16,48 @@ _OF_SHUTDOWNS = (signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
 # How long our own end may follow that of a program.
 _IN_CASE_S = 1.0
 
-MakeRequest = Callable[[], Request]
+MakeJob = Callable[[], Job]
 # Looks at a program that is still running; says how soon it wants to look again.
 Watch = Callable[[], float | None]
 
 
 def run_program(
-    rt: Runtime, attempt: str, make: MakeRequest, watch: Watch | None = None
+    rt: Runtime, attempt: str, make: MakeJob, watch: Watch | None = None
 ) -> Exit | Lost:
     """How the program ended. `make` is called only if it was never started."""
-    keeper = rt.keeper()
+    executor = rt.executor()
     if attempt in rt.may_be_known:
-        found = _adopt(rt, keeper, attempt)
+        found = _find(rt, attempt)
         del rt.may_be_known[attempt]
         if isinstance(found, Running):
-            return _judge(rt, _await_end(rt, attempt, watch))
-        if isinstance(found, Ended | Lost):
-            ended = _as_found(found.exit) if isinstance(found, Ended) else found
+            return _judge(rt, _await_end(rt, executor, attempt, watch))
+        if isinstance(found, Exit | Lost):
+            ended = _as_found(found) if isinstance(found, Exit) else found
             if isinstance(ended, Lost):
                 rt.inherited_losses.add(attempt)
             return ended
-    end = _run(rt, make())
-    if isinstance(end, Ended):
-        return _judge(rt, end.exit)
-    return _judge(rt, end or _await_end(rt, attempt, watch))
-
-
-def _run(rt: Runtime, request: Request) -> Ended | Lost | None:
-    """Started by the keeper that lives, or by the next one if that ends before it claims it."""
-    for is_last in (False, True):
-        try:
-            # A step that takes longer than the state may lag is waited for with more care.
-            return rt.keeper().run(request, LAG_S)
-        except KeeperGoneError as error:
-            if is_last or rt.stop.is_requested:
-                return Lost(error.message)
-            rt.see_keeper_out()
-        except ConfigError:
-            # Of a disk that has failed it once it wants to know nothing more; the next one may.
-            rt.is_keeper_spent = True
-            raise
-    raise AssertionError
+    # A step that takes longer than the state may lag is waited for with more care.
+    end = executor.run(make(), LAG_S)
+    if isinstance(end, Running):
+        end = _await_end(rt, executor, attempt, watch)
+    return _judge(rt, end)
 
 
 def was_started(rt: Runtime, attempt: str) -> bool:
     """Was this very attempt started before we came? Then nothing is checked or made ready again."""
     if attempt not in rt.may_be_known:
         return False
-    if isinstance(_adopt(rt, rt.keeper(), attempt), Ended | Lost | Running):
+    if not isinstance(_find(rt, attempt), NotStarted):
         return True
     del rt.may_be_known[attempt]
     return False
 
 
-def _adopt(rt: Runtime, keeper: Keeper, attempt: str) -> Look:
+def _find(rt: Runtime, attempt: str) -> Found:
     is_announced = rt.may_be_known[attempt]
-    found = keeper.adopt(attempt, is_announced=is_announced)
+    found = rt.executor().find(attempt, is_announced=is_announced)
     if isinstance(found, NotStarted | Lost) and is_announced and rt.is_copy:
-        return Lost(COPIED)  # whatever else became of its journal
+        return Lost(COPIED)  # whatever else became of its records
     return found
 
 
@@ -129,19 +110,16 @@ def _foreign_signal(ended: Exit) -> int:
     return number if number in _OF_SHUTDOWNS else 0
 
 
-def _await_end(rt: Runtime, attempt: str, watch: Watch | None) -> Exit | Lost:
-    keeper = rt.keeper()
+def _await_end(rt: Runtime, executor: Executor, attempt: str, watch: Watch | None) -> Exit | Lost:
     stopped_with: float | None = None
     while True:
         # Counted before we look: a request that comes in between must not be slept through.
-        wakes = keeper.wakes
+        wakes = executor.wakes
         if rt.stop.is_requested and stopped_with != rt.stop.grace_s:
             stopped_with = rt.stop.grace_s
-            keeper.stop(attempt, rt.stop.reason, stopped_with)
+            executor.stop(attempt, rt.stop.reason, stopped_with)
         rt.store.checkpoint()
         patience = watch() if watch is not None else None
-        ended = keeper.wait(attempt, patience, wakes)
-        if isinstance(ended, Ended):
-            return ended.exit
-        if ended is not None:
+        ended = executor.wait(attempt, patience, wakes)
+        if not isinstance(ended, Running):
             return ended

@@ -1,4 +1,4 @@
-"""What the engine needs from the world: the run's store, the keeper, the clock, the environment."""
+"""What the engine needs from the world: the run's store, executors, the clock, the environment."""
 
 from __future__ import annotations
 
@@ -18,16 +18,13 @@ from orchestrate.engine.scope import RunFacts, slug
 from orchestrate.engine.secrets import Secrets
 from orchestrate.engine.stop import Stop
 from orchestrate.engine.values import restore_value, store_value
-from orchestrate.errors import ConfigError, KeeperSilent
-from orchestrate.execute.keeper.client import Keeper, ensure_keeper
-from orchestrate.execute.keeper.facts import is_keeper_alive
-from orchestrate.execute.keeper.orphans import recover_identity
-from orchestrate.execute.keeper.patience import SAY_AFTER_S, Patience
-from orchestrate.installation import replacement_of
+from orchestrate.errors import ConfigError
+from orchestrate.execute.base import LOCAL, SAY_AFTER_S, Executor
+from orchestrate.execute.liveness import is_keeper_alive
 from orchestrate.plan.nodes import Plan, PlanId
 from orchestrate.record import record
 from orchestrate.state.clock import now_by
-from orchestrate.state.durable import explain, read_file, write_durably
+from orchestrate.state.durable import read_file, write_durably
 from orchestrate.state.events import RunEnded
 from orchestrate.state.locks import Lock, lock_session
 from orchestrate.state.runs import Run
@@ -39,6 +36,9 @@ from orchestrate.workspace import Workspace
 _KEEPER_LEAVES_IN = 30
 
 Answer = Literal["retry", "continue", "stop"]
+# Opens what runs programs at a place that `StepStarted` names. The function that it is given says
+# how many seconds are left for an answer; None if there is no hurry.
+OpenExecutor = Callable[[str, Callable[[], float | None]], Executor]
 EndStatus = Literal["completed", "failed", "cancelled", "paused"]
 
 
@@ -137,6 +137,7 @@ class Runtime:
         people: People | None = None,
         rules: AgentRules | None = None,
         library: Library,
+        open_executor: OpenExecutor,
     ) -> None:
         self.workspace = workspace
         self.store = store
@@ -170,56 +171,31 @@ class Runtime:
         # Asked for several times a step, and cheaper as a text.
         self.logs = str(store.run.logs)
         self._litter: dict[str, list[Path]] = {}
-        # Set when the keeper cannot be of use to a `resume`: its limits or its disk have failed it.
-        self.is_keeper_spent = False
+        # Set when the executors cannot be of use to a `resume`: limits or disks have failed them.
+        self.are_executors_spent = False
         self._is_leaving = False
-        self._keeper: Keeper | None = None
+        self._open_executor = open_executor
+        self._executors: dict[str, Executor] = {}
+        self._opening = threading.Lock()
         # The locks of the sessions in use, by agent and id: the run's own, and those of steps.
         self._sessions: dict[tuple[str, str], Lock] = {}
         self._own_session: tuple[str, str] | None = None
-        self._starting = threading.Lock()
 
     @property
     def run(self) -> Run:
         return self.store.run
 
-    def keeper(self) -> Keeper:
-        """The run's keeper; a run that starts no program has none."""
-        with self._starting:
-            if self._keeper is not None and self._keeper.is_gone:
-                # It was killed: what it ran is lost, and the next attempt needs another one.
-                self._drop_keeper(self._keeper)
-            if self._keeper is None:
-                self._keeper = self._start_keeper()
-                self.stop.on_request.append(self._keeper.wake)
-            return self._keeper
-
-    def see_keeper_out(self) -> None:
-        """The keeper is about to end: wait for that, and let the next one be another."""
-        give_up = _KEEPER_LEAVES_IN
-        while give_up and is_keeper_alive(self.run.root) and not self.stop.rest(0.1):
-            give_up -= 1
-        with self._starting:
-            if self._keeper is not None:
-                self._drop_keeper(self._keeper)
-
-    def _drop_keeper(self, keeper: Keeper) -> None:
-        self.stop.on_request.remove(keeper.wake)
-        keeper.close()
-        self._keeper = None
-
-    def _start_keeper(self) -> Keeper:
-        try:
-            if self.may_be_known:
-                recover_identity(str(self.run.root))
-            return ensure_keeper(self.run.root, patience=Patience(self.facts.id, self._hurry_s))
-        except OSError as error:
-            # Python itself may be gone.
-            fault = replacement_of(error, self.facts.id)
-            raise fault or explain("start the keeper in", self.run.root, error) from error
+    def executor(self, where: str = LOCAL) -> Executor:
+        """What runs programs there; a run that starts none opens none."""
+        with self._opening:
+            executor = self._executors.get(where)
+            if executor is None:
+                executor = self._executors[where] = self._open_executor(where, self._hurry_s)
+                self.stop.on_request.append(executor.wake)
+            return executor
 
     def _hurry_s(self) -> float | None:
-        """How long a keeper that does not answer may keep us from ending; None if we are not to."""
+        """How long an executor that is silent may keep us from ending; None if we are not to."""
         if self.stop.is_requested:
             return 1.0 if self.stop.is_urgent else SAY_AFTER_S
         return SAY_AFTER_S if self._is_leaving else None
@@ -323,25 +299,15 @@ class Runtime:
         return restore_value(self.run.root, value)
 
     def close(self, *, is_over: bool = False) -> None:
-        """Let go of the session and the keeper, which ends by itself when nothing runs any more.
-
-        When the run is over nothing runs, and the keeper is seen out.
-        """
+        """Let go of the sessions and the executors; when the run is over, these are seen out."""
         self.release_session()
         for agent, session in list(self._sessions):
             self.release_step_session(agent, session)
         self._is_leaving = True
-        if self._keeper is not None:
-            self.stop.on_request.remove(self._keeper.wake)
-            try:
-                if is_over or self.is_keeper_spent:
-                    self._keeper.shutdown()
-            except KeeperSilent:
-                # It was said, and the run is not worse for it: the keeper ends when it can.
-                pass
-            finally:
-                self._keeper.close()
-            self._keeper = None
+        for executor in self._executors.values():
+            self.stop.on_request.remove(executor.wake)
+            executor.close(is_over=is_over or self.are_executors_spent)
+        self._executors.clear()
 
 
 def _user_of(lock: Lock) -> Path:

@@ -243,7 +243,7 @@ class _Conductor:
                         continue  # its turn is paid for; nothing new begins behind it
                     name = node.name
                     at = address_of(frame.key, name, here.visit, here.attempt)
-                    self._rt.keeper().stop(
+                    self._rt.executor().stop(
                         at.attempt_id, "another item failed", self._rt.rules.grace_s
                     )
                     self._told_to_stop.add(key)

@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrate.engine.faults import StepFault
 from orchestrate.engine.masked_keys import keep_apart
-from orchestrate.execute.keeper.masking import Mask, is_too_short
+from orchestrate.execute.masking import Mask, is_too_short
 from orchestrate.plan.nodes import Ask, Environment, Program, Run
 from orchestrate.record import record
 

@@ -7,7 +7,6 @@ turn; a new one begins only where the agent says that there is none (rulings §7
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from orchestrate.agents.base import Agent, Question, Reply
@@ -121,17 +120,16 @@ def session_left(step: Step, agent: Agent, turn: Turn, question: Question) -> st
     """The session of a turn that nobody saw the end of, if there is one."""
     if not turn.is_new:
         return turn.session
-    shown = agent.session_in(beginning(step.log("stdout")), turn.session)
+    shown = agent.session_in(beginning(step), turn.session)
     if shown is None and turn.session is not None:
         shown = turn.session if agent.has_session(turn.session, question.environment) else None
     return shown
 
 
-def beginning(path: Path) -> bytes:
-    """The part of an output in which a program names its session."""
+def beginning(step: Step) -> bytes:
+    """The part of its output in which a program names its session."""
     try:
-        with path.open("rb") as opened:
-            return opened.read(_SESSION_IN_FIRST)
+        return step.rt.executor().read(step.output("stdout"), size=_SESSION_IN_FIRST)
     except OSError:
         return b""
 

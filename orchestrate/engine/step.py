@@ -12,11 +12,11 @@ from orchestrate.engine.faults import StepFault
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.scope import StepScope
 from orchestrate.engine.texts import encode
+from orchestrate.errors import explain
 from orchestrate.plan.nodes import FAILED, Ask, Label, Node, Plan, Retry
 from orchestrate.plan.retries import OUTAGE_RETRY
 from orchestrate.state.address import Address, address_of
 from orchestrate.state.calls import call_deadline
-from orchestrate.state.durable import explain
 from orchestrate.state.events import AttemptEnded, StepFinished, StepStarted
 from orchestrate.state.model import Frame, Here
 from orchestrate.state.times import timestamp
@@ -74,6 +74,10 @@ class Step:
     def log(self, kind: str) -> Path:
         """A file of this attempt under `logs/`."""
         return Path(f"{self._log_base}.{kind}")
+
+    def output(self, kind: str) -> str:
+        """The same file as executors know it."""
+        return f"{self.log_name}.{kind}"
 
     @cached_property
     def _log_base(self) -> str:
@@ -158,7 +162,7 @@ class Step:
 
     @property
     def end_at(self) -> float:
-        """When it ended, or now. The keeper has seen that on the wall clock, which may jump."""
+        """When it ended, or now. The executor has seen that on the wall clock, which may jump."""
         now = max(self.rt.now(), self.began_at)
         return now if self.ended_at is None else min(max(self.ended_at, self.began_at), now)
 

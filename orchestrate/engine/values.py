@@ -8,8 +8,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from orchestrate.errors import StateError
-from orchestrate.state.durable import dump_json, explain, parse_json, read_file, write_durably
+from orchestrate.errors import StateError, explain
+from orchestrate.state.durable import dump_json, parse_json, read_file, write_durably
 
 FOLDER = "values"
 MARK = "$stored"

@@ -9,7 +9,7 @@ from orchestrate.agents.finding import Missing, version_in
 from orchestrate.engine.programs import run_program
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.texts import decode
-from orchestrate.execute.keeper.facts import Exit, Request
+from orchestrate.execute.base import Exit, Job
 
 # A program that does not say its version in this time is asked no more.
 _PATIENCE_S = 20.0
@@ -31,25 +31,24 @@ def _ask(rt: Runtime, backend: str) -> str:
     if isinstance(path, Missing):
         return ""
     attempt = f"version/{registry.own_name(backend)}"
-    out = rt.run.logs / f"{registry.own_name(backend)}.version"
+    outputs = tuple(f"{registry.own_name(backend)}.version{end}" for end in ("", ".stderr"))
 
-    def request() -> Request:
-        return Request(
+    def job() -> Job:
+        return Job(
             attempt=attempt,
             argv=registry.program_version(backend, path),
             env=dict(rt.environment),
-            cwd=rt.workspace.root,
-            stdout_path=out,
-            stderr_path=out.with_suffix(".version.stderr"),
+            stdout=outputs[0],
+            stderr=outputs[1],
             timeout_s=_PATIENCE_S,
             secrets=rt.secrets.values,
         )
 
-    # The keeper may know it from before: asked again, it gives the same answer.
+    # The executor may know it from before: asked again, it gives the same answer.
     rt.may_be_known[attempt] = False
-    ended = run_program(rt, attempt, request)
-    for left in (out, out.with_suffix(".version.stderr")):
-        left.unlink(missing_ok=True)
+    ended = run_program(rt, attempt, job)
+    for name in outputs:
+        (rt.run.logs / name).unlink(missing_ok=True)
     if not isinstance(ended, Exit) or ended.code != 0 or ended.stdout is None:
         return ""
     return version_in(decode(ended.stdout)[0])[:100]

@@ -12,13 +12,12 @@ from typing import Any
 from orchestrate.engine.confine import is_the_machines
 from orchestrate.engine.evaluate import render
 from orchestrate.engine.faults import StepFault
-from orchestrate.engine.programs import MakeRequest, Watch, run_program
+from orchestrate.engine.programs import MakeJob, Watch, run_program
 from orchestrate.engine.step import Step
-from orchestrate.errors import OrchestrateError, StateError
-from orchestrate.execute.keeper.facts import Ended, Exit, Lost, look
+from orchestrate.errors import OrchestrateError, StateError, explain
+from orchestrate.execute.base import Exit, Lost
 from orchestrate.plan.nodes import Ask, Run
 from orchestrate.record import replace
-from orchestrate.state.durable import explain
 from orchestrate.state.events import Event
 
 
@@ -40,14 +39,14 @@ class NotWhole(Exception):
         self.is_cut_off = False
 
 
-def run_whole(step: Step, make: MakeRequest, watch: Watch | None = None) -> Exit | Lost:
+def run_whole(step: Step, make: MakeJob, watch: Watch | None = None) -> Exit | Lost:
     """How the step's program ended, with all of its output; `NotWhole` if some of that is missing.
 
     One that we have stopped ourselves has no result anyway.
     """
     rt = step.rt
     is_old = step.attempt_id in rt.may_be_known and isinstance(
-        look(rt.run.root, step.attempt_id), Ended
+        rt.executor().find(step.attempt_id), Exit
     )
     ended = run_program(rt, step.attempt_id, make, watch)
     if isinstance(ended, Exit) and not ended.stopped:
@@ -64,9 +63,9 @@ def void(step: Step, lack: NotWhole) -> list[Event]:
     events = [*lack.events, replace(ended, cut_off=lack.is_cut_off)]
     if lack.is_old:
         return events
-    # The keeper has the limits and the distrust of before, which a `resume` must not meet again.
-    step.rt.is_keeper_spent = True
-    # Where there is no room for this either, `resume` finds the exit in the keeper's journal.
+    # It has the limits and the distrust of before, which a `resume` must not meet again.
+    step.rt.are_executors_spent = True
+    # Where there is no room for this either, `resume` finds the exit in the executor's records.
     with suppress(OrchestrateError):
         step.rt.store.record(*events)
     raise lack.fault

@@ -1,1 +1,1 @@
-"""Where programs run: the seam between what is to be run and who runs it."""
+"""Where programs run: `base` is the seam, `local` and `fake` implement it, `keeper` is local's."""

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from orchestrate.errors import StateError
+from orchestrate.errors import StateError, explain
 from orchestrate.state.address import file_name_for
-from orchestrate.state.durable import explain, read_file, write_durably
+from orchestrate.state.durable import read_file, write_durably
 from orchestrate.state.runs import Run
 
 KEPT = 3

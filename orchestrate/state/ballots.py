@@ -13,10 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
+from orchestrate.errors import explain
 from orchestrate.record import record, replace
 from orchestrate.state.durable import (
     dump_json,
-    explain,
     parse_json,
     read_file,
     sync_folder,

@@ -18,27 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
-from orchestrate.errors import InternalError, StateError
+from orchestrate.errors import InternalError, StateError, explain
 
 _LEFTOVER = re.compile(r"\A\..+\.[0-9a-f]{12}\.tmp\Z")
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-
-_WAYS_OUT = {
-    errno.ENOSPC: "free some disk space, then resume; nothing that was recorded is lost",
-    errno.EDQUOT: "free some of your quota, then resume; nothing that was recorded is lost",
-    errno.EFBIG: "raise the file size limit (ulimit -f), then resume",
-    errno.EROFS: "the file system is read-only: choose another folder with --state-dir",
-    errno.EACCES: "give yourself write permission there, or choose a folder with --state-dir",
-    errno.EPERM: "give yourself write permission there, or choose a folder with --state-dir",
-    errno.EMFILE: "raise the limit of open files (ulimit -n), then resume",
-    errno.ENFILE: "the machine has too many open files: end other programs, then resume",
-    errno.ENOMEM: "the machine has too little memory: end other programs, then resume",
-    errno.EIO: "the disk reports errors: check it before you resume",
-    errno.ENOENT: "the run's folder is gone; look at the other runs with: orchestrate runs",
-    errno.ELOOP: "a link stands where a file of ours belongs: remove it",
-}
 
 
 def write_durably(path: Path, data: bytes, *, keep_previous: bool = False) -> None:
@@ -171,13 +156,6 @@ def sync_data(descriptor: int) -> None:
         _sync_darwin(descriptor)
     else:
         os.fdatasync(descriptor)
-
-
-def explain(verb: str, path: Path, error: OSError) -> StateError:
-    """The error that names what failed, why, and a way out."""
-    name = errno.errorcode.get(error.errno or 0, "unknown error")
-    reason = f"{error.strerror or error} ({name})"
-    return StateError(f"cannot {verb} {path}: {reason}", _WAYS_OUT.get(error.errno or 0, ""))
 
 
 def _write_temporary(path: Path, data: bytes) -> Path:

@@ -37,7 +37,7 @@ class RunStarted:
     head: str = ""
     # How the run tells the time (`state/clock.py`).
     clock: list[Json] | None = None
-    # Where the run's folder lies (`execute/keeper/identity`).
+    # Where the run's folder lies (`execute/place`).
     place: str = ""
 
 

@@ -22,11 +22,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from orchestrate.errors import StateError, repair_hint
+from orchestrate.errors import StateError, explain, repair_hint
 from orchestrate.record import record
 from orchestrate.state.durable import (
     dump_json,
-    explain,
     parse_json,
     sync_data,
     sync_folder,

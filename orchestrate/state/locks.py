@@ -18,9 +18,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrate.errors import ConfigError, StateError
+from orchestrate.errors import ConfigError, StateError, explain
 from orchestrate.record import record
-from orchestrate.state.durable import dump_json, explain, parse_json, read_file, write_durably
+from orchestrate.state.durable import dump_json, parse_json, read_file, write_durably
 
 if TYPE_CHECKING:
     from filelock import FileLock

@@ -187,7 +187,7 @@ class RunState:
     synced: int = 0
     # How the run tells the time (`state/clock.py`).
     clock: list[Json] | None = None
-    # Where the run's folder lies (`execute/keeper/identity`): a copy lies elsewhere.
+    # Where the run's folder lies (`execute/place`): a copy lies elsewhere.
     place: str = ""
     steps_run: int = 0
     restarts: int = 0

@@ -19,12 +19,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from orchestrate.diagnostics import closest
-from orchestrate.errors import OrchestrateError, StateError, UsageError
+from orchestrate.errors import OrchestrateError, StateError, UsageError, explain
 from orchestrate.record import field, mutable_record, record
 from orchestrate.state.ballots import remove_drafts
 from orchestrate.state.delete import delete_tree
 from orchestrate.state.durable import (
-    explain,
     make_link_durably,
     remove_leftovers,
     sync_folder,

@@ -10,6 +10,7 @@ from typing import Any
 
 from orchestrate.agents.base import Failure, Question, Reply, RunProgram
 from orchestrate.agents.stand_ins.free import StandIn
+from orchestrate.app.executors import executors_of
 from orchestrate.engine.logbook import Logbook
 from orchestrate.engine.perform import perform
 from orchestrate.engine.runtime import AgentDefinition, AgentRules, Library, People, Runtime
@@ -147,6 +148,7 @@ def running(
             find_plan=lambda path, _: (index.plan(path), {}),
             keep_turn=lambda _, reply: turns.append(reply.text),
         ),
+        open_executor=executors_of(store, workspace),
     )
     try:
         yield Run(rt, agent, turns)

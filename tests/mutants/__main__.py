@@ -32,7 +32,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         f"{_STATE}/test_durable.py", f"{_STATE}/test_journal.py", f"{_STATE}/test_kills.py",
     ),
     "orchestrate/state/locks.py": (f"{_STATE}/test_locks.py", f"{_STATE}/test_runs.py"),
-    "orchestrate/execute/keeper/masking.py": ("tests/process/test_masking.py",),
+    "orchestrate/execute/masking.py": ("tests/process/test_masking.py",),
     "orchestrate/engine/confine.py": (
         "tests/engine/test_confine.py", "tests/engine/test_patterns.py",
     ),

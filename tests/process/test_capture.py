@@ -11,8 +11,8 @@ import pytest
 from orchestrate.execute.keeper import capture
 from orchestrate.execute.keeper.capture import Sink, make_pipe, open_tee
 from orchestrate.execute.keeper.launch import StartFault
-from orchestrate.execute.keeper.masking import Mask
 from orchestrate.execute.keeper.protocol import INLINE_LIMIT, write_all
+from orchestrate.execute.masking import Mask
 from tests.process.conftest import descriptors_of
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from orchestrate.errors import ConfigError
+from orchestrate.execute.base import Lost, NotStarted, Running
 from orchestrate.execute.keeper import boot
 from orchestrate.execute.keeper.client import Keeper
-from orchestrate.execute.keeper.facts import Lost, NotStarted, Running
 from orchestrate.execute.keeper.journal import Journal
 from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL, VERSION, encode
 from tests.process.conftest import MakeRequest

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from orchestrate.execute.base import Exit, Lost
 from orchestrate.execute.keeper.client import Keeper, ensure_keeper
-from orchestrate.execute.keeper.facts import Ended, Exit, Lost, Request
+from orchestrate.execute.keeper.facts import Ended, Request
 from orchestrate.execute.keeper.protocol import FOLDER, SOCKET
 from orchestrate.record import replace
 from tests.process.conftest import (

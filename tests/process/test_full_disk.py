@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from orchestrate.errors import ConfigError
+from orchestrate.execute.base import Lost, NotStarted
 from orchestrate.execute.keeper.client import Keeper, ensure_keeper
-from orchestrate.execute.keeper.facts import Ended, Lost, NotStarted, look
+from orchestrate.execute.keeper.facts import Ended, look
 from orchestrate.execute.keeper.journal import read_lines
 from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL, LOG
 from tests.process.conftest import (

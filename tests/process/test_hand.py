@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from orchestrate.execute.base import Lost
 from orchestrate.execute.keeper.client import Keeper, ensure_keeper
-from orchestrate.execute.keeper.facts import Ended, Lost, is_keeper_alive, look
+from orchestrate.execute.keeper.facts import Ended, look
+from orchestrate.execute.liveness import is_keeper_alive
 from tests.process.conftest import (
     MakeRequest,
     assert_idle,

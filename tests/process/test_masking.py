@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrate.execute.keeper.masking import MASK, Mask, Stream
+from orchestrate.execute.masking import MASK, Mask, Stream
 
 TRICKY = "p/ä s'w\"o+r$d\\ü%`&"
 PEM = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nBKcwggSjAgEAAoIBAQC7\n-----END KEY-----\n"

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrate.execute.base import Exit, NotStarted
+from orchestrate.execute.flat_json import json_of, json_text
 from orchestrate.execute.keeper.facts import (
     Ended,
-    Exit,
-    NotStarted,
     Request,
     exit_of,
     look,
@@ -28,8 +28,6 @@ from orchestrate.execute.keeper.facts import (
 from orchestrate.execute.keeper.journal import (
     LONGEST_RECORD,
     Journal,
-    json_of,
-    json_text,
     line_of,
     read_facts,
     read_lines,

@@ -12,17 +12,10 @@ from pathlib import Path
 import pytest
 
 from orchestrate.errors import InternalError
+from orchestrate.execute.base import Exit, NotStarted
 from orchestrate.execute.keeper import launch
 from orchestrate.execute.keeper.client import Keeper
-from orchestrate.execute.keeper.facts import (
-    Ended,
-    Exit,
-    NotStarted,
-    Request,
-    look,
-    pack_environment,
-    pack_request,
-)
+from orchestrate.execute.keeper.facts import Ended, Request, look, pack_environment, pack_request
 from orchestrate.execute.keeper.protocol import MARKER, encode
 from orchestrate.record import replace
 from tests.process.conftest import MakeRequest, do_at_once, pid_in, wait_until

@@ -18,18 +18,12 @@ from pathlib import Path
 import pytest
 
 from orchestrate.errors import ConfigError
+from orchestrate.execute.base import Lost, NotStarted, Running
 from orchestrate.execute.keeper import starter
 from orchestrate.execute.keeper.client import ensure_keeper
-from orchestrate.execute.keeper.facts import (
-    Ended,
-    Lost,
-    NotStarted,
-    Running,
-    Unsettled,
-    is_keeper_alive,
-    look,
-)
+from orchestrate.execute.keeper.facts import Ended, Unsettled, look
 from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL, KEEPER_LOCK, LOG, is_locked
+from orchestrate.execute.liveness import is_keeper_alive
 from tests.process.conftest import (
     MakeRequest,
     children_of,
@@ -457,10 +451,10 @@ def test_a_long_path_is_no_obstacle(run_dir: Path) -> None:
 
 def test_the_keepers_half_needs_nothing_but_itself_and_the_standard_library() -> None:
     folder = Path(starter.__file__).parent
-    ours = {f"orchestrate.execute.keeper.{name}" for name in starter.KEEPERS_HALF} | {
-        "orchestrate.execute.keeper"
-    }
-    for name in starter.KEEPERS_HALF:
+    ours = {f"orchestrate.execute.keeper.{name}" for name in starter.KEEPERS_HALF}
+    ours |= {f"orchestrate.execute.{name}" for name in starter.IN_COMMON}
+    ours |= {"orchestrate.execute.keeper"}
+    for name in (*starter.KEEPERS_HALF, *(f"../{name}" for name in starter.IN_COMMON)):
         for node in ast.walk(ast.parse((folder / f"{name}.py").read_text("utf-8"))):
             names = (
                 [alias.name for alias in node.names] if isinstance(node, ast.Import)

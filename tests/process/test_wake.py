@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from orchestrate.errors import ConfigError, InternalError
+from orchestrate.execute.base import Lost
 from orchestrate.execute.keeper.client import Keeper, ensure_keeper
-from orchestrate.execute.keeper.facts import Ended, Lost
+from orchestrate.execute.keeper.facts import Ended
 from tests.process.conftest import MakeRequest, children_of, do_at_once, parent_of
 
 UNTIL_GO = "while [ ! -e go ]; do sleep 0.02; done; exit 7"

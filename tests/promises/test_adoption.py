@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from orchestrate.execute.keeper.facts import Ended, Exit, look
+from orchestrate.execute.base import Exit
+from orchestrate.execute.keeper.facts import Ended, look
 from tests.promises.lanes import Lane, Lanes
 from tests.promises.processes import is_alive, kill, wait_until
 from tests.promises.shapes import Shape

@@ -17,11 +17,10 @@ from typing import Any
 
 import pytest
 
-from orchestrate.errors import InternalError, StateError
+from orchestrate.errors import InternalError, StateError, explain
 from orchestrate.state import durable
 from orchestrate.state.durable import (
     dump_json,
-    explain,
     make_link_durably,
     parse_json,
     read_file,

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from orchestrate.errors import ConfigError
+from orchestrate.execute.base import Lost, NotStarted, Running
 from orchestrate.execute.keeper.client import ensure_keeper
-from orchestrate.execute.keeper.facts import Ended, Lost, NotStarted, Running, look
-from orchestrate.execute.keeper.identity import IDENTITY, is_same_place, known_token, place_of
+from orchestrate.execute.keeper.facts import Ended, look
+from orchestrate.execute.keeper.identity import IDENTITY, known_token
 from orchestrate.execute.keeper.journal import Journal
 from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL, MARKER
+from orchestrate.execute.place import is_same_place, place_of
 from tests.process.conftest import requests_of
 from tests.promises.processes import is_alive, wait_until
 from tests.truth.places import DIALECTS, Place

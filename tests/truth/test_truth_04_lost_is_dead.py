@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from orchestrate.errors import ConfigError
+from orchestrate.execute.base import Lost
 from orchestrate.execute.keeper import orphans, tree
 from orchestrate.execute.keeper.client import ensure_keeper
-from orchestrate.execute.keeper.facts import Lost, Unsettled, look
+from orchestrate.execute.keeper.facts import Unsettled, look
 from orchestrate.execute.keeper.journal import Journal
 from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL, Refused
 from tests.process.conftest import pid_in, requests_of

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from orchestrate.execute.base import Lost, NotStarted, Running
 from orchestrate.execute.keeper.client import ensure_keeper
-from orchestrate.execute.keeper.facts import Ended, Lost, NotStarted, Running
+from orchestrate.execute.keeper.facts import Ended
 from orchestrate.execute.keeper.identity import IDENTITY
 from orchestrate.execute.keeper.protocol import FOLDER
 from tests.process.conftest import pid_in, requests_of

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from orchestrate.engine.lost_attempts import PAUSES_S
-from orchestrate.execute.keeper.facts import is_keeper_alive
+from orchestrate.execute.liveness import is_keeper_alive
 from tests.recipes.fakes import recipe
 from tests.truth.places import DIALECTS, Place
 

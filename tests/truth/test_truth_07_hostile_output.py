@@ -14,7 +14,7 @@ from orchestrate.agents.parse import events_in, one_line
 from orchestrate.engine.answers import structured
 from orchestrate.engine.capture import capture_bytes
 from orchestrate.engine.outcome import Outcome, read_outcome
-from orchestrate.execute.keeper.masking import MASK, Mask, Stream
+from orchestrate.execute.masking import MASK, Mask, Stream
 from orchestrate.plan.visible import visible
 
 SIZE = 1_000_000

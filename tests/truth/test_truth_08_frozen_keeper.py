@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from orchestrate.errors import KeeperSilent
+from orchestrate.execute.base import SAY_AFTER_S
 from orchestrate.execute.keeper import patience
 from orchestrate.execute.keeper.patience import Patience
 from tests.acceptance.fakes import Stage, read_state, wait_until
@@ -108,11 +109,11 @@ def test_truth_08_a_freeze_beside_a_long_program_is_said_after_five_seconds(stag
     """Also when the keeper has answered before: that used to buy it another half minute."""
     with stage.command("run", "w.yaml") as process:
         stage.await_file("started")
-        time.sleep(patience.SAY_AFTER_S)
+        time.sleep(SAY_AFTER_S)
         with frozen(stage) as pid:
             began = time.monotonic()
             said(stage, process, pid)
-            assert time.monotonic() - began < 3 * patience.SAY_AFTER_S
+            assert time.monotonic() - began < 3 * SAY_AFTER_S
     stage.write("go", "")
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from orchestrate.engine.answers import structured
 from orchestrate.engine.capture import capture_bytes
 from orchestrate.engine.masked_keys import keep_apart
-from orchestrate.execute.keeper.masking import MASK, Mask, Stream
+from orchestrate.execute.masking import MASK, Mask, Stream
 from tests.acceptance.fakes import Stage
 
 

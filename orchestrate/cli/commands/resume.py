@@ -202,7 +202,7 @@ def _resumed(
     store: Store, given: dict[str, Any], values: dict[str, Any], workspace: Workspace
 ) -> RunResumed:
     from orchestrate.engine.git_head import head_of
-    from orchestrate.execute.keeper.identity import is_same_place, place_of
+    from orchestrate.execute.place import is_same_place, place_of
     from orchestrate.state.clock import drop_anchor, holds, now_by
     from orchestrate.state.events import RunResumed
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from orchestrate.agents.base import Agent, Finished, Invocation
 from orchestrate.engine.first_start import FirstStart
-from orchestrate.engine.ops.command import Prepared, debug_record, request_of
+from orchestrate.engine.ops.command import Prepared, debug_record, job_of
 from orchestrate.engine.programs import Watch, judge_silence
 from orchestrate.engine.sessions import Turn, beginning, seen
 from orchestrate.engine.step import Step
 from orchestrate.engine.texts import decode
 from orchestrate.engine.whole_output import run_whole
-from orchestrate.execute.keeper.facts import Lost, Request
+from orchestrate.execute.base import Job, Lost
 from orchestrate.record import replace
 from orchestrate.state.durable import read_file, write_visibly
 
@@ -35,7 +35,7 @@ def runner(step: Step, agent: Agent, turn: Turn) -> Any:
     first = FirstStart(step.rt.environment, step.rt.stop)
 
     def look() -> float | None:
-        session = agent.session_in(beginning(out), turn.session)
+        session = agent.session_in(beginning(step), turn.session)
         events = seen(step, turn, session)
         if events:
             step.rt.store.record(*events)
@@ -47,7 +47,7 @@ def runner(step: Step, agent: Agent, turn: Turn) -> Any:
     watch: Watch = look
 
     def run(invocation: Invocation) -> Finished:
-        def request() -> Request:
+        def job() -> Job:
             prepared = Prepared(
                 invocation.argv, dict(invocation.environment), invocation.stdin, None
             )
@@ -57,10 +57,10 @@ def runner(step: Step, agent: Agent, turn: Turn) -> Any:
             debug_record(step, invocation.shown or invocation.argv, dict(invocation.environment))
             silence_s = step.rt.rules.silence_s or None
             first.begin(invocation.made_first)
-            return replace(request_of(step, prepared), guarded=True, silence_s=silence_s)
+            return replace(job_of(step, prepared), guarded=True, silence_s=silence_s)
 
         try:
-            whole = run_whole(step, request, watch)
+            whole = run_whole(step, job, watch)
         finally:
             first.end()
         ended = judge_silence(step.rt, step.attempt_id, whole)

@@ -55,8 +55,8 @@ from orchestrate.engine.values import is_stored
 from orchestrate.engine.versions import program_version
 from orchestrate.engine.whole_output import NotWhole
 from orchestrate.errors import ConfigError
-from orchestrate.execute.keeper.facts import Lost
-from orchestrate.execute.keeper.identity import COPIED
+from orchestrate.execute.base import Lost
+from orchestrate.execute.reasons import COPIED
 from orchestrate.plan.nodes import (
     INVALID,
     OK,

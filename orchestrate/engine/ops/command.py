@@ -25,15 +25,15 @@ from orchestrate.engine.programs import was_started
 from orchestrate.engine.step import TIMED_OUT, Step
 from orchestrate.engine.texts import clip, encode
 from orchestrate.engine.whole_output import run_whole
-from orchestrate.execute.keeper.facts import Exit, Lost, Request
+from orchestrate.errors import explain
+from orchestrate.execute.base import Exit, Job, Lost
 from orchestrate.plan.expr import Text
 from orchestrate.plan.nodes import FAILED, OK, Ask, Capture, FileText, Run
 from orchestrate.plan.retries import retry_delay
 from orchestrate.record import record
-from orchestrate.state.durable import explain
 from orchestrate.state.events import Event
 
-# Larger input goes through a file of the run's instead of the keeper's memory.
+# Larger input goes through a file of the run's instead of the executor's memory.
 _STDIN_IN_MEMORY = 1024 * 1024
 _LONGEST_WORD = 500
 _MOST_WORDS = 40
@@ -41,12 +41,12 @@ _MOST_WORDS = 40
 
 @record
 class Prepared:
-    """A program that is ready to start."""
+    """A program that is ready to start; `stdin` and `tee` are as in a job."""
 
     argv: tuple[str, ...]
     environment: dict[str, str]
-    stdin: bytes | Path | None
-    tee: Path | None
+    stdin: bytes | str | None
+    tee: str | None
 
 
 def perform_run(step: Step, op: Run) -> Event:
@@ -59,7 +59,7 @@ def perform_run(step: Step, op: Run) -> Event:
         step.announce(about)
     elif not step.is_announced:
         step.announce(_about_again(step, op), is_begun=True)
-    ended = run_whole(step, lambda: request_of(step, _require(prepared)))
+    ended = run_whole(step, lambda: job_of(step, _require(prepared)))
     return conclude(step, op.capture, ended, {})
 
 
@@ -74,7 +74,7 @@ def _about_again(step: Step, op: Run) -> dict[str, Any]:
 
 
 def _require(prepared: Prepared | None) -> Prepared:
-    # It was started when we looked, and the keeper never forgets.
+    # It was started when we looked, and no executor forgets.
     assert prepared is not None
     return prepared
 
@@ -109,8 +109,8 @@ def render_program(
     return words, carried
 
 
-def read_input(step: Step, path: str) -> bytes | Path:
-    """The content of `input_file`, read from what was opened and checked."""
+def read_input(step: Step, path: str) -> bytes | str:
+    """The content of `input_file`, read from what was opened and checked, or what has a copy."""
     with open_regular(step.rt.workspace, path) as opened:
         size = os.fstat(opened.fileno()).st_size
         if size <= _STDIN_IN_MEMORY:
@@ -122,19 +122,19 @@ def read_input(step: Step, path: str) -> bytes | Path:
                     target.write(chunk)
         except OSError as error:
             raise explain("write", copy, error) from error
-        return copy
+        return copy.name
 
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
-def open_tee(step: Step, capture: Capture) -> Path | None:
+def open_tee(step: Step, capture: Capture) -> str | None:
     """`output_file`, made and emptied in its place in the workspace."""
     if capture.output_file is None:
         return None
     with open_for_output(step.rt.workspace, render(capture.output_file, step.scope)) as opened:
-        return Path(real_path_of(opened.fileno()))
+        return os.path.relpath(real_path_of(opened.fileno()), step.rt.workspace.root)
 
 
 def check_target(step: Step, capture: Capture) -> None:
@@ -143,21 +143,18 @@ def check_target(step: Step, capture: Capture) -> None:
         require_free(step.rt.workspace, render(capture.output_file, step.scope))
 
 
-def request_of(step: Step, prepared: Prepared) -> Request:
-    rt = step.rt
-    return Request(
+def job_of(step: Step, prepared: Prepared) -> Job:
+    return Job(
         attempt=step.attempt_id,
         argv=prepared.argv,
         env=prepared.environment,
-        cwd=rt.workspace.root,
-        stdout_path=step.log("stdout"),
-        stderr_path=step.log("stderr"),
+        stdout=step.output("stdout"),
+        stderr=step.output("stderr"),
         stdin=prepared.stdin,
-        tee_path=prepared.tee,
-        tee_root=None if prepared.tee is None else rt.workspace.root,
+        tee=prepared.tee,
         timeout_s=step.timeout_s,
-        grace_s=rt.rules.grace_s,
-        secrets=rt.secrets.values,
+        grace_s=step.rt.rules.grace_s,
+        secrets=step.rt.secrets.values,
         guarded=False,
     )
 

@@ -12,9 +12,9 @@ from orchestrate.engine.ops.command import (
     Prepared,
     conclude,
     debug_record,
+    job_of,
     open_tee,
     render_program,
-    request_of,
 )
 from orchestrate.engine.programs import was_started
 from orchestrate.engine.prompts import compose
@@ -22,7 +22,7 @@ from orchestrate.engine.scope import WithMore
 from orchestrate.engine.step import Step
 from orchestrate.engine.texts import encode
 from orchestrate.engine.whole_output import run_whole
-from orchestrate.execute.keeper.facts import Exit, Request
+from orchestrate.execute.base import Exit, Job
 from orchestrate.plan.nodes import Ask, CommandTemplate
 from orchestrate.record import record
 from orchestrate.state.events import Event
@@ -42,11 +42,11 @@ def ask_declared(step: Step, op: Ask, template: CommandTemplate) -> Event:
             about["debug"] = _call_of(step, op, template).debug
         step.announce(about, is_begun=True)
 
-    def request() -> Request:
+    def job() -> Job:
         assert prepared is not None
-        return request_of(step, prepared)
+        return job_of(step, prepared)
 
-    ended = run_whole(step, request)
+    ended = run_whole(step, job)
     more_fields: dict[str, Any] = {"provider": template.name}
     if isinstance(ended, Exit):
         more_fields["metrics"] = {"provider_ms": round(ended.duration_s * 1000)}

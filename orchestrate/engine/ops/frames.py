@@ -22,8 +22,8 @@ from orchestrate.engine.limits import LimitFault, check_depth, check_total
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.scope import StepScope
 from orchestrate.engine.step import Step
+from orchestrate.errors import explain
 from orchestrate.plan.nodes import FAILED, Call, Each
-from orchestrate.state.durable import explain
 from orchestrate.state.events import CallOpened, Event, ItemMoved, ItemMoving, LoopOpened
 from orchestrate.state.model import Frame
 

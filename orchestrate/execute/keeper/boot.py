@@ -9,13 +9,9 @@ import os
 import time
 
 from orchestrate.execute.keeper.identity import (
-    COPIED,
     has_identity,
-    is_same_boot,
-    is_same_place,
     keep_identity,
     known_token,
-    place_of,
 )
 from orchestrate.execute.keeper.journal import Journal, read_identity
 from orchestrate.execute.keeper.protocol import (
@@ -31,6 +27,8 @@ from orchestrate.execute.keeper.protocol import (
     take_lock,
 )
 from orchestrate.execute.keeper.standard import IGNORED_BY_PYTHON, signal, socket
+from orchestrate.execute.place import is_same_boot, is_same_place, place_of
+from orchestrate.execute.reasons import COPIED
 
 _LOCK_PATIENCE_S = 0.3
 _END_PATIENCE_S = 15.0

@@ -8,8 +8,8 @@ import os
 import stat
 
 from orchestrate.execute.keeper.launch import StartFault, name_of
-from orchestrate.execute.keeper.masking import Mask, Stream
 from orchestrate.execute.keeper.protocol import INLINE_LIMIT, sync, text_of, write_all
+from orchestrate.execute.masking import Mask, Stream
 
 _CHUNK = 1 << 16
 _OUTPUT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW

@@ -21,15 +21,13 @@ from types import TracebackType
 from typing import Literal
 
 from orchestrate.errors import ConfigError, InternalError
+from orchestrate.execute.base import Lost, NotStarted, Running
 from orchestrate.execute.keeper.connect import connect, no_keeper, peer_of
 from orchestrate.execute.keeper.facts import (
     ATTEMPT_ID,
     Ended,
     Look,
-    Lost,
-    NotStarted,
     Request,
-    Running,
     Unsettled,
     are_wardens_left,
     exit_of,

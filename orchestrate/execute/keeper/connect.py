@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from orchestrate.errors import ConfigError
+from orchestrate.errors import ConfigError, linked_copy
 from orchestrate.execute.keeper.identity import has_identity, known_token
 from orchestrate.execute.keeper.protocol import LOG, SOCKET
 from orchestrate.execute.keeper.standard import socket
@@ -40,14 +40,6 @@ def _refuse_linked(sock: socket.socket, run_dir: Path) -> None:
         return
     sock.close()
     raise linked_copy(run_dir)
-
-
-def linked_copy(run_dir: Path) -> ConfigError:
-    """The refusal of a folder that cannot be told apart from the original by its files."""
-    return ConfigError(
-        f"{run_dir} is a copy of a run by hard links, and shares its files with the original",
-        "copy the files themselves (cp -a)",
-    )
 
 
 def peer_of(sock: socket.socket) -> int:

@@ -8,7 +8,8 @@ import re
 from pathlib import Path
 
 from orchestrate.errors import InternalError
-from orchestrate.execute.keeper.identity import COPIED, has_identity
+from orchestrate.execute.base import Exit, Lost, NotStarted, Running
+from orchestrate.execute.keeper.identity import has_identity
 from orchestrate.execute.keeper.journal import breaks_in, read_facts
 from orchestrate.execute.keeper.protocol import (
     FOLDER,
@@ -20,6 +21,7 @@ from orchestrate.execute.keeper.protocol import (
     is_locked,
     pack,
 )
+from orchestrate.execute.reasons import COPIED
 from orchestrate.record import record
 
 ATTEMPT_ID = re.compile(r"[A-Za-z0-9_~%-][A-Za-z0-9._:/@\[\]()%~-]{0,199}\Z")
@@ -27,27 +29,23 @@ ATTEMPT_ID = re.compile(r"[A-Za-z0-9_~%-][A-Za-z0-9._:/@\[\]()%~-]{0,199}\Z")
 
 @record
 class Request:
-    """A program to run. Paths are absolute; `env` is the whole environment, values included.
+    """A job as the keeper takes it (`base.Job`): its paths are absolute.
 
-    `stdin` is a regular file, bytes (kept off every disk), or nothing. Output goes, masked, to
-    `stdout_path` and `stderr_path`, which are made when there is output; stdout also to `tee_path`,
-    which is made or emptied in any case; with `tee_root` it is there already and must really lie
-    below that folder. `timeout_s` limits the whole attempt, `silence_s` the time in which it prints
-    nothing. `secrets` are values, not names. A `guarded` program is killed by the kernel
-    even if its warden, the keeper and the keeper's guardian are all killed in the same instant; any
-    other would then run until the run's next keeper finds it. The guard costs as much as two or
-    three quick programs, because only a real fork can set it up.
+    The `tee_path` is made or emptied in any case; with `tee_root` it is there already and must
+    really lie below that folder. A `guarded` program is killed by the kernel even if its warden,
+    the keeper and the keeper's guardian are all killed in the same instant; any other would then
+    run until the run's next keeper finds it. Only a real fork can set the guard up.
     """
 
     attempt: str
     argv: tuple[str, ...]
     env: dict[str, str]
-    cwd: Path
-    stdout_path: Path
-    stderr_path: Path
+    cwd: Path | str
+    stdout_path: Path | str
+    stderr_path: Path | str
     stdin: Path | bytes | None = None
-    tee_path: Path | None = None
-    tee_root: Path | None = None
+    tee_path: Path | str | None = None
+    tee_root: Path | str | None = None
     timeout_s: float | None = None
     silence_s: float | None = None
     grace_s: float = 5.0
@@ -56,63 +54,10 @@ class Request:
 
 
 @record
-class Exit:
-    """How a program ended. Exactly one of `code` and `signal` is set.
-
-    `start_error` says why it could not be started (`code` is then 126 or 127). `stopped` is the
-    reason given to `stop`. `fell_silent`: it was ended because it printed nothing for too long.
-    `stdout_fault`, `stderr_fault` and `tee_fault` name the error (`ENOSPC`) by which the log or the
-    `tee_path` could not be written whole, each for itself; `start_fault` that of a `start_error`.
-    `stdout` and `stderr` are what was captured, masked, up to 8 KiB; None if there is more, and
-    then the file has it all. `survivors` counts processes that could not be killed. `watched`: an
-    orchestrator was there to hear of it.
-    """
-
-    code: int | None
-    signal: int | None
-    timed_out: bool
-    stopped: str
-    start_error: str
-    start_fault: str
-    stdout_fault: str
-    stderr_fault: str
-    tee_fault: str
-    pid: int
-    started_at: float
-    ended_at: float
-    duration_s: float
-    stdout_bytes: int
-    stderr_bytes: int
-    stdout: bytes | None
-    stderr: bytes | None
-    max_rss_kb: int
-    survivors: int
-    fell_silent: bool = False
-    watched: bool = True
-
-
-@record
-class NotStarted:
-    """There is no claim: the attempt never started and may be started."""
-
-
-@record
-class Running:
-    """Claimed, and its keeper lives (or its warden is still ending it): wait."""
-
-
-@record
 class Ended:
     """The exit is on record."""
 
     exit: Exit
-
-
-@record
-class Lost:
-    """Claimed, no exit, and proven dead by a keeper; it is never started again."""
-
-    reason: str
 
 
 @record
@@ -161,12 +106,6 @@ def look_again(run_dir: Path, attempt: str, *, is_announced: bool = True) -> Loo
     if is_announced and "copy" in breaks:
         return Lost(COPIED)
     return found
-
-
-def is_keeper_alive(run_dir: Path) -> bool:
-    """May programs of this run still be running?"""
-    folder = run_dir / FOLDER
-    return is_locked(str(folder / KEEPER_LOCK)) or are_wardens_left(folder)
 
 
 def are_wardens_left(folder: Path) -> bool:
@@ -219,7 +158,7 @@ def _packed_number(number: float | None) -> bytes:
     return b"" if number is None else repr(float(number)).encode("ascii")
 
 
-def _packed_path(path: Path) -> bytes:
+def _packed_path(path: Path | str) -> bytes:
     packed = os.fsencode(path)
     if not packed.startswith(b"/"):
         raise InternalError(f"the paths of a request must be absolute: {path}")

@@ -21,48 +21,18 @@ from __future__ import annotations
 
 import os
 
-from orchestrate.execute.keeper.journal import identity_in, json_of, read_identity
+from orchestrate.execute.flat_json import json_of
+from orchestrate.execute.keeper.journal import identity_in, read_identity
 from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL, KEEPER_MARKER, MARKER, WITHIN
+from orchestrate.execute.place import is_same_boot, is_same_place, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 IDENTITY = "identity.json"
-# Why a copy knows nothing of its open attempts.
-COPIED = "this run is a copy, and its programs are the original's"
 _TOKEN_LENGTH = 32
 _PLACE_LENGTH = 16
-
-
-def place_of(folder: str) -> str:
-    """Where a folder lies: device and inode, and the boot in which the device has its number."""
-    found = os.stat(folder)
-    return f"{found.st_dev}:{found.st_ino}:{_boot()}"
-
-
-def is_same_place(one: str, other: str) -> bool:
-    """The same device and inode; after a boot devices may have other numbers."""
-    if not one or not other:
-        return True  # nobody knows
-    device, inode, boot = one.split(":", 2)
-    other_device, other_inode, other_boot = other.split(":", 2)
-    return inode == other_inode and (device == other_device or boot != other_boot)
-
-
-def is_same_boot(one: str, other: str) -> bool:
-    """Were both written down in the same boot? Nothing of another one is alive."""
-    if not one or not other:
-        return True  # nobody knows
-    return one.split(":", 2)[2] == other.split(":", 2)[2]
-
-
-def _boot() -> str:
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
 
 
 def has_identity(run_dir: str) -> bool:

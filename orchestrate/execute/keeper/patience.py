@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable
 
 from orchestrate.errors import KeeperSilent
+from orchestrate.execute.base import SAY_AFTER_S
 from orchestrate.execute.keeper.protocol import now
 
-SAY_AFTER_S = 5.0
 # How long the keeper may be quiet, also beside a program that runs for hours, before it is asked
 # whether it is there: so soon that a silent one is reported in time.
 _ASK_AFTER_S = 2.0

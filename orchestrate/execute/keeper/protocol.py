@@ -39,8 +39,6 @@ LOG = "log"
 KEEPER_LOCK = "keeper.lock"
 # Held (shared) by every warden: while it is held, programs of a dead keeper may still be ending.
 WARDEN_LOCK = "wardens.lock"
-# Why an attempt was stopped whose keeper got a signal to end.
-KEEPER_TERMINATED = "the keeper was terminated"
 # Why it starts none any more.
 KEEPER_ENDING = "the keeper is shutting down"
 # What marks the programs of a run, and of a run that another run's program started (`identity`).

@@ -17,21 +17,16 @@ import select
 import sys
 import time
 
+from orchestrate.execute.flat_json import json_of
 from orchestrate.execute.keeper import tree, warden
 from orchestrate.execute.keeper.connections import Line, WardenLine
 from orchestrate.execute.keeper.identity import keep_identity
-from orchestrate.execute.keeper.journal import Journal, json_of
+from orchestrate.execute.keeper.journal import Journal
 from orchestrate.execute.keeper.own_attempt import Hand
-from orchestrate.execute.keeper.protocol import (
-    KEEPER_ENDING,
-    KEEPER_TERMINATED,
-    VERSION,
-    Refused,
-    encode,
-    now,
-)
+from orchestrate.execute.keeper.protocol import KEEPER_ENDING, VERSION, Refused, encode, now
 from orchestrate.execute.keeper.standard import accept, signal, socket
 from orchestrate.execute.keeper.watch_loop import Post, do_nothing
+from orchestrate.execute.reasons import KEEPER_TERMINATED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,14 +14,15 @@ from orchestrate.execute.keeper.protocol import FOLDER, LOG
 from orchestrate.execute.keeper.standard import signal
 
 # The keeper's half: standard library and itself only, and all of it is in memory before the first
-# request is heard, so that an upgrade cannot change it under a run.
+# request is heard, so that an upgrade cannot change it under a run. It has a few modules in common
+# with the rest of the package.
+IN_COMMON = ("flat_json", "masking", "place", "reasons")
 KEEPERS_HALF = (
     "__init__",
     "protocol",
     "standard",
     "journal",
     "identity",
-    "masking",
     "tree",
     "launch",
     "capture",

@@ -7,9 +7,9 @@ import os
 import select
 
 from orchestrate.execute.keeper.capture import make_pipe
-from orchestrate.execute.keeper.masking import Mask
 from orchestrate.execute.keeper.protocol import MARKER, WITHIN, unpack
 from orchestrate.execute.keeper.standard import signal
+from orchestrate.execute.masking import Mask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

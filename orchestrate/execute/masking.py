@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import binascii
 
-from orchestrate.execute.keeper.journal import json_text
+from orchestrate.execute.flat_json import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,0 +1,164 @@
+"""The seam between what is to be run and what runs it: a job, how it ended, an executor.
+
+The engine knows these values and the protocol, never an implementation: `local` runs programs on
+this machine through the run's keeper, `fake` pretends to, for tests. `tests/execute` holds both to
+one contract. A job names nothing of the machine it is written on: its paths are relative to the
+workspace, and its outputs are names that `Executor.read` takes.
+
+    Executor.run(job)       Exit | Lost      the end
+                            Running          not yet: the time is up, or `wake` was called
+    Executor.find(attempt)  NotStarted | Running | Exit | Lost
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from orchestrate.record import record
+
+# The executor of this machine; where an attempt runs if nothing else is said.
+LOCAL = "local"
+# An executor that is silent for so long is reported to the user.
+SAY_AFTER_S = 5.0
+
+
+@record
+class Job:
+    """A program to run once: `attempt` is its name, under which it is never started again.
+
+    `cwd` and `tee` are relative to the workspace; `env` is the whole environment, values included.
+    `stdout` and `stderr` name the outputs, which are masked and exist once something was printed.
+    `stdin` is bytes (kept off every disk), the name of an output that is there already, or nothing.
+    `tee` is a file of the workspace, there already, that gets the stdout as well.
+    `timeout_s` limits the whole attempt, `silence_s` the time in which it prints nothing. After
+    either the program is ended, with `grace_s` to clean up, and its exit says why.
+    `secrets` are values, not names. A `guarded` program does not outlive its executor even where
+    all of that is killed in the same instant; this costs as much as two or three quick programs.
+    """
+
+    attempt: str
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    stdout: str
+    stderr: str
+    cwd: str = "."
+    stdin: bytes | str | None = None
+    tee: str | None = None
+    timeout_s: float | None = None
+    silence_s: float | None = None
+    grace_s: float = 5.0
+    secrets: tuple[str, ...] = ()
+    guarded: bool = True
+
+
+@record
+class Exit:
+    """How a program ended. Exactly one of `code` and `signal` is set.
+
+    `start_error` says why it could not be started (`code` is then 126 or 127). `stopped` is the
+    reason given to `stop`. `fell_silent`: it was ended because it printed nothing for too long.
+    `stdout_fault`, `stderr_fault` and `tee_fault` name the error (`ENOSPC`) by which an output or
+    the `tee` could not be written whole, each for itself; `start_fault` that of a `start_error`.
+    `stdout` and `stderr` are what was captured, masked, up to 8 KiB; None if there is more, and
+    then `Executor.read` has it all. `survivors` counts processes that could not be killed.
+    `watched`: an orchestrator was there to hear of it.
+    """
+
+    code: int | None
+    signal: int | None
+    timed_out: bool
+    stopped: str
+    start_error: str
+    start_fault: str
+    stdout_fault: str
+    stderr_fault: str
+    tee_fault: str
+    pid: int
+    started_at: float
+    ended_at: float
+    duration_s: float
+    stdout_bytes: int
+    stderr_bytes: int
+    stdout: bytes | None
+    stderr: bytes | None
+    max_rss_kb: int
+    survivors: int
+    fell_silent: bool = False
+    watched: bool = True
+
+
+@record
+class NotStarted:
+    """The attempt never started, and may be started."""
+
+
+@record
+class Running:
+    """It was started, and its end is still to come."""
+
+
+@record
+class Lost:
+    """It was started, its exit is unknown, and it is proven dead; it is never started again."""
+
+    reason: str
+
+
+Found = NotStarted | Running | Exit | Lost
+
+
+class Executor(Protocol):
+    """Runs jobs, each at most once. Threads may share it; `wake` is also for signal handlers.
+
+    A client in a hurry gets `errors.KeeperSilent` from one that does not answer.
+    """
+
+    @property
+    def wakes(self) -> int:
+        """How often `wake` was called so far, for `wait`."""
+
+    def run(self, job: Job, timeout_s: float | None = None) -> Exit | Lost | Running:
+        """Start a program, or adopt it if it is known, and wait for its end.
+
+        `Running` if that does not come in time, or `wake` is called: then `wait` goes on.
+        """
+
+    def start(self, job: Job) -> bool:
+        """Start a program without waiting; False if its attempt was started before."""
+
+    def find(self, attempt: str, *, is_announced: bool = True) -> Found:
+        """What is known of an attempt, whichever client started it; a running one is adopted.
+
+        Where records were damaged, an attempt that was `is_announced` may be what is missing.
+        """
+
+    def wait(
+        self, attempt: str, timeout_s: float | None = None, wakes: int | None = None
+    ) -> Exit | Lost | Running:
+        """The end of an attempt that was started or adopted; `Running` if it does not come in time.
+
+        `Running` also if `wake` is called. A client that looks at something before it waits says
+        with `wakes` how many calls there were when it looked, so that none is missed.
+        """
+
+    def stop(self, attempt: str, reason: str, grace_s: float = 5.0) -> None:
+        """End a program and all of its children: TERM, and KILL after the grace.
+
+        Its exit comes through `wait`. A second call can only shorten the grace.
+        """
+
+    def wake(self) -> None:
+        """Make every `run` and `wait` return: those that block, or else the next one."""
+
+    def read(self, output: str, start: int = 0, size: int = -1) -> bytes:
+        """What a program has printed so far, or a part of that; nothing if it printed nothing."""
+
+    def which(self, names: tuple[str, ...], environment: Mapping[str, str]) -> str | None:
+        """The absolute path of the first of these programs that is on the environment's PATH."""
+
+    def close(self, *, is_over: bool = False) -> None:
+        """Let go of it; what runs goes on, and can be found again by another client.
+
+        `is_over`: nothing runs and nothing more will; return when the executor has gone, too.
+        """

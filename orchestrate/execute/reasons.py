@@ -1,0 +1,11 @@
+"""Why attempts were lost or ended, where code asks for the reason.
+
+Used by the keeper's half of the package too: standard library only.
+"""
+
+from __future__ import annotations
+
+# A copy of a run's folder knows nothing of the original's open attempts.
+COPIED = "this run is a copy, and its programs are the original's"
+# The keeper got a signal to end, and ended its programs first.
+KEEPER_TERMINATED = "the keeper was terminated"

@@ -1,0 +1,1 @@
+"""The seam between the engine and what runs its programs."""
