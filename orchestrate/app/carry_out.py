@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -261,10 +262,7 @@ def carry_out(
     is_copy: bool = False,
     held_session: Lock | None = None,
 ) -> Ending:
-    """Let the engine work until the run ends, is parked or is stopped; tell it as it goes.
-
-    `held_session`: the lock of the session that the run begins in, taken before the run was made.
-    """
+    """Let the engine work until the run ends, is parked or is stopped; tell it as it goes."""
     from orchestrate.app.concurrent_runs import INSIDE, inside_of
     from orchestrate.app.listeners import listen_safely
     from orchestrate.app.notify import run_and_tell
@@ -297,8 +295,7 @@ def carry_out(
         tell_short(secrets, logbook)
         rt.is_copy = is_copy
         if held_session is not None:
-            session = str(store.state.settings["session"])
-            rt.take_session(rt.rules.backend, session, held_session)
+            rt.take_session(rt.rules.backend, store.state.settings["session"], held_session)
         if is_resumed:
             note_unsettled(rt)
         ending = run_and_tell(rt, untold, watching.place)
@@ -390,7 +387,7 @@ def rules_of(settings: RunSettings) -> AgentRules:
 def library_of(store: Store, workspace: Workspace, stop: Stop, secrets: Secrets) -> Library:
     """Agents and plans by name."""
     from orchestrate.app.agents import agent_of, definition_of, keep_turn
-    from orchestrate.app.frozen_run import frozen_agents
+    from orchestrate.app.frozen_run import frozen_agents, frozen_schemas
     from orchestrate.app.secrets import with_own_keys
     from orchestrate.engine.runtime import Library
     from orchestrate.plan.nodes import main_plan
@@ -416,6 +413,7 @@ def library_of(store: Store, workspace: Workspace, stop: Stop, secrets: Secrets)
         agent_of=lambda name: agent_of(name, settings, store.run, stop),
         definition_of=define,
         find_plan=find_plan,
+        kept_schemas=cache(lambda: frozen_schemas(store.run.root)),
         keep_turn=lambda question, reply: keep_turn(store.run, question, reply),
     )
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.definition import checksums
+from orchestrate.engine.faults import StepFault
+from orchestrate.engine.outputs import read_schema_text
 from orchestrate.errors import OrchestrateError, UsageError
 from orchestrate.plan.visible import visible
 from orchestrate.show.output import note
@@ -35,10 +37,12 @@ def refuse_changed(header: Header, state: RunState, workspace: Workspace, place:
     if frozen is None:
         return  # `recompile` has compared the files
     found = _changes(header.definition, header.sources, frozen, workspace)
+    found |= _changed_schemas(frozen, workspace)
     for plan_id, sources in state.late.items():
         late = read_frozen_late(header.root, plan_id)
         if late is not None:
             found |= _changes(plan_id, sources, late, workspace)
+            found |= _changed_schemas(late, workspace)
     matters = {name: how for name, how in found.items() if how}
     if matters:
         is_there = file_at(header.definition, workspace).is_file()
@@ -85,6 +89,18 @@ def _changes(
         path: " (gone)" if path not in own_now else " (new)" if path not in own else "changed"
         for path in changed
     }
+
+
+def _changed_schemas(frozen: Frozen, workspace: Workspace) -> dict[str, str]:
+    """The schemas of outputs that are not what they were when the run began."""
+    found = {}
+    for path, text in frozen.schemas.items() if not frozen.is_masked else ():
+        try:
+            if read_schema_text(path, workspace) != text:
+                found[path] = "changed"
+        except StepFault:
+            found[path] = " (gone)"
+    return found
 
 
 def _is_same(

@@ -8,13 +8,17 @@ plans/DIGEST.json    all of that for a recipe that the run found on its way (B)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrate import __version__
+from orchestrate.engine.faults import StepFault
+from orchestrate.engine.outputs import read_schema_text
 from orchestrate.errors import ConfigError, explain
 from orchestrate.plan.codec import freeze
-from orchestrate.plan.nodes import Ask, NamedAgent, Program
+from orchestrate.plan.expr import literal
+from orchestrate.plan.nodes import Ask, NamedAgent, Program, Run
 from orchestrate.record import record
 from orchestrate.state.durable import dump_json, parse_json, read_file, write_durably
 from orchestrate.state.plan_file import (
@@ -29,7 +33,7 @@ from orchestrate.state.plan_file import (
 
 if TYPE_CHECKING:
     from orchestrate.dialects.agent_definitions import AgentFile
-    from orchestrate.state.runs import Run
+    from orchestrate.state.runs import Run as StoredRun
     from orchestrate.workspace import Workspace
 
 Mask = Callable[[Any], Any]
@@ -47,6 +51,8 @@ class Frozen:
 
     program: Program
     agents: dict[str, AgentFile]
+    # The texts of the files that `output_schema` names.
+    schemas: dict[str, str]
     documents: Any
     # Of a recipe that was found on the way; for the others the run's first event has them.
     sources: dict[str, str]
@@ -64,7 +70,11 @@ def frozen_bytes(
 
     What flags bring in may be masked as well: `running` is for readers alone.
     """
-    plain = {"program": freeze(program), "agents": agents_of(program, workspace)}
+    plain = {
+        "program": freeze(program),
+        "agents": agents_of(program, workspace),
+        "schemas": schemas_of(program, workspace),
+    }
     if late is not None:
         plain |= parse_json(dump_json(late))
     masked = mask(plain)
@@ -103,6 +113,27 @@ def agents_of(program: Program, workspace: Workspace) -> dict[str, Any]:
     return found
 
 
+def schemas_of(program: Program, workspace: Workspace) -> dict[str, str]:
+    """The schemas of the program's outputs that are part of its definition.
+
+    One that is not there yet, or that a step has as its `output_file`, is made by the run; so may
+    be one whose path is.
+    """
+    captures = [
+        node.op.capture
+        for plan in program.plans
+        for block in plan.blocks
+        for node in block.nodes
+        if isinstance(node.op, Run | Ask)
+    ]
+    made = {literal(capture.output_file) for capture in captures}
+    found = {}
+    for path in sorted({literal(capture.schema) for capture in captures} - made - {""}):
+        with suppress(StepFault):
+            found[path] = read_schema_text(path, workspace)
+    return found
+
+
 def _agent_names(program: Program) -> set[str]:
     return {
         node.op.agent.name
@@ -118,7 +149,7 @@ def read_frozen(root: Path) -> Frozen | None:
     return _read(root / FILE)
 
 
-def require_whole(run: Run) -> None:
+def require_whole(run: StoredRun) -> None:
     """Refuse to carry out a copy that lacks a secret which stood in the definition itself."""
     frozen = read_frozen(run.root)
     if frozen is not None and frozen.is_masked:
@@ -147,12 +178,25 @@ def keep_late(root: Path, plan_id: str, content: bytes) -> None:
 def frozen_agents(root: Path) -> dict[str, AgentFile]:
     """All agents that the plans of a run name, as they were."""
     found: dict[str, AgentFile] = {}
+    for frozen in _all_frozen(root):
+        found |= frozen.agents
+    return found
+
+
+def frozen_schemas(root: Path) -> dict[str, str]:
+    """All schemas that the plans of a run name, as they were; where a secret stood in, the file
+    counts."""
+    found: dict[str, str] = {}
+    for frozen in _all_frozen(root):
+        found |= {} if frozen.is_masked else frozen.schemas
+    return found
+
+
+def _all_frozen(root: Path) -> list[Frozen]:
+    """What the run has found on its way, and what it began with."""
     folder = root / LATE
     late = sorted(folder.glob("*.json")) if folder.is_dir() else []
-    for path in (*late, root / FILE):
-        frozen = _read(path)
-        found |= frozen.agents if frozen is not None else {}
-    return found
+    return [frozen for path in (*late, root / FILE) if (frozen := _read(path)) is not None]
 
 
 def _read(path: Path) -> Frozen | None:
@@ -170,6 +214,8 @@ def _read(path: Path) -> Frozen | None:
         documents = data.get("documents")
         if documents is None:
             documents = parse_json(read_file(path.with_name(DOCUMENTS)) or b"{}")
-        return Frozen(program, agents, documents, data.get("sources", {}), data["is_masked"])
+        schemas = data.get("schemas", {})
+        sources = data.get("sources", {})
+        return Frozen(program, agents, schemas, documents, sources, data["is_masked"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(path, error) from None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from orchestrate.engine.confine import open_regular
@@ -36,19 +37,24 @@ def check_output(
     require: Iterable[Require],
     workspace: Workspace,
     judging: Judging = judge,
+    kept: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Raise a `StepFault` if the value breaks the schema at that path, or a requirement."""
+    """Raise a `StepFault` if the value breaks the schema at that path, or a requirement.
+
+    `kept`: the texts of schemas that the run has kept; what lies in their place now is no matter.
+    """
     if schema is not None:
-        check_schema(value, schema, workspace, judging)
+        text = kept[schema] if schema in kept else read_schema_text(schema, workspace)
+        check_schema(value, schema, text, judging)
     check_requirements(value, require)
 
 
-def check_schema(value: Any, path: str, workspace: Workspace, judging: Judging = judge) -> None:
+def check_schema(value: Any, path: str, text: str, judging: Judging = judge) -> None:
     """Raise a `StepFault` with readable `json_schema_errors` if the value breaks the schema.
 
     Nothing is ever fetched: a reference that leaves the schema's file is a fault of its own.
     """
-    schema = _read_schema(path, workspace)
+    schema = _parsed(path, text)
     try:
         verdict = judging(schema, value)
     except Undecided as fault:
@@ -126,13 +132,18 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def _read_schema(path: str, workspace: Workspace) -> Any:
+def read_schema_text(path: str, workspace: Workspace) -> str:
+    """The text of a schema's file; a `StepFault` if there is none that could be used."""
     with open_regular(workspace, path) as opened:
         data = opened.read(SCHEMA_LIMIT + 1)
     if len(data) > SCHEMA_LIMIT:
         raise _unusable(path, f"it has more than {show_size(SCHEMA_LIMIT)}")
+    return decode(data)[0].removeprefix("\ufeff")
+
+
+def _parsed(path: str, text: str) -> Any:
     try:
-        schema = json.loads(decode(data)[0].removeprefix("\ufeff"))
+        schema = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise _unusable(path, f"it is not JSON: {error}") from None
     if not isinstance(schema, dict | bool):

@@ -117,6 +117,8 @@ class Library:
     # The plan at a path that was worked out in another plan (B: a templated `recipe:`), and the
     # checksums of its files.
     find_plan: Callable[[str, PlanId], tuple[Plan, dict[str, str]]]
+    # The schemas of outputs as they were when the run began, by path.
+    kept_schemas: Callable[[], Mapping[str, str]]
     # Records a turn for `replay`.
     keep_turn: Callable[[Question, Reply], None]
 

@@ -45,6 +45,13 @@ class Text:
     parts: tuple[str | Ref, ...]
 
 
+def literal(text: Text | None) -> str:
+    """What a text is without any reference; '' if it has one, or is not there."""
+    parts = text.parts if text is not None else ()
+    plain = [part for part in parts if isinstance(part, str)]
+    return "".join(plain) if len(plain) == len(parts) else ""
+
+
 @record
 class ListExpr:
     items: tuple[Expr, ...]

@@ -134,6 +134,7 @@ def apply(index: Index, state: RunState, event: Event) -> None:  # noqa: PLR0912
             state.status = event.status
             state.reason = event.reason
             state.completed_at = event.at if event.status != "paused" else None
+            state.stopped_at = event.at
             _nothing_runs(index, state)
         case RunStarted() | Gap():
             return
@@ -325,12 +326,17 @@ def _resume(fold: Fold, event: RunResumed) -> None:
     state.status = "running"
     state.reason = None
     state.completed_at = None
+    idle_s = 0.0 if state.stopped_at is None else max(0.0, fold.at - state.stopped_at)
+    state.stopped_at = None
     state.settings = {**state.settings, **event.settings}
     state.root.variables |= event.context
     if event.copied:
         _forget_sessions(fold)
     for frame in list(frames_below(state.root)):
         here = frame.here
+        if frame.began:
+            # The time limit of a call is for work, not for the night in which nobody worked on it.
+            frame.began += idle_s
         if frame.call is not None:
             result = {**frame.steps[frame.call.owner], "status": "running", "exit_code": None}
             result.pop("error", None)

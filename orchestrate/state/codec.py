@@ -237,7 +237,7 @@ def _engine(state: RunState) -> dict[str, Any]:
         "retry_counts": state.retry_counts,
         "approvals": state.approvals if state.dialect != "recipe" else [],
         "skipped": state.skipped if state.dialect != "recipe" else [],
-        "times": [state.started_at, state.updated_at, state.completed_at],
+        "times": [state.started_at, state.updated_at, state.completed_at, state.stopped_at],
     }
 
 
@@ -325,7 +325,7 @@ def decode(index: Index, content: bytes, run_id: str) -> RunState:
 
 def _decode(index: Index, document: dict[str, Any]) -> RunState:
     engine = document["engine"]
-    started, updated, completed = engine["times"]
+    started, updated, completed, *stopped = engine["times"]
     state = RunState(
         run_id=document["run_id"],
         workspace=engine["workspace"],
@@ -339,6 +339,7 @@ def _decode(index: Index, document: dict[str, Any]) -> RunState:
         started_at=started,
         updated_at=updated,
         completed_at=completed,
+        stopped_at=stopped[0] if stopped else None,
         root=Frame(key="", plan="", block=""),
         status=document["status"],
         reason=document["reason"],

@@ -178,6 +178,8 @@ class RunState:
     status: Literal["running", "paused", "completed", "failed", "cancelled"] = "running"
     reason: str | None = None
     completed_at: float | None = None
+    # When the last sitting ended, as long as no other has begun.
+    stopped_at: float | None = None
     # What the plan has led to; the run ends with it once nothing runs any more.
     ending: Ending | None = None
     # A plan to start in a new session.

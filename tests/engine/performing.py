@@ -146,6 +146,7 @@ def running(
             agent_of=lambda _: agent,
             definition_of=lambda name, _: AgentDefinition(name, AGENT),
             find_plan=lambda path, _: (index.plan(path), {}),
+            kept_schemas=dict,
             keep_turn=lambda _, reply: turns.append(reply.text),
         ),
         open_executor=executors_of(store, workspace),

@@ -20,7 +20,6 @@ from orchestrate.engine.outputs import (
     SCHEMA_LIMIT,
     check_output,
     check_requirements,
-    check_schema,
     is_absent,
     resolve_pointer,
 )
@@ -41,6 +40,10 @@ VERDICT = {
     },
     "additionalProperties": False,
 }
+
+
+def check_schema(value: Any, path: str, workspace: Workspace) -> None:
+    check_output(value, schema=path, require=(), workspace=workspace)
 
 
 def refusal(require: Require, value: Any) -> dict[str, str]:

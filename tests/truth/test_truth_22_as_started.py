@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from orchestrate.testing import Project
-from tests.acceptance.fakes import REPOSITORY
+from tests.acceptance.fakes import REPOSITORY, Stage
 from tests.recipes.fakes import Played, Workshop, recipe, rule
 
 FAILING = recipe("""
@@ -181,3 +183,102 @@ def test_truth_22_force_restart_works_for_the_catalogue(tmp_path: Path) -> None:
 def test_truth_22_as_started_and_force_restart_exclude_each_other(shop: Workshop) -> None:
     stopped(shop)
     shop.run("resume", "latest", "--as-started", "--force-restart").assert_exit(2)
+
+
+SCHEMA_NUMBER, SCHEMA_TEXT = '{"type": "number"}', '{"type": "string"}'
+CHECKED = """
+    version: "1.3"
+    name: checked
+    steps:
+      - {name: List, command: [seq, "1", "3"], output_capture: lines}
+      - name: Each
+        for_each:
+          items_from: steps.List.lines
+          steps:
+            - name: Say
+              command: [sh, -c, "echo $1 >> ledger; cp new.json schema.json 2>/dev/null; echo $1",
+                        x, "${item}"]
+              output_capture: json
+              output_schema: schema.json
+      - {name: Ready, command: [test, -e, ready]}
+      - {name: Again, command: [echo, "7"], output_capture: json, output_schema: schema.json}
+"""
+
+
+def test_truth_22_a_schema_is_a_part_of_the_definition(tmp_path: Path) -> None:
+    """Changed under the run it changes nothing; changed between two sittings it is named."""
+    stage = Stage(tmp_path)
+    stage.write("w.yaml", CHECKED)
+    stage.write("schema.json", SCHEMA_NUMBER)
+    stage.write("new.json", SCHEMA_TEXT)  # the first item puts it in the schema's place
+    stage.run("run", "w.yaml").assert_exit(1)
+    stage.write("ready", "")
+    told = stage.run("resume", "latest").assert_exit(2)
+    assert "has changed: schema.json" in told.stderr
+    assert "--as-started" in told.stderr
+    stage.run("resume", "latest", "--as-started").assert_success()
+    assert (stage.folder / "ledger").read_text().split() == ["1", "2", "3"]
+    (stage.folder / "schema.json").write_text(SCHEMA_NUMBER)
+    (stage.folder / "ready").unlink()
+    (stage.folder / "new.json").unlink()
+    stage.run("run", "w.yaml").assert_exit(1)
+    stage.write("ready", "")
+    stage.run("resume", "latest").assert_success()
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_truth_22_a_schema_that_a_step_makes_is_the_one_it_made(
+    tmp_path: Path, is_there: bool
+) -> None:
+    stage = Stage(tmp_path)
+    stage.write(
+        "w.yaml",
+        """
+        version: "1.3"
+        name: made
+        steps:
+          - {name: Make, command: [echo, '{"type": "string"}'], output_file: schema.json}
+          - {name: Say, command: [echo, '"x"'], output_capture: json, output_schema: schema.json}
+          - {name: Ready, command: [test, -e, ready]}
+        """,
+    )
+    if is_there:
+        stage.write("schema.json", SCHEMA_NUMBER)
+    stage.run("run", "w.yaml").assert_exit(1)
+    stage.write("ready", "")
+    stage.run("resume", "latest").assert_success()
+
+
+def test_truth_22_the_time_between_two_sittings_is_not_that_of_a_call(shop: Workshop) -> None:
+    """A step that calls a recipe has its time for work, not for the night before a `resume`."""
+    shop.write(
+        "child.yaml",
+        recipe("""
+        steps:
+          - {id: in, agent: helper, prompt: "STEP:in"}
+          - {id: more, agent: helper, prompt: "STEP:more"}
+        """),
+    )
+    text = recipe("steps: [{id: call, type: recipe, recipe: child.yaml, timeout: 8}]")
+    played = shop.play(text, rules=(rule("STEP:more", {"fail": "crash"}, "ok"),), exit_code=1)
+    time.sleep(8.5)
+    said = shop.run("resume", played.run_id).assert_success()
+    assert "timed out" not in said.stderr
+
+
+def test_truth_22_a_calls_time_goes_on_where_it_stopped(shop: Workshop) -> None:
+    """What was used up before the stop counts; so a call that hangs does not begin anew."""
+    shop.write("child.yaml", recipe('steps: [{id: in, agent: helper, prompt: "STEP:in"}]'))
+    shop.write(
+        "r.yaml", recipe("steps: [{id: call, type: recipe, recipe: child.yaml, timeout: 9}]")
+    )
+    shop.answers(rule("STEP:in", {"delay": 60}, {"delay": 60}))
+    with shop.started("run", "r.yaml") as process:
+        shop.await_calls(1, "in")
+        time.sleep(4)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    began = time.monotonic()
+    said = shop.run("resume", "latest").assert_exit(1)
+    assert "timed out" in said.stderr
+    assert time.monotonic() - began < 8.5

@@ -165,7 +165,7 @@ def test_truth_28_a_reader_that_stalls_stops_no_work(tmp_path: Path, command: st
     words = ["run", "w.yaml"]
     if command == "resume":
         stage.write("w.yaml", MANY.replace("[seq", "[sh, -c, 'test -e good && seq 1 300', x"))
-        stage.orchestrate(*words).assert_exit(1)
+        stage.run(*words).assert_exit(1)
         stage.write("good", "")
         words = ["resume", "latest"]
     with stage.command(*words, "--events") as process:
@@ -194,7 +194,7 @@ def test_truth_28_a_reader_that_never_reads_is_left_behind(tmp_path: Path) -> No
     assert "orchestrate logs RUN --events" in said
     assert read_state(stage.runs_folder / "latest")["status"] == "completed"
     assert (stage.folder / "ledger").read_text().split() == ["done"]
-    whole = stage.orchestrate("logs", "latest", "--events").assert_success().stdout
+    whole = stage.run("logs", "latest", "--events").assert_success().stdout
     assert told(lines_of(whole))[-1] == "run-ended"
 
 

@@ -310,6 +310,7 @@ def check_captured(step: Step, capture: Capture, captured: Captured, spent_s: fl
             require=capture.require,
             workspace=step.rt.workspace,
             judging=lambda schema, value: judge_in_time(step, schema, value, spent_s),
+            kept=step.rt.library.kept_schemas(),
         )
 
 
