@@ -82,7 +82,7 @@ lint: $(READY) ## ruff, formatting, types, and whether schemas and docs are up t
 soak: $(READY) ## the long run: every test, slow ones and agents too, and many more generated examples
 	@HYPOTHESIS_PROFILE=soak $(PY) -m pytest -n auto -m "" $(ARGS)
 
-mutants: $(READY) ## break the durable, lock, keeper, masking and path code; do tests notice? (Linux, root)
+mutants: $(READY) ## break the state, engine and keeper code; do tests notice? (Linux, root)
 	@$(PY) -m tests.mutants $(ARGS)
 
 bench: $(READY) ## measure start-up, compile times and runs as ratios

@@ -74,9 +74,7 @@ def _renewed(section: str) -> str:
     written = set(_FLAG.findall("".join(row.split(" | ")[0] for row in rows)))
     columns = table[0].partition("\n")[0].count("|") - 1
     fresh = [_row(o, columns) for o in options if not written & set(_spellings(o))]
-    common = (
-        at for at, row in enumerate(rows) if set(_FLAG.findall(row.split(" | ")[0])) & _LAST
-    )
+    common = (at for at, row in enumerate(rows) if set(_FLAG.findall(row.split(" | ")[0])) & _LAST)
     place = next(common, len(rows))
     lines = "".join([*rows[:place], *fresh, *rows[place:]])
     return section[: table.start("rows")] + lines + section[table.end("rows") :]

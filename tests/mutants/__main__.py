@@ -16,35 +16,9 @@ from pathlib import Path
 from queue import Queue
 
 from tests.mutants.making import Mutant, mutants_of
-from tests.mutants.trying import PROJECT, CannotIsolate, Copy, describe
+from tests.mutants.modules import PROJECT, TESTS
+from tests.mutants.trying import CannotIsolate, Copy, describe
 
-_STATE = "tests/state"
-_KEEPER = tuple(
-    f"tests/process/test_{name}.py"
-    for name in (
-        "capture", "journal", "protocol", "client", "line", "tree_parts", "frugal", "full_disk",
-        "running", "trees", "hand", "wake", "survival",
-    )
-)  # fmt: skip
-# What each module's tests are, the quickest first.
-TESTS: dict[str, tuple[str, ...]] = {
-    "orchestrate/state/durable.py": (
-        f"{_STATE}/test_durable.py", f"{_STATE}/test_journal.py", f"{_STATE}/test_kills.py",
-    ),
-    "orchestrate/state/locks.py": (f"{_STATE}/test_locks.py", f"{_STATE}/test_runs.py"),
-    "orchestrate/execute/masking.py": ("tests/process/test_masking.py",),
-    "orchestrate/engine/confine.py": (
-        "tests/engine/test_confine.py", "tests/engine/test_patterns.py",
-    ),
-    **{
-        f"orchestrate/execute/keeper/{name}.py": _KEEPER
-        for name in (
-            "boot", "capture", "client", "connections", "facts", "guardian", "journal", "launch",
-            "orphans", "own_attempt", "protocol", "server", "starter", "tree", "warden", "watch",
-            "watch_loop",
-        )
-    },
-}  # fmt: skip
 _EQUIVALENT = Path(__file__).with_name("equivalent.txt")
 _ENOUGH = 0.9
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -30,13 +30,15 @@ class Mutant:
         return f"{self.line}: {self.before}  ->  {self.after}"
 
 
-def mutants_of(source: str) -> list[Mutant]:
-    """Every mutant of a module that still compiles and differs from it."""
+def mutants_of(source: str, lines: Collection[int] | None = None) -> list[Mutant]:
+    """Every mutant of a module, or of some lines of it, that compiles and differs from it."""
     tree = ast.parse(source)
     plain = ast.unparse(tree)
     found = []
     seen = {plain}
     for place, parent, name, number in _places(tree):
+        if lines is not None and place.lineno not in lines:
+            continue
         for changed in _changes(place):
             mutated = _swapped(parent, name, number, changed, tree)
             if mutated in seen or not _compiles(mutated):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from tests.mutants.__main__ import TESTS, key_of, known_equivalents
+from tests.mutants.__main__ import key_of, known_equivalents
 from tests.mutants.making import mutants_of
-from tests.mutants.trying import PROJECT
+from tests.mutants.modules import PROJECT, TESTS, forgotten
 
 SOURCE = '''\
 """Words."""
@@ -42,10 +42,19 @@ def test_each_fault_is_made_once() -> None:
     assert len({mutant.source for mutant in found} | {ast.unparse(ast.parse(SOURCE))}) == 14
 
 
-def test_modules_their_tests_and_equivalent_mutants_are_there() -> None:
-    keys = set()
-    for module, tests in TESTS.items():
+def test_every_module_of_the_engine_and_the_state_has_tests() -> None:
+    assert forgotten() == [], "name their tests in modules.py"
+    assert [module for module in TESTS if not (PROJECT / module).is_file()] == []
+    named = {file for tests in TESTS.values() for file in tests}
+    assert [file for file in sorted(named) if not (PROJECT / file).is_file()] == []
+
+
+def test_what_is_called_equivalent_is_a_mutant() -> None:
+    keys, known = set(), known_equivalents()
+    for module in {module for module, _, _ in known}:
         source = (PROJECT / module).read_text("utf-8")
-        keys |= {key_of(module, source.splitlines(), mutant) for mutant in mutants_of(source)}
-        assert all((PROJECT / file).is_file() for file in tests)
-    assert known_equivalents() <= keys
+        texts = {text for name, text, _ in known if name == module}
+        lines = source.splitlines()
+        named = {number for number, line in enumerate(lines, 1) if line.strip() in texts}
+        keys |= {key_of(module, lines, mutant) for mutant in mutants_of(source, named)}
+    assert known - keys == set()

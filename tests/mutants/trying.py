@@ -14,7 +14,8 @@ import sysconfig
 import venv
 from pathlib import Path
 
-PROJECT = Path(__file__).parents[2]
+from tests.mutants.modules import PROJECT
+
 _COPIED = ("orchestrate", "tests", "schemas", "workflows", "prompts", "pyproject.toml", "Makefile")
 # Mounts are private; the copy and its scratch folders are all that can be written to.
 _ISOLATED = """\

@@ -1,0 +1,79 @@
+"""The modules that mutants are made of, and the tests of each, the quickest first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[2]
+
+
+def _tests(folder: str, names: str) -> tuple[str, ...]:
+    return tuple(f"tests/{folder}/test_{name}.py" for name in names.split())
+
+
+_KEEPER = _tests(
+    "process",
+    "capture journal protocol client line tree_parts frugal full_disk running trees hand wake"
+    " survival",
+)
+_FOLD = _tests("state", "routing apply codec")
+_ENGINE = _tests("engine", "step ask scheduler")
+# Steps that start programs: whole runs of workflows say most about them.
+_COMMANDS = _tests("acceptance", "at_flow at_capture at_values at_dependencies at_waiting")
+
+_GROUPS: dict[tuple[str, ...], str] = {
+    _KEEPER: "execute/keeper: boot capture client connections facts guardian journal launch"
+    " orphans own_attempt protocol server starter tree warden watch watch_loop",
+    _FOLD: "state: apply calls codec denials events model results routing sessions spending",
+    (*_ENGINE, *_FOLD): "engine: perform ready scheduler sessions step limits scope prompts"
+    " outcome answers faults texts rehearsing;"
+    "engine/ops: ask gate frames",
+    (*_ENGINE, *_COMMANDS): "engine: checks debugging first_start logbook lost_attempts masked_keys"
+    " programs runtime stop values versions whole_output;"
+    "engine/ops: agent_program command declared wait;"
+    "state: clock store",
+    _tests("state", "durable journal kills"): "state: durable",
+    _tests("state", "locks runs"): "state: locks",
+    _tests("state", "runs"): "state: delete runs users",
+    _tests("state", "journal"): "state: journal",
+    _tests("state", "backups"): "state: backups",
+    _tests("state", "times"): "state: times",
+    (*_tests("engine", "scheduler"), *_tests("truth", "truth_23_decisions")): "state: ballots",
+    _tests("truth", "truth_01_addresses"): "state: address",
+    _tests("cli", "kept_plan"): "state: plan_file",
+    _tests("process", "masking"): "execute: masking",
+    _tests("process", "journal protocol"): "execute: flat_json",
+    _tests("engine", "confine patterns"): "engine: confine",
+    _tests("engine", "patterns"): "engine: patterns",
+    _tests("engine", "capture"): "engine: capture",
+    _tests("engine", "evaluate"): "engine: evaluate",
+    _tests("engine", "inject"): "engine: inject",
+    _tests("engine", "outputs"): "engine: outputs",
+    _tests("engine", "head"): "engine: git_head",
+    _tests("truth", "truth_07_schemas"): "engine: schemas",
+    _tests("truth", "truth_10_secrets truth_11_masking"): "engine: secrets",
+}
+
+
+def _modules(listed: str) -> list[str]:
+    found = []
+    for folder, _, names in (part.partition(": ") for part in listed.split(";")):
+        found += [f"orchestrate/{folder}/{name}.py" for name in names.split()]
+    return found
+
+
+TESTS: dict[str, tuple[str, ...]] = {
+    module: tests for tests, listed in _GROUPS.items() for module in _modules(listed)
+}
+# All of these packages are tried.
+WHOLE = ("orchestrate/state", "orchestrate/engine")
+
+
+def forgotten() -> list[str]:
+    """The modules of those packages that no tests are named for."""
+    return sorted(
+        str(path.relative_to(PROJECT))
+        for package in WHOLE
+        for path in (PROJECT / package).rglob("*.py")
+        if path.name != "__init__.py" and str(path.relative_to(PROJECT)) not in TESTS
+    )
