@@ -27,6 +27,7 @@ from orchestrate.dialects.shape import (
     is_machine_at_heart,
 )
 from orchestrate.errors import DefinitionError
+from orchestrate.exits import DONE, invalid_definition
 from orchestrate.plan.check import check_program
 from orchestrate.plan.nodes import Dialect, Plan, PlanId, Program, SourceFile
 from orchestrate.record import field, mutable_record, record, replace
@@ -51,10 +52,8 @@ class Compilation:
 
     @property
     def exit_code(self) -> int:
-        """0, or the code of an invalid definition (rulings §4)."""
-        if self.program is not None:
-            return 0
-        return 1 if self.dialect == "machine" else 2
+        """The exit code of a command that only compiles."""
+        return DONE if self.program is not None else invalid_definition(self.dialect)
 
 
 def compile_file(path: Path, workspace: Workspace) -> Compilation:

@@ -15,6 +15,8 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
+from orchestrate import exits
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -22,9 +24,13 @@ if TYPE_CHECKING:
 
 
 class OrchestrateError(Exception):
-    """Something we can explain to the user in a sentence."""
+    """Something we can explain to the user in a sentence.
 
-    exit_code = 70
+    `end` is how it ends a run that meets it.
+    """
+
+    exit_code = exits.BUG
+    end: exits.FaultKind = "bug"
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -35,13 +41,27 @@ class OrchestrateError(Exception):
 class UsageError(OrchestrateError):
     """The command was called in a way that cannot work."""
 
-    exit_code = 2
+    exit_code = exits.UNUSABLE
+    end: exits.FaultKind = "environment"
 
 
 class ConfigError(OrchestrateError):
     """The machine or the configuration lacks what the command needs."""
 
-    exit_code = 5
+    exit_code = exits.ENVIRONMENT
+    end: exits.FaultKind = "environment"
+
+
+class UpgradedError(ConfigError):
+    """The installation was changed while it was at work."""
+
+    end: exits.FaultKind = "upgrade"
+
+
+class SessionInUseError(ConfigError):
+    """Another process, or a program that one left behind, uses the agent's session."""
+
+    end: exits.FaultKind = "session-locked"
 
 
 class KeeperSilent(ConfigError):
@@ -50,6 +70,8 @@ class KeeperSilent(ConfigError):
 
 class DefinitionError(OrchestrateError):
     """A definition has errors; it carries all of them at once."""
+
+    end: exits.FaultKind = "environment"
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...], exit_code: int) -> None:
         errors = sum(d.severity == "error" for d in diagnostics)
@@ -61,13 +83,12 @@ class DefinitionError(OrchestrateError):
 class StateError(OrchestrateError):
     """What a run has recorded cannot be read, or what it must record cannot be written."""
 
-    exit_code = 5
+    exit_code = exits.ENVIRONMENT
+    end: exits.FaultKind = "state"
 
 
 class InternalError(OrchestrateError):
     """An invariant of ours does not hold: a bug in orchestrate, never the user's fault."""
-
-    exit_code = 70
 
 
 def repair_hint(run_id: str) -> str:

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 
-from orchestrate.errors import ConfigError
+from orchestrate.errors import ConfigError, UpgradedError
 
 _STARTED_AT = time.time()
 
@@ -41,7 +41,7 @@ def replacement_of(error: BaseException, run_id: str = "") -> ConfigError | None
         return None
     what = "this run was going" if run_id else "this command was at work"
     then = f"orchestrate resume {run_id}" if run_id else "run the command again"
-    return ConfigError(
+    return UpgradedError(
         f"orchestrate, or a package that it needs, was upgraded or removed while {what} "
         f"({type(error).__name__}: {str(error)[:200]})",
         f"nothing that was recorded is lost; see that it is installed, and resume with: {then}"

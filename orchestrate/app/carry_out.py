@@ -37,9 +37,10 @@ if TYPE_CHECKING:
     from orchestrate.engine.runtime import AgentDefinition, AgentRules, Library, Runtime
     from orchestrate.engine.secrets import Secrets
     from orchestrate.engine.stop import Stop
+    from orchestrate.exits import Ending
     from orchestrate.plan.nodes import Plan, Program
     from orchestrate.state.locks import Lock
-    from orchestrate.state.model import Ending, Index
+    from orchestrate.state.model import Index
     from orchestrate.state.runs import Run, Runs
     from orchestrate.state.store import Store
     from orchestrate.workspace import Workspace
@@ -324,7 +325,8 @@ def _runtime(
     from orchestrate.engine.runtime import Options, Runtime
 
     trace = store.run.id if watching.trace else ""
-    logbook = Logbook(store.run.logs / "orchestrator.log", log_level_of(watching), secrets, trace)
+    level: Any = "debug" if watching.debug else watching.log_level
+    logbook = Logbook(store.run.logs / "orchestrator.log", level, secrets, trace)
     return Runtime(
         workspace=workspace,
         store=store,
@@ -362,10 +364,6 @@ def _tell_asked(
         logbook.write("info", f"[run:asks] {line}", fields)
         if not watching.quiet:
             note(f"  {line}\n")
-
-
-def log_level_of(watching: Watching) -> Any:
-    return "debug" if watching.debug else watching.log_level
 
 
 def rules_of(settings: RunSettings) -> AgentRules:
@@ -433,16 +431,13 @@ def show_end(store: Store, ending: Ending, watching: Watching) -> int:
 
 
 def _show_end(store: Store, ending: Ending, watching: Watching) -> int:
-    from orchestrate.show.output import answer_json
-    from orchestrate.show.progress import summary
+    from orchestrate.show.event_lines import denied_more
+    from orchestrate.show.output import answer, answer_json
+    from orchestrate.show.progress import last_words, summary
 
     if watching.as_json:
         answer_json(summary(store))
         return ending.code
-    from orchestrate.show.event_lines import denied_more
-    from orchestrate.show.output import answer
-    from orchestrate.show.progress import last_words
-
     if store.state.dialect == "machine" and not watching.events:
         # A §9: the exit reason is part of the answer.
         answer(f"Exit: {visible(ending.reason)}{denied_more(store.state)}\n")

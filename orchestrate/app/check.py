@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from orchestrate.app.definition import compile_definition, workspace_of
 from orchestrate.app.settings import RunSettings
+from orchestrate.exits import DONE, invalid_definition
 from orchestrate.record import record, replace
 from orchestrate.show.output import answer, answer_json, note, wants_colour
 
@@ -63,7 +64,7 @@ def check_files(
     _report(checked, shape, strict)
     if tells_namesakes:
         _tell_namesakes(compilations)
-    return max((file.exit_code for file in checked if not file.valid), default=0)
+    return max((file.exit_code for file in checked if not file.valid), default=DONE)
 
 
 def distinct(files: Iterable[CheckedFile]) -> list[Diagnostic]:
@@ -121,7 +122,7 @@ def _check(compilation: Compilation, workspace: Workspace, strict: bool) -> Chec
         file=workspace.display(compilation.path.absolute()),
         dialect=compilation.dialect,
         valid=program is not None and not (strict and compilation.diagnostics),
-        exit_code=_invalid_code(compilation),
+        exit_code=invalid_definition(compilation.dialect),
         steps=main + looped,
         looped=looped,
         diagnostics=compilation.diagnostics,
@@ -147,11 +148,6 @@ def _with_values(
     left = without_given(compilation, given_names(program))
     findings = (*(one for one in left if one.span not in places), *found)
     return replace(compilation, program=None if found else program, diagnostics=findings)
-
-
-def _invalid_code(compilation: Compilation) -> int:
-    """The exit code should the file turn out to be invalid (rulings §4)."""
-    return 1 if compilation.dialect == "machine" else 2
 
 
 def _count_steps(program: Program) -> tuple[int, int]:

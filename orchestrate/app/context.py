@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.dialects.lowering import constant_map
 from orchestrate.errors import DefinitionError, UsageError
+from orchestrate.exits import UNUSABLE
 from orchestrate.lang.curly import NAMESPACES
 from orchestrate.plan.nodes import main_plan
 from orchestrate.plan.override import with_context
@@ -78,7 +79,7 @@ def _context_file(program: Program, name: str, workspace: Workspace) -> dict[str
             )
             for f in faults
         )
-        raise DefinitionError(tuple(found), UsageError.exit_code)
+        raise DefinitionError(tuple(found), UNUSABLE)
     if not isinstance(data, dict):
         raise UsageError(
             f"--context-file: '{display}' is not a mapping", 'e.g. {"file": "src/app.py"}'

@@ -11,8 +11,10 @@ import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from orchestrate.errors import ConfigError, OrchestrateError, UsageError
+from orchestrate.exits import Ending, waits_for_person, waits_to_be_resumed
 from orchestrate.record import record, replace
 from orchestrate.state.ballots import cast
+from orchestrate.state.endings import ending_in
 from orchestrate.state.plan_file import index_of
 from orchestrate.view.run_view import RunView, gates_of, pending_gates, run_view
 
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from orchestrate.workspace import Workspace
 
 Decision = Literal["approved", "denied"]
-_PARKED = 6
 # A process that asks takes a decision over within a fraction of a second.
 _TAKEN_OVER_IN_S = 10.0
 _POLL_S = 0.05
@@ -32,14 +33,19 @@ _POLL_S = 0.05
 
 @record
 class Decided:
-    """What became of a gate, and how its run stands now."""
+    """What became of a gate, and how its run stands now; `ending` is None while it runs."""
 
     stage: str
     decision: str
     by: str
     message: str
     status: str
-    reason: str
+    ending: Ending | None
+
+    @property
+    def asks_more(self) -> bool:
+        """Does the run wait for a decision about another gate?"""
+        return self.ending is not None and self.ending.kind == "gate"
 
 
 def decide(
@@ -109,8 +115,9 @@ def decide_live(
         if orchestrator_of(run) is None:
             return None
         time.sleep(_POLL_S)
-    reason = document["reason"] or ""
-    return Decided(gate["stage"], decision, event.by, said, document["status"], reason)
+    status = document["status"]
+    ending = None if status == "running" else ending_in(document)
+    return Decided(gate["stage"], decision, event.by, said, status, ending)
 
 
 def _choose_live(
@@ -225,30 +232,28 @@ def _record(store: Store, event: GateDecided) -> None:
 
 def _standing_after(store: Store, event: GateDecided) -> RunEnded:
     """How the run stands after a decision: tried on a second copy of the state."""
-    from orchestrate.state.apply import apply
-    from orchestrate.state.events import RunEnded
+    from orchestrate.state.apply import TIMEOUT, apply
+    from orchestrate.state.events import run_ended
     from orchestrate.state.store import load
 
     # That it is parked is no end: what the decision leads to counts.
     tried = replace(load(store.run, store.index), ending=None)
     apply(store.index, tried, event)
     ending = tried.ending
-    if ending is not None:
-        return RunEnded(event.at, ending.status, ending.reason, ending.code)
-    waiting = [gate["stage"] for gate in tried.approvals if gate["status"] == "pending"]
-    if waiting:
-        stages = ", ".join(f"'{stage}'" for stage in waiting)
-        return RunEnded(event.at, "paused", f"waits for an approval of {stages}", _PARKED)
-    stage = next(g["stage"] for g in reversed(tried.approvals) if _is_of(g, event))
-    by = " by timeout" if event.by == "timeout" else ""
-    reason = f"stage '{stage}' is approved{by}; waits to be resumed"
-    return RunEnded(event.at, "paused", reason, _PARKED)
+    if ending is None:
+        waiting = [gate["stage"] for gate in tried.approvals if gate["status"] == "pending"]
+        if waiting:
+            ending = waits_for_person((), waiting)
+        else:
+            stage = next(g["stage"] for g in reversed(tried.approvals) if _is_of(g, event))
+            ending = waits_to_be_resumed(stage, by_timeout=event.by == TIMEOUT)
+    return run_ended(event.at, ending)
 
 
 def _decided(state: RunState, gate: dict[str, Any]) -> Decided:
     return Decided(
         gate["stage"], gate["status"], gate["decided_by"], gate["message"],
-        state.status, state.reason or "",
+        state.status, state.ending,
     )  # fmt: skip
 
 

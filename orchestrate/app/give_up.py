@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.open_run import open_stored, refuse_linked
 from orchestrate.errors import OrchestrateError, StateError
+from orchestrate.exits import Ending, cancelled_by
 from orchestrate.state.codec import check_state
 from orchestrate.state.durable import read_file, write_durably, write_visibly
-from orchestrate.state.events import RunEnded, event_to_json
+from orchestrate.state.endings import encoded_ending
+from orchestrate.state.events import RunEnded, event_to_json, run_ended
 from orchestrate.state.journal import Journal
 from orchestrate.state.plan_file import index_of
 from orchestrate.state.results import encode
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from orchestrate.state.model import Index
     from orchestrate.state.runs import Run
 
-CODE = 1
 # There while `cancel` waits for the process of a run to end.
 _CANCELLING = "cancelling"
 
@@ -50,13 +51,14 @@ def index_if_kept(run: Run) -> Index | None:
         return None
 
 
-def record_cancelled(run: Run, lock: Lock, index: Index | None, reason: str) -> None:
+def record_cancelled(run: Run, lock: Lock, index: Index | None, user: str) -> None:
     """The run is cancelled from now on. The lock is ours, and is released."""
-    record_end(run, lock, index, RunEnded(time.time(), "cancelled", reason, CODE))
+    record_end(run, lock, index, cancelled_by(user))
 
 
-def record_end(run: Run, lock: Lock, index: Index | None, event: RunEnded) -> None:
+def record_end(run: Run, lock: Lock, index: Index | None, ending: Ending) -> None:
     """Write down an end from outside. The lock is ours, and is released."""
+    event = run_ended(time.time(), ending)
     if index is None:
         with lock:
             _append(run, event)
@@ -102,6 +104,7 @@ def _with_end(document: dict[str, Any], event: RunEnded, at: str) -> bytes:
         if name == "updated_at":
             fields |= {"updated_at": at, "completed_at": at}
     fields |= {"status": event.status, "reason": event.reason}
+    fields["engine"] = {**document["engine"], "ending": encoded_ending(event.ending)}
     lines = [b"  %b: %b" % (encode(name), encode(value)) for name, value in fields.items()]
     content = b"{\n" + b",\n".join(lines)
     seal = sha256(content).hexdigest().encode()

@@ -18,6 +18,7 @@ from orchestrate.app import webhook
 from orchestrate.errors import OrchestrateError
 from orchestrate.execute.base import Executor, Exit, Job, Lost, Running
 from orchestrate.execute.local import LocalExecutor
+from orchestrate.exits import PARKED, STOPPED, Ending
 from orchestrate.record import record
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from orchestrate.engine.secrets import Secrets
     from orchestrate.engine.stop import Stop
     from orchestrate.plan.nodes import Program
-    from orchestrate.state.model import Ending, RunState
+    from orchestrate.state.model import RunState
     from orchestrate.state.store import Store
     from orchestrate.view.place import Place
     from orchestrate.workspace import Workspace
@@ -36,7 +37,6 @@ EVENTS: tuple[Event, ...] = ("paused", "failed", "finished")
 _TIMEOUT_S = 10.0
 # Beyond its time, for the keeper to end it and to say so.
 _GRACE_S = 2.0
-_WAITS_FOR_A_PERSON = 6
 _LONGEST_VALUE = 4000
 
 
@@ -224,10 +224,10 @@ def ending_of(state: RunState) -> tuple[Event | None, str]:
                 for place, gate in enumerate(state.approvals)
                 if gate["status"] == "pending"
             ]
-            is_parked = state.ending is None or state.ending.code == _WAITS_FOR_A_PERSON
+            is_parked = state.ending is None or state.ending.code == PARKED
             if pending and is_parked:
                 return "paused", f"paused-gate-{'.'.join(pending)[:100]}"
-            is_stopped = state.ending is not None and state.ending.code > 128  # by a signal
+            is_stopped = state.ending is not None and state.ending.kind in STOPPED
             return (None, "") if is_stopped else ("paused", f"paused-{state.seq}")
         case _:
             return None, ""

@@ -38,6 +38,7 @@ from orchestrate.plan.nodes import (
     labels_of,
     main_plan,
     plan_of,
+    step_failed,
 )
 from orchestrate.record import field_names, is_record, record, replace
 from orchestrate.state.address import Address
@@ -145,10 +146,10 @@ def _alone(step: Node) -> Node:
         if label in (OK, SKIPPED):
             target = end
         elif label == FAILED and not isinstance(target, Abort):
-            target = Abort("failed", f"step '{step.name}' failed")
+            target = step_failed(step.name)
         elif label != LOST and not isinstance(target, Abort | Finish):
             # An outcome of a machine that leads on: its name says how it ended.
-            target = Finish(label)
+            target = Finish(label, "exit")
         routes.append((label, target))
     return replace(step, routes=tuple(routes))
 
@@ -174,7 +175,7 @@ def _within(node: Node, kept: set[str]) -> Node:
     def lead(target: Target) -> Target:
         match target:
             case Goto(name) if name not in kept:
-                return Finish(f"went on to '{name}'")
+                return Finish(f"went on to '{name}'", "exit")
             case Goto() | Leave() | Finish() | Abort() | Restart():
                 return target
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from orchestrate.app.single_step import references_in
 from orchestrate.diagnostics import Diagnostic
 from orchestrate.errors import DefinitionError
+from orchestrate.exits import invalid_definition
 from orchestrate.plan.nodes import Call, Each, Node, Plan, Program, main_plan, plan_of
 from orchestrate.record import record, replace
 
@@ -33,7 +34,7 @@ def refuse_undefined(compilation: Compilation, program: Program) -> None:
     """All of them as one error, each at its place; a step with a condition may never need it."""
     found = find_undefined(compilation, program)
     if found:
-        raise DefinitionError(found, 1 if main_plan(program).dialect == "machine" else 2)
+        raise DefinitionError(found, invalid_definition(main_plan(program).dialect))
 
 
 def find_undefined(compilation: Compilation, program: Program) -> tuple[Diagnostic, ...]:

@@ -14,6 +14,7 @@ import click
 
 from orchestrate import __version__
 from orchestrate.errors import UsageError
+from orchestrate.exits import DONE, UNUSABLE
 from orchestrate.show.output import note
 
 # name -> module and attribute, summary
@@ -202,8 +203,8 @@ def root(ctx: click.Context) -> int:
     """What all commands share: nothing, except that there must be one."""
     if ctx.invoked_subcommand is None:
         note(ctx.get_help() + "\n")
-        return 2
-    return 0
+        return UNUSABLE
+    return DONE
 
 
 def run_group(arguments: Sequence[str], settings: dict[str, Any]) -> int:
@@ -220,7 +221,7 @@ def run_group(arguments: Sequence[str], settings: dict[str, Any]) -> int:
         end = words.index("--") if "--" in words else len(words)
         settings["json"] = settings["json"] or "--json" in words[:end]
         raise UsageError(_message(error), _usage_hint(error)) from None
-    return result if isinstance(result, int) else 0
+    return result if isinstance(result, int) else DONE
 
 
 def _message(error: click.ClickException) -> str:

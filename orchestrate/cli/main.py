@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from orchestrate.errors import ConfigError, DefinitionError, InternalError, OrchestrateError
+from orchestrate.exits import BUG, INTERRUPTED, OUTPUT_CLOSED
 from orchestrate.show.output import (
     OutputClosed,
     abandon_output,
@@ -21,10 +22,6 @@ from orchestrate.show.output import (
     wants_colour,
 )
 
-INTERRUPTED = 130
-# As a shell reports a program that SIGPIPE ended.
-OUTPUT_CLOSED = 141
-BUG = 70
 _FAULTS_OF_THE_MACHINE = (
     errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM,
 )  # fmt: skip

@@ -24,6 +24,7 @@ from orchestrate.plan.nodes import (
     Retry,
     RunAgent,
     Target,
+    step_lost,
 )
 from orchestrate.plan.retries import OUTAGE_RETRY
 from orchestrate.source.located import LocatedMap, as_map
@@ -88,12 +89,12 @@ def _lower_step(work: Lowering, steps: LocatedMap, name: str, exit_on_other: boo
         target = None
         if isinstance(transitions.get(outcome), LocatedMap):
             target = _lower_transition(work, steps, transitions, outcome, exit_on_other)
-        routes.append((outcome, target or Finish("")))
+        routes.append((outcome, target or Finish("", "exit")))
     on_lost = step.get("onLost", "retry")
     routes += [
         (INVALID, Abort("orchestration-error", "orchestration-error")),
         (FAILED, Abort("agent", f"the agent failed in step '{name}'")),
-        (LOST, Goto(name) if on_lost == "retry" else Abort("lost", f"step '{name}' was lost")),
+        (LOST, Goto(name) if on_lost == "retry" else step_lost(name)),
     ]
     return Node(
         id=name,
@@ -106,7 +107,7 @@ def _lower_step(work: Lowering, steps: LocatedMap, name: str, exit_on_other: boo
             model=step.get("model"),
         ),
         routes=tuple(routes),
-        follow=Finish(""),
+        follow=Finish("", "exit"),
         span=work.span(steps, name, on_key=True),
         retry=_lower_retry(step),
         on_lost=on_lost,
@@ -283,7 +284,7 @@ def _lower_exit(work: Lowering, transitions: LocatedMap, outcome: str) -> Target
             at,
             hint=f"say in a few words why the recipe ends, e.g. reason: {example}",
         )
-    return Finish(str(reason or ""))
+    return Finish(str(reason or ""), "exit")
 
 
 def _lower_restart(work: Lowering, transition: LocatedMap) -> Target | None:

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, Literal, NoReturn
 
 from orchestrate.engine.masked_keys import pairs_hook
 from orchestrate.engine.texts import decode, sendable, show_size
+from orchestrate.exits import STEP_UNUSABLE
 from orchestrate.record import field, record
 
 TEXT_LIMIT = 8 * 1024
@@ -124,7 +125,7 @@ def _capture_json(
         # A program that failed has said so itself; its code is what matters.
         if exit_code != 0:
             return Captured(exit_code, fields, keep_log=True)
-        return Captured(2, fields, keep_log=True, error=fault.message, context=detail)
+        return Captured(STEP_UNUSABLE, fields, keep_log=True, error=fault.message, context=detail)
     return Captured(
         exit_code, {"output_capture": "json", "json": value, "truncated": False}, keep_log=False
     )

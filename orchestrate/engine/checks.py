@@ -12,13 +12,13 @@ from orchestrate.engine.faults import Halted
 from orchestrate.engine.outputs import Undecided
 from orchestrate.engine.programs import run_program
 from orchestrate.engine.schemas import Verdict, command, is_quick, judge, question_of, verdict_of
-from orchestrate.engine.step import TIMED_OUT, Step
+from orchestrate.engine.step import Step
 from orchestrate.errors import StateError
 from orchestrate.execute.base import Exit, Job, NotStarted, Running
+from orchestrate.exits import STEP_TIMED_OUT, STEP_UNUSABLE
 from orchestrate.installation import was_replaced
 
 PATIENCE_S = 10.0
-_INVALID = 2
 _MOST_LOST = 3
 # Faults of the check itself, which come again; any other signal is somebody else's.
 _OWN = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSYS)
@@ -31,16 +31,17 @@ def judge_in_time(step: Step, schema: Any, value: Any, spent_s: float) -> Verdic
     """
     if is_quick(schema, value):
         return judge(schema, value)
-    limit_s, code = PATIENCE_S, _INVALID
+    limit_s, code = PATIENCE_S, STEP_UNUSABLE
     if step.timeout_s is not None and step.timeout_s - spent_s < limit_s:
-        limit_s, code = max(step.timeout_s - spent_s, 0.001), TIMED_OUT
+        limit_s, code = max(step.timeout_s - spent_s, 0.001), STEP_TIMED_OUT
     began = time.monotonic()
     ended = _run(step, question_of(schema, value), limit_s)
     if step.ended_at is not None:
         # The check is a part of the step's time, a night between two sittings is not.
         step.ended_at += time.monotonic() - began
     if ended.timed_out:
-        whose = "the rest of the step's time limit" if code == TIMED_OUT else "the most it may take"
+        is_own = code == STEP_TIMED_OUT
+        whose = "the rest of the step's time limit" if is_own else "the most it may take"
         raise Undecided(
             f"that took longer than {limit_s:.3g} s, {whose}; "
             "a `pattern` with nested repeats or `uniqueItems` over many objects can take for ever",
@@ -54,7 +55,7 @@ def judge_in_time(step: Step, schema: Any, value: Any, spent_s: float) -> Verdic
         # It is the same program as we; its fault is as good as our own.
         raise ImportError(last)
     how = f"signal {ended.signal}" if ended.signal else f"exit code {ended.code}"
-    raise Undecided(f"the check ended with {how}{f': {last[:300]}' if last else ''}", _INVALID)
+    raise Undecided(f"the check ended with {how}{f': {last[:300]}' if last else ''}", STEP_UNUSABLE)
 
 
 def _verdict_in(ended: Exit) -> Verdict | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from orchestrate.exits import STEP_UNUSABLE
+
 
 class StepFault(Exception):
     """A step cannot go on. `context` is what its `error.context` in the state says (C)."""
 
     def __init__(
-        self, message: str, context: dict[str, Any] | None = None, *, exit_code: int = 2
+        self, message: str, context: dict[str, Any] | None = None, *, exit_code: int = STEP_UNUSABLE
     ) -> None:
         super().__init__(message)
         self.message = message

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from orchestrate.engine.faults import StepFault
+from orchestrate.exits import (
+    STEP_OVER_LIMIT,
+    Ending,
+    end,
+    restarts_exceeded,
+    steps_exceeded,
+    visits_exceeded,
+)
 from orchestrate.plan.nodes import (
     DENIED,
     FAILED,
@@ -33,37 +42,41 @@ _HIGHEST_TOTAL = 1000
 class LimitFault(StepFault):
     """A bound of the author's, or of the command line, was reached."""
 
+    def __init__(self, message: str, context: dict[str, Any]) -> None:
+        super().__init__(message, context, exit_code=STEP_OVER_LIMIT)
+
 
 def limit_reached(
     index: Index, state: RunState, frame: Frame, node: Node, plan: Plan, *, ahead: int = 0
-) -> str:
-    """Why the step at the cursor may not begin, or ''; `ahead` others are about to begin."""
+) -> Ending | None:
+    """How the run ends if the step at the cursor may not begin; `ahead` others are about to."""
     here = frame.here
     # A gate and a loop are no steps of their own; a loop's items are.
     if here is None or here.since or isinstance(node.op, Gate | Each):
-        return ""
+        return None
     if plan.dialect == "machine":
         return _machine_limit(state, frame, node, plan)
     return _tree_limit(index, frame, ahead)
 
 
-def _machine_limit(state: RunState, frame: Frame, node: Node, plan: Plan) -> str:
-    """A §2.6, with its words."""
+def _machine_limit(state: RunState, frame: Frame, node: Node, plan: Plan) -> Ending | None:
+    """A §2.6."""
     limits = plan.limits
     if limits.max_visits is not None and frame.visits.get(node.id, 0) >= limits.max_visits:
-        return f"max-step-visits-exceeded:{node.name}"
+        return visits_exceeded(node.name)
     if limits.max_steps is not None and state.steps_run >= limits.max_steps:
-        return "max-total-steps"
-    return ""
+        return steps_exceeded()
+    return None
 
 
-def _tree_limit(index: Index, frame: Frame, ahead: int) -> str:
+def _tree_limit(index: Index, frame: Frame, ahead: int) -> Ending | None:
     """The steps of each plan around the frame, those of the plans it calls included (B)."""
     for count, most in _totals(index, frame):
         if count + ahead >= most:
             stack = " → ".join(plan_stack(frame))
-            return f"max_total_steps reached: {count} of {most} steps have run ({stack})"
-    return ""
+            reached = f"max_total_steps reached: {count} of {most} steps have run ({stack})"
+            return end("limit", reached)
+    return None
 
 
 def _totals(index: Index, frame: Frame) -> Iterator[tuple[int, int]]:
@@ -102,7 +115,6 @@ def check_total(index: Index, frame: Frame, each: Each, items: int) -> None:
                 f"the loop over {items} items takes at least {needed} steps, and max_total_steps "
                 f"leaves {most - count} of {most} ({stack}): {_way_out(count + needed)}",
                 {"items": items, "steps": needed, "max_total_steps": most},
-                exit_code=3,
             )
 
 
@@ -165,7 +177,6 @@ def check_depth(index: Index, frame: Frame, call: Call, called: Plan) -> None:
         raise LimitFault(
             f"recipe recursion depth {depth} exceeds limit {most}. Recipe stack: {stack}",
             {"stack": [*plan_stack(frame), called.id]},
-            exit_code=3,
         )
 
 
@@ -192,8 +203,8 @@ def ends_the_run(index: Index, frame: Frame) -> bool:
     return True
 
 
-def restart_limit(state: RunState, plan: Plan) -> str:
+def restart_limit(state: RunState, plan: Plan) -> Ending | None:
     most = plan.limits.max_restarts
     if most is not None and state.restarts >= most:
-        return f"max-restarts-exceeded:{most}"
-    return ""
+        return restarts_exceeded(most)
+    return None

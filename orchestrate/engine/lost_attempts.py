@@ -6,6 +6,7 @@ from typing import Any
 
 from orchestrate.engine.step import Step
 from orchestrate.execute.base import Lost
+from orchestrate.exits import STEP_FAILED
 from orchestrate.state.address import FrameKey
 from orchestrate.state.events import AttemptEnded
 from orchestrate.state.model import Frame, Index
@@ -16,7 +17,10 @@ PAUSES_S = (1.0, 5.0)
 
 def lost(step: Step, ended: Lost, more: dict[str, Any]) -> AttemptEnded:
     """Nobody knows how it ended, but it is over: a new attempt, or a person decides."""
-    error = {"message": f"attempt {step.attempt} was lost: {ended.reason}", "exit_code": 1}
+    error = {
+        "message": f"attempt {step.attempt} was lost: {ended.reason}",
+        "exit_code": STEP_FAILED,
+    }
     result = step.result("failed", None, error=error, **more)
     if step.attempt_id in step.rt.inherited_losses:
         # It was lost before this sitting, which begins a new count.

@@ -16,13 +16,12 @@ from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.step import Step
 from orchestrate.engine.whole_output import NotWhole, void
 from orchestrate.errors import KeeperSilent
+from orchestrate.exits import end
 from orchestrate.plan.expr import show
 from orchestrate.plan.nodes import FAILED, SKIPPED, Ask, Call, Each, Gate, Run, Wait
 from orchestrate.state.calls import Expired, expired_call
 from orchestrate.state.events import CallExpired, Event, StepFinished
 from orchestrate.state.model import Frame, plan_frame
-
-_LIMIT = 3
 
 
 def perform(rt: Runtime, frame: Frame) -> list[Event]:
@@ -34,17 +33,17 @@ def perform(rt: Runtime, frame: Frame) -> list[Event]:
         skipped = _skip(step)
         if skipped is not None:
             return [skipped]
-        reason = limit_reached(rt.store.index, rt.store.state, frame, step.node, step.plan)
-        if reason:
-            return [rt.ended("failed", reason, _LIMIT)]
+        reached = limit_reached(rt.store.index, rt.store.state, frame, step.node, step.plan)
+        if reached is not None:
+            return [rt.ended(reached)]
         return _unless_expired(step, _do(step))
     except TotalFault as fault:
-        return [rt.ended("failed", fault.message, _LIMIT)]
+        return [rt.ended(end("limit", fault.message))]
     except LimitFault as fault:
         finished = step.failed(fault)
         if not ends_the_run(rt.store.index, frame):
             return [finished]
-        return [finished, rt.ended("failed", fault.message, _LIMIT)]
+        return [finished, rt.ended(end("limit", fault.message))]
     except StepFault as fault:
         return [step.failed(fault)]
     except Halted:

@@ -18,14 +18,15 @@ from orchestrate.engine.scope import RunFacts, slug
 from orchestrate.engine.secrets import Secrets
 from orchestrate.engine.stop import Stop
 from orchestrate.engine.values import restore_value, store_value
-from orchestrate.errors import ConfigError
+from orchestrate.errors import SessionInUseError
 from orchestrate.execute.base import LOCAL, SAY_AFTER_S, Executor
 from orchestrate.execute.liveness import is_keeper_alive
+from orchestrate.exits import Ending
 from orchestrate.plan.nodes import Plan, PlanId
 from orchestrate.record import record
 from orchestrate.state.clock import now_by
 from orchestrate.state.durable import read_file, write_durably
-from orchestrate.state.events import RunEnded
+from orchestrate.state.events import RunEnded, run_ended
 from orchestrate.state.locks import Lock, lock_session
 from orchestrate.state.runs import Run
 from orchestrate.state.store import Store
@@ -39,7 +40,6 @@ Answer = Literal["retry", "continue", "stop"]
 # Opens what runs programs at a place that `StepStarted` names. The function that it is given says
 # how many seconds are left for an answer; None if there is no hurry.
 OpenExecutor = Callable[[str, Callable[[], float | None]], Executor]
-EndStatus = Literal["completed", "failed", "cancelled", "paused"]
 
 
 @record
@@ -244,7 +244,7 @@ class Runtime:
                 return
             self.stop.rest(0.1)
         if is_keeper_alive(root):
-            raise ConfigError(
+            raise SessionInUseError(
                 f"session {session} is in use by an agent of run {root.name}, "
                 "whose orchestrator is gone",
                 f"go on with it: orchestrate resume {root.name}",
@@ -278,9 +278,9 @@ class Runtime:
         """The time of the run, which does not jump."""
         return now_by(self.store.state.clock)
 
-    def ended(self, status: EndStatus, reason: str, code: int) -> RunEnded:
+    def ended(self, ending: Ending) -> RunEnded:
         """The end of the run, or of this sitting of it."""
-        return RunEnded(self.now(), status, reason, code, head_of(self.workspace.root))
+        return run_ended(self.now(), ending, head_of(self.workspace.root))
 
     def rest(self, seconds: float) -> bool:
         """Sleep until it is time or somebody wants to stop; True for the latter."""

@@ -19,16 +19,15 @@ from orchestrate.engine.ready import Task, ready
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.stop import LONGEST_NAP_S
 from orchestrate.errors import InternalError, OrchestrateError
+from orchestrate.exits import Ending, end, waits_for_person
 from orchestrate.installation import replacement_of
 from orchestrate.plan.nodes import Ask
 from orchestrate.state.address import address_of, is_inside
 from orchestrate.state.ballots import cast
 from orchestrate.state.calls import call_deadline, expired_calls
 from orchestrate.state.events import Event, ItemStopped, Restarted
-from orchestrate.state.model import Ending, Frame, frames_below
+from orchestrate.state.model import Frame, frames_below
 
-_PARKED = 6
-_LIMIT = 3
 _MOST_THREADS = 1000
 
 
@@ -60,9 +59,9 @@ def _pause(rt: Runtime, conductor: _Conductor, error: OrchestrateError) -> None:
     # Where the disk or the installation is the trouble all this fails, too, and the error that is
     # told is the first one.
     conductor.give_up()
-    ending = rt.store.state.ending or Ending("paused", error.message, error.exit_code)
+    ending = rt.store.state.ending or end(error.end, error.message)
     with suppress(Exception):
-        rt.store.record(rt.ended(ending.status, ending.reason, ending.code))
+        rt.store.record(rt.ended(ending))
         rt.store.checkpoint(durable=True)
 
 
@@ -116,12 +115,10 @@ class _Conductor:
         rt, state = self._rt, self._store.state
         if state.ending is not None:
             if state.status == "running":
-                ending = state.ending
-                self._store.record(rt.ended(ending.status, ending.reason, ending.code))
+                self._store.record(rt.ended(state.ending))
             return state.ending
         if rt.stop.is_requested:
-            code = 128 + (rt.stop.signal or 0)
-            self._store.record(rt.ended("paused", rt.stop.reason, code))
+            self._store.record(rt.ended(rt.stop.ending))
             return state.ending
         if state.restart is not None:
             self._restart(state.restart)
@@ -137,9 +134,9 @@ class _Conductor:
 
     def _restart(self, plan_id: str) -> None:
         rt, state = self._rt, self._store.state
-        reason = restart_limit(state, self._store.index.plan(plan_id))
-        if reason:
-            self._store.record(rt.ended("failed", reason, _LIMIT))
+        exceeded = restart_limit(state, self._store.index.plan(plan_id))
+        if exceeded is not None:
+            self._store.record(rt.ended(exceeded))
             return
         rt.release_session()
         self._store.record(Restarted(rt.now(), plan_id, None))
@@ -164,9 +161,8 @@ class _Conductor:
         if rt.stop.is_requested:
             return None
         lost = [name_lost(self._store.index, t.frame) for t in tasks if t.kind == "lost"]
-        stages = ", ".join(f"'{gate['stage']}'" for gate in _pending(state.approvals))
-        waits = [*lost, *([f"waits for an approval of {stages}"] if stages else [])]
-        self._store.record(rt.ended("paused", "; ".join(waits), _PARKED))
+        stages = [gate["stage"] for gate in state.approvals if gate["status"] == "pending"]
+        self._store.record(rt.ended(waits_for_person(lost, stages)))
         return state.ending
 
     def _advance(self, tasks: list[Task]) -> None:
@@ -205,11 +201,9 @@ class _Conductor:
         frames = [state.frames[key] for key in self._working if key in state.frames]
         waiting = sum(frame.here is not None and not frame.here.since for frame in frames)
         place = self._store.index.here(task.frame)
-        return bool(
-            limit_reached(
-                self._store.index, state, task.frame, place.node, place.plan, ahead=waiting
-            )
-        )
+        index = self._store.index
+        reached = limit_reached(index, state, task.frame, place.node, place.plan, ahead=waiting)
+        return reached is not None
 
     def _threads(self) -> ThreadPoolExecutor:
         if self._pool is None:
@@ -281,7 +275,3 @@ def _is_in_stopping_loop(frame: Frame) -> bool:
                 return True
         inner = outer
     return False
-
-
-def _pending(approvals: list[dict[str, object]]) -> list[dict[str, object]]:
-    return [gate for gate in approvals if gate["status"] == "pending"]

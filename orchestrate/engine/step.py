@@ -13,6 +13,7 @@ from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.scope import StepScope
 from orchestrate.engine.texts import encode
 from orchestrate.errors import explain
+from orchestrate.exits import STEP_STOPPED
 from orchestrate.plan.nodes import FAILED, Ask, Label, Node, Plan, Retry
 from orchestrate.plan.retries import OUTAGE_RETRY
 from orchestrate.state.address import Address, address_of
@@ -23,8 +24,6 @@ from orchestrate.state.times import timestamp
 
 if TYPE_CHECKING:
     from orchestrate.engine.inject import Needed
-
-TIMED_OUT = 124
 
 
 class Step:
@@ -180,6 +179,11 @@ class Step:
         }
         masked: dict[str, Any] = self.rt.secrets.data(more)
         return base | self._log_field | masked
+
+    def stopped(self, why: str, **more: Any) -> AttemptEnded:
+        """We have ended the attempt ourselves: it counts for nothing."""
+        error = {"message": f"stopped: {why}", "exit_code": STEP_STOPPED}
+        return self.ended("stopped", self.result("failed", STEP_STOPPED, error=error, **more))
 
     def failed(self, fault: StepFault, **more: Any) -> StepFinished:
         """The step cannot go on; nothing was started, or its output is no good."""

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+from orchestrate.exits import Ending, stopped_by
+
 # What is sent to end a run, by name, with how impatient the second one is.
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 # What `orchestrate stop` sends: heard as Ctrl-C, also where the starter made SIGINT ignored, as a
@@ -42,8 +44,13 @@ class Stop:
         return 0.0 if self.is_urgent else self.usual_grace_s
 
     @property
+    def ending(self) -> Ending:
+        """How the run ends that was asked to stop."""
+        return stopped_by(self.signal or signal.SIGINT)
+
+    @property
     def reason(self) -> str:
-        return "terminated" if self.signal == signal.SIGTERM else "interrupted"
+        return self.ending.reason
 
     def request(self, number: int) -> None:
         """Called from a signal handler: no locks, nothing that waits."""

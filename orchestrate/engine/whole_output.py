@@ -16,6 +16,7 @@ from orchestrate.engine.programs import MakeJob, Watch, run_program
 from orchestrate.engine.step import Step
 from orchestrate.errors import OrchestrateError, StateError, explain
 from orchestrate.execute.base import Exit, Lost
+from orchestrate.exits import STEP_FAILED
 from orchestrate.plan.nodes import Ask, Run
 from orchestrate.record import replace
 from orchestrate.state.events import Event
@@ -58,7 +59,7 @@ def run_whole(step: Step, make: MakeJob, watch: Watch | None = None) -> Exit | L
 
 def void(step: Step, lack: NotWhole) -> list[Event]:
     """The end of an attempt without a result; of a new one the run ends, too, until a `resume`."""
-    error = {"message": lack.fault.message, "exit_code": 1}
+    error = {"message": lack.fault.message, "exit_code": STEP_FAILED}
     ended = step.ended("void", step.result("failed", None, error=error, **lack.more))
     events = [*lack.events, replace(ended, cut_off=lack.is_cut_off)]
     if lack.is_old:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from orchestrate.plan.nodes import Plan, Program
+from orchestrate.exits import usual_finish
+from orchestrate.plan.nodes import Finish, Plan, Program
 from orchestrate.record import field_names, is_record
 
 # The modules whose records a plan is made of.
@@ -72,4 +73,7 @@ class _Reader:
         if not isinstance(written, dict):
             return written
         kind = self._kinds[written[_TAG]]
-        return kind(**{key: self.read(value) for key, value in written.items() if key != _TAG})
+        fields = {key: self.read(value) for key, value in written.items() if key != _TAG}
+        if kind is Finish:
+            fields.setdefault("end", usual_finish(fields["reason"]))
+        return kind(**fields)

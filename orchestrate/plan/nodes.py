@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import Literal
 
 from orchestrate.diagnostics import Span
+from orchestrate.exits import AbortKind, FinishKind
 from orchestrate.plan.expr import NOTHING, Cond, Expr, MapExpr, Text
 from orchestrate.record import record
 
@@ -60,9 +61,7 @@ class Finish:
     """End the plan successfully. In a called plan, the caller goes on."""
 
     reason: str
-
-
-AbortKind = Literal["failed", "denied", "orchestration-error", "agent", "lost"]
+    end: FinishKind = "completed"
 
 
 @record
@@ -432,6 +431,14 @@ def _labels_of_op(op: Op) -> tuple[Label, ...]:
             return (OK, FAILED)
         case Gate():
             return (APPROVED, DENIED)
+
+
+def step_failed(name: str) -> Abort:
+    return Abort("failed", f"step '{name}' failed")
+
+
+def step_lost(name: str) -> Abort:
+    return Abort("lost", f"step '{name}' was lost")
 
 
 def target_of(node: Node, label: Label) -> Target:

@@ -14,7 +14,6 @@ from orchestrate.errors import ConfigError
 from orchestrate.plan.expr import MapExpr
 from orchestrate.plan.nodes import (
     FAILED,
-    Abort,
     Block,
     Dialect,
     Each,
@@ -26,6 +25,7 @@ from orchestrate.plan.nodes import (
     Retry,
     Target,
     main_plan,
+    step_failed,
 )
 from orchestrate.plan.retries import OUTAGE_RETRY
 from orchestrate.record import replace
@@ -181,7 +181,7 @@ def _node_on_error(node: Node, choice: OnError, in_loop: bool) -> Node:
         node = replace(node, op=replace(node.op, stop_on_failure=choice != "continue"))
     if node.on_failure == "handled":
         return node
-    failed: Target = Abort("failed", f"step '{node.name}' failed")
+    failed: Target = step_failed(node.name)
     if in_loop:
         failed = Leave(FAILED)
     elif choice == "continue":

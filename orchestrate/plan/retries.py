@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from orchestrate.exits import STEP_FAILED, STEP_TIMED_OUT
 from orchestrate.plan.nodes import Retry
 
 # What every agent step does that says nothing else (rulings §7): six calls in all.
 OUTAGE_RETRY = Retry(
     attempts=6, delay_s=1.0, when="outage", backoff="exponential", max_delay_s=60.0, jitter=True
 )
-# C: 1 is a retryable API error, 124 a timeout.
-_RETRYABLE = (1, 124)
+# C: the one is a retryable API error.
+_RETRYABLE = (STEP_FAILED, STEP_TIMED_OUT)
 
 
 def retry_delay(

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from orchestrate.app.carry_out import Watching
 
 
-# The reason of a workflow that was told to go to its end: to a person it says nothing.
-END = "_end"
 # More is not shown: a century.
 _LONGEST_MS = 1000.0 * 36525 * 86400
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Iterator
 
 from orchestrate.diagnostics import Span
+from orchestrate.exits import usual_finish
 from orchestrate.plan.expr import (
     Chain,
     Compare,
@@ -310,8 +311,9 @@ def show_target(target: Target) -> str:
             return visible(node)
         case Leave(label):
             return f"end of item, {visible(label)}"
-        case Finish(reason):
-            return f"FINISH {show_string(reason)}"
+        case Finish(reason, kind):
+            shown = "" if kind == usual_finish(reason) else f"{kind} "
+            return f"FINISH {shown}{show_string(reason)}"
         case Abort(kind, reason):
             return f"ABORT {kind} {show_string(reason)}"
         case Restart(plan):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.engine.logbook import Level, Logbook
 from orchestrate.errors import ConfigError
+from orchestrate.exits import DONE, PARKED, Ending
 from orchestrate.plan.nodes import Gate
 from orchestrate.plan.visible import visible, visible_lines
 from orchestrate.show.output import (
@@ -38,7 +39,7 @@ from orchestrate.state.events import (
     StepStarted,
     event_name,
 )
-from orchestrate.state.model import Ending, Frame, RunState
+from orchestrate.state.model import Frame, RunState
 
 if TYPE_CHECKING:
     from orchestrate.app.carry_out import Watching
@@ -240,7 +241,7 @@ def summary(store: Store) -> dict[str, Any]:
         "workflow_file": state.definition,
         "status": state.status,
         "reason": state.reason,
-        "exit_code": ending.code if ending is not None else 0,
+        "exit_code": ending.code if ending is not None else DONE,
         **last_outcome(state.root.steps.get(state.current)),
         # The gate that a parked run waits at; all of them where stages wait side by side.
         "stage": gates[0]["stage"] if gates else None,
@@ -290,11 +291,12 @@ def last_words(store: Told, ending: Ending, place: Place) -> str:
     lines: list[str] = []
     match ending.status:
         case "completed":
-            lines.append(f"run {run_id} completed" + _because(ending))
+            because = f": {visible(ending.reason)}" if ending.tells else ""
+            lines.append(f"run {run_id} completed{because}")
         case "failed":
             lines.append(f"run {run_id} failed: {visible(ending.reason)}")
             lines += _after_failure(store, ending, place)
-        case "paused" if ending.code == 6:
+        case "paused" if ending.code == PARKED:
             lines += _waiting_for_a_person(store, ending, place)
         case "paused" if is_cancelling(store.run):
             lines.append(f"run {run_id} is being cancelled for good")
@@ -333,6 +335,7 @@ def _waiting_for_a_person(store: Told, ending: Ending, place: Place) -> list[str
 def _after_failure(store: Told, ending: Ending, place: Place) -> list[str]:
     """What to look at and how to go on; nothing that would only say that it cannot."""
     from orchestrate.view.advice import (
+        Reached,
         failed_in,
         resume_flags,
         stopped_at,
@@ -347,20 +350,12 @@ def _after_failure(store: Told, ending: Ending, place: Place) -> list[str]:
     lines = []
     if look is not None:
         lines.append(f"  look:   {visible(place.command('logs', *look))}")
-    flags = resume_flags(
-        state.dialect, ending.reason, ending.code, state.root.visits, state.steps_run
-    )
+    flags = resume_flags(ending, Reached.of(state))
     is_at_end = state.root.here is None and state.restart is None
     if not is_denied and not is_at_end and flags is not None:
         flags += values_wanted(failed_in(state, store.index))
         lines.append(f"  go on:  {visible(place.command('resume', run_id, *flags))}")
     return lines
-
-
-def _because(ending: Ending) -> str:
-    from orchestrate.show.event_lines import END
-
-    return "" if ending.reason in ("completed", END, "") else f": {visible(ending.reason)}"
 
 
 def cost_line(state: RunState) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from orchestrate.exits import Ending
 from orchestrate.plan.visible import clip, plural, visible, width_of
-from orchestrate.show.event_lines import END, duration
+from orchestrate.show.event_lines import duration
 from orchestrate.show.spending import cost_words, token_words
 from orchestrate.state.denials import denial_words
 from orchestrate.state.times import local_time
@@ -16,13 +17,13 @@ _MOST_FAILED = 10
 _MOST_NAMED = 8
 
 
-def draw_status(view: dict[str, Any]) -> str:
+def draw_status(view: dict[str, Any], ending: Ending | None) -> str:
     """The whole text, each line ending in a newline."""
-    return "".join(f"{line}\n" for line in _lines(view))
+    return "".join(f"{line}\n" for line in _lines(view, ending))
 
 
-def _lines(view: dict[str, Any]) -> Iterator[str]:
-    yield f"run {view['run_id']} {standing(view['status'], view['reason'] or '')}"
+def _lines(view: dict[str, Any], ending: Ending | None) -> Iterator[str]:
+    yield f"run {view['run_id']} {standing(view['status'], ending)}"
     if view["status"] == "interrupted":
         left = "its programs still run and will be adopted" if view["programs_left"] else ""
         yield "  its process is gone" + (f"; {left}" if left else "")
@@ -65,13 +66,13 @@ def _listed(names: list[str]) -> str:
     return ", ".join(clip(visible(name), 40) for name in names[:_MOST_NAMED]) + more
 
 
-def standing(status: str, reason: str) -> str:
+def standing(status: str, ending: Ending | None) -> str:
     verb = "has" if status == "failed" else "is"
-    if reason == END and status == "completed":
-        reason = ""
-    if reason.startswith(status):  # "cancelled by …", or only "completed"
-        return f"{verb} {_short(reason)}"
-    return f"{verb} {status}" + (f": {_short(reason)}" if reason else "")
+    if ending is None or not ending.tells:
+        return f"{verb} {status}"
+    if ending.kind == "cancelled":
+        return f"{verb} {_short(ending.reason)}"
+    return f"{verb} {status}: {_short(ending.reason)}"
 
 
 def _machine(machine: dict[str, Any] | None) -> Iterator[str]:

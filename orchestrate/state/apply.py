@@ -32,7 +32,6 @@ from orchestrate.state.events import (
     StepStarted,
 )
 from orchestrate.state.model import (
-    Ending,
     Frame,
     Index,
     RunState,
@@ -130,7 +129,7 @@ def apply(index: Index, state: RunState, event: Event) -> None:  # noqa: PLR0912
             state.place = event.place or state.place
             _resume(Fold(index, state, event.at), event)
         case RunEnded():
-            state.ending = Ending(event.status, event.reason, event.code)
+            state.ending = event.ending
             state.status = event.status
             state.reason = event.reason
             state.completed_at = event.at if event.status != "paused" else None

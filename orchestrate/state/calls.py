@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from orchestrate.exits import STEP_FAILED
 from orchestrate.plan.retries import retry_delay
 from orchestrate.record import record
 from orchestrate.state.model import Frame, Index, RunState, frames_below, plan_frame
 
 # Kinds of failure that another try may mend, as agents report them in `error.context.kind`.
 _TRANSIENT = ("rate-limit", "overloaded", "network", "timeout")
-TIMED_OUT = 124
 
 
 @record
@@ -58,7 +58,7 @@ def call_retry(index: Index, called: Frame, *, is_transient: bool = False) -> fl
     if retry is None:
         return None
     transient = is_transient or failed_transiently(called)
-    return retry_delay(retry, caller.here.tries, 1, transient, 0.0)
+    return retry_delay(retry, caller.here.tries, STEP_FAILED, transient, 0.0)
 
 
 def failed_transiently(called: Frame) -> bool:

@@ -11,13 +11,14 @@ import re
 from hashlib import sha256
 from typing import Any
 
+from orchestrate.exits import usual_finish
 from orchestrate.plan.nodes import Finish, Gate, Goto, Target
 from orchestrate.record import field_names
 from orchestrate.state.address import FrameKey
 from orchestrate.state.durable import parse_json
+from orchestrate.state.endings import encoded_ending, ending_in
 from orchestrate.state.model import (
     Costs,
-    Ending,
     Frame,
     Here,
     Index,
@@ -76,10 +77,8 @@ class Encoder:
             rest["costs"] = {name: getattr(costs, name) for name in field_names(costs)}
         if state.denials:
             rest["denials"] = state.denials
-        rest["settings"] = state.settings
-        rest["orchestrate_version"] = state.version
-        rest["seq"] = state.seq
-        rest["engine"] = _engine(state)
+        rest |= {"settings": state.settings, "orchestrate_version": state.version}
+        rest |= {"seq": state.seq, "engine": _engine(state)}
         return [
             *((name, [encode(value)]) for name, value in plain.items()),
             ("steps", self._steps(state.root)),
@@ -227,9 +226,7 @@ def _engine(state: RunState) -> dict[str, Any]:
         "restart": state.restart,
         "has_failures": state.has_failures,
         "session": {name: getattr(state.session, name) for name in field_names(state.session)},
-        "ending": None
-        if state.ending is None
-        else [state.ending.status, state.ending.reason, state.ending.code],
+        "ending": None if state.ending is None else encoded_ending(state.ending),
         "machine_started": state.machine_started,
         "late": state.late,
         "earlier_visits": state.earlier_visits,
@@ -284,8 +281,8 @@ def _target(target: Target) -> dict[str, str]:
     match target:
         case Goto(node):
             return {"goto": node}
-        case Finish(reason):
-            return {"finish": reason}
+        case Finish(reason, kind):
+            return {"finish": reason, "end": kind}
         case _:
             raise AssertionError(f"a frame cannot be left for {target}")
 
@@ -362,12 +359,17 @@ def _decode(index: Index, document: dict[str, Any]) -> RunState:
         current=engine["current"],
         retry_counts=engine["retry_counts"],
     )
-    if engine["ending"] is not None:
-        state.ending = Ending(*engine["ending"])
+    state.ending = ending_in(document)
     reader = _Reader(index, document["for_each"], state.frames)
     state.root = reader.frame(engine["root"], document["steps"], None)
     state.root.variables = document["context"]
     return state
+
+
+def _read_target(written: dict[str, Any]) -> Target:
+    if "goto" in written:
+        return Goto(written["goto"])
+    return Finish(written["finish"], written.get("end") or usual_finish(written["finish"]))
 
 
 class _Reader:
@@ -399,8 +401,7 @@ class _Reader:
         if "here" in written:
             frame.here = Here(*written["here"])
         if "then" in written:
-            then = written["then"]
-            frame.then = Goto(then["goto"]) if "goto" in then else Finish(then["finish"])
+            frame.then = _read_target(written["then"])
         self._frames[frame.key] = frame
         loops = written.get("loops", {})
         names = {loop["name"] for loop in loops.values()}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from orchestrate.exits import Ending, EndKind, EndStatus, older_end
 from orchestrate.record import field, record
 
 Json = Any
@@ -252,10 +253,17 @@ class RunEnded:
     """The run has come to its end, or cannot go on without a person."""
 
     at: float
-    status: Literal["completed", "failed", "cancelled", "paused"]
+    status: EndStatus
     reason: str
     code: int
     head: str = ""
+    # '' only in what an earlier version wrote, until it is read.
+    kind: EndKind | Literal[""] = ""
+
+    @property
+    def ending(self) -> Ending:
+        kind = self.kind or older_end(self.status, self.reason, self.code)
+        return Ending(self.status, self.reason, self.code, kind)
 
 
 @record
@@ -301,6 +309,11 @@ _DEFAULTS: dict[type[Any], dict[str, Any]] = {
 _DEFAULTS[RunStarted].pop("settings")
 for _always in (RunStarted, CallOpened):
     _DEFAULTS[_always].pop("context")
+
+
+def run_ended(at: float, ending: Ending, head: str = "") -> RunEnded:
+    """The event that records an ending."""
+    return RunEnded(at, ending.status, ending.reason, ending.code, head, ending.kind)
 
 
 def event_name(event: Event) -> str:

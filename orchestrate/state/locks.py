@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrate.errors import ConfigError, StateError, explain
+from orchestrate.errors import ConfigError, SessionInUseError, StateError, explain
 from orchestrate.record import record
 from orchestrate.state.durable import dump_json, parse_json, read_file, write_durably
 
@@ -97,7 +97,10 @@ def lock_session(
         raise explain("make", folder, error) from error
     # Ids come from other programs: only a digest of them may become a path.
     key = sha256(dump_json([agent, session])).hexdigest()[:32]
-    return take(folder / f"{key}.lock", f"session {session} of {agent}", command)
+    try:
+        return take(folder / f"{key}.lock", f"session {session} of {agent}", command)
+    except LockHeldError as error:
+        raise SessionInUseError(error.message, error.hint) from None
 
 
 def user_state_folder(environment: Mapping[str, str]) -> Path:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
+from orchestrate.exits import Ending
 from orchestrate.plan.nodes import Block as PlanBlock
 from orchestrate.plan.nodes import Label, NodeId, Plan, PlanId, Program, Target
 from orchestrate.plan.nodes import Node as PlanNode
@@ -146,15 +147,6 @@ class Costs:
     turns: int = 0
     unreported: int = 0
     tokens_unreported: int = 0
-
-
-@record
-class Ending:
-    """Why a run has stopped. `code` is the exit code of the command line."""
-
-    status: Literal["completed", "failed", "cancelled", "paused"]
-    reason: str
-    code: int
 
 
 @mutable_record

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from orchestrate.errors import StateError, repair_hint
+from orchestrate.exits import STEP_FAILED, STEP_TIMED_OUT, Ending, end, some_failed
 from orchestrate.plan.nodes import (
     FAILED,
     LOST,
@@ -26,12 +27,12 @@ from orchestrate.plan.nodes import (
     Target,
     target_of,
 )
+from orchestrate.record import replace
 from orchestrate.state.address import FrameKey
-from orchestrate.state.calls import TIMED_OUT, call_retry
+from orchestrate.state.calls import call_retry
 from orchestrate.state.durable import parse_json
 from orchestrate.state.events import CallExpired, CallOpened, LoopOpened
 from orchestrate.state.model import (
-    Ending,
     Frame,
     Here,
     Index,
@@ -141,13 +142,13 @@ def _ending_of(index: Index, frame: Frame, target: Target) -> Ending | None:
             plan = plan_frame(frame)
             caller = plan.parent
             if caller is None or kind in ("denied", "lost"):
-                return _ending_for(index.plan(plan.plan).dialect, kind, reason)
+                return end(kind, reason)
             if call_retry(index, plan) is not None:
                 return None
             ending = _ending_of(index, caller, target_of(index.here(caller).node, FAILED))
             if ending is None:
                 return None
-            return Ending(ending.status, with_stack(reason, plan), ending.code)
+            return replace(ending, reason=with_stack(reason, plan))
         case Leave(label) if label == FAILED and frame.parent is not None:
             loop_node = index.here(frame.parent).node
             each = loop_node.op
@@ -172,19 +173,18 @@ def _mark_callers(frame: Frame, reason: str) -> None:
     called = plan_frame(frame)
     while called.parent is not None:
         caller = called.parent
-        error = {"message": reason, "exit_code": 1, "context": {"stack": plan_stack(called)}}
+        error = {
+            "message": reason,
+            "exit_code": STEP_FAILED,
+            "context": {"stack": plan_stack(called)},
+        }
         caller.steps[called.owner] = {
-            **caller.steps[called.owner], "status": "failed", "exit_code": 1, "error": error,
-        }  # fmt: skip
+            **caller.steps[called.owner],
+            "status": "failed",
+            "exit_code": STEP_FAILED,
+            "error": error,
+        }
         called = plan_frame(caller)
-
-
-def _ending_for(dialect: str, kind: str, reason: str) -> Ending:
-    """Rulings §4."""
-    if kind == "orchestration-error":
-        return Ending("failed", reason, 2)
-    code = 4 if dialect == "machine" else 1
-    return Ending("paused" if kind == "lost" else "failed", reason, code)
 
 
 def _follow(fold: Fold, frame: Frame, target: Target) -> None:
@@ -197,11 +197,11 @@ def _follow(fold: Fold, frame: Frame, target: Target) -> None:
                 _leave(fold, frame, FAILED, target)
         case Leave(label):
             _leave(fold, frame, label, None)
-        case Finish(reason):
+        case Finish():
             if frame.is_iteration:
                 _leave(fold, frame, FAILED, target)
             else:
-                _finish_plan(fold, frame, reason)
+                _finish_plan(fold, frame, target)
         case Abort(_, reason):
             _return(fold, plan_frame(frame), FAILED, reason)
         case Restart(plan):
@@ -359,14 +359,14 @@ def enter_call(index: Index, state: RunState, event: CallOpened) -> None:
     arrive(called, block.entry)
 
 
-def _finish_plan(fold: Fold, frame: Frame, reason: str) -> None:
+def _finish_plan(fold: Fold, frame: Frame, finish: Finish) -> None:
     frame.here = None
     if frame.parent is not None:
-        _return(fold, frame, OK, reason)
+        _return(fold, frame, OK, finish.reason)
     elif fold.state.has_failures:
-        fold.state.ending = Ending("failed", "some steps failed", 1)
+        fold.state.ending = some_failed()
     else:
-        fold.state.ending = Ending("completed", reason, 0)
+        fold.state.ending = end(finish.end, finish.reason)
 
 
 def expire_call(fold: Fold, event: CallExpired) -> None:
@@ -374,10 +374,10 @@ def expire_call(fold: Fold, event: CallExpired) -> None:
     here_of(frame, event.node, event.visit)
     called = frame.call
     assert called is not None
-    _return(fold, called, FAILED, f"timed out after {event.timeout_s:g} s", code=TIMED_OUT)
+    _return(fold, called, FAILED, f"timed out after {event.timeout_s:g} s", code=STEP_TIMED_OUT)
 
 
-def _return(fold: Fold, called: Frame, label: Label, reason: str, code: int = 1) -> None:
+def _return(fold: Fold, called: Frame, label: Label, reason: str, code: int = STEP_FAILED) -> None:
     """A called plan is over and its caller goes on; its result is its final context."""
     caller = called.parent
     assert caller is not None
@@ -399,7 +399,7 @@ def _return(fold: Fold, called: Frame, label: Label, reason: str, code: int = 1)
             "exit_code": code,
             "context": {"stack": plan_stack(called)},
         }
-        rest = call_retry(fold.index, called, is_transient=code == TIMED_OUT)
+        rest = call_retry(fold.index, called, is_transient=code == STEP_TIMED_OUT)
     caller.steps[node.name] = result
     caller.call = None
     _forget(fold.state, called)

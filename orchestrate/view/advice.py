@@ -7,39 +7,52 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.errors import OrchestrateError
+from orchestrate.record import record
 from orchestrate.state.plan_file import is_plan_whole
 from orchestrate.view.source_files import changed_files
 from orchestrate.workspace import open_workspace
 
 if TYPE_CHECKING:
+    from orchestrate.exits import Ending
     from orchestrate.state.model import Index, RunState
     from orchestrate.view.run_view import RunView
 
-_LIMIT = 3
 # A variable that stands alone, as it is written in a workflow or a recipe.
 _VARIABLE = re.compile(r"\$\{context\.([A-Za-z_][\w-]*)\}\Z|\{\{\s*([A-Za-z_][\w-]*)\s*\}\}\Z")
 
 
-def resume_flags(
-    dialect: str, reason: str, code: int, visits: Mapping[str, int], steps: int
-) -> tuple[str, ...] | None:
+@record
+class Reached:
+    """What a machine has counted towards its guardrails, of visits those of the step it is at."""
+
+    visits: int
+    steps: int
+    restarts: int
+
+    @classmethod
+    def of(cls, state: RunState) -> Reached:
+        here = state.root.here
+        visits = 0 if here is None else state.root.visits.get(here.node, 0)
+        return cls(visits, state.steps_run, state.restarts)
+
+
+def resume_flags(ending: Ending, reached: Reached) -> tuple[str, ...] | None:
     """What `resume` needs besides the run; None if it would fail again at once.
 
     A guardrail of a machine holds for its resumes, too, until a flag widens it; twice as much is
     room for as many rounds again. Those of a recipe stand in the recipe alone.
     """
-    if code != _LIMIT:
-        return ()
-    kind, _, detail = reason.partition(":")
-    match kind:
-        case "max-step-visits-exceeded":
-            return "--max-visits", str(_more_than(visits.get(detail, 0)))
-        case "max-total-steps":
-            return "--max-steps", str(_more_than(steps))
-        case "max-restarts-exceeded" if detail.isdecimal():
-            return "--max-restarts", str(_more_than(int(detail)))
+    match ending.kind:
+        case "guardrail-visits":
+            return "--max-visits", str(_more_than(reached.visits))
+        case "guardrail-steps":
+            return "--max-steps", str(_more_than(reached.steps))
+        case "guardrail-restarts":
+            return "--max-restarts", str(_more_than(reached.restarts))
+        case "limit":
+            return None
         case _:
-            return () if dialect == "machine" else None
+            return ()
 
 
 def as_started_flag(view: RunView) -> tuple[str, ...]:

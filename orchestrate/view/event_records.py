@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.state.address import name_of_node, shown_path
 from orchestrate.state.durable import read_file
+from orchestrate.state.events import RunEnded, event_from_json
 from orchestrate.state.times import timestamp
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ _KNOWN = {
 }
 # Events that begin a visit of a step, if it is not their second in it.
 _BEGINNINGS = ("step-started", "step-finished", "loop-opened", "call-opened")
-_LOCKED = "session "
 
 
 class EventRecords:
@@ -138,8 +138,9 @@ class EventRecords:
         failed = event["reason"] if event["status"] in ("failed", "cancelled") else None
         exited = {**session, "reason": event["reason"], "error": failed}
         if not is_over:
-            is_locked = event["code"] == 5 and event["reason"].startswith(_LOCKED)
-            return [("session_locked", session)] if is_locked else []
+            ended = event_from_json(event)
+            assert isinstance(ended, RunEnded)
+            return [("session_locked", session)] if ended.ending.kind == "session-locked" else []
         return [("recipe_exited", exited), ("turn_complete", session)]
 
     def _next_step(self, event: Json) -> str | None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from orchestrate.errors import OrchestrateError, StateError
+from orchestrate.exits import Ending
 from orchestrate.record import record
 from orchestrate.state.codec import Encoder, check_state
 from orchestrate.state.durable import parse_json, read_file
+from orchestrate.state.endings import ending_in
 from orchestrate.state.journal import read_tail
 from orchestrate.state.locks import is_held
 from orchestrate.state.plan_file import index_of
@@ -28,6 +30,12 @@ class RunView:
     is_live: bool
     document: dict[str, Any]
     note: str
+
+    @property
+    def ending(self) -> Ending | None:
+        """How the run has stopped; None while it runs, and if its process is gone."""
+        is_open = self.status in ("running", "interrupted")
+        return None if is_open else ending_in(self.document)
 
 
 def run_view(run: Run) -> RunView:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from orchestrate.errors import ConfigError, StateError
+from orchestrate.errors import ConfigError, SessionInUseError, StateError
 from orchestrate.state import locks
 from orchestrate.state.durable import dump_json
 from orchestrate.state.locks import (
@@ -295,7 +295,7 @@ def test_a_session_is_locked_by_agent_and_id(tmp_path: Path) -> None:
     here = {"XDG_STATE_HOME": str(tmp_path)}
     hostile = "../../etc/\ud800\0" + "x" * 5000
     with lock_session("claude", "s1", COMMAND, here), lock_session("codex", "s1", COMMAND, here):
-        with pytest.raises(LockHeldError, match="session s1 of claude is in use by process"):
+        with pytest.raises(SessionInUseError, match="session s1 of claude is in use by process"):
             lock_session("claude", "s1", COMMAND, here)
         with lock_session("claude", hostile, COMMAND, here) as lock:
             assert lock.path.parent == tmp_path / "orchestrate" / "sessions"

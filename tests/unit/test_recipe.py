@@ -174,7 +174,7 @@ def test_the_mode_is_put_before_the_prompt(tmp_path: Path) -> None:
     [
         ("fail", Abort("failed", "step 'one' failed"), "stop"),
         ("continue", Goto("two"), "handled"),
-        ("skip_remaining", Finish("partial"), "handled"),
+        ("skip_remaining", Finish("partial", "partial"), "handled"),
     ],
 )
 def test_on_error_is_a_route(

@@ -211,7 +211,8 @@ def _tell(run: Run, decided: Decided, place: Place, as_json: bool) -> None:
     if not as_json:
         answer(_told(run, decided, place))
         return
-    goes_on = decided.status == "paused" and not decided.reason.startswith("waits for")
+    ending = decided.ending
+    goes_on = decided.status == "paused" and not decided.asks_more
     answer_json(
         {
             "run_id": run.id,
@@ -220,7 +221,7 @@ def _tell(run: Run, decided: Decided, place: Place, as_json: bool) -> None:
             "by": decided.by,
             "message": decided.message,
             "status": decided.status,
-            "reason": decided.reason,
+            "reason": "" if ending is None else ending.reason,
             "next": _resume(run, place) if goes_on else None,
         }
     )
@@ -230,18 +231,16 @@ def _told(run: Run, decided: Decided, place: Place, *, goes_on: bool = False) ->
     text = f"stage '{visible(decided.stage)}' of run {run.id} is {decided.decision}\n"
     if goes_on:
         return text
-    if decided.status == "running":
+    ending = decided.ending
+    if ending is None:
         return text + "the process that works on it goes on\n"
-    if decided.status != "paused":
-        return text + f"the run has {_ended(decided.status, visible(decided.reason))}\n"
-    if decided.reason.startswith("waits for"):
-        return text + f"it {visible(decided.reason)}\n"
+    if ending.status != "paused":
+        word = "completed" if ending.status == "completed" else "ended"
+        why = f": {visible(ending.reason)}" if ending.tells else ""
+        return text + f"the run has {word}{why}\n"
+    if decided.asks_more:
+        return text + f"it {visible(ending.reason)}\n"
     return text + f"go on with it: {_resume(run, place)}\n"
-
-
-def _ended(status: str, reason: str) -> str:
-    word = "completed" if status == "completed" else "ended"
-    return word if reason in ("", status) else f"{word}: {reason}"
 
 
 def _resume(run: Run, place: Place) -> str:

@@ -9,6 +9,7 @@ import click
 
 from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
 from orchestrate.errors import OrchestrateError
+from orchestrate.exits import of_signal
 from orchestrate.plan.visible import visible
 from orchestrate.show.output import answer, note
 from orchestrate.view.follower import Follower, tail_from_now
@@ -17,7 +18,7 @@ from orchestrate.view.run_summary import summary_of
 
 if TYPE_CHECKING:
     from orchestrate.engine.stop import Stop
-    from orchestrate.state.model import Ending
+    from orchestrate.exits import Ending
     from orchestrate.state.runs import Run
     from orchestrate.workspace import Workspace
 
@@ -73,7 +74,7 @@ def watch_run(run: Run, workspace: Workspace, place: Place, live: bool | None) -
                 note(f"detached; run {run.id} goes on\n")
                 note(f"  watch:  {place.command('attach', run.id)}\n")
                 note(f"  stop:   {place.command('cancel', run.id)}\n")
-                return 128 + stop.signal
+                return of_signal(stop.signal)
     return wait_for(run, place, timeout_s=None, as_json=False)
 
 

@@ -88,7 +88,7 @@ def _cancel(run: Run, again: str, give_up: float) -> tuple[str, str]:
     if over is not None:
         lock.release()
         return over
-    record_cancelled(run, lock, index, f"cancelled by {user_name(os.environ)}")
+    record_cancelled(run, lock, index, user_name(os.environ))
     what = "; its programs were ended" if ended else ""
     return f"run {run.id} is cancelled for good: it cannot be resumed{what}", "cancelled"
 

@@ -16,6 +16,7 @@ from orchestrate.cli.options import json_option, state_dir_option, working_dir_o
 from orchestrate.cli.params import AT_LEAST_0
 from orchestrate.cli.terminal import has_terminal
 from orchestrate.errors import ConfigError, OrchestrateError, UsageError
+from orchestrate.exits import DONE, ENVIRONMENT
 from orchestrate.record import field, mutable_record, record
 from orchestrate.show.output import answer, answer_json, note
 from orchestrate.view.place import Place
@@ -105,7 +106,7 @@ def clean(
         answer_json(_as_json(tidied, dry_run))
     else:
         answer(_text(tidied, dry_run))
-    return ConfigError.exit_code if tidied.failed else 0
+    return ENVIRONMENT if tidied.failed else DONE
 
 
 def _is_wanted(planned: Tidied) -> bool:

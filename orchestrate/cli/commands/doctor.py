@@ -11,6 +11,7 @@ import click
 
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.errors import DefinitionError, OrchestrateError
+from orchestrate.exits import DONE, ENVIRONMENT
 from orchestrate.record import record
 from orchestrate.show.output import answer, answer_json
 
@@ -57,7 +58,8 @@ def doctor(state_dir: str | None, working_dir: str | None, as_json: bool) -> int
         answer_json({"findings": [_as_json(finding) for finding in findings]})
     else:
         answer("".join(f"{line}\n" for finding in findings for line in _lines(finding)))
-    return 5 if any(not finding.is_well and finding.is_needed for finding in findings) else 0
+    is_lacking = any(not finding.is_well and finding.is_needed for finding in findings)
+    return ENVIRONMENT if is_lacking else DONE
 
 
 def _as_json(finding: Finding) -> dict[str, Any]:

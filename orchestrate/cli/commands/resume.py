@@ -22,6 +22,7 @@ from orchestrate.cli.options import (
     working_dir_option,
 )
 from orchestrate.errors import ConfigError, UsageError
+from orchestrate.exits import DONE, ENDS
 from orchestrate.plan.override import known_backend
 from orchestrate.plan.visible import visible
 from orchestrate.record import record, replace
@@ -322,12 +323,12 @@ def _catch_up(
 def _is_over(run: Run, state: RunState, place: Place) -> tuple[str, int] | None:
     """Why there is nothing to go on with, and the exit code; None if there is."""
     if state.status == "completed":
-        return f"run {run.id} is completed; there is nothing left to do", 0
+        return f"run {run.id} is completed; there is nothing left to do", DONE
     if any(gate["status"] == "denied" for gate in state.approvals):
-        return f"run {run.id} was denied: {state.reason}; a denial is final", 1
+        return f"run {run.id} was denied: {state.reason}; a denial is final", ENDS["denied"].code
     if state.status == "cancelled":
         anew = visible(place.command("resume", run.id, "--force-restart"))
-        return f"run {run.id} was cancelled; start it anew: {anew}", 1
+        return f"run {run.id} was cancelled; start it anew: {anew}", ENDS["cancelled"].code
     is_at_end = state.root.here is None and state.restart is None
     if state.status != "running" and is_at_end and state.ending is not None:
         reason = f"run {run.id} has {state.status}: {state.ending.reason}"

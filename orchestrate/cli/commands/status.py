@@ -13,7 +13,13 @@ from orchestrate.app.kept_programs import are_programs_left
 from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
 from orchestrate.errors import UsageError
 from orchestrate.show.output import answer, answer_json
-from orchestrate.view.advice import as_started_flag, resume_flags, values_wanted, what_to_look_at
+from orchestrate.view.advice import (
+    Reached,
+    as_started_flag,
+    resume_flags,
+    values_wanted,
+    what_to_look_at,
+)
 from orchestrate.view.cursors import Cursor, cursors_in
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import FINAL, summary_of
@@ -62,7 +68,7 @@ def status(
     else:
         from orchestrate.show.status import draw_status
 
-        answer(draw_status(document))
+        answer(draw_status(document, sight.ending))
     if watches:
         from orchestrate.cli.commands.wait import code_of
 
@@ -83,7 +89,7 @@ def view(sight: RunView, place: Place, now: float) -> dict[str, Any]:
         "dialect": document["dialect"],
         "workflow_file": document["workflow_file"],
         "status": sight.status,
-        "reason": document["reason"] if sight.status not in ("running", "interrupted") else None,
+        "reason": None if sight.ending is None else sight.ending.reason,
         "started_at": document["started_at"],
         "updated_at": document["updated_at"],
         "completed_at": document.get("completed_at"),
@@ -305,7 +311,7 @@ def next_commands(sight: RunView, place: Place) -> list[str]:
 
     if sight.status != "failed":
         return [place.command("resume", run_id, *as_started_flag(sight))]
-    flags = _resume_flags(sight.document)
+    flags = _resume_flags(sight)
     if is_denied(sight.document) or is_at_end(sight.document) or flags is None:
         return []
     failed = [(at.frame, at.result) for at in _cursors(sight) if at.phase == "failed"]
@@ -313,8 +319,10 @@ def next_commands(sight: RunView, place: Place) -> list[str]:
     return [place.command("resume", run_id, *flags, *more)]
 
 
-def _resume_flags(document: dict[str, Any]) -> tuple[str, ...] | None:
-    engine = document["engine"]
-    _, reason, code = engine["ending"] or ("", "", 0)
-    visits = engine["root"].get("visits", {})
-    return resume_flags(document["dialect"], reason, code, visits, engine["steps_run"])
+def _resume_flags(sight: RunView) -> tuple[str, ...] | None:
+    if sight.ending is None:
+        return ()
+    engine = sight.document["engine"]
+    root = engine["root"]
+    visits = root.get("visits", {}).get(root["here"][0], 0) if "here" in root else 0
+    return resume_flags(sight.ending, Reached(visits, engine["steps_run"], engine["restarts"]))

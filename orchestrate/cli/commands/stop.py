@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import click
 from orchestrate.app.kept_programs import are_programs_left, do_programs_run
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import Number
+from orchestrate.exits import stopped_by
 from orchestrate.show.output import answer, answer_json
 from orchestrate.view.place import Place
 from orchestrate.view.run_view import run_view
@@ -18,10 +20,6 @@ if TYPE_CHECKING:
     from orchestrate.state.locks import Lock
     from orchestrate.state.runs import Run
     from orchestrate.view.place import Place
-
-# As a shell says of what Ctrl-C ended.
-_CODE = 130
-_REASON = "interrupted"
 
 
 @click.command(short_help="Stop a run, so that it can be resumed.")
@@ -59,9 +57,9 @@ def _stop(run: Run, place: Place, give_up: float) -> tuple[str, str, list[str]]:
     from orchestrate.app.reach_owner import ask_to_end, await_end, end_programs, still_running
     from orchestrate.cli.commands.status import next_commands
     from orchestrate.engine.stop import ASKED_TO_STOP
-    from orchestrate.state.events import RunEnded
 
     again = place.command("stop", run.id)
+    interrupted = stopped_by(signal.SIGINT)
     told: set[int] = set()
     lock: Lock | None = None
     while lock is None:
@@ -78,13 +76,12 @@ def _stop(run: Run, place: Place, give_up: float) -> tuple[str, str, list[str]]:
         is_open = not told and document["status"] == "running"
         was_left = is_open or (not told and do_programs_run(run, document))
         if was_left:
-            end_programs(run, _REASON, is_interrupted=True, give_up=give_up, again=again)
+            end_programs(run, interrupted.reason, is_interrupted=True, give_up=give_up, again=again)
     except BaseException:
         lock.release()
         raise
     if is_open:
-        event = RunEnded(time.time(), "paused", _REASON, _CODE)
-        record_end(run, lock, index_if_kept(run), event)
+        record_end(run, lock, index_if_kept(run), interrupted)
     lock.release()
     sight = run_view(run)
     if are_programs_left(sight):

@@ -9,6 +9,7 @@ import click
 
 from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
 from orchestrate.cli.params import SECONDS
+from orchestrate.exits import ABANDONED, TIME_IS_UP
 from orchestrate.show.output import answer_json, note
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import summary_of
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
     from orchestrate.state.runs import Run
     from orchestrate.view.run_view import RunView
 
-# As `timeout` says it.
-TIME_IS_UP = 124
-# Nobody works on the run any more, and nothing says how it ended: it has not.
-ABANDONED = 7
 _POLL_S = 0.2
 
 
@@ -80,14 +77,8 @@ def await_end(run: Run, timeout_s: float | None) -> bool:
 
 def code_of(sight: RunView) -> int:
     """The exit code of the command that carried the run out, or that it has been left."""
-    ending = sight.document["engine"].get("ending")
-    if sight.status == "cancelled":
-        from orchestrate.app.give_up import CODE
-
-        return CODE
-    if sight.status == "interrupted" or ending is None:
-        return ABANDONED
-    return int(ending[2])
+    ending = sight.ending
+    return ABANDONED if ending is None else ending.code
 
 
 def words_about(sight: RunView, place: Place) -> str:
@@ -95,9 +86,7 @@ def words_about(sight: RunView, place: Place) -> str:
     from orchestrate.cli.commands.status import next_commands
     from orchestrate.show.status import standing
 
-    document = sight.document
-    reason = "" if sight.status == "interrupted" else document["reason"] or ""
-    lines = [f"run {sight.run.id} {standing(sight.status, reason)}"]
+    lines = [f"run {sight.run.id} {standing(sight.status, sight.ending)}"]
     if sight.status == "interrupted":
         lines.append("  its process is gone; what it had begun can be gone on with")
     lines += [f"  go on:  {command}" for command in next_commands(sight, place)]
@@ -107,11 +96,10 @@ def words_about(sight: RunView, place: Place) -> str:
 def _document(sight: RunView, code: int, place: Place) -> dict[str, Any]:
     from orchestrate.cli.commands.status import next_commands
 
-    is_over = sight.status not in ("running", "interrupted")
     return {
         "run_id": sight.run.id,
         "status": sight.status,
-        "reason": sight.document["reason"] if is_over else None,
+        "reason": None if sight.ending is None else sight.ending.reason,
         "exit_code": code,
         "next": next_commands(sight, place),
     }

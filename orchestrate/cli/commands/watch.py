@@ -13,6 +13,7 @@ import click
 from orchestrate.app.watched_files import Snapshot, contents_of, files_of, take_snapshot
 from orchestrate.cli.commands.run import run
 from orchestrate.errors import OrchestrateError, UsageError
+from orchestrate.exits import HUNG_UP, INTERRUPTED, TERMINATED
 from orchestrate.plan.visible import plural, visible
 from orchestrate.record import field, mutable_record
 from orchestrate.show.output import answer_json, finish_output, note
@@ -28,7 +29,7 @@ _QUIET_S = 0.3
 _MOST_BY_ITSELF = 3
 _MOST_NAMES = 5
 _MOST_ROUNDS = 1000
-_SIGNALS = (129, 130, 143)
+_SIGNALS = (HUNG_UP, INTERRUPTED, TERMINATED)
 # What makes no sense again and again.
 _NOT_WATCHED = ("dry_run", "detach", "events")
 
@@ -64,7 +65,7 @@ def watch(file: str, validates: bool, working_dir: str | None, as_json: bool, **
     try:
         code = _watch(watched)
     except KeyboardInterrupt:
-        code = 130
+        code = INTERRUPTED
     note("stopped watching\n")
     if as_json:
         answer_json({"file": file, "count": watched.count, "rounds": watched.rounds})

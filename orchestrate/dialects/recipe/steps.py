@@ -22,7 +22,6 @@ from orchestrate.plan.nodes import (
     LOST,
     OK,
     SKIPPED,
-    Abort,
     Ask,
     Block,
     Call,
@@ -37,6 +36,8 @@ from orchestrate.plan.nodes import (
     OnFailure,
     Retry,
     Target,
+    step_failed,
+    step_lost,
 )
 from orchestrate.record import field, mutable_record, record, replace
 from orchestrate.source.advice import meant
@@ -120,9 +121,9 @@ def _failure(step: LocatedMap, name: str) -> tuple[OnFailure, Target | None]:
         case "continue":
             return "handled", None
         case "skip_remaining":
-            return "handled", Finish("partial")
+            return "handled", Finish("partial", "partial")
         case _:
-            return "stop", Abort("failed", f"step '{name}' failed")
+            return "stop", step_failed(name)
 
 
 def _lost_route(
@@ -133,7 +134,7 @@ def _lost_route(
         return ()
     if step.get("on_lost", "retry") == "retry":
         return ((LOST, Goto(node)),)
-    return ((LOST, Abort("lost", f"step '{name}' was lost")),)
+    return ((LOST, step_lost(name)),)
 
 
 def _skipped_route(

@@ -18,7 +18,6 @@ from orchestrate.plan.nodes import (
     LOST,
     OK,
     SKIPPED,
-    Abort,
     Block,
     BlockId,
     Each,
@@ -36,6 +35,8 @@ from orchestrate.plan.nodes import (
     Run,
     Target,
     Wait,
+    step_failed,
+    step_lost,
 )
 from orchestrate.record import mutable_record, record, replace
 from orchestrate.source.located import LocatedMap, as_map
@@ -198,7 +199,7 @@ class _Workflow:
         routes: list[tuple[Label, Target]] = [(OK, handlers.ok or follow), (FAILED, failed)]
         if not isinstance(op, Each | Wait):
             again = Goto(node_id)
-            lost = Abort("lost", f"step '{name}' was lost")
+            lost = step_lost(name)
             routes.append((LOST, again if step.get("on_lost", "retry") == "retry" else lost))
         if rules.guard is not None:
             routes.append((SKIPPED, follow))
@@ -230,7 +231,7 @@ class _Workflow:
         if scope.in_loop:
             return ("stop" if self.strict else "tolerate"), Leave(FAILED)
         if self.strict:
-            return "stop", Abort("failed", f"step '{step.get('name')}' failed")
+            return "stop", step_failed(str(step.get("name")))
         return "tolerate", follow
 
     def handlers(self, step: LocatedMap, scope: Scope) -> _Handlers:

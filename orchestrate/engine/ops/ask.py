@@ -49,7 +49,7 @@ from orchestrate.engine.sessions import (
     session_of,
     usage_of,
 )
-from orchestrate.engine.step import TIMED_OUT, Step, write_private
+from orchestrate.engine.step import Step, write_private
 from orchestrate.engine.texts import clip, encode
 from orchestrate.engine.values import is_stored
 from orchestrate.engine.versions import program_version
@@ -57,6 +57,7 @@ from orchestrate.engine.whole_output import NotWhole
 from orchestrate.errors import ConfigError
 from orchestrate.execute.base import Lost
 from orchestrate.execute.reasons import COPIED
+from orchestrate.exits import NOT_FOUND, STEP_FAILED, STEP_TIMED_OUT, STEP_UNUSABLE, end
 from orchestrate.plan.nodes import (
     INVALID,
     OK,
@@ -72,11 +73,12 @@ from orchestrate.state.events import AttemptEnded, Event, StepFinished
 
 # What a failed agent call looks like to dialect C, which knows exit codes only.
 _EXIT_CODES = {
-    "timeout": TIMED_OUT, "silent": TIMED_OUT, "invalid-request": 2, "auth": 2,
-    "not-installed": 127,
-}  # fmt: skip
-# As a shell says of a program that was interrupted.
-_LEFT = 130
+    "timeout": STEP_TIMED_OUT,
+    "silent": STEP_TIMED_OUT,
+    "invalid-request": STEP_UNUSABLE,
+    "auth": STEP_UNUSABLE,
+    "not-installed": NOT_FOUND,
+}
 _SHOWN_OF_STORED = 200
 
 
@@ -289,7 +291,7 @@ def _model(requested: str | None, answered: str | None) -> dict[str, Any]:
 def _fail(
     step: Step, agent: Agent, turn: Turn, failure: Failure, fields: dict[str, Any]
 ) -> list[Event]:
-    code = _EXIT_CODES.get(failure.kind, 1)
+    code = _EXIT_CODES.get(failure.kind, STEP_FAILED)
     context: dict[str, Any] = {"kind": failure.kind}
     with suppress(StepFault):
         context |= matched_files(step) | files_of(step)
@@ -316,7 +318,7 @@ def _fail(
         ended: list[Event] = [*events, _cut_off(step.ended("stopped", result), cut)]
         if not is_program(agent.name) and not step.rt.stop.is_requested:
             # Whoever was asked has left: to ask again at once would be to ask for ever.
-            ended.append(step.rt.ended("paused", failure.message, _LEFT))
+            ended.append(step.rt.ended(end("left", failure.message)))
         return ended
     outcome = failed_attempt(
         step,
@@ -337,10 +339,10 @@ def _read_outcome(step: Step, op: Ask, text: str, fields: dict[str, Any]) -> Eve
         if outcome.description is not None:
             fields["outcome_description"] = outcome.description
         return step.finished(outcome.name, step.result("completed", 0, **shown, **fields))
-    error: dict[str, Any] = {"message": outcome.error, "exit_code": 2}
+    error: dict[str, Any] = {"message": outcome.error, "exit_code": STEP_UNUSABLE}
     if outcome.malformed:
         error["context"] = {"malformedJson": outcome.malformed}
-    result = step.result("failed", 2, **shown, **fields, error=error)
+    result = step.result("failed", STEP_UNUSABLE, **shown, **fields, error=error)
     if step.here.turn.get("error"):
         return step.finished(INVALID, result)
     return step.ended("reminded", result | {"turn": {"error": outcome.error}})

@@ -22,11 +22,12 @@ from orchestrate.engine.inject import Needed, resolve_needs
 from orchestrate.engine.lost_attempts import lost
 from orchestrate.engine.outputs import check_output
 from orchestrate.engine.programs import was_started
-from orchestrate.engine.step import TIMED_OUT, Step
+from orchestrate.engine.step import Step
 from orchestrate.engine.texts import clip, encode
 from orchestrate.engine.whole_output import run_whole
 from orchestrate.errors import explain
 from orchestrate.execute.base import Exit, Job, Lost
+from orchestrate.exits import STEP_TIMED_OUT, of_signal
 from orchestrate.plan.expr import Text
 from orchestrate.plan.nodes import FAILED, OK, Ask, Capture, FileText, Run
 from orchestrate.plan.retries import retry_delay
@@ -238,8 +239,7 @@ def conclude(step: Step, capture: Capture, ended: Exit | Lost, more: dict[str, A
         return lost(step, ended, more)
     step.ended_at = ended.ended_at
     if ended.stopped:
-        error = {"message": f"stopped: {ended.stopped}", "exit_code": 130}
-        return step.ended("stopped", step.result("failed", 130, error=error, **more))
+        return step.stopped(ended.stopped, **more)
     code = exit_code_of(ended)
     captured = capture_exit(step, capture, ended, code)
     debug = {**more.pop("debug", {}), **captured.debug}
@@ -253,10 +253,10 @@ def conclude(step: Step, capture: Capture, ended: Exit | Lost, more: dict[str, A
 
 def exit_code_of(ended: Exit) -> int:
     if ended.timed_out:
-        return TIMED_OUT
+        return STEP_TIMED_OUT
     if ended.code is not None:
         return ended.code
-    return 128 + (ended.signal or 0)
+    return of_signal(ended.signal or 0)
 
 
 def capture_exit(step: Step, capture: Capture, ended: Exit, code: int) -> Captured:

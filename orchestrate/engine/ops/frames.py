@@ -35,7 +35,6 @@ def open_loop(step: Step, op: Each) -> Event:
         raise LimitFault(
             f"the loop has {len(items)} items, more than max_iterations allows ({op.limit})",
             {"items": len(items), "max_iterations": op.limit},
-            exit_code=3,
         )
     check_total(step.rt.store.index, step.frame, op, len(items))
     stored = [step.rt.store_value(item) for item in items]

@@ -11,6 +11,7 @@ from orchestrate.engine.faults import StepFault
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.step import Step
 from orchestrate.engine.texts import clip, sendable
+from orchestrate.exits import end
 from orchestrate.plan.expr import Ref
 from orchestrate.plan.nodes import Each, Gate
 from orchestrate.state.ballots import cast, find_vote
@@ -36,7 +37,7 @@ def open_gate(step: Step, op: Gate) -> Event:
         prompt = step.rt.secrets.text(render_shown(op.prompt, step.scope, partial(_shown, step)))
     except StepFault as fault:
         reason = f"the approval of stage '{op.stage}' cannot be asked for: {fault.message}"
-        return step.rt.ended("failed", step.rt.secrets.text(reason), 1)
+        return step.rt.ended(end("failed", step.rt.secrets.text(reason)))
     expires = None if op.timeout_s is None else now + op.timeout_s
     return GateOpened(
         step.frame.key, step.node.id, step.here.visit, now, op.stage, prompt, op.default, expires

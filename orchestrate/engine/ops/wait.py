@@ -7,8 +7,9 @@ import time
 from orchestrate.engine.evaluate import render_pattern
 from orchestrate.engine.ops.command import failed_attempt
 from orchestrate.engine.patterns import match_pattern, show_pattern
-from orchestrate.engine.step import TIMED_OUT, Step
+from orchestrate.engine.step import Step
 from orchestrate.engine.texts import count
+from orchestrate.exits import STEP_TIMED_OUT
 from orchestrate.plan.nodes import OK, Wait
 from orchestrate.state.events import Event
 
@@ -31,8 +32,7 @@ def perform_wait(step: Step, op: Wait) -> Event:
         if is_enough or now >= deadline:
             break
         if rt.rest(min(op.poll_ms / 1000, deadline - now)):
-            error = {"message": f"stopped: {rt.stop.reason}", "exit_code": 130}
-            return step.ended("stopped", step.result("failed", 130, error=error))
+            return step.stopped(rt.stop.reason)
     fields = {
         "files": found,
         "wait_duration_ms": round((now - began) * 1000),
@@ -48,7 +48,8 @@ def perform_wait(step: Step, op: Wait) -> Event:
     )
     error = {
         "message": message,
-        "exit_code": TIMED_OUT,
+        "exit_code": STEP_TIMED_OUT,
         "context": {"timeout_sec": op.timeout_s, "pattern": show_pattern(pattern)},
     }
-    return failed_attempt(step, step.result("failed", TIMED_OUT, **fields, error=error), TIMED_OUT)
+    result = step.result("failed", STEP_TIMED_OUT, **fields, error=error)
+    return failed_attempt(step, result, STEP_TIMED_OUT)

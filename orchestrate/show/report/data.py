@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.errors import OrchestrateError
+from orchestrate.exits import Ending
 from orchestrate.record import field, mutable_record
 from orchestrate.show.draw.path_taken import draw_path, index_or_reason
 from orchestrate.state.denials import Denials
@@ -39,7 +40,7 @@ class Report:
     definition: str
     dialect: str
     status: str
-    reason: str
+    ending: Ending | None
     started: float
     ended: float | None
     now: float
@@ -109,7 +110,7 @@ def gather(run: Run, workspace: Workspace, place: Place, now: float) -> Report:
         definition=_said("definition", "workflow_file", chronicle, sight),
         dialect=_said("dialect", "dialect", chronicle, sight),
         status=sight.status if sight is not None else "damaged",
-        reason=_reason(sight),
+        ending=None if sight is None else sight.ending,
         started=started,
         ended=ended,
         now=now,
@@ -158,12 +159,6 @@ def _said(event_field: str, state_field: str, chronicle: Chronicle, sight: RunVi
     return str(found) if found is not None else "unknown"
 
 
-def _reason(sight: RunView | None) -> str:
-    if sight is None or sight.status in ("running", "interrupted"):
-        return ""
-    return str(sight.document.get("reason") or "")
-
-
 def _add_standing(report: Report, sight: RunView | None, place: Place) -> None:
     """What `status` says: how to go on, and how loops and calls stand, whose ends are no events."""
     if sight is None:
@@ -210,7 +205,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "workflow_file": report.definition,
         "dialect": report.dialect,
         "status": report.status,
-        "reason": report.reason or None,
+        "reason": report.ending.reason or None if report.ending else None,
         "started_at": moment(report.started),
         "ended_at": moment(report.ended),
         "notes": report.notes,

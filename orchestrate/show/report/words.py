@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from orchestrate.plan.visible import plural, visible
-from orchestrate.show.event_lines import END, duration
+from orchestrate.show.event_lines import duration
 from orchestrate.show.report.data import Report
 from orchestrate.state.denials import denial_words
 from orchestrate.view.changes import Changes
@@ -33,8 +33,8 @@ def safe(text: str) -> str:
 
 def standing(report: Report) -> str:
     words = STATUS_WORDS.get(report.status, report.status)
-    reason = visible(report.reason)
-    return words if reason in ("", report.status, END) else f"{words}: {reason}"
+    ending = report.ending
+    return f"{words}: {visible(ending.reason)}" if ending is not None and ending.tells else words
 
 
 def moment(at: float) -> str:

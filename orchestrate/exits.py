@@ -1,0 +1,246 @@
+"""Every exit code and every way a run ends, in one table; nothing else knows a code by its number.
+
+An end travels as its kind, from the plan's routes and the engine through the events and the state
+to whoever shows it. Its reason is for people: it is rendered here or by the dialect, and never read
+back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from orchestrate.record import record
+
+# What a command exits with, `MEANINGS` says when; above 128 as a shell reports signals.
+DONE = 0
+FAILED = 1
+UNUSABLE = 2
+LIMIT = 3
+AGENT_FAILED = 4
+ENVIRONMENT = 5
+PARKED = 6
+ABANDONED = 7
+BUG = 70
+TIME_IS_UP = 124
+HUNG_UP = 129
+INTERRUPTED = 130
+OUTPUT_CLOSED = 141
+TERMINATED = 143
+
+MEANINGS: dict[tuple[int, ...], str] = {
+    (DONE,): "done; the run finished",
+    (FAILED,): "a step of a recipe or workflow failed, an approval was denied, or the run was "
+    "cancelled; a machine is invalid",
+    (UNUSABLE,): "a recipe, a workflow or a file of no dialect is invalid; bad usage, such as an "
+    "unknown flag or run; a machine's outcome was unreadable after the reminder",
+    (LIMIT,): "a guardrail or limit was reached",
+    (AGENT_FAILED,): "a machine's agent failed",
+    (ENVIRONMENT,): "configuration: an unknown agent, a program that is not installed, a lock that "
+    "another process holds, a state or a program's output that cannot be read or written",
+    (PARKED,): "the run waits for a person: for an approval, or because a step was lost",
+    (ABANDONED,): "`wait`, `attach`: nobody works on the run any more, but it has not ended; "
+    "`resume` goes on",
+    (BUG,): "a bug in orchestrate",
+    (TIME_IS_UP,): "`wait --timeout`: the time is up",
+    (HUNG_UP, INTERRUPTED, TERMINATED): "ended by SIGHUP, SIGINT, SIGTERM",
+    (OUTPUT_CLOSED,): "whoever read stdout went away, as `head` does",
+}
+
+# What a step's result has as its `exit_code` where no program gave one (C). A program that a
+# signal ended has `of_signal`.
+STEP_FAILED = 1
+STEP_UNUSABLE = 2
+STEP_OVER_LIMIT = 3
+STEP_TIMED_OUT = 124
+NOT_EXECUTABLE = 126
+NOT_FOUND = 127
+STEP_STOPPED = 130
+
+
+def of_signal(number: int) -> int:
+    """As a shell reports a program that a signal ended."""
+    return 128 + number
+
+
+def invalid_definition(dialect: str | None) -> int:
+    """What a command exits with that was given a definition with errors."""
+    return FAILED if dialect == "machine" else UNUSABLE
+
+
+EndStatus = Literal["completed", "failed", "cancelled", "paused"]
+# How a plan comes to its end by itself, and what makes it give up.
+FinishKind = Literal["completed", "exit", "partial"]
+AbortKind = Literal["failed", "denied", "orchestration-error", "agent", "lost"]
+# The bounds of a plan. A flag widens a guardrail of a machine for its `resume`; other limits stand
+# in the recipe alone.
+LimitKind = Literal["guardrail-visits", "guardrail-steps", "guardrail-restarts", "limit"]
+StopKind = Literal["interrupted", "hung-up", "terminated"]
+# What keeps a run from going on that is no part of it.
+FaultKind = Literal["session-locked", "environment", "state", "upgrade", "bug"]
+EndKind = (
+    FinishKind
+    | AbortKind
+    | LimitKind
+    | StopKind
+    | FaultKind
+    | Literal["failures", "gate", "approved", "left", "cancelled"]
+)
+
+
+@record
+class End:
+    """What an end makes of the run, and of the command that carried it out."""
+
+    status: EndStatus
+    code: int
+
+
+ENDS: dict[EndKind, End] = {
+    # The plan came to its end, at an exit of a machine's author, or early (`skip_remaining`).
+    "completed": End("completed", DONE),
+    "exit": End("completed", DONE),
+    "partial": End("completed", DONE),
+    # It came to its end although steps had failed (`--on-error continue`).
+    "failures": End("failed", FAILED),
+    "failed": End("failed", FAILED),
+    "denied": End("failed", FAILED),
+    "orchestration-error": End("failed", UNUSABLE),
+    "agent": End("failed", AGENT_FAILED),
+    "guardrail-visits": End("failed", LIMIT),
+    "guardrail-steps": End("failed", LIMIT),
+    "guardrail-restarts": End("failed", LIMIT),
+    "limit": End("failed", LIMIT),
+    # A person has to decide: about a gate, or whether a step that was lost is started anew.
+    "gate": End("paused", PARKED),
+    "lost": End("paused", PARKED),
+    # A gate was approved from outside, and no process carries the run out.
+    "approved": End("paused", PARKED),
+    "interrupted": End("paused", INTERRUPTED),
+    "hung-up": End("paused", HUNG_UP),
+    "terminated": End("paused", TERMINATED),
+    # The person who was the agent closed the input.
+    "left": End("paused", INTERRUPTED),
+    "session-locked": End("paused", ENVIRONMENT),
+    "environment": End("paused", ENVIRONMENT),
+    "state": End("paused", ENVIRONMENT),
+    "upgrade": End("paused", ENVIRONMENT),
+    "bug": End("paused", BUG),
+    "cancelled": End("cancelled", FAILED),
+}
+# Somebody wanted these.
+STOPPED: tuple[EndKind, ...] = ("interrupted", "hung-up", "terminated", "left")
+
+
+@record
+class Ending:
+    """How a run has stopped, for good or until somebody goes on with it."""
+
+    status: EndStatus
+    reason: str
+    code: int
+    kind: EndKind
+
+    @property
+    def tells(self) -> bool:
+        """Does the reason say more than the status?"""
+        return self.kind != "completed" and self.reason not in ("", self.status)
+
+
+def end(kind: EndKind, reason: str) -> Ending:
+    """The ending of a kind, with a reason that was rendered elsewhere."""
+    found = ENDS[kind]
+    return Ending(found.status, reason, found.code, kind)
+
+
+# The ends whose reasons are ours.
+
+
+def some_failed() -> Ending:
+    return end("failures", "some steps failed")
+
+
+def stopped_by(number: int) -> Ending:
+    """The end that a signal asked for."""
+    kinds: dict[int, StopKind] = {TERMINATED: "terminated", HUNG_UP: "hung-up"}
+    kind = kinds.get(of_signal(number), "interrupted")
+    return end(kind, "terminated" if kind == "terminated" else "interrupted")
+
+
+def cancelled_by(user: str) -> Ending:
+    return end("cancelled", f"cancelled by {user}")
+
+
+def visits_exceeded(step: str) -> Ending:
+    return end("guardrail-visits", f"max-step-visits-exceeded:{step}")
+
+
+def steps_exceeded() -> Ending:
+    return end("guardrail-steps", "max-total-steps")
+
+
+def restarts_exceeded(most: int) -> Ending:
+    return end("guardrail-restarts", f"max-restarts-exceeded:{most}")
+
+
+def waits_for_person(lost: Iterable[str], stages: Iterable[str]) -> Ending:
+    """Parked: what is said about steps that were lost, and the stages whose gates ask."""
+    words = list(lost)
+    kind: EndKind = "lost" if words else "gate"
+    shown = ", ".join(f"'{stage}'" for stage in stages)
+    return end(kind, "; ".join([*words, *([f"waits for an approval of {shown}"] if shown else [])]))
+
+
+def waits_to_be_resumed(stage: str, *, by_timeout: bool) -> Ending:
+    by = " by timeout" if by_timeout else ""
+    return end("approved", f"stage '{stage}' is approved{by}; waits to be resumed")
+
+
+# Before 0.2 an end was recorded without its kind: only here is that told from its words.
+
+_FINISHES: dict[str, FinishKind] = {
+    "completed": "completed",
+    "_end": "completed",
+    "partial": "partial",
+}
+_GUARDRAILS: dict[str, LimitKind] = {
+    "max-step-visits-exceeded": "guardrail-visits",
+    "max-total-steps": "guardrail-steps",
+    "max-restarts-exceeded": "guardrail-restarts",
+}
+_BY_CODE: dict[tuple[EndStatus, int], EndKind] = {
+    ("failed", FAILED): "failed",
+    ("failed", UNUSABLE): "orchestration-error",
+    ("failed", AGENT_FAILED): "agent",
+    ("paused", PARKED): "lost",
+    ("paused", HUNG_UP): "hung-up",
+    ("paused", INTERRUPTED): "interrupted",
+    ("paused", TERMINATED): "terminated",
+    ("paused", BUG): "bug",
+}
+
+
+def usual_finish(reason: str) -> FinishKind:
+    """What a plan's finish means where only its reason is given."""
+    return _FINISHES.get(reason, "exit")
+
+
+def older_end(status: EndStatus, reason: str, code: int) -> EndKind:
+    """The kind of an end that was recorded before 0.2."""
+    match status:
+        case "completed":
+            return usual_finish(reason)
+        case "cancelled":
+            return "cancelled"
+        case "failed" if code == LIMIT:
+            return _GUARDRAILS.get(reason.partition(":")[0], "limit")
+        case "failed" if reason == some_failed().reason:
+            return "failures"
+        case "paused" if code == PARKED and reason.startswith("waits for"):
+            return "gate"
+        case "paused" if code == PARKED and reason.endswith("waits to be resumed"):
+            return "approved"
+        case "paused" if code == ENVIRONMENT and reason.startswith("session "):
+            return "session-locked"
+        case "failed" | "paused":
+            return _BY_CODE.get((status, code), "environment")
