@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrate import __version__
@@ -15,10 +14,10 @@ from orchestrate.app.apply_flags import with_settings
 from orchestrate.app.changed import recompile
 from orchestrate.app.definition import checksums
 from orchestrate.app.frozen_run import keep_running, read_frozen
+from orchestrate.app.late_plans import LatePlans as LatePlans  # noqa: PLC0414 - resume takes it here
 from orchestrate.app.scopes import NoScope
 from orchestrate.app.settings import settings_of
 from orchestrate.app.single_step import as_started as reduced_as_started
-from orchestrate.errors import DefinitionError, OrchestrateError
 from orchestrate.execute.place import place_of
 from orchestrate.installation import replacement_of
 from orchestrate.plan.visible import visible
@@ -26,7 +25,7 @@ from orchestrate.record import record, replace
 from orchestrate.show.output import note
 from orchestrate.state.plan_file import FILE, late_file
 from orchestrate.view.place import Place
-from orchestrate.view.source_files import combined_checksum, file_at, stable_path
+from orchestrate.view.source_files import combined_checksum, stable_path
 
 if TYPE_CHECKING:
     from orchestrate.app.detach import Departure
@@ -143,75 +142,6 @@ def start_run(
     index.find_with(LatePlans(workspace, settings, run.root, secrets.data).find)
     event = replace(started[0], place=place_of(str(run.root)))
     return begin(run, lock, index, event), index
-
-
-@record
-class LatePlans:
-    """Compiles recipes that a run reaches by a path it worked out (B), with the run's flags."""
-
-    workspace: Workspace
-    settings: RunSettings
-    # The folder of the run, which keeps what was found, with secrets masked; who only looks keeps
-    # nothing, and has no mask.
-    root: Path
-    mask: Callable[[Any], Any] | None = None
-
-    def compile(self, plan_id: str) -> tuple[Program, dict[str, str]]:
-        """The program whose main plan this is, and the checksums of its files; the run keeps it."""
-        from orchestrate.app.frozen_run import frozen_bytes, keep_late
-        from orchestrate.compile import compile_file, require_program
-
-        compilation = compile_file(file_at(plan_id, self.workspace), self.workspace)
-        program = require_program(compilation)
-        running = with_settings(program, self.settings)
-        sources = checksums(compilation, self.workspace)
-        if self.mask is not None:
-            late = {"documents": compilation.documents, "sources": sources}
-            content = frozen_bytes(program, running, self.workspace, self.mask, late)
-            keep_late(self.root, plan_id, content)
-        return running, sources
-
-    def whole(self, plan_id: str) -> Program:
-        """The program whose main plan this is, as the run first found it."""
-        return self._found(plan_id)[0]
-
-    def _found(self, plan_id: str) -> tuple[Program, dict[str, str]]:
-        from orchestrate.app.frozen_run import read_frozen_late
-
-        frozen = read_frozen_late(self.root, plan_id)
-        if frozen is None or frozen.is_masked:
-            return self.compile(plan_id)
-        running = with_settings(frozen.program, self.settings)
-        return running, frozen.sources
-
-    def find(self, plan_id: str) -> Plan:
-        """For the index: a plan that is not part of the program."""
-        from orchestrate.plan.nodes import main_plan
-
-        return main_plan(self.whole(plan_id))
-
-    def find_called(self, path: str, caller: str) -> tuple[Program, dict[str, str]]:
-        """What a step has worked out the path of; it resolves against the caller's file."""
-        from orchestrate.app.agents import refuse_unusable
-        from orchestrate.app.frozen_run import frozen_agents
-        from orchestrate.engine.faults import StepFault
-
-        base = file_at(caller, self.workspace)
-        found = Path(os.path.realpath(base.parent / path))
-        if not os.path.isabs(path) and not self.workspace.allows(found, base):
-            raise StepFault(f"the recipe '{path}' lies outside the workspace")
-        try:
-            program, sources = self._found(stable_path(found, self.workspace))
-            agents = frozen_agents(self.root)
-            refuse_unusable(program, self.workspace, self.settings, agents)
-        except DefinitionError as error:
-            first = next((d for d in error.diagnostics if d.severity == "error"), None)
-            why = f": {first.message}" if first is not None else ""
-            raise StepFault(f"the recipe '{path}' cannot be used{why}") from None
-        except OrchestrateError as error:
-            why = f"{error.message}: {error.hint}" if error.hint else error.message
-            raise StepFault(f"the recipe '{path}' cannot be used: {why}") from None
-        return program, sources
 
 
 def program_to_run(header: Header, workspace: Workspace, *, as_started: bool) -> Program:

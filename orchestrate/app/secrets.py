@@ -15,8 +15,8 @@ from orchestrate.show.output import note
 from orchestrate.state.plan_file import programs_kept
 
 if TYPE_CHECKING:
-    from orchestrate.app.carry_out import LatePlans
     from orchestrate.app.config import Config
+    from orchestrate.app.late_plans import LatePlans
     from orchestrate.app.settings import RunSettings
     from orchestrate.engine.logbook import Logbook
     from orchestrate.plan.nodes import Program
