@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +18,7 @@ from textwrap import dedent
 from typing import Any
 
 from orchestrate.testing import Project, Result
+from tests.programs import put_program
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RUN_ID = re.compile(r"\d{8}T\d{6}Z-[a-z0-9]{6}")
@@ -26,21 +26,18 @@ RUN_ID = re.compile(r"\d{8}T\d{6}Z-[a-z0-9]{6}")
 # Every fake program first writes down how it was called; what follows is the test's own Python.
 # There, `prompt` is standard input, and `number` counts the calls from 1.
 _OPENING = """
-import json, os, pathlib, sys, time
+import json, os, sys, time
 argv, prompt = sys.argv[1:], sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
-_calls = pathlib.Path({calls!r})
-with _calls.open("a") as _out:
+with open({calls!r}, "a+") as _calls:
     _call = dict(argv=argv, stdin=prompt, env=dict(os.environ), at=time.monotonic())
-    _out.write(json.dumps(_call) + chr(10))
-number = sum(json.loads(_line)["argv"] != ["--version"] for _line in _calls.open())
+    _calls.write(json.dumps(_call) + chr(10))
+    _calls.seek(0)
+    number = sum(json.loads(_line)["argv"] != ["--version"] for _line in _calls)
 """
 
 # `claude` as far as we use it: the prompt is an argument or standard input; the answer is text,
 # one JSON object, or a stream of JSON lines. The test's part defines `answer(prompt) -> str`.
 _CLAUDE = """
-if argv == ["--version"]:
-    print("2.1.325 (Claude Code)")
-    raise SystemExit
 def after(flag, default=""):
     place = argv.index(flag) + 1 if flag in argv else len(argv)
     return argv[place] if place < len(argv) and not argv[place].startswith("-") else default
@@ -120,19 +117,18 @@ class Stage(Project):
             "XDG_STATE_HOME": f"{home}/state",
         }
 
-    def program(self, name: str, body: str = "") -> None:
+    def program(self, name: str, body: str = "", version: str = "") -> None:
         """A program on the PATH that records its calls and then does what the body says."""
         script = self.top / f"{name}.py"
         opening = _OPENING.format(calls=str(self.top / f"{name}.calls"))
-        script.write_text(opening + dedent(body), "utf-8")
-        starter = self.top / "programs" / name
-        python, path = shlex.quote(sys.executable), shlex.quote(str(script))
-        starter.write_text(f'#!/bin/sh\nexec {python} -I -S {path} "$@"\n', "utf-8")
-        starter.chmod(0o755)
+        # Python starts in half the time without it.
+        more = "import pathlib\n" if "pathlib" in body else ""
+        script.write_text(opening + more + dedent(body), "utf-8")
+        put_program(self.top / "programs" / name, script, version=version)
 
     def claude(self, body: str) -> None:
         """A fake `claude`; the body defines `answer(prompt)`, which may write files."""
-        self.program("claude", dedent(body) + _CLAUDE)
+        self.program("claude", dedent(body) + _CLAUDE, version="2.1.325 (Claude Code)")
 
     def calls(self, name: str) -> list[Call]:
         """The calls of a fake program so far, oldest first; asking for its version is none."""

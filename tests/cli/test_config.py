@@ -54,7 +54,7 @@ def test_a_long_value_does_not_push_the_others_aside(empty: Project) -> None:
 
 def test_each_setting_has_its_place(empty: Project) -> None:
     empty.write(USER, "# mine\nmodel: haiku\nkeep_runs: 9\nlog_level: warn\n")
-    empty.write(HERE, "\n\nmodel: opus\nlog_level: debug\n")
+    empty.write(HERE, "# ours\n\nmodel: opus\nlog_level: debug\n")
     shown = show(empty, "--origin", ORCHESTRATE_LOG_LEVEL="error")
     assert re.search(rf"^model: opus +# {re.escape(HERE)}:3$", shown, re.MULTILINE)
     assert re.search(rf"^keep_runs: 9 +# {re.escape(USER)}:3$", shown, re.MULTILINE)

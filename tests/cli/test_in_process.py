@@ -73,7 +73,7 @@ CHANGING = [
     (r"\d+(\.\d+)? ?(s|ms)\b", "N s"),
     (r"\b\d{13}\b", "MS"),
     # A report's timeline.
-    (r"(?m)\| [=!~w. ]+ *\|$", "| LINE |"),
+    (r"(?m)\|[^|\w\n]*w*[^|\w\n]*\|$", "| LINE |"),
     (r" +", " "),
 ]
 

@@ -8,17 +8,20 @@ calls (`ledger.jsonl`), and a file for each session with its history, as the rea
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
-import subprocess
+import re
 import sys
 import time
-import uuid
 from pathlib import Path
-from typing import Any
 
-Turn = dict[str, Any]
+# A test waits for each start of this program: what it seldom needs is imported then.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Turn = dict[str, Any]
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def fail(words: str) -> None:
@@ -111,6 +114,8 @@ def act(line: Turn, folder: Path) -> str:
                 fail("nobody let me go on")
             time.sleep(0.01)
     for command in line.get("run", ()):
+        import subprocess
+
         done = subprocess.run(
             command,
             shell=True,
@@ -136,7 +141,6 @@ def called(program: str, arguments: list[str], prompt: str, **more: Any) -> Turn
         "program": program,
         "argv": arguments,
         "prompt": prompt,
-        "prompt_sha256": hashlib.sha256(prompt.encode("utf-8")).hexdigest(),
         "env": dict(os.environ),
         "cwd": os.getcwd(),
         "pid": os.getpid(),
@@ -158,7 +162,9 @@ def be_claude(folder: Path, arguments: list[str], text: str) -> int:
     is_message = after(arguments, "--input-format") == "stream-json"
     prompt = read_message(text) if is_message else text
     new, resumed = after(arguments, "--session-id"), after(arguments, "--resume")
-    session = str(uuid.UUID(new or resumed))
+    session = new or resumed or ""
+    if not _UUID.fullmatch(session):
+        fail(f"Error: Invalid session ID {session}")
     if new:
         sessions.begin(session)
     history = sessions.history(session)
@@ -238,13 +244,18 @@ def claude_result(
     return result
 
 
+def new_uuid() -> str:
+    digits = os.urandom(16).hex()
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
+
+
 # Codex: the prompt is `-` on stdin, and it makes its sessions' ids up itself.
 
 
 def be_codex(folder: Path, arguments: list[str], prompt: str) -> int:
     sessions = Sessions(folder / "sessions")
     resumed = after(arguments, "resume")
-    session = resumed or str(uuid.uuid4())
+    session = resumed or new_uuid()
     if resumed is None:
         sessions.begin(session)
     history = sessions.history(session)
@@ -278,9 +289,6 @@ def be_codex(folder: Path, arguments: list[str], prompt: str) -> int:
 
 def main() -> int:
     program, folder, arguments = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
-    if arguments == ["--version"]:
-        print({"claude": "2.1.325 (Claude Code)", "codex": "codex-cli 0.166.0"}[program])
-        return 0
     text = sys.stdin.buffer.read().decode("utf-8")
     if not text.strip():
         fail("Error: Input must be provided either through stdin or as a prompt argument")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -14,8 +13,10 @@ from typing import Any
 
 from tests.acceptance.fakes import Stage, wait_until
 from tests.machines.terminal import Terminal
+from tests.programs import put_program
 
 _ACTING = Path(__file__).with_name("acting.py")
+_VERSIONS = {"claude": "2.1.325 (Claude Code)", "codex": "codex-cli 0.166.0"}
 
 Line = dict[str, Any]
 
@@ -27,7 +28,6 @@ class Call:
     program: str
     argv: list[str]
     prompt: str
-    prompt_sha256: str
     env: dict[str, str]
     cwd: str
     pid: int
@@ -99,10 +99,8 @@ class Scene(Stage):
 
     def install(self, program: str) -> None:
         folder = self.top / f"{program}-home"
-        words = (sys.executable, "-I", "-S", str(_ACTING), program, str(folder))
         starter = self.top / "programs" / program
-        starter.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', "utf-8")
-        starter.chmod(0o755)
+        put_program(starter, _ACTING, program, str(folder), version=_VERSIONS[program])
 
     @property
     def surroundings(self) -> dict[str, str]:

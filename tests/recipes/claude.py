@@ -9,15 +9,17 @@ again and again. The lines are those of Claude Code 2.1.325, without what nobody
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
-from typing import Any, NoReturn
+
+# A test waits for each start of this program: what it seldom needs is imported then.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 MARKER = re.compile(r"STEP:([\w.\[\]-]+)")
 _LONGEST_KEPT = 64 * 1024
@@ -35,11 +37,14 @@ _API_ERRORS: dict[str, tuple[int | None, str, str]] = {
 }
 
 
+def digest(data: bytes) -> str:
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()
+
+
 def main() -> None:
     folder, arguments = sys.argv[1], sys.argv[2:]
-    if "--version" in arguments:
-        print("2.1.325 (Claude Code)")
-        return
     Call(folder, arguments).answer()
 
 
@@ -68,6 +73,8 @@ class Call:
         )
         self.wait(answer)
         if "run" in answer:
+            import subprocess
+
             subprocess.run(answer["run"], check=True, stdin=subprocess.DEVNULL, capture_output=True)
         if "fail" in answer:
             self.fail(answer)
@@ -134,12 +141,13 @@ class Call:
 
     def about(self) -> dict[str, Any]:
         raw = self.prompt.encode()
+        is_kept = len(raw) <= _LONGEST_KEPT
         return {
             "model": self.model,
             "argv": self.arguments,
-            "prompt": self.prompt if len(raw) <= _LONGEST_KEPT else None,
+            "prompt": self.prompt if is_kept else None,
             "size": len(raw),
-            "sha256": hashlib.sha256(raw).hexdigest(),
+            "sha256": "" if is_kept else digest(raw),
             "attempt": os.environ.get("ORCHESTRATE_ATTEMPT", ""),
         }
 

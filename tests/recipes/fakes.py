@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 from orchestrate.testing import Project, Result
 from tests.acceptance.fakes import is_alive, read_state, wait_until
+from tests.programs import put_program
 
 FAKE_CLAUDE = Path(__file__).with_name("claude.py")
 HEAD = "name: {name}\ndescription: A trial of ours\nversion: 1.2.3\n"
@@ -109,10 +109,7 @@ class Workshop(Project):
         self.fake = top / "fake"
         self.answers()
         self.agent("helper")
-        words = (sys.executable, "-I", "-S", str(FAKE_CLAUDE), str(self.fake))
-        starter = top / "claude"
-        starter.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', "utf-8")
-        starter.chmod(0o755)
+        put_program(top / "claude", FAKE_CLAUDE, str(self.fake), version="2.1.325 (Claude Code)")
 
     @property
     def surroundings(self) -> dict[str, str]:
@@ -198,7 +195,7 @@ class Workshop(Project):
                 argv=line["argv"],
                 prompt=line["prompt"],
                 size=line["size"],
-                sha256=line["sha256"],
+                sha256=line["sha256"] or sha256(line["prompt"].encode()).hexdigest(),
                 attempt=line["attempt"],
                 begin=line["at"],
                 end=ends.get(line["pid"]),
