@@ -21,6 +21,7 @@ from orchestrate.view.run_view import RunView, gates_of, pending_gates, run_view
 if TYPE_CHECKING:
     from orchestrate.state.events import GateDecided, RunEnded
     from orchestrate.state.model import RunState
+    from orchestrate.state.result import Approval
     from orchestrate.state.runs import Run
     from orchestrate.state.store import Store
     from orchestrate.workspace import Workspace
@@ -60,23 +61,15 @@ def decide(
     store = _open(run, "approve" if decision == "approved" else "deny")
     try:
         expired = _settle(store)
-        gates = [gate for gate in store.state.approvals if gate["status"] == "pending"]
-        gate = _choose(run, store.state, gates, stage, expired)
+        gate = _choose(run, store.state, store.state.pending, stage, expired)
         said = secrets_of_run(run, workspace).text(message)
-        event = GateDecided(
-            gate["frame"],
-            gate["node"],
-            gate["visit"],
-            now_by(store.state.clock),
-            decision,
-            user_name(os.environ),
-            said,
-        )
+        now = now_by(store.state.clock)
+        event = GateDecided(*gate.visited, now, decision, user_name(os.environ), said)
         counted, is_ours = cast(run.root, event)
         _record(store, counted)
         if not is_ours and replace(counted, at=event.at) != event:
-            raise UsageError(_why_none(run, store.state, gate["stage"]))
-        return _decided(store.state, gate)
+            raise UsageError(_why_none(run, store.state, gate.stage))
+        return _decided(store.state, _gate_of(store.state, event))
     finally:
         store.close()
 
@@ -97,15 +90,12 @@ def decide_live(
     document = run_view(run).document
     gate = _choose_live(run, document, pending_gates(document), stage)
     said = secrets_of_run(run, workspace).text(message)
-    event = GateDecided(
-        gate["frame"], gate["node"], gate["visit"], now_by(document["engine"].get("clock")),
-        decision, user_name(os.environ), said,
-    )  # fmt: skip
+    now = now_by(document["engine"].get("clock"))
+    event = GateDecided(*gate.visited, now, decision, user_name(os.environ), said)
     counted, is_ours = cast(run.root, event)
     if not is_ours:
         raise UsageError(
-            f"stage '{gate['stage']}' of run {run.id} was {counted.decision} already, by "
-            f"{counted.by}"
+            f"stage '{gate.stage}' of run {run.id} was {counted.decision} already, by {counted.by}"
         )
     give_up = time.monotonic() + _TAKEN_OVER_IN_S
     while time.monotonic() < give_up:
@@ -117,22 +107,22 @@ def decide_live(
         time.sleep(_POLL_S)
     status = document["status"]
     ending = None if status == "running" else ending_in(document)
-    return Decided(gate["stage"], decision, event.by, said, status, ending)
+    return Decided(gate.stage, decision, event.by, said, status, ending)
 
 
 def _choose_live(
-    run: Run, document: dict[str, Any], gates: list[dict[str, Any]], stage: str | None
-) -> dict[str, Any]:
-    waiting = list(dict.fromkeys(gate["stage"] for gate in gates))
+    run: Run, document: dict[str, Any], gates: list[Approval], stage: str | None
+) -> Approval:
+    waiting = list(dict.fromkeys(gate.stage for gate in gates))
     for gate in gates:
-        if gate["stage"] == stage or (stage is None and len(waiting) == 1):
+        if gate.stage == stage or (stage is None and len(waiting) == 1):
             return gate
-    decided = [gate for gate in gates_of(document) if gate["status"] != "pending"]
+    decided = [gate for gate in gates_of(document) if gate.status != "pending"]
     for gate in reversed(decided):
-        if not gates and stage in (None, gate["stage"]):
+        if not gates and stage in (None, gate.stage):
             raise UsageError(
-                f"stage '{gate['stage']}' of run {run.id} was {gate['status']} already, by "
-                f"{gate['decided_by']} at {gate['decided_at']}",
+                f"stage '{gate.stage}' of run {run.id} was {gate.status} already, by "
+                f"{gate.decided_by} at {gate.decided_at}",
                 "the run is at work and waits for no other approval now",
             )
     if not gates:
@@ -172,7 +162,7 @@ def is_overdue(sight: RunView) -> bool:
         return False
     now = now_by(sight.document["engine"].get("clock"))
     return any(
-        gate["expires_at"] is not None and now >= seconds_of(gate["expires_at"])
+        gate.expires_at is not None and now >= seconds_of(gate.expires_at)
         for gate in pending_gates(sight.document)
     )
 
@@ -212,16 +202,19 @@ def _settle(store: Store) -> list[Decided]:
         return []
     settled = []
     for event in overdue(store.state, now_by(store.state.clock)):
-        gate = next(g for g in reversed(store.state.approvals) if _is_of(g, event))
         _record(store, cast(store.run.root, event)[0])
-        settled.append(_decided(store.state, gate))
+        settled.append(_decided(store.state, _gate_of(store.state, event)))
         if store.state.status not in ("paused", "running"):
             break
     return settled
 
 
-def _is_of(gate: dict[str, Any], event: GateDecided) -> bool:
-    return (gate["frame"], gate["node"], gate["visit"]) == (event.frame, event.node, event.visit)
+def _is_of(gate: Approval, event: GateDecided) -> bool:
+    return gate.visited == (event.frame, event.node, event.visit)
+
+
+def _gate_of(state: RunState, event: GateDecided) -> Approval:
+    return next(gate for gate in reversed(state.approvals) if _is_of(gate, event))
 
 
 def _record(store: Store, event: GateDecided) -> None:
@@ -241,18 +234,18 @@ def _standing_after(store: Store, event: GateDecided) -> RunEnded:
     apply(store.index, tried, event)
     ending = tried.ending
     if ending is None:
-        waiting = [gate["stage"] for gate in tried.approvals if gate["status"] == "pending"]
+        waiting = [gate.stage for gate in tried.pending]
         if waiting:
             ending = waits_for_person((), waiting)
         else:
-            stage = next(g["stage"] for g in reversed(tried.approvals) if _is_of(g, event))
+            stage = _gate_of(tried, event).stage
             ending = waits_to_be_resumed(stage, by_timeout=event.by == TIMEOUT)
     return run_ended(event.at, ending)
 
 
-def _decided(state: RunState, gate: dict[str, Any]) -> Decided:
+def _decided(state: RunState, gate: Approval) -> Decided:
     return Decided(
-        gate["stage"], gate["status"], gate["decided_by"], gate["message"],
+        gate.stage, gate.status, gate.decided_by, gate.message,
         state.status, state.ending,
     )  # fmt: skip
 
@@ -260,16 +253,16 @@ def _decided(state: RunState, gate: dict[str, Any]) -> Decided:
 def _choose(
     run: Run,
     state: RunState,
-    gates: list[dict[str, Any]],
+    gates: list[Approval],
     stage: str | None,
     expired: list[Decided],
-) -> dict[str, Any]:
+) -> Approval:
     """The gate that is meant."""
-    waiting = list(dict.fromkeys(gate["stage"] for gate in gates))
+    waiting = list(dict.fromkeys(gate.stage for gate in gates))
     if state.status not in ("paused", "running"):
         gates = []
     for gate in gates:
-        if gate["stage"] == stage or (stage is None and len(waiting) == 1):
+        if gate.stage == stage or (stage is None and len(waiting) == 1):
             return gate
     for late in expired:
         if stage in (None, late.stage):
@@ -294,17 +287,17 @@ def _pending(stages: list[str]) -> str:
 def _why_none(run: Run, state: RunState, stage: str | None) -> str:
     from orchestrate.state.times import local_time
 
-    decided = [gate for gate in state.approvals if gate["status"] != "pending"]
+    decided = [gate for gate in state.approvals if gate.status != "pending"]
     for gate in reversed(decided):
-        if stage in (None, gate["stage"]):
+        if stage in (None, gate.stage):
             return (
-                f"stage '{gate['stage']}' of run {run.id} was {gate['status']} already, by "
-                f"{gate['decided_by']} at {local_time(gate['decided_at'])}"
+                f"stage '{gate.stage}' of run {run.id} was {gate.status} already, by "
+                f"{gate.decided_by} at {local_time(gate.decided_at or gate.requested_at)}"
             )
     if stage is None:
         return f"run {run.id} waits for no approval: it is {state.status}"
     from orchestrate.diagnostics import closest
 
-    near = closest(stage, (gate["stage"] for gate in state.approvals))
+    near = closest(stage, (gate.stage for gate in state.approvals))
     also = f" (did you mean '{near}'?)" if near else ""
     return f"run {run.id} does not wait for an approval of '{stage}'{also}"

@@ -220,9 +220,7 @@ def ending_of(state: RunState) -> tuple[Event | None, str]:
             return "failed", f"failed-{state.seq}"
         case "paused":
             pending = [
-                str(place)
-                for place, gate in enumerate(state.approvals)
-                if gate["status"] == "pending"
+                str(place) for place, gate in enumerate(state.approvals) if gate.status == "pending"
             ]
             is_parked = state.ending is None or state.ending.code == PARKED
             if pending and is_parked:
@@ -239,7 +237,7 @@ def _document(teller: Teller, event: Event) -> dict[str, Any]:
 
     state = teller.store.state
     run_id, command = state.run_id, teller.place.command
-    gates = [gate for gate in state.approvals if gate["status"] == "pending"]
+    gates = state.pending
     ways = {
         "paused": [command("approve", run_id), command("deny", run_id)],
         "failed": [command("logs", run_id), command("resume", run_id)],
@@ -255,13 +253,6 @@ def _document(teller: Teller, event: Event) -> dict[str, Any]:
         "started_at": timestamp(state.started_at),
         "updated_at": timestamp(state.updated_at),
         "elapsed_s": round(max(0.0, state.updated_at - state.started_at), 3),
-        "approvals": [
-            {
-                name: gate[name]
-                for name in ("stage", "prompt", "requested_at", "expires_at", "default")
-            }
-            for gate in gates
-        ],
         "next": [command("resume", run_id)] if waits_otherwise else ways[event],
     }
     masked: dict[str, Any] = teller.secrets.data(document)

@@ -240,7 +240,7 @@ def _document(line: Line) -> dict[str, Any]:
 
 def _steps_of_run(line: Line) -> Iterator[Item]:
     for entry in entries_of(_document(line)):
-        yield Item(entry.path, str(entry.result.get("status", "")))
+        yield Item(entry.path, entry.result.status)
 
 
 def _runs_or_steps(line: Line) -> Iterator[Item]:
@@ -263,7 +263,7 @@ def _steps_of_file(line: Line) -> Iterator[Item]:
 
 def _stages(line: Line) -> Iterator[Item]:
     for gate in pending_gates(_document(line)):
-        yield Item(gate["stage"], "waits for a decision")
+        yield Item(gate.stage, "waits for a decision")
 
 
 def _schemas(_: Line) -> Iterator[Item]:

@@ -13,6 +13,7 @@ from orchestrate.engine.masked_keys import pairs_hook
 from orchestrate.engine.texts import decode, sendable, show_size
 from orchestrate.exits import STEP_UNUSABLE
 from orchestrate.record import field, record
+from orchestrate.state.result import CallDebug, StepResult
 
 TEXT_LIMIT = 8 * 1024
 LINES_LIMIT = 10_000
@@ -38,11 +39,11 @@ class Captured:
     """
 
     exit_code: int
-    fields: dict[str, Any]
+    output: StepResult
     keep_log: bool
     error: str = ""
     context: dict[str, Any] = field(default_factory=dict)
-    debug: dict[str, Any] = field(default_factory=dict)
+    debug: CallDebug | None = None
 
 
 class _NoJson(Exception):
@@ -76,12 +77,12 @@ def _capture(
 ) -> Captured:
     match mode:
         case "text":
-            fields = _text_fields(opened, size)
-            return Captured(exit_code, fields, keep_log=fields["truncated"])
+            output = _as_text(opened, size)
+            return Captured(exit_code, output, keep_log=output.truncated)
         case "lines":
             lines, is_cut = _read_lines(opened, size)
-            fields = {"output_capture": "lines", "lines": lines, "truncated": is_cut}
-            return Captured(exit_code, fields, keep_log=is_cut)
+            output = StepResult(output_capture="lines", lines=lines, truncated=is_cut)
+            return Captured(exit_code, output, keep_log=is_cut)
         case "json":
             return _capture_json(opened, size, exit_code, allow_parse_error=allow_parse_error)
 
@@ -104,10 +105,10 @@ def tail_of(data: bytes, most: int = 10, *, is_cut: bool = False) -> list[str]:
     return [decode(line)[0] for line in lines[-most:]]
 
 
-def _text_fields(opened: BinaryIO, size: int) -> dict[str, Any]:
+def _as_text(opened: BinaryIO, size: int) -> StepResult:
     is_cut = size > TEXT_LIMIT
     text, _ = decode(opened.read(min(size, TEXT_LIMIT)), is_cut=is_cut)
-    return {"output": text, "truncated": is_cut}
+    return StepResult(output=text, truncated=is_cut)
 
 
 def _capture_json(
@@ -119,16 +120,16 @@ def _capture_json(
         detail = {"json_parse_error": {"reason": fault.reason}}
         if allow_parse_error:
             opened.seek(0)
-            fields = {"output_capture": "json"} | _text_fields(opened, size)
-            return Captured(exit_code, fields, keep_log=True, debug=detail)
-        fields = {"output_capture": "json", "truncated": fault.reason == "overflow"}
+            output = StepResult(output_capture="json") | _as_text(opened, size)
+            debug = CallDebug(json_parse_error=detail["json_parse_error"])
+            return Captured(exit_code, output, keep_log=True, debug=debug)
+        output = StepResult(output_capture="json", truncated=fault.reason == "overflow")
         # A program that failed has said so itself; its code is what matters.
         if exit_code != 0:
-            return Captured(exit_code, fields, keep_log=True)
-        return Captured(STEP_UNUSABLE, fields, keep_log=True, error=fault.message, context=detail)
-    return Captured(
-        exit_code, {"output_capture": "json", "json": value, "truncated": False}, keep_log=False
-    )
+            return Captured(exit_code, output, keep_log=True)
+        return Captured(STEP_UNUSABLE, output, keep_log=True, error=fault.message, context=detail)
+    output = StepResult(output_capture="json", json=value, truncated=False)
+    return Captured(exit_code, output, keep_log=False)
 
 
 def _read_json(opened: BinaryIO, size: int) -> Any:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from orchestrate.engine.step import Step, write_private
 from orchestrate.engine.texts import encode
 from orchestrate.plan.expr import show
+from orchestrate.state.result import CallDebug
 
 
 def write_call(
-    step: Step, argv: Sequence[str], environment: Mapping[str, str], about: Mapping[str, Any]
+    step: Step, argv: Sequence[str], environment: Mapping[str, str], about: CallDebug
 ) -> None:
     """`logs/<Step>.debug`: command, folder, limits, values, files, names of the environment.
 
@@ -32,9 +32,9 @@ def write_call(
         "timeout_s": step.timeout_s,
         "depends_on": _patterns(step),
         # What those patterns have found, what a script's variables hold, what is read and written.
-        "matched": about.get("depends_on", {}),
-        "values": about.get("values", {}),
-        "files": about.get("files", {}),
+        "matched": about.depends_on,
+        "values": about.values,
+        "files": about.files,
         "environment": sorted(environment),
     }
     asked = [name for name in rt.options.debug_env if name in environment]
@@ -43,9 +43,9 @@ def write_call(
     text = json.dumps(rt.secrets.data(record), indent=2, ensure_ascii=False)
     write_private(step.log("debug"), encode(text + "\n"))
     rt.logbook.write("debug", f"step {step.address.step.shown}: command {list(argv)!r}")
-    for name in ("values", "depends_on", "files"):
-        if about.get(name):
-            shown = json.dumps(about[name], ensure_ascii=False)
+    for name, found in about.only("values", "depends_on", "files").to_json().items():
+        if found:
+            shown = json.dumps(found, ensure_ascii=False)
             rt.logbook.write("debug", f"step {step.address.step.shown}: {name} {shown}")
 
 

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from orchestrate.engine.step import Step
 from orchestrate.execute.base import Lost
 from orchestrate.exits import STEP_FAILED
 from orchestrate.state.address import FrameKey
 from orchestrate.state.events import AttemptEnded
 from orchestrate.state.model import Frame, Index
+from orchestrate.state.result import StepError, StepResult
 
 # Before the second attempt in a row, and before the third.
 PAUSES_S = (1.0, 5.0)
 
 
-def lost(step: Step, ended: Lost, more: dict[str, Any]) -> AttemptEnded:
+def lost(step: Step, ended: Lost, more: StepResult) -> AttemptEnded:
     """Nobody knows how it ended, but it is over: a new attempt, or a person decides."""
-    error = {
-        "message": f"attempt {step.attempt} was lost: {ended.reason}",
-        "exit_code": STEP_FAILED,
-    }
-    result = step.result("failed", None, error=error, **more)
+    message = f"attempt {step.attempt} was lost: {ended.reason}"
+    error = StepError(message=message, exit_code=STEP_FAILED)
+    result = step.result("failed", None, StepResult(error=error) | more)
     if step.attempt_id in step.rt.inherited_losses:
         # It was lost before this sitting, which begins a new count.
         losses, pause = 0, 0.0

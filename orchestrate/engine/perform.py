@@ -22,6 +22,7 @@ from orchestrate.plan.nodes import FAILED, SKIPPED, Ask, Call, Each, Gate, Run, 
 from orchestrate.state.calls import Expired, expired_call
 from orchestrate.state.events import CallExpired, Event, StepFinished
 from orchestrate.state.model import Frame, plan_frame
+from orchestrate.state.result import StepResult
 
 
 def perform(rt: Runtime, frame: Frame) -> list[Event]:
@@ -99,17 +100,16 @@ def _skip(step: Step) -> Event | None:
         if loop is not None:
             status = "failed" if loop.failed else "completed"
         else:
-            status = outer.steps.get(other.name, {}).get("status", "skipped")
+            found = outer.steps.get(other.name)
+            status = "skipped" if found is None else found.status
         if status in ("skipped", "failed"):
             was = "was skipped" if status == "skipped" else "failed"
             reason = f"depends on '{other.name}', which {was}"
-            return step.finished(SKIPPED, step.result("skipped", 0, reason=reason))
+            return step.finished(SKIPPED, step.result("skipped", 0, StepResult(reason=reason)))
     if node.guard is None:
         return None
     workspace = step.rt.workspace
     if holds(node.guard, step.scope, lambda pattern: bool(match_pattern(workspace, pattern))):
         return None
-    result = step.result(
-        "skipped", 0, reason="condition evaluated to false", condition=show(node.guard)
-    )
-    return step.finished(SKIPPED, result)
+    why = StepResult(reason="condition evaluated to false", condition=show(node.guard))
+    return step.finished(SKIPPED, step.result("skipped", 0, why))

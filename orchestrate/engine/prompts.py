@@ -58,7 +58,7 @@ def prompt_for(step: Step, op: Ask) -> str:
 
 def prompt_again(step: Step, op: Ask, note: str) -> str:
     """The prompt of a turn that was asked before we came; '' if it cannot be made again."""
-    asked = step.about.get("prompt_sha256") if step.is_announced else None
+    asked = step.about.prompt_sha256 if step.is_announced else None
     try:
         prompt = prompt_for(step, op)
     except StepFault:

@@ -161,7 +161,7 @@ class _Conductor:
         if rt.stop.is_requested:
             return None
         lost = [name_lost(self._store.index, t.frame) for t in tasks if t.kind == "lost"]
-        stages = [gate["stage"] for gate in state.approvals if gate["status"] == "pending"]
+        stages = [gate.stage for gate in state.pending]
         self._store.record(rt.ended(waits_for_person(lost, stages)))
         return state.ending
 

@@ -14,6 +14,7 @@ from orchestrate.engine.evaluate import Undefined, descend, kind_of
 from orchestrate.plan.nodes import Node
 from orchestrate.record import record
 from orchestrate.state.model import Frame, Index, RunState, plan_frame
+from orchestrate.state.result import StepResult
 from orchestrate.state.times import timestamp
 
 # The old name of a step's field (C).
@@ -125,10 +126,9 @@ class StepScope:
         """The step that would have set a variable but was skipped or failed (rulings §8)."""
         for node in self._index.plan(plan.plan).blocks[0].nodes:
             if name == node.output or name == getattr(node.op, "collect", None):
-                result = plan.steps.get(node.name, {})
-                status = result.get("status")
-                if status in ("skipped", "failed"):
-                    return f"step '{node.name}', which sets it, {_was(status)}"
+                result = plan.steps.get(node.name)
+                if result is not None and result.status in ("skipped", "failed"):
+                    return f"step '{node.name}', which sets it, {_was(result.status)}"
                 if node.id in plan.loops:
                     return f"the loop '{node.name}', which sets it, failed"
         return _available(plan.variables)
@@ -202,13 +202,12 @@ def _member(value: Any, path: tuple[str, ...]) -> Any:
     return value
 
 
-def _field(result: Any, fields: list[str]) -> Any:
+def _field(result: StepResult, fields: list[str]) -> Any:
     try:
-        return descend(result, fields)
+        return descend(result.to_json(), fields)
     except Undefined:
-        status = result.get("status") if isinstance(result, dict) else None
-        if status in ("skipped", "failed"):
-            raise Undefined(f"the step {_was(status)}") from None
+        if result.status in ("skipped", "failed"):
+            raise Undefined(f"the step {_was(result.status)}") from None
         raise
 
 

@@ -17,6 +17,7 @@ from orchestrate.plan.nodes import Ask
 from orchestrate.record import field_names, record
 from orchestrate.state.events import Event, SessionChosen, SessionSeen
 from orchestrate.state.model import Session
+from orchestrate.state.result import StepResult
 
 _SESSION_IN_FIRST = 256 * 1024
 
@@ -59,11 +60,11 @@ def recall_turn(step: Step, op: Ask, agent: Agent) -> Turn:
     It may still be running: nobody else may use its session until it has ended.
     """
     # What stands there otherwise is about an earlier visit.
-    about = step.about if step.is_announced else {}
-    session = about.get("session_id") or about.get("new_session_id")
+    about = step.about if step.is_announced else StepResult()
+    session = about.session_id or about.new_session_id
     is_shared = op.session == "shared"
     known = _session(step, is_shared)
-    is_new = bool(about.get("is_new_session", not known.is_created))
+    is_new = not known.is_created if about.is_new_session is None else about.is_new_session
     if not about:
         # A power cut took what was said about it. The answer will name the session; until then
         # it is the one that is known, or one whose name nobody knows.
@@ -157,15 +158,16 @@ def _whose(step: Step, is_shared: bool) -> dict[str, Any]:
     return {"frame": step.frame.key, "node": step.node.id, "visit": step.here.visit}
 
 
-def usage_of(step: Step, turn: Turn, reply: Reply) -> dict[str, Any]:
+def usage_of(step: Step, turn: Turn, reply: Reply) -> StepResult:
     """What this turn used, and what the session has used with it (rulings §7)."""
     session = _session(step, turn.is_shared)
     own, totals = own_usage(reply, Usage(**session.totals))
     known = _known(own)
-    usage = {name: known[name] for name in known if not _has_no_base(name, turn, reply, session)}
+    used = {name: known[name] for name in known if not _has_no_base(name, turn, reply, session)}
+    usage = StepResult.from_json(used)
     # A session that nobody has seen is not gone on with: the next one begins at nothing.
     if (reply.failure is None or reply.session is not None) and _known(totals):
-        usage["session_totals"] = _known(totals)
+        usage |= StepResult(session_totals=_known(totals))
     return usage
 
 

@@ -20,10 +20,13 @@ from orchestrate.state.address import Address, address_of
 from orchestrate.state.calls import call_deadline
 from orchestrate.state.events import AttemptEnded, StepFinished, StepStarted
 from orchestrate.state.model import Frame, Here
+from orchestrate.state.result import AttemptEnd, Status, StepError, StepResult
 from orchestrate.state.times import timestamp
 
 if TYPE_CHECKING:
     from orchestrate.engine.inject import Needed
+
+NOTHING = StepResult()
 
 
 class Step:
@@ -66,8 +69,8 @@ class Step:
     @cached_property
     def log_name(self) -> str:
         """What the files of this attempt under `logs/` begin with; no other attempt has them."""
-        if self.is_announced and "log" in self.about:
-            return str(self.about["log"])
+        if self.is_announced and self.about.log:
+            return self.about.log
         return self.address.log_name(self.rt.store.index.twins)
 
     def log(self, kind: str) -> Path:
@@ -83,10 +86,9 @@ class Step:
         return f"{self.rt.logs}/{self.log_name}"
 
     @property
-    def about(self) -> dict[str, Any]:
+    def about(self) -> StepResult:
         """What was said about an attempt when it began."""
-        found: dict[str, Any] = self.frame.steps.get(self.node.name, {})
-        return found
+        return self.frame.steps.get(self.node.name, NOTHING)
 
     @property
     def timeout_s(self) -> float | None:
@@ -133,7 +135,7 @@ class Step:
 
     # What has happened.
 
-    def announce(self, about: dict[str, Any] | None = None, *, is_begun: bool = False) -> None:
+    def announce(self, about: StepResult = NOTHING, *, is_begun: bool = False) -> None:
         """Say that an attempt is about to begin.
 
         `is_begun`: it was begun before we came, and what was said about it then is lost.
@@ -146,7 +148,7 @@ class Step:
         store.record(
             StepStarted(
                 self.frame.key, self.node.id, self.here.visit, self.attempt, self.rt.now(),
-                self._log_field | self.rt.secrets.data(about or {}),
+                StepResult(log=self._own_log) | self._masked(about),
             ),
             sync=False,
         )  # fmt: skip
@@ -155,9 +157,14 @@ class Step:
         store.checkpoint(is_due=not self.is_in_loop or mentions_run_root(self.node))
 
     @property
-    def _log_field(self) -> dict[str, Any]:
+    def _own_log(self) -> str | None:
         """What its files are called, where the address alone does not say it."""
-        return {} if self.log_name == self.address.log_name() else {"log": self.log_name}
+        return None if self.log_name == self.address.log_name() else self.log_name
+
+    def _masked(self, part: StepResult) -> StepResult:
+        if not self.rt.secrets.values:
+            return part
+        return StepResult.from_json(self.rt.secrets.data(part.to_json()))
 
     @property
     def end_at(self) -> float:
@@ -165,37 +172,41 @@ class Step:
         now = max(self.rt.now(), self.began_at)
         return now if self.ended_at is None else min(max(self.ended_at, self.began_at), now)
 
-    def result(self, status: str, exit_code: int | None, **more: Any) -> dict[str, Any]:
+    def result(
+        self, status: Status, exit_code: int | None, more: StepResult = NOTHING
+    ) -> StepResult:
         """The record of a step in the state; texts in it are masked."""
         now = self.end_at
-        base = {
-            "status": status,
-            "exit_code": exit_code,
-            "started_at": timestamp(self.began_at),
-            "completed_at": timestamp(now),
-            "duration_ms": round((now - self.began_at) * 1000),
-            "attempts": self.attempt,
-            "address": self.address.text,
-        }
-        masked: dict[str, Any] = self.rt.secrets.data(more)
-        return base | self._log_field | masked
+        course = StepResult(
+            status=status,
+            exit_code=exit_code,
+            started_at=timestamp(self.began_at),
+            completed_at=timestamp(now),
+            duration_ms=round((now - self.began_at) * 1000),
+            attempts=self.attempt,
+            address=self.address.text,
+            log=self._own_log,
+        )
+        return course | self._masked(more)
 
-    def stopped(self, why: str, **more: Any) -> AttemptEnded:
+    def stopped(self, why: str, more: StepResult = NOTHING) -> AttemptEnded:
         """We have ended the attempt ourselves: it counts for nothing."""
-        error = {"message": f"stopped: {why}", "exit_code": STEP_STOPPED}
-        return self.ended("stopped", self.result("failed", STEP_STOPPED, error=error, **more))
+        error = StepError(message=f"stopped: {why}", exit_code=STEP_STOPPED)
+        result = self.result("failed", STEP_STOPPED, StepResult(error=error) | more)
+        return self.ended("stopped", result)
 
-    def failed(self, fault: StepFault, **more: Any) -> StepFinished:
+    def failed(self, fault: StepFault) -> StepFinished:
         """The step cannot go on; nothing was started, or its output is no good."""
-        error = {"message": fault.message, "exit_code": fault.exit_code}
+        code = fault.exit_code
+        error = StepError(message=fault.message, exit_code=code)
         if fault.context:
-            error["context"] = fault.context
-        return self.finished(FAILED, self.result("failed", fault.exit_code, error=error, **more))
+            error |= StepError(context=fault.context)
+        return self.finished(FAILED, self.result("failed", code, StepResult(error=error)))
 
     def finished(
         self,
         label: Label,
-        result: dict[str, Any],
+        result: StepResult,
         value: Any = None,
         *,
         has_value: bool = False,
@@ -208,8 +219,8 @@ class Step:
 
     def ended(
         self,
-        why: Literal["failed", "lost", "stopped", "reminded", "void", "no-session"],
-        result: dict[str, Any],
+        why: AttemptEnd,
+        result: StepResult,
         rest_s: float = 0.0,
         *,
         losses: int = 0,

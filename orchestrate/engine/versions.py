@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from orchestrate.agents import registry
 from orchestrate.agents.finding import Missing, version_in
 from orchestrate.engine.programs import run_program
@@ -15,15 +13,14 @@ from orchestrate.execute.base import Exit, Job
 _PATIENCE_S = 20.0
 
 
-def program_version(rt: Runtime, backend: str) -> dict[str, Any]:
-    """`{"agent_version": …}`, or nothing where there is no program or it does not say."""
+def program_version(rt: Runtime, backend: str) -> str:
+    """'' where there is no program, or it does not say."""
     if not registry.is_program(backend):
-        return {}
+        return ""
     with rt.asking_versions:
         if backend not in rt.versions:
             rt.versions[backend] = _ask(rt, backend)
-    version = rt.versions[backend]
-    return {"agent_version": version} if version else {}
+    return rt.versions[backend]
 
 
 def _ask(rt: Runtime, backend: str) -> str:

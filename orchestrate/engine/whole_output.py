@@ -7,7 +7,6 @@ import errno
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from orchestrate.engine.confine import is_the_machines
 from orchestrate.engine.evaluate import render
@@ -20,6 +19,7 @@ from orchestrate.exits import STEP_FAILED
 from orchestrate.plan.nodes import Ask, Run
 from orchestrate.record import replace
 from orchestrate.state.events import Event
+from orchestrate.state.result import StepError, StepResult
 
 
 class NotWhole(Exception):
@@ -35,7 +35,7 @@ class NotWhole(Exception):
         self.is_old = is_old
         # What else is to be recorded with the attempt's end, and said about it.
         self.events: list[Event] = []
-        self.more: dict[str, Any] = {}
+        self.more = StepResult()
         # Was it a turn in an agent's session, which goes on without its end?
         self.is_cut_off = False
 
@@ -59,8 +59,8 @@ def run_whole(step: Step, make: MakeJob, watch: Watch | None = None) -> Exit | L
 
 def void(step: Step, lack: NotWhole) -> list[Event]:
     """The end of an attempt without a result; of a new one the run ends, too, until a `resume`."""
-    error = {"message": lack.fault.message, "exit_code": STEP_FAILED}
-    ended = step.ended("void", step.result("failed", None, error=error, **lack.more))
+    error = StepError(message=lack.fault.message, exit_code=STEP_FAILED)
+    ended = step.ended("void", step.result("failed", None, StepResult(error=error) | lack.more))
     events = [*lack.events, replace(ended, cut_off=lack.is_cut_off)]
     if lack.is_old:
         return events

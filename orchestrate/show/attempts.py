@@ -46,7 +46,7 @@ def show_attempts(
             printer.print(_encoded(f"--- {_title(attempt)}{_because(attempt)}\n"))
             print_source(printer, from_result(attempt.result), last_lines=last_lines)
             printer.end_line()
-            if attempt.result.get("truncated"):
+            if attempt.result.truncated:
                 printer.print(_encoded(f"--- the rest is in {run.logs}\n"))
         if "prompt" in streams:
             printer.print(_encoded(f"--- prompt of {_title(attempt)}\n"))
@@ -81,12 +81,12 @@ def _title(attempt: Entry) -> str:
 
 def _how(attempt: Entry) -> str:
     """Its status, or why it was not the last word."""
-    return str(attempt.why or attempt.result.get("status", ""))
+    return attempt.why or attempt.result.status
 
 
 def _because(attempt: Entry) -> str:
     """What went wrong, on one line."""
-    message = (attempt.result.get("error") or {}).get("message") or ""
+    message = attempt.result.message
     return f": {' '.join(message.split())}" if message else ""
 
 
@@ -105,9 +105,9 @@ def _answer(
             "attempt": attempt.address.attempt,
             "started": attempt.is_started,
             "how": _how(attempt),
-            "exit_code": result.get("exit_code"),
-            "error": (result.get("error") or {}).get("message"),
-            "truncated": bool(result.get("truncated")),
+            "exit_code": result.exit_code,
+            "error": None if result.error is None else result.message,
+            "truncated": result.truncated,
         }
         if "stdout" in streams:
             one["stdout"] = read_source(from_result(result), last_lines)

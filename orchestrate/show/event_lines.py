@@ -8,7 +8,7 @@ from orchestrate.engine.logbook import Level
 from orchestrate.plan.nodes import Abort, Finish, Goto, Leave, Restart, target_of
 from orchestrate.plan.visible import visible
 from orchestrate.state.address import shown_path
-from orchestrate.state.denials import denial_words, denials_of
+from orchestrate.state.denials import denial_words
 from orchestrate.state.events import (
     AttemptEnded,
     CallOpened,
@@ -25,6 +25,7 @@ from orchestrate.state.events import (
     StepStarted,
 )
 from orchestrate.state.model import Index, RunState
+from orchestrate.state.result import StepResult
 from orchestrate.view.event_records import FIELDS
 
 if TYPE_CHECKING:
@@ -76,8 +77,7 @@ def stays(event: Event) -> bool:
     match event:
         case StepFinished():
             result = event.result
-            is_told = lacks_lines(result) or bool(denials_of(result))
-            return bool(result["status"] == "failed") or is_told
+            return result.status == "failed" or lacks_lines(result) or bool(result.denials)
         case ItemMoved():
             return bool(event.lifecycle["error"])
         case AttemptEnded() | GateDecided():
@@ -92,9 +92,9 @@ LACKS_LINES = (
 )
 
 
-def lacks_lines(result: dict[str, Any]) -> bool:
+def lacks_lines(result: StepResult) -> bool:
     """Was there more output than C keeps as `lines`?"""
-    return result.get("output_capture") == "lines" and bool(result.get("truncated"))
+    return result.output_capture == "lines" and result.truncated
 
 
 def _items(number: int) -> str:
@@ -104,28 +104,27 @@ def _items(number: int) -> str:
 def _finished(event: StepFinished, progress: Labels) -> list[str]:
     label = progress.label(event.frame, event.node)
     result = event.result
-    status = result["status"]
-    took = f" ({duration(result.get('duration_ms', 0))})" if status != "skipped" else ""
-    if status == "skipped":
-        return [f"{label}: skipped ({visible(str(result.get('reason', '')))})"]
-    if status == "completed":
+    if result.status == "skipped":
+        return [f"{label}: skipped ({visible(result.reason)})"]
+    took = f" ({duration(result.duration_ms)})"
+    if result.status == "completed":
         lacks = [f"    {LACKS_LINES}"] if lacks_lines(result) else []
         return [f"{label}: completed{took}", *lacks, *_denied(result)]
-    lines = [f"{label}: failed with exit code {result.get('exit_code')}{took}"]
-    error = result.get("error", {})
-    lines.append(f"    {visible(str(error.get('message', '')))}")
-    lines += [f"    | {visible(line)}" for line in error.get("stderr_tail", [])[-3:]]
+    lines = [f"{label}: failed with exit code {result.exit_code}{took}"]
+    lines.append(f"    {visible(result.message)}")
+    printed = () if result.error is None else result.error.stderr_tail
+    lines += [f"    | {visible(line)}" for line in printed[-3:]]
     return [*lines, *_denied(result)]
 
 
-def _denied(result: dict[str, Any]) -> list[str]:
-    words = denial_words(denials_of(result))
+def _denied(result: StepResult) -> list[str]:
+    words = denial_words(result.denials)
     return [f"    warning: {visible(words)}"] if words else []
 
 
 def _attempt_ended(event: AttemptEnded, progress: Labels) -> str:
     label = progress.label(event.frame, event.node)
-    message = visible(str(event.result.get("error", {}).get("message", "")))
+    message = visible(event.result.message)
     match event.why:
         case "failed":
             return f"{label}: attempt {event.attempt} failed ({message}); {retry_words(event)}"
@@ -148,13 +147,13 @@ def retry_words(event: AttemptEnded) -> str:
     return f"{retry_number(event.result)} {after}{retry_reason(event.result)}"
 
 
-def retry_number(result: dict[str, Any]) -> str:
-    told = result.get("retry", {})
-    return f"retry {told['number']} of {told['of']}" if told else "next one"
+def retry_number(result: StepResult) -> str:
+    retry = result.retry
+    return "next one" if retry is None else f"retry {retry.number} of {retry.of}"
 
 
-def retry_reason(result: dict[str, Any]) -> str:
-    context = result.get("error", {}).get("context", {})
+def retry_reason(result: StepResult) -> str:
+    context = result.context
     status = f" ({context['http_status']})" if "http_status" in context else ""
     return f": {context['kind']}{status}" if "kind" in context else ""
 
@@ -187,12 +186,12 @@ def machine_lines(event: Event, state: RunState, index: Index, watching: Watchin
 
 def _machine_troubles(event: Event) -> list[str]:
     match event:
-        case StepFinished() if event.result["status"] == "failed":
-            return [f"Step {visible(event.node)} failed: {_message(event.result)}"]
+        case StepFinished() if event.result.status == "failed":
+            return [f"Step {visible(event.node)} failed: {visible(event.result.message)}"]
         case AttemptEnded() if event.why != "reminded":
             then = "; beginning a new session" if event.why == "no-session" else ""
             then = f"; {retry_words(event)}" if event.why == "failed" else then
-            message = f"{_message(event.result)}{then}"
+            message = f"{visible(event.result.message)}{then}"
             return [f"Step {visible(event.node)}, attempt {event.attempt}: {message}"]
         case _:
             return []
@@ -201,7 +200,7 @@ def _machine_troubles(event: Event) -> list[str]:
 def _machine_denials(event: Event) -> list[str]:
     if not isinstance(event, StepFinished | AttemptEnded):
         return []
-    words = denial_words(denials_of(event.result))
+    words = denial_words(event.result.denials)
     return [f"Step {visible(event.node)}: {visible(words)}"] if words else []
 
 
@@ -210,7 +209,7 @@ def _machine_course(event: Event, state: RunState, index: Index) -> list[str]:
         case StepStarted():
             return _machine_start(event, state, index)
         case AttemptEnded():
-            return [f"Outcome not readable, sending a reminder: {_message(event.result)}"]
+            return [f"Outcome not readable, sending a reminder: {visible(event.result.message)}"]
         case StepFinished():
             return [f"Outcome extracted: {_outcome(event)}", *_transition(event, state, index)]
         case Restarted():
@@ -234,9 +233,9 @@ def _machine_start(event: StepStarted, state: RunState, index: Index) -> list[st
         if state.steps_run == 1:
             lines.append(f"Starting recipe: {visible(index.plan(state.root.plan).name)}")
         lines.append(f"Step: {visible(event.node)} {_visit(event, state, index)}")
-    model = f" [{visible(about['model'])}]" if "model" in about else ""
-    length = about.get("prompt_length", 0)
-    return [*lines, f"Sending prompt ({length} chars) to {visible(about['agent'])}{model}"]
+    model = "" if about.model is None else f" [{visible(about.model)}]"
+    sent = f"Sending prompt ({about.prompt_length} chars) to {visible(about.agent or '')}{model}"
+    return [*lines, sent]
 
 
 def _visit(event: StepStarted, state: RunState, index: Index) -> str:
@@ -245,7 +244,7 @@ def _visit(event: StepStarted, state: RunState, index: Index) -> str:
 
 
 def _outcome(event: StepFinished) -> str:
-    why = event.result.get("outcome_description")
+    why = event.result.outcome_description
     return visible(event.label if why is None else f"{event.label} ({why})")
 
 
@@ -264,10 +263,6 @@ def _next(event: StepFinished, state: RunState, index: Index) -> str:
             return f"{visible(index.plan(plan).name)} (new session)"
         case Finish() | Leave() | Abort():
             return ""
-
-
-def _message(result: dict[str, Any]) -> str:
-    return visible(str(result.get("error", {}).get("message", "")))
 
 
 # Machines: the structured log, with the events of A §16.3 and the fields of A §19.1.
@@ -330,7 +325,7 @@ def _started_log(
     if event.attempt == 1 and state.steps_run == 1:
         words = f"[recipe:started] {run['recipeId']} (session: {run['sessionId']})"
         lines.append(("info", words, run | {"step": event.node, "visitCount": event.visit}))
-    model = f" [model: {event.about['model']}]" if "model" in event.about else ""
+    model = "" if event.about.model is None else f" [model: {event.about.model}]"
     again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
     words = f"[step:started] {event.node} {_visit(event, state, index)}{model}{again}"
     return [*lines, ("info", words, run | _step_fields(event, state, event.about))]
@@ -340,16 +335,15 @@ def _ended_log(
     event: StepFinished | AttemptEnded, state: RunState, index: Index, run: dict[str, Any]
 ) -> list[LogLine]:
     fields = run | _step_fields(event, state, event.result)
-    message = event.result.get("error", {}).get("message")
-    if message is not None:
-        fields["error"] = message
-    if denied := denial_words(denials_of(event.result)):
+    if event.result.error is not None:
+        fields["error"] = event.result.message
+    if denied := denial_words(event.result.denials):
         fields["denied"] = denied
     if isinstance(event, AttemptEnded) and event.why == "failed":
         return [("warn", f"[step:failed] {retry_words(event)}", fields)]
     if isinstance(event, AttemptEnded):
         return [("warn", f"[step:{event.why}]", fields)]
-    if event.result["status"] == "failed":
+    if event.result.status == "failed":
         return [("error", "[step:failed]", fields)]
     lines: list[LogLine] = [("info", f"[step:outcome] {_outcome(event)}", fields)]
     where = _next(event, state, index)
@@ -359,7 +353,7 @@ def _ended_log(
 
 
 def _step_fields(
-    event: StepStarted | StepFinished | AttemptEnded, state: RunState, known: dict[str, Any]
+    event: StepStarted | StepFinished | AttemptEnded, state: RunState, known: StepResult
 ) -> dict[str, Any]:
     """A §19.1; the session is the one of this turn, which a failure may have left since."""
     fields: dict[str, Any] = {
@@ -367,10 +361,10 @@ def _step_fields(
         "stepCount": state.steps_run,
         "visitCount": event.visit,
     }
-    if "session_id" in known:
-        fields["sessionId"] = known["session_id"]
-    names = _LOGGED if "cost_usd" in known else _LOGGED | _TOKENS
-    logged = {ours: known.get(name) for name, ours in names.items()}
+    if known.session_id is not None:
+        fields["sessionId"] = known.session_id
+    names = _LOGGED if known.cost_usd is not None else _LOGGED | _TOKENS
+    logged = {ours: getattr(known, name) for name, ours in names.items() if known.has(name)}
     return fields | {ours: value for ours, value in logged.items() if value is not None}
 
 

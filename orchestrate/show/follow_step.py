@@ -11,11 +11,18 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from orchestrate.errors import OrchestrateError
 from orchestrate.show.printing import Printer, print_source, start_of_last
-from orchestrate.state.address import address_in
+from orchestrate.state.events import (
+    AttemptEnded,
+    StepFinished,
+    StepStarted,
+    attempt_of,
+)
+from orchestrate.state.recorded import read_events
+from orchestrate.state.result import StepResult
 from orchestrate.view.run_view import run_view
 from orchestrate.view.step_logs import Entry, NoSuchStep, Stream, find_entry, from_result
 from orchestrate.view.waiting import knows_step
@@ -98,7 +105,7 @@ class _Follower:
         # What the files of the newest attempt begin with.
         self._files = entry.files
         # Not while it rests before a retry: the files are those of an attempt that is over.
-        self._is_at_work = "last_attempt" not in entry.result
+        self._is_at_work = entry.result.last_attempt is None
 
     def close(self) -> None:
         for tail in self._tails.values():
@@ -125,38 +132,37 @@ class _Follower:
             for tail in self._tails.values():
                 tail.print_new(self._printer)
             for event in self._events():
-                if event["on"] == "step-started":
-                    self._begin_attempt(event)
-                    continue
-                self._end_attempt(event["result"])
-                if event["on"] == "step-finished":
-                    return
+                match event:
+                    case StepStarted():
+                        self._files = event.about.log or attempt_of(event).log_name()
+                        self._is_at_work = True
+                    case AttemptEnded():
+                        self._end_attempt(event.result)
+                    case StepFinished():
+                        self._end_attempt(event.result)
+                        return
             self._open_new()
             if not is_live:
                 return
             self._printer.flush()
             time.sleep(POLL_S)
 
-    def _events(self) -> list[dict[str, Any]]:
+    def _events(self) -> list[StepStarted | AttemptEnded | StepFinished]:
         """What the journal has of this step since we last looked."""
-        from orchestrate.state.journal import read_tail
-
         found = []
         # A journal that is damaged meanwhile says nothing more; the files still do.
         with suppress(OrchestrateError):
-            for recorded in read_tail(self._run.events, self._seq):
+            for recorded in read_events(self._run.events, self._seq):
                 self._seq = recorded.seq
                 event = recorded.event
-                is_news = event.get("on") in ("step-started", "attempt-ended", "step-finished")
-                if is_news and address_in(event).step == self._entry.address.step:
+                if (
+                    isinstance(event, StepStarted | AttemptEnded | StepFinished)
+                    and attempt_of(event).step == self._entry.address.step
+                ):
                     found.append(event)
         return found
 
-    def _begin_attempt(self, event: dict[str, Any]) -> None:
-        self._files = event.get("about", {}).get("log") or address_in(event).log_name()
-        self._is_at_work = True
-
-    def _end_attempt(self, result: dict[str, Any] | None) -> None:
+    def _end_attempt(self, result: StepResult | None) -> None:
         """The rest of its files; and of one whose file we never had, what is on record."""
         for stream, tail in self._tails.items():
             if not tail.is_open and result is not None:

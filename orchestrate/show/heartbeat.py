@@ -89,9 +89,9 @@ def programs_in(state: RunState, index: Index, label: Callable[[str, str], str])
             continue
         node = index.here(frame).node
         about = frame.steps.get(node.name)
-        if not isinstance(node.op, Ask | Run) or not isinstance(about, dict):
+        if not isinstance(node.op, Ask | Run) or about is None:
             continue
-        backend = str(about.get("backend", "")) if isinstance(node.op, Ask) else ""
+        backend = about.backend if isinstance(node.op, Ask) else ""
         began = here.attempt_since or here.since
         program = Program(log_name_in(about), backend, began)
         found.append(AtWork(label(frame.key, here.node), program))

@@ -21,9 +21,9 @@ from orchestrate.show.output import (
     give_up_output,
     note,
 )
-from orchestrate.show.spending import cost_words, costs_json, token_words
+from orchestrate.show.spending import cost_words, token_words
 from orchestrate.state.address import FrameKey, log_name_in, name_of_node, shown_path
-from orchestrate.state.denials import denial_words, denials_of
+from orchestrate.state.denials import denial_words
 from orchestrate.state.events import (
     AttemptEnded,
     CallOpened,
@@ -40,6 +40,7 @@ from orchestrate.state.events import (
     event_name,
 )
 from orchestrate.state.model import Frame, RunState
+from orchestrate.state.result import StepResult
 
 if TYPE_CHECKING:
     from orchestrate.app.carry_out import Watching
@@ -131,14 +132,14 @@ class Progress:
         """A §9: the agent's response for each step goes to stdout, whole and at once."""
         if (
             not isinstance(event, StepFinished | AttemptEnded)
-            or "response_length" not in event.result
+            or event.result.response_length is None
         ):
             return
         path = self._store.run.logs / f"{log_name_in(event.result)}.answer.txt"
         try:
             said = path.read_bytes()
         except OSError:
-            said = str(event.result.get("output", "")).encode("utf-8", "replace")
+            said = event.result.output.encode("utf-8", "replace")
         if self._is_read:
             if not self._watching.verbose:
                 note(f"{_heading(event)}\n")
@@ -182,12 +183,11 @@ class Progress:
         match event:
             case StepFinished() | AttemptEnded():
                 result = event.result
-                fields = {name: result[name] for name in _FIELDS if result.get(name) is not None}
-                error = event.result.get("error")
-                if error:
-                    fields["error"] = error.get("message")
-                    level = "warn"
-                if denied := denial_words(denials_of(result)):
+                given = result.only(*_FIELDS).to_json()
+                fields = {name: value for name, value in given.items() if value is not None}
+                if result.error is not None:
+                    fields["error"], level = result.message, "warn"
+                if denied := denial_words(result.denials):
                     fields["denied"], level = denied, "warn"
             case RunEnded():
                 fields = {"status": event.status, "reason": event.reason, "code": event.code}
@@ -209,13 +209,13 @@ class Progress:
 
 def _has_failed(event: Event) -> bool:
     """Is it an error, which `--quiet` tells, too?"""
-    return isinstance(event, StepFinished) and event.result["status"] == "failed"
+    return isinstance(event, StepFinished) and event.result.status == "failed"
 
 
 def _heading(event: StepFinished | AttemptEnded) -> str:
     """Whose answer follows, and what came of it."""
     visit = f", visit {event.visit}" if event.visit > 1 else ""
-    outcome = event.result.get("outcome") or "no readable outcome"
+    outcome = event.result.outcome or "no readable outcome"
     return f"-- {visible(event.node)}{visit}: {visible(outcome)}"
 
 
@@ -233,7 +233,7 @@ def summary(store: Store) -> dict[str, Any]:
     """What `run --json` and `resume --json` answer."""
     state = store.state
     ending = state.ending
-    gates = [gate for gate in state.approvals if gate["status"] == "pending"]
+    gates = state.pending
     return {
         "run_id": state.run_id,
         "run_root": str(store.run.root),
@@ -244,33 +244,25 @@ def summary(store: Store) -> dict[str, Any]:
         "exit_code": ending.code if ending is not None else DONE,
         **last_outcome(state.root.steps.get(state.current)),
         # The gate that a parked run waits at; all of them where stages wait side by side.
-        "stage": gates[0]["stage"] if gates else None,
-        "approvals": [shown_gate(gate) for gate in gates],
+        "stage": gates[0].stage if gates else None,
+        "approvals": [gate.question for gate in gates],
         "steps": _step_statuses(state.root),
-        **({"costs": costs_json(state.costs)} if state.costs.turns else {}),
-        **({"denials": state.denials} if state.denials else {}),
+        **({"costs": state.costs.to_json()} if state.costs.turns else {}),
+        **({"denials": [denial.to_json() for denial in state.denials]} if state.denials else {}),
     }
 
 
-GATE_FIELDS = ("stage", "prompt", "requested_at", "expires_at", "default")
-
-
-def shown_gate(gate: dict[str, Any]) -> dict[str, Any]:
-    return {name: gate[name] for name in GATE_FIELDS}
-
-
-def last_outcome(result: Any) -> dict[str, Any]:
+def last_outcome(result: StepResult | None) -> dict[str, Any]:
     """A machine's newest outcome (A §2.3); null where there is none."""
-    known = result if isinstance(result, dict) else {}
-    return {
-        "outcome": known.get("outcome"),
-        "otherDescription": known.get("outcome_description"),
-    }
+    known = result or StepResult()
+    return {"outcome": known.outcome, "otherDescription": known.outcome_description}
 
 
 def _step_statuses(root: Frame) -> dict[str, Any]:
     steps: dict[str, Any] = {
-        name: {shown: result[key] for key, shown in _STATUS_FIELDS.items() if key in result}
+        name: {
+            shown: getattr(result, key) for key, shown in _STATUS_FIELDS.items() if result.has(key)
+        }
         for name, result in root.steps.items()
     }
     for loop in root.loops.values():
@@ -322,11 +314,10 @@ def _waiting_for_a_person(store: Told, ending: Ending, place: Place) -> list[str
     else:
         lines = [f"run {run_id} waits for a person: {visible(ending.reason)}"]
         lines += _after_failure(store, ending, place)
-        if all(gate["status"] != "pending" for gate in state.approvals):
+        if not state.pending:
             return lines
-    for gate in state.approvals:
-        if gate["status"] == "pending":
-            lines += [f"  | {visible(line)}" for line in gate["prompt"].splitlines()]
+    for gate in state.pending:
+        lines += [f"  | {visible(line)}" for line in gate.prompt.splitlines()]
     lines.append(f"  approve: {visible(place.command('approve', run_id))}")
     lines.append(f"  deny:    {visible(place.command('deny', run_id))}")
     return lines
@@ -344,7 +335,7 @@ def _after_failure(store: Told, ending: Ending, place: Place) -> list[str]:
     )
 
     run_id, state = store.run.id, store.state
-    is_denied = any(gate["status"] == "denied" for gate in state.approvals)
+    is_denied = any(gate.status == "denied" for gate in state.approvals)
     stopped = stopped_at(state, store.index)
     look = what_to_look_at(run_id, stopped, state.root.steps, is_denied=is_denied)
     lines = []
@@ -359,9 +350,8 @@ def _after_failure(store: Told, ending: Ending, place: Place) -> list[str]:
 
 
 def cost_line(state: RunState) -> str:
-    costs = costs_json(state.costs)
-    tokens = token_words(costs)
-    return f"cost: {cost_words(costs)}" + (f"; tokens: {tokens}" if tokens else "")
+    tokens = token_words(state.costs)
+    return f"cost: {cost_words(state.costs)}" + (f"; tokens: {tokens}" if tokens else "")
 
 
 def first_words(run_id: str, definition: str, *, is_resumed: bool) -> str:

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from orchestrate.plan.visible import plural
-from orchestrate.state.model import Costs
+from orchestrate.state.result import Costs
 
 
-def costs_json(costs: Costs) -> dict[str, Any]:
-    """The totals of a run; a figure that nobody reported is null."""
-    return {name: getattr(costs, name) for name in type(costs).__match_args__}
-
-
-def cost_words(costs: Mapping[str, Any]) -> str:
+def cost_words(costs: Costs) -> str:
     """`$0.0500 in 3 agent calls; 2 did not report theirs`."""
-    calls = plural(costs["turns"], "agent call")
-    if costs["cost_usd"] is None:
+    calls = plural(costs.turns, "agent call")
+    if costs.cost_usd is None:
         return f"unknown ({calls}, none reported it)"
-    more = f"; {costs['unreported']} did not report theirs" if costs["unreported"] else ""
-    return f"${costs['cost_usd']:.4f} in {calls}{more}"
+    more = f"; {costs.unreported} did not report theirs" if costs.unreported else ""
+    return f"${costs.cost_usd:.4f} in {calls}{more}"
 
 
-def token_words(costs: Mapping[str, Any]) -> str:
+def token_words(costs: Costs) -> str:
     """`2,000 in, 100 out`; '' where the dollars say it all, or nobody reported tokens."""
-    if not costs["unreported"]:
+    if not costs.unreported:
         return ""
-    read, written = costs["input_tokens"], costs["output_tokens"]
+    read, written = costs.input_tokens, costs.output_tokens
     if read is None and written is None:
         return ""
-    silent = costs["tokens_unreported"]
+    silent = costs.tokens_unreported
     more = f" ({plural(silent, 'call')} did not report them)" if silent else ""
     return f"{_count(read)} in, {_count(written)} out{more}"
 

@@ -10,6 +10,7 @@ from orchestrate.plan.visible import clip, plural, visible, width_of
 from orchestrate.show.event_lines import duration
 from orchestrate.show.spending import cost_words, token_words
 from orchestrate.state.denials import denial_words
+from orchestrate.state.result import Costs, read_denials
 from orchestrate.state.times import local_time
 
 _LONGEST = 200
@@ -42,7 +43,7 @@ def _lines(view: dict[str, Any], ending: Ending | None) -> Iterator[str]:
         yield f"  take over   {visible(takeover)}"
     yield from _costs(view.get("costs"))
     if "denials" in view:
-        yield f"  denied      {_short(denial_words(view['denials']))}"
+        yield f"  denied      {_short(denial_words(read_denials(view['denials'])))}"
     yield from _steps(view)
     if view["not_reached"]:
         yield f"  not yet     {_listed(view['not_reached'])}"
@@ -88,9 +89,10 @@ def _machine(machine: dict[str, Any] | None) -> Iterator[str]:
         yield f"  session     {visible(machine['sessionId'])}"
 
 
-def _costs(costs: dict[str, Any] | None) -> Iterator[str]:
-    if costs is None:
+def _costs(reported: dict[str, Any] | None) -> Iterator[str]:
+    if reported is None:
         return
+    costs = Costs(**reported)
     yield f"  cost        {cost_words(costs)}"
     tokens = token_words(costs)
     if tokens:
@@ -146,7 +148,7 @@ def _step_facts(step: dict[str, Any]) -> list[str]:
     if "outcome" in step:
         facts.append(f"outcome {visible(step['outcome'])}")
     if step.get("denials"):
-        facts.append(_short(denial_words(step["denials"])))
+        facts.append(_short(denial_words(read_denials(step["denials"]))))
     if "from_run" in step:
         facts.append(f"from run {step['from_run']}")
     return facts

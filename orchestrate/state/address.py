@@ -9,11 +9,14 @@ no two addresses share an attempt id or a log name.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from hashlib import sha256
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 from orchestrate.record import record, replace
+
+if TYPE_CHECKING:
+    from orchestrate.state.result import StepResult
 
 # In a name these would be read as part of the address: what is special everywhere, and a number
 # that would pass for a visit or an attempt.
@@ -310,18 +313,11 @@ def shown_path(frame_key: str, node: str) -> str:
     return FrameKey.parse(frame_key).step(name_of_node(node)).shown
 
 
-def address_in(event: Mapping[str, Any]) -> Address:
-    """The attempt, or at least the step, that an event of the journal is about."""
-    attempt = event.get("attempt") or event.get("result", {}).get("attempts")
-    key = FrameKey.parse(event["frame"])
-    return Address(key, name_of_node(event["node"]), event.get("visit"), attempt)
-
-
-def log_name_in(result: Mapping[str, Any]) -> str:
+def log_name_in(result: StepResult) -> str:
     """What the files of the attempt that a result tells of begin with; '' if it has none."""
-    if "log" in result:
-        return str(result["log"])
-    return Address.parse(result["address"]).log_name() if "address" in result else ""
+    if result.log is not None:
+        return result.log
+    return Address.parse(result.address).log_name() if result.address else ""
 
 
 def _covers(part: Item | Called, other: Item | Called) -> bool:

@@ -5,9 +5,7 @@ An event says what happened at a frame's cursor; `travel.py` knows where that le
 
 from __future__ import annotations
 
-from typing import Any
-
-from orchestrate.plan.nodes import FAILED, INVALID, OK, SKIPPED, Abort, Gate, Node, Wait, target_of
+from orchestrate.plan.nodes import FAILED, INVALID, OK, SKIPPED, Abort, Gate, Wait, target_of
 from orchestrate.record import replace
 from orchestrate.state.address import FrameKey, address_of
 from orchestrate.state.events import (
@@ -31,6 +29,7 @@ from orchestrate.state.events import (
     StepFinished,
     StepStarted,
 )
+from orchestrate.state.gates import add_decision, add_opened
 from orchestrate.state.model import (
     Frame,
     Index,
@@ -39,6 +38,7 @@ from orchestrate.state.model import (
     frames_below,
     plan_frame,
 )
+from orchestrate.state.result import SkippedStep, StepResult
 from orchestrate.state.routing import (
     Fold,
     arrive,
@@ -55,7 +55,13 @@ from orchestrate.state.routing import (
     open_items,
 )
 from orchestrate.state.sessions import choose_session, see_session
-from orchestrate.state.spending import FIGURES, count_costs, count_denials, with_denials, with_spent
+from orchestrate.state.spending import (
+    count_costs,
+    count_denials,
+    spent_in,
+    with_denials,
+    with_spent,
+)
 from orchestrate.state.times import timestamp
 
 # Who has decided where nobody did in time.
@@ -148,15 +154,14 @@ def _start_attempt(index: Index, state: RunState, event: StepStarted) -> None:
     here = here_of(frame, event.node, event.visit)
     begin_visit(state, frame, here, event.at)
     name = index.place(frame.plan, event.node).node.name
-    result = {
-        "status": "running",
-        "exit_code": None,
-        "started_at": timestamp(here.since),
-        "attempts": event.attempt,
-        "address": address_of(frame.key, name, event.visit, event.attempt).text,
-        **event.about,
-    }
-    frame.steps[name] = with_denials(frame, here, name, result)
+    result = StepResult(
+        status="running",
+        exit_code=None,
+        started_at=timestamp(here.since),
+        attempts=event.attempt,
+        address=address_of(frame.key, name, event.visit, event.attempt).text,
+    )
+    frame.steps[name] = with_denials(frame, here, name, result | event.about)
     here.phase = "running"
     here.attempt = event.attempt
     here.attempt_since = event.at
@@ -167,7 +172,7 @@ def _end_attempt(index: Index, state: RunState, event: AttemptEnded) -> None:
     frame = frame_of(state, event.frame)
     here = here_of(frame, event.node, event.visit)
     name = index.place(frame.plan, event.node).node.name
-    result = {key: value for key, value in event.result.items() if key != "turn"}
+    result = event.result.without("turn")
     whole = with_denials(frame, here, name, result)
     here.attempt = max(here.attempt, event.attempt)
     here.phase = "arriving"
@@ -189,19 +194,14 @@ def _end_attempt(index: Index, state: RunState, event: AttemptEnded) -> None:
             here.tries = max(here.tries - 1, 0)
             state.retry_counts[event.node] = state.retry_counts.get(event.node, 0) + 1
             here.is_cut_off = False
-            error = str((event.result.get("turn") or {}).get("error", ""))
-            here.turn = _turn(error, event.result)
+            error = str((event.result.turn or {}).get("error", ""))
+            here.turn = {"error": error, "spent": spent_in(result)}
     here.is_cut_off = here.is_cut_off or event.cut_off
-    status = "pending" if event.why in ("stopped", "lost", "void") else "running"
-    frame.steps[name] = {**whole, "status": status, "last_attempt": event.why}
+    is_over = event.why in ("stopped", "lost", "void")
+    standing = StepResult(status="pending" if is_over else "running", last_attempt=event.why)
+    frame.steps[name] = whole | standing
     count_costs(state, here, result)
     count_denials(state, name, result)
-
-
-def _turn(error: str, result: dict[str, Any]) -> dict[str, Any]:
-    """What an answer without an outcome leaves: why, and what it has cost."""
-    spent = {name: result[name] for name in FIGURES if name in result}
-    return {"error": error, "spent": spent}
 
 
 def _finish_step(fold: Fold, event: StepFinished) -> None:
@@ -213,7 +213,8 @@ def _finish_step(fold: Fold, event: StepFinished) -> None:
         begin_visit(state, frame, here, event.at)
     else:
         frame.visits[event.node] = event.visit
-        state.skipped.append(_skip_record(node, event.result))
+        skipped = SkippedStep(node.name, event.result.reason, event.result.condition)
+        state.skipped.append(skipped)
     here.is_cut_off = here.is_cut_off or event.cut_off
     count_costs(state, here, event.result)
     count_denials(state, node.name, event.result)
@@ -222,19 +223,11 @@ def _finish_step(fold: Fold, event: StepFinished) -> None:
     frame.steps[node.name] = result
     if event.label == INVALID:
         # Its prompt was answered: who resumes the run asks for the outcome only.
-        here.turn = _turn(str(event.result.get("error", {}).get("message", "")), result)
+        here.turn = {"error": event.result.message, "spent": spent_in(result)}
     if event.has_value:
         keep_value(frame, node, event.value)
     target = node.follow if event.choice == "continue" else target_of(node, event.label)
     go_on(fold, frame, node, event.label, target)
-
-
-def _skip_record(node: Node, result: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "id": node.name,
-        "reason": result.get("reason", ""),
-        **({"condition": result["condition"]} if "condition" in result else {}),
-    }
 
 
 def _open_gate(state: RunState, event: GateOpened) -> None:
@@ -242,19 +235,7 @@ def _open_gate(state: RunState, event: GateOpened) -> None:
     here = here_of(frame, event.node, event.visit)
     here.phase = "asking"
     frame.visits[event.node] = event.visit
-    state.approvals.append(
-        {
-            "stage": event.stage,
-            "status": "pending",
-            "prompt": event.prompt,
-            "requested_at": timestamp(event.at),
-            "expires_at": None if event.expires_at is None else timestamp(event.expires_at),
-            "default": event.default,
-            "frame": event.frame,
-            "node": event.node,
-            "visit": event.visit,
-        }
-    )
+    add_opened(state.approvals, event)
 
 
 def _decide_gate(fold: Fold, event: GateDecided) -> None:
@@ -262,19 +243,7 @@ def _decide_gate(fold: Fold, event: GateDecided) -> None:
     here_of(frame, event.node, event.visit)
     node = fold.index.place(frame.plan, event.node).node
     assert isinstance(node.op, Gate)
-    for record in reversed(fold.state.approvals):
-        if (record["frame"], record["node"], record["visit"]) == (
-            event.frame,
-            event.node,
-            event.visit,
-        ):
-            record |= {
-                "status": event.decision,
-                "decided_at": timestamp(event.at),
-                "decided_by": event.by,
-                "message": event.message,
-            }
-            break
+    add_decision(fold.state.approvals, event)
     if event.decision == "approved":
         plan_frame(frame).approval = event.message
     label = f"@{event.decision}"
@@ -313,8 +282,8 @@ def _nothing_runs(index: Index, state: RunState) -> None:
             continue
         name = index.here(frame).node.name
         result = frame.steps.get(name)
-        if isinstance(result, dict) and result.get("status") == "running":
-            frame.steps[name] = {**result, "status": "pending"}
+        if result is not None and result.status == "running":
+            frame.steps[name] = result | StepResult(status="pending")
 
 
 def _resume(fold: Fold, event: RunResumed) -> None:
@@ -337,9 +306,8 @@ def _resume(fold: Fold, event: RunResumed) -> None:
             # The time limit of a call is for work, not for the night in which nobody worked on it.
             frame.began += idle_s
         if frame.call is not None:
-            result = {**frame.steps[frame.call.owner], "status": "running", "exit_code": None}
-            result.pop("error", None)
-            frame.steps[frame.call.owner] = result
+            again = frame.steps[frame.call.owner] | StepResult(status="running", exit_code=None)
+            frame.steps[frame.call.owner] = again.without("error")
         if here is None:
             continue
         if here.phase == "lost" or (here.phase == "resting" and here.losses):
@@ -387,5 +355,5 @@ def _forget_sessions(fold: Fold) -> None:
         frame.here.is_cut_off = False
         name = fold.index.here(frame).node.name
         result = frame.steps.get(name)
-        if isinstance(result, dict):
-            frame.steps[name] = {k: v for k, v in result.items() if k not in _OF_SESSIONS}
+        if result is not None:
+            frame.steps[name] = result.without(*_OF_SESSIONS)

@@ -11,7 +11,7 @@ import os
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from orchestrate.errors import explain
 from orchestrate.record import record, replace
@@ -23,6 +23,7 @@ from orchestrate.state.durable import (
     write_durably,
 )
 from orchestrate.state.events import GateDecided
+from orchestrate.state.result import Approval
 
 _FOLDER = "ballots"
 # Named after the process that writes it; with what `write_durably` puts around a name.
@@ -38,9 +39,9 @@ class Vote:
     message: str = ""
 
 
-def find_vote(root: Path, gate: dict[str, Any]) -> Vote | None:
+def find_vote(root: Path, gate: Approval) -> Vote | None:
     """What was decided about a gate of the run in a folder; the run may not know it yet."""
-    return _read(_file(root, gate["frame"], gate["node"], gate["visit"]))
+    return _read(_file(root, *gate.visited))
 
 
 def cast(root: Path, event: GateDecided) -> tuple[GateDecided, bool]:

@@ -63,10 +63,8 @@ def call_retry(index: Index, called: Frame, *, is_transient: bool = False) -> fl
 
 def failed_transiently(called: Frame) -> bool:
     """Was what ended a plan something that another try may mend?"""
-    for frame in frames_below(called):
-        for result in frame.steps.values():
-            if isinstance(result, dict) and result.get("status") == "failed":
-                kind = result.get("error", {}).get("context", {}).get("kind")
-                if kind in _TRANSIENT:
-                    return True
-    return False
+    return any(
+        result.status == "failed" and result.context.get("kind") in _TRANSIENT
+        for frame in frames_below(called)
+        for result in frame.steps.values()
+    )

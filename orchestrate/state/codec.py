@@ -12,13 +12,12 @@ from hashlib import sha256
 from typing import Any
 
 from orchestrate.exits import usual_finish
-from orchestrate.plan.nodes import Finish, Gate, Goto, Target
+from orchestrate.plan.nodes import Finish, Goto, Target
 from orchestrate.record import field_names
 from orchestrate.state.address import FrameKey
 from orchestrate.state.durable import parse_json
 from orchestrate.state.endings import encoded_ending, ending_in
 from orchestrate.state.model import (
-    Costs,
     Frame,
     Here,
     Index,
@@ -28,7 +27,15 @@ from orchestrate.state.model import (
     frames_below,
     open_loop,
 )
+from orchestrate.state.result import (
+    Approval,
+    Costs,
+    SkippedStep,
+    StepResult,
+    read_denials,
+)
 from orchestrate.state.results import encode, loop_pieces, step_piece
+from orchestrate.state.stages import stages_of
 from orchestrate.state.times import timestamp
 
 _SEAL = re.compile(rb',\n  "checksum": "sha256:([0-9a-f]{64})"\n\}\n\Z')
@@ -73,10 +80,9 @@ class Encoder:
         plain["context"] = state.root.variables
         rest: dict[str, Any] = self._by_dialect(state)
         if state.costs.turns:
-            costs = state.costs
-            rest["costs"] = {name: getattr(costs, name) for name in field_names(costs)}
+            rest["costs"] = state.costs.to_json()
         if state.denials:
-            rest["denials"] = state.denials
+            rest["denials"] = [denial.to_json() for denial in state.denials]
         rest |= {"settings": state.settings, "orchestrate_version": state.version}
         rest |= {"seq": state.seq, "engine": _engine(state)}
         return [
@@ -106,9 +112,9 @@ class Encoder:
                 return {"machine": self._machine(state)}
             case "recipe":
                 return {
-                    "stages": self._stages(state),
-                    "approvals": state.approvals,
-                    "skipped_steps": state.skipped,
+                    "stages": stages_of(self._index, state),
+                    "approvals": [gate.to_json() for gate in state.approvals],
+                    "skipped_steps": [skipped.to_json() for skipped in state.skipped],
                 }
             case _:
                 return {}
@@ -134,19 +140,6 @@ class Encoder:
             },
         }
 
-    def _stages(self, state: RunState) -> list[dict[str, Any]]:
-        """How far each stage is; a flat recipe has none."""
-        plan = self._index.plan(state.root.plan)
-        stages: dict[str, list[dict[str, Any]]] = {}
-        for node in plan.blocks[0].nodes:
-            if node.stage is not None:
-                steps = stages.setdefault(node.stage, [])
-                if not isinstance(node.op, Gate):
-                    steps.append(_step_summary(state.root, node.id, node.name))
-        asking = state.root.here is not None and state.root.here.phase == "asking"
-        pending = state.approvals[-1]["stage"] if asking and state.approvals else None
-        return [_stage(name, steps, name == pending) for name, steps in stages.items()]
-
 
 def _item_lines(loop: Loop) -> list[bytes]:
     items = loop_pieces(loop)
@@ -157,38 +150,6 @@ def _item_lines(loop: Loop) -> list[bytes]:
         pieces += (item, b",\n      ")
     pieces[-1] = b"\n    ]"
     return pieces
-
-
-def _step_summary(root: Frame, node_id: str, name: str) -> dict[str, Any]:
-    loop = root.loops.get(node_id)
-    if loop is not None:
-        stopped = root.here is not None and root.here.node == node_id and root.here.phase
-        status = "failed" if stopped == "failed" else "completed" if loop.is_closed else "running"
-        return {"status": status}
-    return root.steps.get(name) or {"status": "pending"}
-
-
-def _stage(name: str, steps: list[dict[str, Any]], is_pending: bool) -> dict[str, Any]:
-    statuses = {step["status"] for step in steps}
-    status = "running"
-    if is_pending:
-        status = "paused"
-    elif "failed" in statuses and not statuses & {"pending", "running"}:
-        status = "failed"
-    elif statuses == {"pending"}:
-        status = "pending"
-    elif statuses == {"skipped"}:
-        status = "skipped"
-    elif statuses <= {"completed", "skipped", "failed"}:
-        status = "completed"
-    stage: dict[str, Any] = {"name": name, "status": status}
-    began = [step["started_at"] for step in steps if "started_at" in step]
-    ended = [step["completed_at"] for step in steps if "completed_at" in step]
-    if began:
-        stage["started_at"] = min(began)
-    if ended and status in ("completed", "failed", "paused"):
-        stage["completed_at"] = max(ended)
-    return stage
 
 
 def _loops(state: RunState) -> bytes:
@@ -232,8 +193,8 @@ def _engine(state: RunState) -> dict[str, Any]:
         "earlier_visits": state.earlier_visits,
         "current": state.current,
         "retry_counts": state.retry_counts,
-        "approvals": state.approvals if state.dialect != "recipe" else [],
-        "skipped": state.skipped if state.dialect != "recipe" else [],
+        "approvals": [gate.to_json() for gate in state.approvals if state.dialect != "recipe"],
+        "skipped": [step.to_json() for step in state.skipped if state.dialect != "recipe"],
         "times": [state.started_at, state.updated_at, state.completed_at, state.stopped_at],
     }
 
@@ -350,9 +311,9 @@ def _decode(index: Index, document: dict[str, Any]) -> RunState:
         has_failures=engine["has_failures"],
         session=Session(**engine["session"]),
         costs=Costs(**document.get("costs", {})),
-        denials=document.get("denials", []),
-        approvals=document.get("approvals", engine["approvals"]),
-        skipped=document.get("skipped_steps", engine["skipped"]),
+        denials=read_denials(document.get("denials", ())),
+        approvals=[Approval(**gate) for gate in document.get("approvals", engine["approvals"])],
+        skipped=[SkippedStep(**s) for s in document.get("skipped_steps", engine["skipped"])],
         machine_started=engine["machine_started"],
         late=engine["late"],
         earlier_visits=engine["earlier_visits"],
@@ -406,7 +367,7 @@ class _Reader:
         loops = written.get("loops", {})
         names = {loop["name"] for loop in loops.values()}
         frame.steps = {
-            name: result
+            name: StepResult.from_json(result)
             for name, result in results.items()
             if name not in names and not (name == "lifecycle" and parent is not None)
         }
@@ -444,6 +405,7 @@ class _Reader:
         return loop
 
     def _call(self, frame: Frame, written: dict[str, Any]) -> Frame:
-        place = self._index.here(frame)
-        result = frame.steps[place.node.name]
-        return self.frame(written, result.pop("steps", {}), frame)
+        name = self._index.here(frame).node.name
+        calling = frame.steps[name]
+        frame.steps[name] = calling.without("steps")
+        return self.frame(written, dict(calling.steps), frame)

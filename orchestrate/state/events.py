@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 from orchestrate.exits import Ending, EndKind, EndStatus, older_end
 from orchestrate.record import field, record
+from orchestrate.state.address import Address, FrameKey, name_of_node
+from orchestrate.state.result import AttemptEnd, StepResult
 
 Json = Any
 
@@ -68,7 +70,7 @@ class StepStarted:
     attempt: int
     at: float
     # What is known beforehand: the agent, the model, how long the prompt is.
-    about: dict[str, Json] = field(default_factory=dict)
+    about: StepResult = StepResult()
 
 
 @record
@@ -88,8 +90,8 @@ class AttemptEnded:
     visit: int
     attempt: int
     at: float
-    why: Literal["failed", "lost", "stopped", "reminded", "void", "no-session"]
-    result: dict[str, Json]
+    why: AttemptEnd
+    result: StepResult
     rest_s: float = 0.0
     cut_off: bool = False
     losses: int = 0
@@ -110,7 +112,7 @@ class StepFinished:
     visit: int
     at: float
     label: str
-    result: dict[str, Json]
+    result: StepResult
     value: Json = None
     has_value: bool = False
     choice: Literal["", "continue", "stop"] = ""
@@ -297,11 +299,17 @@ _KINDS: dict[str, type[Any]] = {
     "run-ended": RunEnded,
     "gap": Gap,
 }
+# The fields of events that are results, or parts of one.
+_RESULTS: dict[type[Any], frozenset[str]] = {
+    StepStarted: frozenset({"about"}),
+    AttemptEnded: frozenset({"result"}),
+    StepFinished: frozenset({"result"}),
+}
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 # What a field is not written for: its default, where it has one.
 _DEFAULTS: dict[type[Any], dict[str, Any]] = {
     kind: {
-        name: {} if name in ("about", "settings", "late", "context") else default
+        name: {} if name in ("settings", "late", "context") else default
         for name, default in kind.__record_defaults__.items()
     }
     for kind in _KINDS.values()
@@ -316,6 +324,15 @@ def run_ended(at: float, ending: Ending, head: str = "") -> RunEnded:
     return RunEnded(at, ending.status, ending.reason, ending.code, head, ending.kind)
 
 
+def attempt_of(event: StepStarted | AttemptEnded | StepFinished) -> Address:
+    """The attempt, or at least the step, that an event is about."""
+    if isinstance(event, StepFinished):
+        attempt = event.result.attempts if event.result.has("attempts") else None
+    else:
+        attempt = event.attempt
+    return Address(FrameKey.parse(event.frame), name_of_node(event.node), event.visit, attempt)
+
+
 def event_name(event: Event) -> str:
     return _NAMES[type(event)]
 
@@ -328,7 +345,7 @@ def event_to_json(event: Event) -> dict[str, Json]:
     for name in kind.__match_args__:
         value = getattr(event, name)
         if name not in defaults or value != defaults[name]:
-            written[name] = value
+            written[name] = value.to_json() if type(value) is StepResult else value
     return written
 
 
@@ -339,6 +356,8 @@ def event_from_json(written: dict[str, Json]) -> Event:
         raise ValueError(f"unknown event {written.get('on')!r}")
     fields = {name: value for name, value in written.items() if name != "on"}
     try:
+        for name in fields.keys() & _RESULTS.get(kind, frozenset()):
+            fields[name] = StepResult.from_json(fields[name])
         made: Event = kind(**fields)
     except TypeError as error:
         raise ValueError(f"event {written['on']!r} does not fit: {error}") from None

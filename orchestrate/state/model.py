@@ -17,9 +17,9 @@ from orchestrate.plan.nodes import Block as PlanBlock
 from orchestrate.plan.nodes import Label, NodeId, Plan, PlanId, Program, Target
 from orchestrate.plan.nodes import Node as PlanNode
 from orchestrate.record import field, mutable_record, record
+from orchestrate.state.result import Approval, Costs, Denials, SkippedStep, StepResult
 
 Json = Any
-Result = dict[str, Json]
 
 # Where the step at a frame's cursor stands:
 #   arriving  nothing has happened yet         running  an attempt was announced
@@ -96,7 +96,7 @@ class Frame:
     variable: str = ""
     # Context and outputs of a plan; the frames of its iterations share those of the plan's frame.
     variables: dict[str, Json] = field(default_factory=dict)
-    steps: dict[str, Json] = field(default_factory=dict)
+    steps: dict[str, StepResult] = field(default_factory=dict)
     visits: dict[NodeId, int] = field(default_factory=dict)
     # The loops that were opened, by node; one that is closed stays for its results.
     loops: dict[NodeId, Loop] = field(default_factory=dict)
@@ -132,21 +132,6 @@ class Session:
     totals: dict[str, Any] = field(default_factory=dict)
     # Did this run begin it? Then all that it has used is this run's.
     is_own: bool = False
-
-
-@mutable_record
-class Costs:
-    """What the agents reported; turns that reported nothing are counted, not taken as free.
-
-    A figure is None until the first turn reports it: unknown is no zero (rulings §7).
-    """
-
-    cost_usd: float | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    turns: int = 0
-    unreported: int = 0
-    tokens_unreported: int = 0
 
 
 @mutable_record
@@ -189,9 +174,9 @@ class RunState:
     session: Session = field(default_factory=Session)
     costs: Costs = field(default_factory=Costs)
     # Tool calls that permissions refused, by step and tool, over all visits and restarts.
-    denials: list[Result] = field(default_factory=list)
-    approvals: list[Result] = field(default_factory=list)
-    skipped: list[Result] = field(default_factory=list)
+    denials: Denials = ()
+    approvals: list[Approval] = field(default_factory=list)
+    skipped: list[SkippedStep] = field(default_factory=list)
     machine_started: float = 0.0
     # Of a machine (A §2.5): the step last entered, and how often each was asked for its outcome
     # again in its newest visit.
@@ -201,6 +186,11 @@ class RunState:
     earlier_visits: dict[NodeId, int] = field(default_factory=dict)
     # Plans that were compiled on the way: the checksums of their files.
     late: dict[PlanId, dict[str, str]] = field(default_factory=dict)
+
+    @property
+    def pending(self) -> list[Approval]:
+        """The gates that wait for a decision, oldest first."""
+        return [gate for gate in self.approvals if gate.status == "pending"]
 
 
 @record

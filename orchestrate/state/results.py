@@ -33,7 +33,7 @@ def result_pieces(frame: Frame) -> list[tuple[bytes, bytes]]:
 
 def step_piece(frame: Frame, name: str) -> bytes:
     """The result of one step; that of a running call has the steps of the called plan in it."""
-    result = encode(frame.steps[name])
+    result = encode(frame.steps[name].to_json())
     called = frame.call
     if called is None or called.owner != name:
         return result

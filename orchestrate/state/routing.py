@@ -43,6 +43,7 @@ from orchestrate.state.model import (
     plan_frame,
     plan_stack,
 )
+from orchestrate.state.result import StepError, StepResult
 from orchestrate.state.results import encode_results
 from orchestrate.state.times import timestamp
 
@@ -173,17 +174,11 @@ def _mark_callers(frame: Frame, reason: str) -> None:
     called = plan_frame(frame)
     while called.parent is not None:
         caller = called.parent
-        error = {
-            "message": reason,
-            "exit_code": STEP_FAILED,
-            "context": {"stack": plan_stack(called)},
-        }
-        caller.steps[called.owner] = {
-            **caller.steps[called.owner],
-            "status": "failed",
-            "exit_code": STEP_FAILED,
-            "error": error,
-        }
+        error = StepError(
+            message=reason, exit_code=STEP_FAILED, context={"stack": plan_stack(called)}
+        )
+        failed = StepResult(status="failed", exit_code=STEP_FAILED, error=error)
+        caller.steps[called.owner] = caller.steps[called.owner] | failed
         called = plan_frame(caller)
 
 
@@ -350,12 +345,9 @@ def enter_call(index: Index, state: RunState, event: CallOpened) -> None:
     called.variables = dict(event.context)
     frame.call = called
     state.frames[key] = called
-    frame.steps[name] = {
-        "status": "running",
-        "exit_code": None,
-        "started_at": timestamp(event.at),
-        "recipe": event.plan,
-    }
+    frame.steps[name] = StepResult(
+        status="running", exit_code=None, started_at=timestamp(event.at), recipe=event.plan
+    )
     arrive(called, block.entry)
 
 
@@ -383,28 +375,28 @@ def _return(fold: Fold, called: Frame, label: Label, reason: str, code: int = ST
     assert caller is not None
     assert caller.here is not None
     node = fold.index.here(caller).node
-    result = {
-        "status": "completed" if label == OK else "failed",
-        "exit_code": 0 if label == OK else code,
-        "started_at": timestamp(caller.here.since),
-        "completed_at": timestamp(fold.at),
-        "duration_ms": max(0, round((fold.at - caller.here.since) * 1000)),
-        "recipe": called.plan,
-        "steps": parse_json(encode_results(called)),
-    }
+    result = StepResult(
+        status="completed" if label == OK else "failed",
+        exit_code=0 if label == OK else code,
+        started_at=timestamp(caller.here.since),
+        completed_at=timestamp(fold.at),
+        duration_ms=max(0, round((fold.at - caller.here.since) * 1000)),
+        recipe=called.plan,
+        steps=parse_json(encode_results(called)),
+    )
     rest = None
     if label == FAILED:
-        result["error"] = {
-            "message": with_stack(reason, called),
-            "exit_code": code,
-            "context": {"stack": plan_stack(called)},
-        }
+        error = StepError(
+            message=with_stack(reason, called),
+            exit_code=code,
+            context={"stack": plan_stack(called)},
+        )
+        result |= StepResult(error=error)
         rest = call_retry(fold.index, called, is_transient=code == STEP_TIMED_OUT)
-    caller.steps[node.name] = result
+    caller.steps[node.name] = result if rest is None else result | StepResult(status="running")
     caller.call = None
     _forget(fold.state, called)
     if rest is not None:
-        result["status"] = "running"
         caller.here.phase = "resting"
         caller.here.rest_until = fold.at + rest
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from orchestrate.state.events import SessionChosen, SessionSeen
 from orchestrate.state.model import Index, RunState, Session
+from orchestrate.state.result import StepResult
 from orchestrate.state.routing import frame_of, here_of
 
 
@@ -23,8 +24,8 @@ def see_session(index: Index, state: RunState, event: SessionSeen) -> None:
     if frame.here is not None:
         name = index.here(frame).node.name
         result = frame.steps.get(name)
-        if isinstance(result, dict) and frame.here.phase == "running":
-            frame.steps[name] = {**result, "session_id": event.session}
+        if result is not None and frame.here.phase == "running":
+            frame.steps[name] = result | StepResult(session_id=event.session)
 
 
 def choose_session(state: RunState, event: SessionChosen) -> None:

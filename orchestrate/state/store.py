@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from orchestrate.errors import StateError, repair_hint
@@ -22,19 +21,17 @@ from orchestrate.state.events import (
     Event,
     Gap,
     RunStarted,
-    event_from_json,
     event_to_json,
 )
 from orchestrate.state.journal import (
     Journal,
-    JournalCorruptError,
     end_of,
-    read_tail,
     refuse_foreign,
     salvage,
 )
 from orchestrate.state.locks import Lock
 from orchestrate.state.model import Index, RunState
+from orchestrate.state.recorded import damaged, read_events
 from orchestrate.state.runs import Run
 
 # Inside a loop `state.json` may lag this much behind the journal.
@@ -149,7 +146,8 @@ def load(run: Run, index: Index, told: Callable[[str], None] = lambda _: None) -
 
 
 def _fold(run: Run, index: Index, state: RunState | None) -> RunState:
-    for seq, event in _events(run.events, 0 if state is None else state.seq):
+    for recorded in read_events(run.events, 0 if state is None else state.seq):
+        seq, event = recorded.seq, recorded.event
         if state is None:
             if not isinstance(event, RunStarted):
                 raise StateError(
@@ -161,7 +159,7 @@ def _fold(run: Run, index: Index, state: RunState | None) -> RunState:
             try:
                 apply(index, state, event)
             except StateError as error:
-                raise _damaged(run.events, f"event {seq}: {error.message}") from None
+                raise damaged(run.events, f"event {seq}: {error.message}") from None
         state.seq = seq
     if state is None:
         raise StateError(
@@ -177,21 +175,6 @@ def _way_out(run: Run) -> str:
     except StateError as error:
         return error.hint
     return repair_hint(run.id)
-
-
-def _events(path: Path, after: int) -> Iterator[tuple[int, Event]]:
-    for entry in read_tail(path, after):
-        try:
-            yield entry.seq, event_from_json(entry.event)
-        except ValueError as error:
-            raise _damaged(path, f"event {entry.seq}: {error}") from None
-
-
-def _damaged(path: Path, problem: str) -> JournalCorruptError:
-    return JournalCorruptError(
-        f"the journal {path} is damaged: {problem}",
-        repair_hint(path.parent.name),
-    )
 
 
 def repair(run: Run, index: Index) -> tuple[RunState, str]:

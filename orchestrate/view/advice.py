@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from orchestrate.errors import OrchestrateError
 from orchestrate.record import record
 from orchestrate.state.plan_file import is_plan_whole
+from orchestrate.state.result import Results, StepResult
 from orchestrate.view.source_files import changed_files
 from orchestrate.workspace import open_workspace
 
@@ -72,7 +73,7 @@ def _more_than(reached: int) -> int:
     return max(2 * reached, reached + 1)
 
 
-def values_wanted(failed: Iterable[tuple[str, Any]]) -> tuple[str, ...]:
+def values_wanted(failed: Iterable[tuple[str, StepResult]]) -> tuple[str, ...]:
     """What gives values to the variables that steps failed for: their frames and results.
 
     Nothing from outside gets into a recipe that another one calls, or into a part of a value.
@@ -81,8 +82,7 @@ def values_wanted(failed: Iterable[tuple[str, Any]]) -> tuple[str, ...]:
 
     names: list[str] = []
     for frame, result in failed:
-        context = result.get("error", {}).get("context", {}) if isinstance(result, dict) else {}
-        found = [_VARIABLE.match(text) for text in context.get("undefined_vars", ())]
+        found = [_VARIABLE.match(text) for text in result.context.get("undefined_vars", ())]
         is_called = any(isinstance(part, Called) for part in FrameKey.parse(frame).parts)
         if not is_called:
             names += [match[1] or match[2] for match in found if match is not None]
@@ -90,7 +90,7 @@ def values_wanted(failed: Iterable[tuple[str, Any]]) -> tuple[str, ...]:
 
 
 def what_to_look_at(
-    run_id: str, stopped: Iterable[str], results: Mapping[str, Any], *, is_denied: bool
+    run_id: str, stopped: Iterable[str], results: Results, *, is_denied: bool
 ) -> tuple[str, ...] | None:
     """The words after `logs` that show why a run failed; a denial has no output.
 
@@ -102,17 +102,17 @@ def what_to_look_at(
     for path in stopped:
         return run_id, path
     for name, result in results.items():
-        if isinstance(result, dict) and result.get("status") == "failed":
+        if result.status == "failed":
             return run_id, name
     return (run_id,)
 
 
-def failed_in(state: RunState, index: Index) -> list[tuple[str, Any]]:
+def failed_in(state: RunState, index: Index) -> list[tuple[str, StepResult]]:
     """The frames and results of the steps that have failed and stopped the run."""
     from orchestrate.state.model import frames_below
 
     return [
-        (frame.key, frame.steps.get(index.here(frame).node.name))
+        (frame.key, frame.steps.get(index.here(frame).node.name, StepResult()))
         for frame in frames_below(state.root)
         if frame.here is not None and frame.here.phase == "failed"
     ]

@@ -8,6 +8,7 @@ from typing import Any
 from orchestrate.record import record
 from orchestrate.state.address import Address, address_of, name_in_block
 from orchestrate.state.model import Here
+from orchestrate.state.result import StepResult
 
 
 @record
@@ -25,7 +26,7 @@ class Cursor:
     attempt: int
     since: float
     rest_until: float
-    result: dict[str, Any]
+    result: StepResult
 
     @property
     def path(self) -> str:
@@ -58,7 +59,7 @@ def _cursors(frame: dict[str, Any], results: dict[str, Any]) -> Iterator[Cursor]
         for position, inner_frame in loop["open"].items():
             yield from _cursors(inner_frame, items[int(position)])
         return
-    recorded = result if isinstance(result, dict) else {}
+    recorded = StepResult.from_json(result) if isinstance(result, dict) else StepResult()
     yield Cursor(
         frame["key"], name, here.visit, here.phase, here.attempt,
         here.attempt_since or here.since, here.rest_until, recorded,

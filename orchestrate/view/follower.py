@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from orchestrate.state.apply import apply
-from orchestrate.state.events import Event, event_from_json
-from orchestrate.state.journal import end_of, read_tail
+from orchestrate.state.events import Event
+from orchestrate.state.journal import end_of
 from orchestrate.state.plan_file import index_of
+from orchestrate.state.recorded import read_events
 from orchestrate.state.store import load
 
 if TYPE_CHECKING:
@@ -33,10 +34,10 @@ class Tail:
         if size == self._size:
             return []
         self._size = size
-        entries = list(read_tail(self._path, self._seq))
-        if entries:
-            self._seq = entries[-1].seq
-        return [event_from_json(entry.event) for entry in entries]
+        found = list(read_events(self._path, self._seq))
+        if found:
+            self._seq = found[-1].seq
+        return [recorded.event for recorded in found]
 
 
 class Follower:

@@ -6,10 +6,35 @@ missing and goes on with the rest.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from orchestrate.errors import OrchestrateError
 from orchestrate.record import field, mutable_record
+from orchestrate.state.apply import apply, start
+from orchestrate.state.events import (
+    AttemptEnded,
+    CallExpired,
+    CallOpened,
+    Event,
+    Gap,
+    GateDecided,
+    GateOpened,
+    ItemMoved,
+    ItemMoving,
+    ItemStopped,
+    LoopOpened,
+    Restarted,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    SessionChosen,
+    SessionSeen,
+    StepFinished,
+    StepStarted,
+)
+from orchestrate.state.gates import add_decision, add_opened
+from orchestrate.state.recorded import read_events
+from orchestrate.state.result import Approval
 from orchestrate.view.step_totals import Tallies
 
 if TYPE_CHECKING:
@@ -17,8 +42,6 @@ if TYPE_CHECKING:
     from orchestrate.plan.trail import Mark, Trail
     from orchestrate.state.model import Index, RunState
     from orchestrate.state.runs import Run
-
-Json = dict[str, Any]
 
 
 @mutable_record
@@ -34,25 +57,10 @@ class Sitting:
 
 
 @mutable_record
-class Approval:
-    """A gate that was reached. `decided_at` None: it waits."""
-
-    stage: str
-    prompt: str
-    asked_at: float
-    expires_at: float | None = None
-    default: str = ""
-    decision: str = ""
-    by: str = ""
-    message: str = ""
-    decided_at: float | None = None
-
-
-@mutable_record
 class Chronicle:
     """All of it. `trail` is None when the plan is not known."""
 
-    started: Json = field(default_factory=dict)
+    started: RunStarted | None = None
     sittings: list[Sitting] = field(default_factory=list)
     approvals: list[Approval] = field(default_factory=list)
     tallies: Tallies = field(default_factory=Tallies)
@@ -64,18 +72,15 @@ class Chronicle:
 
 def read_chronicle(run: Run, index: Index | None, now: float, *, is_live: bool) -> Chronicle:
     """Read the journal once, from its beginning to its end or to its first damage."""
-    from orchestrate.state.journal import read_tail
-
     told = Chronicle()
-    waiting: dict[tuple[str, str, int], Approval] = {}
     follower = _Follower(index) if index is not None else None
     try:
-        for entry in read_tail(run.events):
-            told.events = entry.seq
-            _hear(told, entry.event, waiting)
+        for recorded in read_events(run.events):
+            told.events = recorded.seq
+            _hear(told, recorded.event)
             if follower is not None:
-                follower.hear(entry.event)
-    except (OrchestrateError, ValueError, KeyError, TypeError) as error:
+                follower.hear(recorded.event)
+    except (OrchestrateError, ValueError) as error:
         why = error.message if isinstance(error, OrchestrateError) else f"{error!r}"
         told.notes.append(f"the journal can be read up to event {told.events} only: {why}")
     told.tallies.close(now, is_live=is_live)
@@ -88,47 +93,41 @@ def read_chronicle(run: Run, index: Index | None, now: float, *, is_live: bool) 
     return told
 
 
-def _hear(told: Chronicle, event: Json, waiting: dict[tuple[str, str, int], Approval]) -> None:
-    match event.get("on"):
-        case "run-started":
+def _hear(told: Chronicle, event: Event) -> None:
+    match event:
+        case RunStarted():
             told.started = event
-            told.sittings.append(Sitting(event["at"], event.get("head", "")))
-        case "run-resumed":
+            told.sittings.append(Sitting(event.at, event.head))
+        case RunResumed():
             if told.sittings and told.sittings[-1].end is None:
                 told.sittings[-1].end = told.tallies.last_at
-            told.sittings.append(Sitting(event["at"], event.get("head", "")))
-        case "run-ended":
+            told.sittings.append(Sitting(event.at, event.head))
+        case RunEnded():
             _end_sitting(told, event)
-        case "gate-opened":
-            approval = Approval(
-                event["stage"], event["prompt"], event["at"], event.get("expires_at"),
-                event["default"],
-            )  # fmt: skip
-            told.approvals.append(approval)
-            waiting[event["frame"], event["node"], event["visit"]] = approval
-        case "gate-decided":
-            decided = waiting.pop((event["frame"], event["node"], event["visit"]), None)
-            if decided is not None:
-                decided.decision = event["decision"]
-                decided.by = event["by"]
-                decided.message = event.get("message", "")
-                decided.decided_at = event["at"]
-        case "gap":
+        case GateOpened():
+            add_opened(told.approvals, event)
+        case GateDecided():
+            add_decision(told.approvals, event)
+        case Gap():
             told.gaps += 1
-        case _:
+        case StepStarted() | AttemptEnded() | StepFinished() | SessionSeen() | SessionChosen():
+            pass
+        case LoopOpened() | ItemMoving() | ItemMoved() | ItemStopped():
+            pass
+        case CallOpened() | CallExpired() | Restarted():
             pass
     told.tallies.hear(event)
 
 
-def _end_sitting(told: Chronicle, event: Json) -> None:
+def _end_sitting(told: Chronicle, event: RunEnded) -> None:
     """A decision or a cancellation after the end of a sitting tells its end anew."""
     if not told.sittings:
         return
     sitting = told.sittings[-1]
     if sitting.end is None:
-        sitting.end = event["at"]
-        sitting.end_head = event.get("head", "")
-    sitting.how, sitting.reason = event["status"], event["reason"]
+        sitting.end = event.at
+        sitting.end_head = event.head
+    sitting.how, sitting.reason = event.status, event.reason
 
 
 class _Follower:
@@ -153,30 +152,17 @@ class _Follower:
         if label == FAILED and self._index.place(plan, node).node.on_failure == "count":
             self._failures.add((plan, node))
 
-    def hear(self, written: Json) -> None:
+    def hear(self, event: Event) -> None:
         if self._is_lost:
             return
         try:
-            self._follow(written)
+            self._follow(event)
         except (OrchestrateError, ValueError, KeyError, AssertionError) as error:
             self._is_lost = True
             why = error.message if isinstance(error, OrchestrateError) else f"{error!r}"
             self.notes.append(f"the path through the plan is shown in part only: {why}")
 
-    def _follow(self, written: Json) -> None:
-        from orchestrate.state.apply import apply, start
-        from orchestrate.state.events import (
-            CallOpened,
-            GateOpened,
-            LoopOpened,
-            Restarted,
-            RunStarted,
-            StepFinished,
-            StepStarted,
-            event_from_json,
-        )
-
-        event = event_from_json(written)
+    def _follow(self, event: Event) -> None:
         if isinstance(event, RunStarted):
             self._state = start(self._index, event)
             self.trail.begin(event.plan)
@@ -196,7 +182,9 @@ class _Follower:
                     self.trail.begin(event.plan)
             case Restarted():
                 self.trail.begin(event.plan)
-            case _:
+            case AttemptEnded() | SessionSeen() | SessionChosen() | CallExpired() | GateDecided():
+                pass
+            case ItemMoving() | ItemMoved() | ItemStopped() | RunResumed() | RunEnded() | Gap():
                 pass
         apply(self._index, state, event)
 

@@ -13,6 +13,7 @@ from orchestrate.state.endings import ending_in
 from orchestrate.state.journal import read_tail
 from orchestrate.state.locks import is_held
 from orchestrate.state.plan_file import index_of
+from orchestrate.state.result import Approval
 from orchestrate.state.runs import Run
 from orchestrate.state.store import load
 
@@ -86,7 +87,7 @@ def _fold(run: Run) -> dict[str, Any]:
 
 def is_denied(document: dict[str, Any]) -> bool:
     """Was a gate of the run denied? That is final (rulings §8)."""
-    return any(gate["status"] == "denied" for gate in gates_of(document))
+    return any(gate.status == "denied" for gate in gates_of(document))
 
 
 def is_at_end(document: dict[str, Any]) -> bool:
@@ -94,11 +95,11 @@ def is_at_end(document: dict[str, Any]) -> bool:
     return "here" not in document["engine"]["root"] and document["engine"]["restart"] is None
 
 
-def gates_of(document: dict[str, Any]) -> list[dict[str, Any]]:
+def gates_of(document: dict[str, Any]) -> list[Approval]:
     """The records of the gates that were reached, oldest first."""
-    gates: list[dict[str, Any]] = document.get("approvals") or document["engine"]["approvals"]
-    return gates
+    written = document.get("approvals") or document["engine"]["approvals"]
+    return [Approval(**gate) for gate in written]
 
 
-def pending_gates(document: dict[str, Any]) -> list[dict[str, Any]]:
-    return [gate for gate in gates_of(document) if gate["status"] == "pending"]
+def pending_gates(document: dict[str, Any]) -> list[Approval]:
+    return [gate for gate in gates_of(document) if gate.status == "pending"]

@@ -5,21 +5,28 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from orchestrate.diagnostics import closest
 from orchestrate.errors import UsageError
 from orchestrate.record import record
-from orchestrate.state.address import Address, FrameKey, address_in, log_name_in
+from orchestrate.state.address import Address, FrameKey, log_name_in
+from orchestrate.state.events import (
+    AttemptEnded,
+    StepFinished,
+    StepStarted,
+    attempt_of,
+)
+from orchestrate.state.recorded import read_events
+from orchestrate.state.result import StepResult
 
 if TYPE_CHECKING:
     from orchestrate.state.runs import Run
 
 # `prompt`: what was sent to an agent.
 Stream = Literal["stdout", "stderr", "prompt"]
-Results = dict[str, Any]
 _MOST_NAMES = 8
 
 
@@ -31,7 +38,7 @@ class Entry:
     """
 
     address: Address
-    result: Results
+    result: StepResult
     why: str = ""
     # A step may fail before anything of it is started.
     is_started: bool = True
@@ -51,12 +58,12 @@ class Entry:
 
     @property
     def is_running(self) -> bool:
-        return self.result.get("status") == "running"
+        return self.result.status == "running"
 
     @property
     def is_over(self) -> bool:
         """Has it ended? One that was stopped or lost, or rests before a retry, has not."""
-        return self.result.get("status") in ("completed", "failed", "skipped")
+        return self.result.status in ("completed", "failed", "skipped")
 
 
 class NoSuchStep(UsageError):
@@ -112,21 +119,18 @@ def _refuse_outer(wanted: Address, text: str, entries: list[Entry]) -> None:
 
 def attempts_in(run: Run) -> Iterator[Entry]:
     """Every attempt that has ended, oldest first, as the journal has it."""
-    from orchestrate.state.journal import read_tail
-
-    started: set[tuple[Any, ...]] = set()
-    for recorded in read_tail(run.events):
+    started: set[tuple[str, str, int]] = set()
+    for recorded in read_events(run.events):
         event = recorded.event
-        key = tuple(event.get(name) for name in ("frame", "node", "visit"))
-        match event.get("on"):
-            case "step-started":
-                started.add(key)
-            case "attempt-ended" | "step-finished":
-                why = event.get("why", "")
-                yield Entry(address_in(event), event["result"], why, key in started)
-                started.discard(key)
-            case _:
-                pass
+        if not isinstance(event, StepStarted | AttemptEnded | StepFinished):
+            continue
+        visited = (event.frame, event.node, event.visit)
+        if isinstance(event, StepStarted):
+            started.add(visited)
+            continue
+        why = event.why if isinstance(event, AttemptEnded) else ""
+        yield Entry(attempt_of(event), event.result, why, visited in started)
+        started.discard(visited)
 
 
 def _address(text: str) -> Address | None:
@@ -136,13 +140,12 @@ def _address(text: str) -> Address | None:
         return None
 
 
-def was_at_work_since(result: Results, since: float) -> bool:
+def was_at_work_since(result: StepResult, since: float) -> bool:
     """A step's output has no times of its own; its attempt has."""
     from orchestrate.state.times import seconds_of
 
-    ended = result.get("completed_at")
     try:
-        return ended is None or seconds_of(ended) >= since
+        return not result.completed_at or seconds_of(result.completed_at) >= since
     except ValueError:
         return True
 
@@ -159,17 +162,17 @@ def _name_some(entries: list[Entry]) -> str:
     return f"steps: {shown}" + (", …" if len(entries) > _MOST_NAMES else "")
 
 
-def _below(results: Results, frame: FrameKey) -> Iterator[Entry]:
+def _below(results: Mapping[str, Any], frame: FrameKey) -> Iterator[Entry]:
     """Every step below some results. A step's result knows its address; a call's place gives it."""
     for name, result in results.items():
         if isinstance(result, list):
             for index, inner in enumerate(result):
                 yield from _below(inner, frame.item(name, index, 1))
         elif "status" in result:
-            known = result.get("address")
-            yield Entry(frame.step(name) if known is None else Address.parse(known), result)
-            if isinstance(result.get("steps"), dict):
-                yield from _below(result["steps"], frame.call(name, 1, 1))
+            found = StepResult.from_json(result)
+            address = Address.parse(found.address) if found.address else frame.step(name)
+            yield Entry(address, found)
+            yield from _below(found.steps, frame.call(name, 1, 1))
 
 
 def source_of(run: Run, entry: Entry, stream: Stream, *, is_raw: bool = False) -> Path | bytes:
@@ -180,7 +183,8 @@ def source_of(run: Run, entry: Entry, stream: Stream, *, is_raw: bool = False) -
     if stream == "prompt":
         sent = run.logs / f"{entry.files}.prompt.txt"
         return sent if _is_file(sent) else b""
-    if stream == "stdout" and "agent" in entry.result and not entry.is_running and not is_raw:
+    is_answered = entry.result.agent is not None and not entry.is_running
+    if stream == "stdout" and is_answered and not is_raw:
         answer = run.logs / f"{entry.files}.answer.txt"
         if _is_file(answer):
             return answer
@@ -197,14 +201,9 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def from_result(result: Results) -> bytes:
-    match result:
-        case {"output": str(text)}:
-            return text.encode("utf-8", "surrogateescape")
-        case {"lines": list(lines)}:
-            return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
-        case {"json": value}:
-            shown = json.dumps(value, indent=2, ensure_ascii=False)
-            return (shown + "\n").encode("utf-8", "backslashreplace")
-        case _:
-            return b""
+def from_result(result: StepResult) -> bytes:
+    if result.has("json"):
+        shown = json.dumps(result.json, indent=2, ensure_ascii=False)
+        return (shown + "\n").encode("utf-8", "backslashreplace")
+    text = result.output or "".join(f"{line}\n" for line in result.lines)
+    return text.encode("utf-8", "surrogateescape")

@@ -7,13 +7,34 @@ a loop has one tally, `Loop[*]/Step`, which counts, adds up, and keeps a few res
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Literal
 
 from orchestrate.record import field, mutable_record, record
 from orchestrate.state.address import Address, FrameKey, name_of_node
-from orchestrate.state.denials import Denials, add_denials, denials_of
+from orchestrate.state.denials import add_denials
+from orchestrate.state.events import (
+    AttemptEnded,
+    CallExpired,
+    CallOpened,
+    Event,
+    Gap,
+    GateDecided,
+    GateOpened,
+    ItemMoved,
+    ItemMoving,
+    ItemStopped,
+    LoopOpened,
+    Restarted,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    SessionChosen,
+    SessionSeen,
+    StepFinished,
+    StepStarted,
+)
+from orchestrate.state.result import Denials, StepResult
 
-Json = dict[str, Any]
 # work: it went well; fail: it did not; rest: until the next attempt; wait: for a file or a person;
 # cut: stopped or lost; open: it has not ended; span: a loop or a call, over all that is in it.
 Kind = Literal["work", "fail", "rest", "wait", "cut", "open", "span"]
@@ -46,18 +67,17 @@ class Usage:
     output_tokens: int | None = None
     without_tokens: int = 0
 
-    def add(self, result: Json) -> None:
+    def add(self, result: StepResult) -> None:
         # A provider that a workflow declares costs what nobody tells us.
-        if "agent" not in result and "provider" not in result:
+        if not result.is_turn:
             return
-        if not result.get("billed", True):
+        if not result.billed:
             self.unbilled += 1
             return
         self.turns += 1
-        cost, read, written = (result.get(name) for name in _FIGURES)
-        self.without_cost += cost is None
-        self.without_tokens += read is None or written is None
-        self._add_figures(cost, read, written)
+        self.without_cost += result.cost_usd is None
+        self.without_tokens += result.input_tokens is None or result.output_tokens is None
+        self._add_figures(result.cost_usd, result.input_tokens, result.output_tokens)
 
     def include(self, other: Usage) -> None:
         self.turns += other.turns
@@ -80,11 +100,11 @@ class Example:
     visit: int
     label: str
     at: float
-    result: Json
+    result: StepResult
 
     @property
     def is_failed(self) -> bool:
-        return self.result.get("status") == "failed"
+        return self.result.status == "failed"
 
 
 @mutable_record
@@ -107,7 +127,7 @@ class Tally:
     last: str = ""
     error: str = ""
     outcomes: dict[str, int] = field(default_factory=dict)
-    denials: Denials = field(default_factory=list)
+    denials: Denials = ()
     bars: list[Bar] = field(default_factory=list)
     examples: list[Example] = field(default_factory=list)
 
@@ -116,17 +136,16 @@ class Tally:
         """Does it stand for the items of a loop?"""
         return self.address.is_of_loop
 
-    def name_agent(self, result: Json) -> None:
+    def name_agent(self, result: StepResult) -> None:
         """Who was asked, with the model that answered; while it is at work, the one asked for."""
-        agent = result.get("agent") or result.get("provider")
+        agent = result.agent or result.provider
         if agent is None:
             return
-        model, requested = result.get("model"), result.get("model_requested")
-        words = [str(model)] if model else []
-        words += [f"asked for {requested}"] if requested else []
-        if "permissions" in result:
-            self.permissions[str(result["permissions"])] = None
-        self.agents[f"{agent} ({', '.join(words)})" if words else str(agent)] = None
+        words = [result.model] if result.model else []
+        words += [f"asked for {result.model_requested}"] if result.model_requested else []
+        if result.permissions is not None:
+            self.permissions[result.permissions] = None
+        self.agents[f"{agent} ({', '.join(words)})" if words else agent] = None
 
     def draw(self, start: float, end: float, kind: Kind) -> None:
         self.bars.append(Bar(start, max(start, end), kind))
@@ -160,6 +179,9 @@ def merged(bars: list[Bar], nearer_than: float) -> list[Bar]:
     return found
 
 
+_Arrival = StepStarted | StepFinished | LoopOpened | CallOpened | GateOpened
+
+
 class Tallies:
     """Hears the events of a run as they stand in the journal."""
 
@@ -171,31 +193,36 @@ class Tallies:
         self._resting: dict[tuple[str, str], float] = {}
         self._asking: dict[tuple[str, str], float] = {}
         # What was said about the attempts that have not ended.
-        self._asked: dict[tuple[str, str], Json] = {}
+        self._asked: dict[tuple[str, str], StepResult] = {}
         self._before: dict[str, str] = {}
         self.last_at = 0.0
 
-    def hear(self, event: Json) -> None:
-        self.last_at = max(self.last_at, float(event.get("at", 0.0)))
-        match event.get("on"):
-            case "step-started":
+    def hear(self, event: Event) -> None:
+        if not isinstance(event, Gap):
+            self.last_at = max(self.last_at, event.at)
+        match event:
+            case StepStarted():
                 self._started(event)
-            case "attempt-ended":
+            case AttemptEnded():
                 self._attempt_ended(event)
-            case "step-finished":
+            case StepFinished():
                 self._finished(event)
-            case "loop-opened":
+            case LoopOpened():
                 tally = self._arrive(event)
-                tally.items = (tally.items or 0) + len(event["items"])
-                tally.draw(event["at"], event["at"], "span")
-            case "call-opened":
-                self._arrive(event).draw(event["at"], event["at"], "span")
-            case "gate-opened":
+                tally.items = (tally.items or 0) + len(event.items)
+                tally.draw(event.at, event.at, "span")
+            case CallOpened():
+                self._arrive(event).draw(event.at, event.at, "span")
+            case CallExpired():
+                self._expired(event)
+            case GateOpened():
                 self._arrive(event)
-                self._asking[event["frame"], event["node"]] = event["at"]
-            case "gate-decided":
+                self._asking[event.frame, event.node] = event.at
+            case GateDecided():
                 self._decided(event)
-            case _:
+            case RunStarted() | RunResumed() | RunEnded() | Restarted() | Gap():
+                pass
+            case ItemMoving() | ItemMoved() | ItemStopped() | SessionSeen() | SessionChosen():
                 pass
 
     def close(self, now: float, *, is_live: bool) -> None:
@@ -203,7 +230,7 @@ class Tallies:
         end = now if is_live else self.last_at
         for (frame, node), start in self._working.items():
             tally = self._of(frame, node)
-            tally.name_agent(self._asked.get((frame, node), {}))
+            tally.name_agent(self._asked.get((frame, node), StepResult()))
             tally.last = "running" if is_live else "unfinished"
             tally.draw(start, end, "open")
         for waiting, kind in ((self._resting, "rest"), (self._asking, "wait")):
@@ -215,7 +242,7 @@ class Tallies:
             tally.seconds += tally.cut_short
         self._stretch_spans()
 
-    def add_results(self, results: Iterable[tuple[Address, Json]]) -> int:
+    def add_results(self, results: Iterable[tuple[Address, StepResult]]) -> int:
         """Steps that the journal does not have, from the results in the state; how many."""
         heard = set(self.by_path)
         for address, result in results:
@@ -223,14 +250,14 @@ class Tallies:
             if general.shown in heard:
                 continue
             tally = self.by_path.setdefault(general.shown, Tally(general, general.shown))
-            status = str(result.get("status", ""))
+            status = result.status
             tally.visits += status != "skipped"
-            tally.attempts += int(result.get("attempts", 0))
+            tally.attempts += result.attempts if result.has("attempts") else 0
             tally.statuses[status] = tally.statuses.get(status, 0) + 1
-            tally.last, tally.error = status, _message(result)
+            tally.last, tally.error = status, (result.message or result.reason)
             tally.usage.add(result)
-            tally.denials = add_denials(tally.denials, denials_of(result))
-            took = result.get("duration_ms", 0) / 1000
+            tally.denials = add_denials(tally.denials, result.denials)
+            took = result.duration_ms / 1000
             tally.seconds += took
             tally.longest = max(tally.longest, took)
             tally.keep(Example(address.step, address.visit or 1, "", 0.0, result))
@@ -244,77 +271,86 @@ class Tallies:
             tally = self.by_path[path] = Tally(general, path)
         return tally
 
-    def _arrive(self, event: Json) -> Tally:
-        tally = self._of(event["frame"], event["node"])
+    def _arrive(self, event: _Arrival) -> Tally:
+        tally = self._of(event.frame, event.node)
         tally.visits += 1
-        before = self._before.get(event["frame"])
+        before = self._before.get(event.frame)
         if before is not None:
             pair = (before, tally.path)
             self.steps_between[pair] = self.steps_between.get(pair, 0) + 1
-        self._before[event["frame"]] = tally.path
+        self._before[event.frame] = tally.path
         return tally
 
-    def _started(self, event: Json) -> None:
-        key = (event["frame"], event["node"])
-        tally = self._arrive(event) if event["attempt"] == 1 else self._of(*key)
+    def _started(self, event: StepStarted) -> None:
+        key = (event.frame, event.node)
+        tally = self._arrive(event) if event.attempt == 1 else self._of(*key)
         tally.attempts += 1
         tally.cut_short = 0.0
         rest = self._resting.pop(key, None)
         if rest is not None:
-            tally.draw(rest, event["at"], "rest")
-        self._working[key] = event["at"]
-        self._asked[key] = event.get("about", {})
+            tally.draw(rest, event.at, "rest")
+        self._working[key] = event.at
+        self._asked[key] = event.about
 
-    def _attempt_ended(self, event: Json) -> None:
-        key = (event["frame"], event["node"])
+    def _attempt_ended(self, event: AttemptEnded) -> None:
+        key = (event.frame, event.node)
         tally = self._of(*key)
-        start = self._working.pop(key, event["at"])
+        start = self._working.pop(key, event.at)
         kinds: dict[str, Kind] = {"failed": "fail", "reminded": "work"}
-        tally.draw(start, event["at"], kinds.get(event["why"], "cut"))
-        if event["why"] == "stopped":
-            tally.last, tally.cut_short = "stopped", event["at"] - start
-        tally.name_agent(event["result"])
-        tally.usage.add(event["result"])
-        tally.denials = add_denials(tally.denials, denials_of(event["result"]))
-        if event.get("rest_s"):
-            self._resting[key] = event["at"]
+        tally.draw(start, event.at, kinds.get(event.why, "cut"))
+        if event.why == "stopped":
+            tally.last, tally.cut_short = "stopped", event.at - start
+        tally.name_agent(event.result)
+        tally.usage.add(event.result)
+        tally.denials = add_denials(tally.denials, event.result.denials)
+        if event.rest_s:
+            self._resting[key] = event.at
 
-    def _finished(self, event: Json) -> None:
-        key = (event["frame"], event["node"])
-        result = event["result"]
-        status = str(result.get("status", "completed"))
+    def _finished(self, event: StepFinished) -> None:
+        key = (event.frame, event.node)
+        result = event.result
+        status = result.status
         start = self._working.pop(key, None)
         # A step that was skipped, or refused before its program could start, was never announced.
         tally = self._of(*key) if start is not None else self._arrive(event)
         tally.visits -= status == "skipped" and start is None
         tally.statuses[status] = tally.statuses.get(status, 0) + 1
         tally.last = status
-        tally.error = _message(result)
+        tally.error = result.message or result.reason
         tally.name_agent(result)
-        if "outcome" in result:
-            name = str(result["outcome"])
-            tally.outcomes[name] = tally.outcomes.get(name, 0) + 1
+        if result.outcome is not None:
+            tally.outcomes[result.outcome] = tally.outcomes.get(result.outcome, 0) + 1
         tally.usage.add(result)
-        tally.denials = add_denials(tally.denials, denials_of(result))
+        tally.denials = add_denials(tally.denials, result.denials)
         if status != "skipped":
-            began = start if start is not None else event["at"]
-            took = result.get("duration_ms", (event["at"] - began) * 1000) / 1000
+            began = start if start is not None else event.at
+            took = result.duration_ms / 1000 if result.has("duration_ms") else event.at - began
             tally.seconds += took
             tally.longest = max(tally.longest, took)
-            good: Kind = "wait" if "wait_duration_ms" in result else "work"
-            tally.draw(began, event["at"], "fail" if status == "failed" else good)
-        address = FrameKey.parse(event["frame"]).step(tally.address.name)
-        tally.keep(Example(address, event["visit"], event["label"], event["at"], result))
+            good: Kind = "work" if result.wait_duration_ms is None else "wait"
+            tally.draw(began, event.at, "fail" if status == "failed" else good)
+        address = FrameKey.parse(event.frame).step(tally.address.name)
+        tally.keep(Example(address, event.visit, event.label, event.at, result))
 
-    def _decided(self, event: Json) -> None:
-        key = (event["frame"], event["node"])
+    def _decided(self, event: GateDecided) -> None:
+        key = (event.frame, event.node)
         tally = self._of(*key)
-        asked = self._asking.pop(key, event["at"])
-        tally.draw(asked, event["at"], "wait")
-        tally.last = event["decision"]
+        asked = self._asking.pop(key, event.at)
+        tally.draw(asked, event.at, "wait")
+        tally.last = event.decision
         tally.statuses[tally.last] = tally.statuses.get(tally.last, 0) + 1
-        tally.seconds += event["at"] - asked
-        tally.longest = max(tally.longest, event["at"] - asked)
+        tally.seconds += event.at - asked
+        tally.longest = max(tally.longest, event.at - asked)
+
+    def _expired(self, event: CallExpired) -> None:
+        """The call is given up, with everything in it that has not ended."""
+        call = FrameKey.parse(event.frame).step(name_of_node(event.node))
+        self._of(event.frame, event.node).error = f"timed out after {event.timeout_s:g} s"
+        for unfinished in (self._working, self._resting, self._asking):
+            for frame, node in list(unfinished):
+                if call.contains(FrameKey.parse(frame).step(name_of_node(node))):
+                    start = unfinished.pop((frame, node))
+                    self._of(frame, node).draw(start, event.at, "cut")
 
     def _stretch_spans(self) -> None:
         """A loop or a call lasts until the last thing inside it has ended."""
@@ -336,10 +372,3 @@ class Tallies:
             ]
             tally.seconds = sum(bar.end - bar.start for bar in tally.bars)
             tally.longest = max(bar.end - bar.start for bar in tally.bars)
-
-
-def _message(result: Json) -> str:
-    error = result.get("error")
-    if isinstance(error, dict) and error.get("message"):
-        return str(error["message"])
-    return str(result.get("reason") or "")

@@ -21,6 +21,7 @@ from orchestrate.engine.capture import (
     capture_output,
     read_tail,
 )
+from orchestrate.state.result import CallDebug, StepResult
 
 
 @pytest.fixture
@@ -37,21 +38,23 @@ class TestText:
     def test_all_of_it(self, stdout: Path) -> None:
         captured = capture(stdout, b"First line\r\nSecond line\n", "text")
         assert captured == Captured(
-            0, {"output": "First line\r\nSecond line\n", "truncated": False}, keep_log=False
+            0,
+            StepResult.from_json({"output": "First line\r\nSecond line\n", "truncated": False}),
+            keep_log=False,
         )
 
     def test_nothing(self, stdout: Path) -> None:
-        assert capture(stdout, b"", "text").fields == {"output": "", "truncated": False}
+        assert capture(stdout, b"", "text").output.to_json() == {"output": "", "truncated": False}
 
     def test_at_the_limit(self, stdout: Path) -> None:
         captured = capture(stdout, b"x" * TEXT_LIMIT, "text")
-        assert captured.fields == {"output": "x" * TEXT_LIMIT, "truncated": False}
+        assert captured.output.to_json() == {"output": "x" * TEXT_LIMIT, "truncated": False}
         assert not captured.keep_log
 
     def test_beyond_the_limit(self, stdout: Path) -> None:
         """C acceptance 45."""
         captured = capture(stdout, b"x" * TEXT_LIMIT + b"y", "text", exit_code=3)
-        assert captured.fields == {"output": "x" * TEXT_LIMIT, "truncated": True}
+        assert captured.output.to_json() == {"output": "x" * TEXT_LIMIT, "truncated": True}
         assert captured.keep_log
         assert captured.exit_code == 3
 
@@ -59,20 +62,20 @@ class TestText:
     @pytest.mark.parametrize("offset", range(4))
     def test_no_character_is_cut(self, stdout: Path, character: str, offset: int) -> None:
         whole = "x" * offset + character * TEXT_LIMIT
-        output = capture(stdout, whole.encode("utf-8"), "text").fields["output"]
+        output = capture(stdout, whole.encode("utf-8"), "text").output.output
         assert whole.startswith(output)
         assert TEXT_LIMIT - 4 < len(output.encode("utf-8")) <= TEXT_LIMIT
 
     def test_a_character_that_ends_the_output_half_is_replaced(self, stdout: Path) -> None:
-        assert capture(stdout, b"a\xe2\x82", "text").fields["output"] == "a\ufffd"
+        assert capture(stdout, b"a\xe2\x82", "text").output.output == "a\ufffd"
 
     def test_any_bytes(self, stdout: Path) -> None:
-        assert capture(stdout, b"a\0\xffb\x1b", "text").fields["output"] == "a\0\ufffdb\x1b"
+        assert capture(stdout, b"a\0\xffb\x1b", "text").output.output == "a\0\ufffdb\x1b"
 
     def test_only_what_was_recorded(self, stdout: Path) -> None:
         stdout.write_bytes(b"12345")
-        assert capture_output(stdout, 3, mode="text", exit_code=0).fields["output"] == "123"
-        assert capture_output(stdout, 9, mode="text", exit_code=0).fields["output"] == "12345"
+        assert capture_output(stdout, 3, mode="text", exit_code=0).output.output == "123"
+        assert capture_output(stdout, 9, mode="text", exit_code=0).output.output == "12345"
 
 
 class TestLines:
@@ -93,35 +96,39 @@ class TestLines:
     def test_split(self, stdout: Path, data: bytes, lines: list[str]) -> None:
         """C acceptance 1."""
         captured = capture(stdout, data, "lines")
-        assert captured.fields == {"output_capture": "lines", "lines": lines, "truncated": False}
+        assert captured.output.to_json() == {
+            "output_capture": "lines",
+            "lines": lines,
+            "truncated": False,
+        }
         assert not captured.keep_log
 
     def test_at_the_limit(self, stdout: Path) -> None:
         captured = capture(stdout, b"x\n" * LINES_LIMIT, "lines")
-        assert captured.fields["lines"] == ["x"] * LINES_LIMIT
-        assert captured.fields["truncated"] is False
+        assert captured.output.lines == ["x"] * LINES_LIMIT
+        assert captured.output.truncated is False
 
     @pytest.mark.parametrize("last", [b"y", b"\n", b"y\n" * 200_000])
     def test_beyond_the_limit(self, stdout: Path, last: bytes) -> None:
         """C acceptance 52, for lines."""
         captured = capture(stdout, b"x\n" * LINES_LIMIT + last, "lines")
-        assert captured.fields["lines"] == ["x"] * LINES_LIMIT
-        assert captured.fields["truncated"] is True
+        assert captured.output.lines == ["x"] * LINES_LIMIT
+        assert captured.output.truncated is True
         assert captured.keep_log
 
     def test_a_long_line(self, stdout: Path) -> None:
         line = "€" * 1_000_000
-        assert capture(stdout, line.encode() + b"\nx\n", "lines").fields["lines"] == [line, "x"]
+        assert capture(stdout, line.encode() + b"\nx\n", "lines").output.lines == [line, "x"]
 
     def test_half_a_line_is_left_out(self, stdout: Path) -> None:
         captured = capture(stdout, b"a\n" + b"x" * LINES_SIZE_LIMIT + b"\nb\n", "lines")
-        assert captured.fields["lines"] == ["a"]
-        assert captured.fields["truncated"] is True
+        assert captured.output.lines == ["a"]
+        assert captured.output.truncated is True
 
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(data=st.binary(max_size=200).map(lambda data: data.replace(b"a", b"\r\n")))
     def test_lines_and_their_ends_are_the_output(self, stdout: Path, data: bytes) -> None:
-        lines = capture(stdout, data, "lines").fields["lines"]
+        lines = capture(stdout, data, "lines").output.lines
         expected = data.decode("utf-8", "replace").replace("\r\n", "\n").removesuffix("\n")
         assert "\n".join(lines) == expected
 
@@ -134,7 +141,9 @@ class TestJson:
         """C acceptance 2; rulings §9."""
         captured = capture(stdout, json.dumps(value, indent=1).encode(), "json")
         assert captured == Captured(
-            0, {"output_capture": "json", "json": value, "truncated": False}, keep_log=False
+            0,
+            StepResult.from_json({"output_capture": "json", "json": value, "truncated": False}),
+            keep_log=False,
         )
 
     @pytest.mark.parametrize(
@@ -147,7 +156,7 @@ class TestJson:
         """C acceptance (1.3) 3."""
         captured = capture(stdout, data, "json")
         assert captured.exit_code == 2
-        assert captured.fields == {"output_capture": "json", "truncated": False}
+        assert captured.output.to_json() == {"output_capture": "json", "truncated": False}
         assert "JSON" in captured.error
         assert captured.context == {"json_parse_error": {"reason": "invalid"}}
         assert captured.keep_log
@@ -157,14 +166,14 @@ class TestJson:
         assert captured.exit_code == 0
 
     def test_the_last_of_equal_keys(self, stdout: Path) -> None:
-        assert capture(stdout, b'{"a": 1, "a": 2}', "json").fields["json"] == {"a": 2}
+        assert capture(stdout, b'{"a": 1, "a": 2}', "json").output.json == {"a": 2}
 
     def test_marks_and_broken_bytes(self, stdout: Path) -> None:
-        assert capture(stdout, b'\xef\xbb\xbf["\xff"]', "json").fields["json"] == ["\ufffd"]
+        assert capture(stdout, b'\xef\xbb\xbf["\xff"]', "json").output.json == ["\ufffd"]
 
     def test_half_a_character_survives(self, stdout: Path) -> None:
         captured = capture(stdout, b'"\\ud800"', "json")
-        assert json.loads(json.dumps(captured.fields["json"])) == "\ud800"
+        assert json.loads(json.dumps(captured.output.json)) == "\ud800"
 
     def test_at_the_limit(self, stdout: Path) -> None:
         data = b'"' + b"x" * (JSON_LIMIT - 2) + b'"'
@@ -174,7 +183,7 @@ class TestJson:
         """C acceptance 14; (1.3) 10."""
         captured = capture(stdout, b'"' + b"x" * (JSON_LIMIT - 1) + b'"', "json")
         assert captured.exit_code == 2
-        assert captured.fields == {"output_capture": "json", "truncated": True}
+        assert captured.output.to_json() == {"output_capture": "json", "truncated": True}
         assert captured.context == {"json_parse_error": {"reason": "overflow"}}
         assert captured.error == "stdout has 1.0 MiB; at most 1.0 MiB are parsed as JSON"
         assert captured.keep_log
@@ -184,24 +193,32 @@ class TestJson:
         captured = capture(stdout, b"x" * (JSON_LIMIT + 1), "json", allow_parse_error=True)
         assert captured == Captured(
             0,
-            {"output_capture": "json", "output": "x" * TEXT_LIMIT, "truncated": True},
+            StepResult.from_json(
+                {"output_capture": "json", "output": "x" * TEXT_LIMIT, "truncated": True}
+            ),
             keep_log=True,
-            debug={"json_parse_error": {"reason": "overflow"}},
+            debug=CallDebug(json_parse_error={"reason": "overflow"}),
         )
 
     def test_allowed_nonsense(self, stdout: Path) -> None:
         captured = capture(stdout, b"not json", "json", allow_parse_error=True)
         assert captured == Captured(
             0,
-            {"output_capture": "json", "output": "not json", "truncated": False},
+            StepResult.from_json(
+                {"output_capture": "json", "output": "not json", "truncated": False}
+            ),
             keep_log=True,
-            debug={"json_parse_error": {"reason": "invalid"}},
+            debug=CallDebug(json_parse_error={"reason": "invalid"}),
         )
 
     def test_allowed_and_not_needed(self, stdout: Path) -> None:
         captured = capture(stdout, b"[]", "json", allow_parse_error=True)
-        assert captured.fields == {"output_capture": "json", "json": [], "truncated": False}
-        assert not captured.debug
+        assert captured.output.to_json() == {
+            "output_capture": "json",
+            "json": [],
+            "truncated": False,
+        }
+        assert captured.debug is None
 
     @pytest.mark.parametrize("exit_code", [1, 2, 124, 127, -9])
     @pytest.mark.parametrize("allowed", [True, False])
@@ -212,7 +229,7 @@ class TestJson:
         captured = capture(stdout, data, "json", exit_code, allow_parse_error=allowed)
         assert captured.exit_code == exit_code
         assert captured.error == ""
-        assert ("json" in captured.fields) is (data == b"[1]")
+        assert ("json" in captured.output.to_json()) is (data == b"[1]")
 
 
 class TestTail:

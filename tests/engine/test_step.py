@@ -11,6 +11,7 @@ from orchestrate.engine.step import Step
 from orchestrate.errors import StateError
 from orchestrate.plan.override import with_step_timeout
 from orchestrate.state.events import event_to_json
+from orchestrate.state.result import StepResult
 from tests.engine.performing import Run, running
 from tests.recipes.fakes import recipe
 from tests.state.definitions import CALLING, CHILD, LINE, LOOP, PARALLEL, command, workflow
@@ -44,8 +45,8 @@ def test_an_attempt_is_announced_once(tmp_path: Path) -> None:
     with running(tmp_path, compiled(LINE)) as run:
         step = step_in(run)
         assert not step.is_announced
-        step.announce({"model": "opus"})
-        step.announce({"model": "other"})
+        step.announce(StepResult(model="opus"))
+        step.announce(StepResult(model="other"))
         (started,) = [event for event in run.journal if event["on"] == "step-started"]
         assert started["about"] == {"model": "opus"}
         assert run.document["steps"]["One"]["status"] == "running", "others see it at once"
@@ -106,7 +107,7 @@ def test_a_result_says_when_and_how_often(tmp_path: Path, monkeypatch: pytest.Mo
         step = step_in(run)
         step.announce()
         monkeypatch.setattr(run.rt, "now", lambda: 1002.5)
-        assert step.result("completed", 0, output="x") == {
+        assert step.result("completed", 0, StepResult(output="x")).to_json() == {
             "status": "completed",
             "exit_code": 0,
             "started_at": "1970-01-01T00:16:40.000Z",
@@ -138,7 +139,7 @@ def test_a_fault_becomes_the_steps_result(tmp_path: Path) -> None:
     with running(tmp_path, compiled(LINE)) as run:
         step = step_in(run)
         fault = StepFault("the file is missing", {"path": "a.txt"}, exit_code=3)
-        event = event_to_json(step.failed(fault, reason="x"))
+        event = event_to_json(step.failed(fault))
         assert event["label"] == "@failed"
         assert event["result"]["error"] == {
             "message": "the file is missing", "exit_code": 3, "context": {"path": "a.txt"},

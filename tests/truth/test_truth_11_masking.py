@@ -142,7 +142,7 @@ def test_truth_11_two_secret_keys_stay_two() -> None:
     )
     expected = {"***": 1, "*** (3)": 2, "*** (2)": 3, "in": {"***": 4}}
     captured = capture_bytes(printed, mode="json", exit_code=0)
-    assert captured.fields["json"] == expected
+    assert captured.output.json == expected
     assert structured(printed.decode()) == expected
     # Without a mask JSON's own rule holds.
     assert keep_apart([("a", 1), ("a", 2)]) == {"a": 2}

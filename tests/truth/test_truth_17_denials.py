@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from orchestrate.record import replace
 from orchestrate.show.live.picture import Artist
 from orchestrate.state.denials import denial_words
+from orchestrate.state.result import StepResult, read_denials
 from tests.agents.test_samples import parse
 from tests.cli.live.test_picture import shown, state_for
 from tests.machines.fakes import PAIR, Scene, machine, said
@@ -131,13 +133,18 @@ def test_truth_17_a_new_visit_counts_anew_and_the_run_counts_all(tmp_path: Path)
     scene = stage(tmp_path, said("again", denied=["Write"]), said("done", denied=["Bash"]))
     played = scene.play(steps)
     assert played.step("work")["denials"] == [{"tool": "Bash", "count": 1}]
-    assert denial_words(played.state["denials"]) == "2 tool calls were denied: Write, Bash"
+    assert (
+        denial_words(read_denials(played.state["denials"]))
+        == "2 tool calls were denied: Write, Bash"
+    )
 
 
 def test_truth_17_the_live_view_shows_them(tmp_path: Path) -> None:
     index, state = state_for(tmp_path, ONE)
-    state.denials = [{"step": "work", **denial} for denial in COUNTED]
-    state.root.steps["work"] = {"status": "completed", "outcome": "done", "denials": COUNTED}
+    counted = read_denials(COUNTED)
+    state.denials = tuple(replace(denial, step="work") for denial in counted)
+    result = StepResult(status="completed", outcome="done", denials=counted)
+    state.root.steps["work"] = result
     state.root.here = None
     heading, *rows = shown(Artist(index).picture(state, state.started_at, 9))
     assert "3 tool calls denied" in heading

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from orchestrate.show.live.picture import Artist
-from orchestrate.state.model import Costs
+from orchestrate.state.result import Costs
 from tests.acceptance.fakes import Stage
 from tests.cli.live.test_picture import shown, state_for
 from tests.machines.fakes import PAIR, Scene, machine, said

@@ -5,21 +5,30 @@ from __future__ import annotations
 from xml.etree import ElementTree as ET
 
 from orchestrate.show.report.timeline import draw_timeline
+from orchestrate.state.events import (
+    AttemptEnded,
+    CallExpired,
+    CallOpened,
+    GateOpened,
+    LoopOpened,
+    StepFinished,
+    StepStarted,
+)
+from orchestrate.state.result import StepResult
 from orchestrate.view.history import Sitting
 from orchestrate.view.step_totals import Bar, Tallies, merged
 
-RESULT = {"status": "completed", "exit_code": 0, "duration_ms": 500, "output": "x" * 1000}
+RESULT = StepResult(status="completed", exit_code=0, duration_ms=500, output="x" * 1000)
 
 
 def loop_of(items: int) -> Tallies:
     tallies = Tallies()
-    tallies.hear({"on": "loop-opened", "frame": "", "node": "L", "at": 0.0, "items": [0] * items})
+    tallies.hear(LoopOpened("", "L", 1, 0.0, [0] * items))
     for i in range(items):
-        at = {"frame": f"L[{i}]", "node": "L/Do", "visit": 1}
-        tallies.hear({"on": "step-started", **at, "attempt": 1, "at": i + 0.0})
+        tallies.hear(StepStarted(f"L[{i}]", "L/Do", 1, 1, i + 0.0))
         is_bad = i % 1000 == 7
-        result = {**RESULT, "status": "failed" if is_bad else "completed"}
-        tallies.hear({"on": "step-finished", **at, "at": i + 0.5, "label": "@ok", "result": result})
+        result = RESULT | StepResult(status="failed") if is_bad else RESULT
+        tallies.hear(StepFinished(f"L[{i}]", "L/Do", 1, i + 0.5, "@ok", result))
     tallies.close(float(items), is_live=False)
     return tallies
 
@@ -73,27 +82,36 @@ def test_merging_keeps_kinds_apart_and_order() -> None:
 def test_a_call_and_a_repeated_loop_have_one_path_each() -> None:
     tallies = Tallies()
     for frame, node in (("", "Do"), ("L:2[13]", "L/Do"), ("L[1]/C:2@3()", "Deep")):
-        at = {"frame": frame, "node": node, "visit": 1, "attempt": 1, "at": 0.0}
-        tallies.hear({"on": "step-started", **at})
+        tallies.hear(StepStarted(frame, node, 1, 1, 0.0))
     assert list(tallies.by_path) == ["Do", "L[*]/Do", "L[*]/C/Deep"]
 
 
 def test_a_retry_rests_and_a_lost_attempt_is_told_apart() -> None:
     tallies = Tallies()
-    at = {"frame": "", "node": "A", "visit": 1}
-    tallies.hear({"on": "step-started", **at, "attempt": 1, "at": 0.0})
-    tallies.hear(
-        {"on": "attempt-ended", **at, "attempt": 1, "at": 1.0, "why": "failed", "rest_s": 2.0,
-         "result": {}}
-    )  # fmt: skip
-    tallies.hear({"on": "step-started", **at, "attempt": 2, "at": 3.0})
-    tallies.hear(
-        {"on": "attempt-ended", **at, "attempt": 2, "at": 4.0, "why": "lost", "result": {}}
-    )
-    tallies.hear({"on": "step-started", **at, "attempt": 3, "at": 5.0})
+    failed = StepResult(status="failed")
+    tallies.hear(StepStarted("", "A", 1, 1, 0.0))
+    tallies.hear(AttemptEnded("", "A", 1, 1, 1.0, "failed", failed, rest_s=2.0))
+    tallies.hear(StepStarted("", "A", 1, 2, 3.0))
+    tallies.hear(AttemptEnded("", "A", 1, 2, 4.0, "lost", failed))
+    tallies.hear(StepStarted("", "A", 1, 3, 5.0))
     tallies.close(8.0, is_live=True)
     (tally,) = tallies.by_path.values()
     assert [(bar.kind, bar.start, bar.end) for bar in tally.bars] == [
         ("fail", 0, 1), ("rest", 1, 3), ("cut", 3, 4), ("open", 5, 8),
     ]  # fmt: skip
     assert (tally.visits, tally.attempts, tally.last) == (1, 3, "running")
+
+
+def test_an_expired_call_is_given_up_with_what_is_open_in_it() -> None:
+    tallies = Tallies()
+    tallies.hear(CallOpened("", "C", 1, 0.0, "inner.yaml", {}))
+    tallies.hear(StepStarted("C()", "Do", 1, 1, 1.0))
+    tallies.hear(GateOpened("C()", "Gate", 1, 1.0, "review", "Go?", "deny"))
+    tallies.hear(StepStarted("", "Other", 1, 1, 2.0))
+    tallies.hear(CallExpired("", "C", 1, 5.0, 5.0))
+    tallies.close(9.0, is_live=True)
+    found = {tally.path: tally for tally in tallies.by_path.values()}
+    assert found["C"].error == "timed out after 5 s"
+    assert [bar.kind for bar in found["C/Do"].bars] == ["cut"]
+    assert [bar.kind for bar in found["C/Gate"].bars] == ["cut"]
+    assert [bar.kind for bar in found["Other"].bars] == ["open"]

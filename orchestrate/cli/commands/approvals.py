@@ -24,6 +24,7 @@ from orchestrate.view.run_view import pending_gates, run_view
 
 if TYPE_CHECKING:
     from orchestrate.app.decide import Decided, Decision
+    from orchestrate.state.result import Approval
     from orchestrate.state.runs import Run
     from orchestrate.view.run_view import RunView
 
@@ -35,7 +36,7 @@ class Waiting:
     run_id: str
     definition: str
     is_live: bool
-    gate: dict[str, Any]
+    gate: Approval
 
 
 @click.command(short_help="List the gates that wait for a decision.")
@@ -86,40 +87,38 @@ def _parked(place: Place) -> list[RunView]:
 
 
 def _waiting_json(one: Waiting) -> dict[str, Any]:
-    gate = one.gate
     return {
         "run_id": one.run_id,
         "workflow_file": one.definition,
         "at_terminal": one.is_live,
-        **{name: gate[name] for name in
-           ("stage", "prompt", "requested_at", "expires_at", "default")},
-    }  # fmt: skip
+        **one.gate.question,
+    }
 
 
 def _waiting_text(one: Waiting, place: Place) -> str:
     from orchestrate.state.times import local_time
 
     gate = one.gate
-    lines = [f"{one.run_id}  {visible(one.definition)}  stage '{visible(gate['stage'])}'"]
-    lines += [f"  | {visible(line)}" for line in gate["prompt"].splitlines()]
-    lines.append(f"  since    {local_time(gate['requested_at'])}{_until(gate)}")
+    lines = [f"{one.run_id}  {visible(one.definition)}  stage '{visible(gate.stage)}'"]
+    lines += [f"  | {visible(line)}" for line in gate.prompt.splitlines()]
+    lines.append(f"  since    {local_time(gate.requested_at)}{_until(gate)}")
     if one.is_live:
         lines.append("  it also asks at a terminal")
     for verb in ("approve", "deny"):
-        command = place.command(verb, one.run_id, gate["stage"])
+        command = place.command(verb, one.run_id, gate.stage)
         lines.append(f"  {verb + ':':8} {visible(command)}")
     return "\n".join(lines) + "\n"
 
 
-def _until(gate: dict[str, Any]) -> str:
+def _until(gate: Approval) -> str:
     from orchestrate.show.event_lines import duration
     from orchestrate.state.times import local_time, seconds_of
 
-    if gate["expires_at"] is None:
+    if gate.expires_at is None:
         return ""
-    left = max(0.0, seconds_of(gate["expires_at"]) - time.time())
-    until = local_time(gate["expires_at"])
-    return f", until {until} (in {duration(left * 1000)}; then: {gate['default']})"
+    left = max(0.0, seconds_of(gate.expires_at) - time.time())
+    until = local_time(gate.expires_at)
+    return f", until {until} (in {duration(left * 1000)}; then: {gate.default})"
 
 
 @click.command(short_help="Approve a stage, so that its run may go on.")

@@ -244,9 +244,8 @@ def _tell_silence(entry: Entry, wish: Wish) -> None:
     what = "has printed nothing yet" if entry.is_running else "printed nothing"
     if wish.streams == ("prompt",):
         what = "sent no prompt"
-    error = entry.result.get("error", {}).get("message", "")
-    reason = error or entry.result.get("reason", "")
-    status = f" ({entry.result['status']}: {visible(reason)})" if reason else ""
+    reason = entry.result.message or entry.result.reason
+    status = f" ({entry.result.status}: {visible(reason)})" if reason else ""
     note(f"orchestrate: {visible(entry.path)} {what}{status}\n")
 
 
@@ -256,9 +255,9 @@ def _step_json(run: Run, entry: Entry, wish: Wish) -> dict[str, Any]:
     document = {
         "run_id": run.id,
         "step": entry.path,
-        "status": entry.result.get("status"),
-        "exit_code": entry.result.get("exit_code"),
-        "error": entry.result.get("error", {}).get("message"),
+        "status": entry.result.status,
+        "exit_code": entry.result.exit_code,
+        "error": None if entry.result.error is None else entry.result.message,
     }
     for stream in wish.streams:
         document[stream] = read_source(source_of(run, entry, stream), wish.last_lines)

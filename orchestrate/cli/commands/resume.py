@@ -28,6 +28,7 @@ from orchestrate.plan.visible import visible
 from orchestrate.record import record, replace
 from orchestrate.show.output import answer, answer_json, note
 from orchestrate.state.model import Index
+from orchestrate.state.result import StepResult
 from orchestrate.state.runs import claim_run
 from orchestrate.view.place import Place
 from orchestrate.view.source_files import file_at
@@ -236,7 +237,8 @@ def _refuse_results(state: RunState, program: Program, values: dict[str, Any]) -
     main, *inner = main_plan(program).blocks
     opened = {f"{node}/" for node in state.root.loops}
     bodies = [node for block in inner if block.id.startswith(tuple(opened)) for node in block.nodes]
-    done = [n for n in main.nodes if state.root.steps.get(n.name, {}).get("status") == "completed"]
+    results = state.root.steps
+    done = [n for n in main.nodes if n.name in results and results[n.name].status == "completed"]
     for node in [*done, *bodies, *(n for n in main.nodes if n.id in state.root.loops)]:
         collected = node.op.collect if isinstance(node.op, Each) else None
         for name in (node.output, collected):
@@ -279,8 +281,7 @@ def _tell_waiting(store: Store, now: float) -> None:
         if here is None or here.phase != "resting" or here.rest_until <= now:
             continue
         name = store.index.here(frame).node.name
-        found = frame.steps.get(name)
-        result = found if isinstance(found, dict) else {}
+        result = frame.steps.get(name, StepResult())
         why = retry_reason(result).removeprefix(": ")
         note(
             f"{visible(shown_path(frame.key, name))} waits until "
@@ -324,7 +325,7 @@ def _is_over(run: Run, state: RunState, place: Place) -> tuple[str, int] | None:
     """Why there is nothing to go on with, and the exit code; None if there is."""
     if state.status == "completed":
         return f"run {run.id} is completed; there is nothing left to do", DONE
-    if any(gate["status"] == "denied" for gate in state.approvals):
+    if any(gate.status == "denied" for gate in state.approvals):
         return f"run {run.id} was denied: {state.reason}; a denial is final", ENDS["denied"].code
     if state.status == "cancelled":
         anew = visible(place.command("resume", run.id, "--force-restart"))

@@ -20,6 +20,7 @@ from orchestrate.cli.options import (
 from orchestrate.errors import UsageError
 from orchestrate.record import record, replace
 from orchestrate.show.output import note
+from orchestrate.state.result import StepResult
 from orchestrate.view.place import Place
 from orchestrate.view.run_view import run_view
 
@@ -36,7 +37,7 @@ class Given:
     """What an earlier run has for a step: results of other steps, and variables."""
 
     run_id: str
-    results: dict[str, dict[str, Any]]
+    results: dict[str, StepResult]
     variables: dict[str, Any]
 
 
@@ -142,7 +143,7 @@ def _read_given(
     for step in steps:
         result = sight.document["steps"].get(step)
         if isinstance(result, dict) and result.get("status") in _FINISHED:
-            results[step] = result
+            results[step] = StepResult.from_json(result)
     context = sight.document["context"]
     values = {key: restore_value(run.root, context[key]) for key in variables if key in context}
     return Given(run.id, results, values)
@@ -203,7 +204,7 @@ def _record_given(store: Any, program: Program, given: Given) -> None:
     )
 
 
-def _marked(result: dict[str, Any], run_id: str) -> dict[str, Any]:
+def _marked(result: StepResult, run_id: str) -> StepResult:
     """Its cost was counted in the run that it is from."""
-    uncounted = {"is_counted": False} if "agent" in result else {}
-    return {**result, "from_run": run_id, **uncounted}
+    marked = result | StepResult(from_run=run_id)
+    return marked | StepResult(billed=False) if result.is_turn else marked

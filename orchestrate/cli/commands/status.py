@@ -13,6 +13,7 @@ from orchestrate.app.kept_programs import are_programs_left
 from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
 from orchestrate.errors import UsageError
 from orchestrate.show.output import answer, answer_json
+from orchestrate.state.result import Approval, StepResult
 from orchestrate.view.advice import (
     Reached,
     as_started_flag,
@@ -78,7 +79,7 @@ def status(
 
 def view(sight: RunView, place: Place, now: float) -> dict[str, Any]:
     """What `status --json` answers; the text is drawn from it."""
-    from orchestrate.show.progress import last_outcome, shown_gate
+    from orchestrate.show.progress import last_outcome
 
     document = sight.document
     gates = _waiting_gates(sight)
@@ -98,8 +99,8 @@ def view(sight: RunView, place: Place, now: float) -> dict[str, Any]:
         "not_reached": _not_reached(sight),
         "current": [_current(at, sight, gates, now) for at in _cursors(sight)],
         **last_outcome(_newest(document)),
-        "stage": gates[0]["stage"] if gates else None,
-        "approvals": [shown_gate(gate) for gate in gates],
+        "stage": gates[0].stage if gates else None,
+        "approvals": [gate.question for gate in gates],
         "at_terminal": bool(gates) and sight.is_live,
         "programs_left": programs_left,
         "note": sight.note,
@@ -120,9 +121,15 @@ def view(sight: RunView, place: Place, now: float) -> dict[str, Any]:
     return shown
 
 
-def _newest(document: dict[str, Any]) -> Any:
+def _newest(document: dict[str, Any]) -> StepResult | None:
     """The result of the step that a machine entered last."""
-    return document["steps"].get(document.get("machine", {}).get("currentStep"))
+    return _results(document).get(document.get("machine", {}).get("currentStep"))
+
+
+def _results(document: dict[str, Any]) -> dict[str, StepResult]:
+    """Those of the steps outside loops."""
+    found = document["steps"].items()
+    return {name: StepResult.from_json(one) for name, one in found if isinstance(one, dict)}
 
 
 def _takeovers(sight: RunView) -> list[str]:
@@ -142,15 +149,14 @@ def _takeovers(sight: RunView) -> list[str]:
     if not found:
         found = [_session_in(at.result) for at in _cursors(sight)]
     if not any(session for _, session in found):
-        results = [result for result in document["steps"].values() if isinstance(result, dict)]
-        results.sort(key=lambda result: result.get("completed_at") or "")
-        found = [_session_in(result) for result in results if "session_id" in result][-1:]
+        results = sorted(_results(document).values(), key=lambda result: result.completed_at)
+        found = [_session_in(result) for result in results if result.session_id is not None][-1:]
     commands = [_takeover(agent, session, sight) for agent, session in found if session]
     return [command for command in dict.fromkeys(commands) if command]
 
 
-def _session_in(result: dict[str, Any]) -> tuple[str, str]:
-    return str(result.get("backend", "")), str(result.get("session_id", ""))
+def _session_in(result: StepResult) -> tuple[str, str]:
+    return result.backend, result.session_id or ""
 
 
 def _takeover(agent: str, session: str, sight: RunView) -> str:
@@ -203,7 +209,7 @@ def _steps(document: dict[str, Any]) -> dict[str, Any]:
             node, loop = loops[name]
             shown[name] = _loop(node, loop, root, document["for_each"][name])
         else:
-            shown[name] = _step(result)
+            shown[name] = _step(StepResult.from_json(result))
     return shown
 
 
@@ -216,12 +222,12 @@ def _not_reached(sight: RunView) -> list[str]:
     return [name for name in authored_steps(sight.run) if name not in begun]
 
 
-def _step(result: dict[str, Any]) -> dict[str, Any]:
-    shown = {name: result[name] for name in _STEP_FIELDS if name in result}
-    if "outcome_description" in result:
-        shown["otherDescription"] = result["outcome_description"]
-    if "error" in result:
-        shown["error"] = result["error"].get("message", "")
+def _step(result: StepResult) -> dict[str, Any]:
+    shown = dict(result.only(*_STEP_FIELDS).to_json())
+    if result.outcome_description is not None:
+        shown["otherDescription"] = result.outcome_description
+    if result.error is not None:
+        shown["error"] = result.message
     return shown
 
 
@@ -248,7 +254,7 @@ def _cursors(sight: RunView) -> list[Cursor]:
     return [] if sight.status in FINAL else cursors_in(sight.document)
 
 
-def _current(at: Cursor, sight: RunView, gates: list[dict[str, Any]], now: float) -> dict[str, Any]:
+def _current(at: Cursor, sight: RunView, gates: list[Approval], now: float) -> dict[str, Any]:
     from orchestrate.state.times import timestamp
 
     shown: dict[str, Any] = {"step": at.path, "phase": at.phase, "attempt": at.attempt}
@@ -261,17 +267,14 @@ def _current(at: Cursor, sight: RunView, gates: list[dict[str, Any]], now: float
         shown |= awaited(sight.run, at)
     if at.phase == "resting":
         shown["rests_until"] = timestamp(at.rest_until)
-        if "retry" in at.result:
-            shown["retry"] = at.result["retry"]
+        shown |= at.result.only("retry").to_json()
     if at.phase == "asking":
-        stages = [gate["stage"] for gate in gates if gate["frame"] == at.frame]
+        stages = [gate.stage for gate in gates if gate.frame == at.frame]
         shown["stage"] = stages[-1] if stages else at.name
-    if "error" in at.result:
-        shown["error"] = at.result["error"].get("message", "")
-    for name in ("agent", "model", "permissions", "session_id", "denials"):
-        if name in at.result:
-            shown[name] = at.result[name]
-    return shown
+    if at.result.error is not None:
+        shown["error"] = at.result.message
+    known = at.result.only("agent", "model", "permissions", "session_id", "denials")
+    return shown | known.to_json()
 
 
 def _look(sight: RunView, place: Place) -> str | None:
@@ -280,12 +283,13 @@ def _look(sight: RunView, place: Place) -> str | None:
     failed = [at.path for at in _cursors(sight) if at.phase in ("failed", "lost")]
     if sight.status != "failed" and not (sight.status == "paused" and failed):
         return None
-    steps = {name: sight.document["steps"][name] for name in _steps(sight.document)}
+    results = _results(sight.document)
+    steps = {name: results[name] for name in _steps(sight.document) if name in results}
     look = what_to_look_at(sight.run.id, failed, steps, is_denied=is_denied(sight.document))
     return None if look is None else place.command("logs", *look)
 
 
-def _waiting_gates(sight: RunView) -> list[dict[str, Any]]:
+def _waiting_gates(sight: RunView) -> list[Approval]:
     is_waiting = sight.status in ("running", "interrupted", "paused")
     return pending_gates(sight.document) if is_waiting else []
 
@@ -302,7 +306,7 @@ def next_commands(sight: RunView, place: Place) -> list[str]:
         return []
     if gates:
         # One that waits needs no name.
-        names = [gate["stage"] for gate in gates] if len(gates) > 1 else [None]
+        names = [gate.stage for gate in gates] if len(gates) > 1 else [None]
         return [
             place.command(verb, run_id, *filter(None, [name]))
             for name in dict.fromkeys(names)

@@ -70,6 +70,7 @@ from orchestrate.plan.nodes import (
 from orchestrate.record import replace
 from orchestrate.state.denials import count_denials
 from orchestrate.state.events import AttemptEnded, Event, StepFinished
+from orchestrate.state.result import StepError, StepResult
 
 # What a failed agent call looks like to dialect C, which knows exit codes only.
 _EXIT_CODES = {
@@ -98,13 +99,13 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
     if not asked:
         check_target(step, op.capture)
     # What was asked is read by whoever was asked, whatever a flag says now.
-    backend = step.about.get("backend", who.backend) if asked else who.backend
+    backend = (step.about.backend if asked else "") or who.backend
     agent = step.rt.library.agent_of(backend)
     turn = recall_turn(step, op, agent) if asked else begin_turn(step, op, agent)
     note = CUT_OFF if turn.is_after_cut and is_program(agent.name) else ""
     own_prompt = prompt_again(step, op, note) if asked else prompt_for(step, op)
     prompt = note + own_prompt if own_prompt else ""
-    version = {} if step.is_announced else program_version(step.rt, who.backend)
+    version = "" if step.is_announced else program_version(step.rt, who.backend)
     question = Question(
         prompt=prompt,
         workspace=step.rt.workspace.root,
@@ -123,12 +124,12 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
         place=step.address.step.shown,
         outcomes=op.outcomes,
         shown=bare(own_prompt, op.outcomes),
-        version=str(version.get("agent_version", "")),
+        version=version,
         usage_file=step.log("usage.json"),
         **_schema(step, op, agent),
     )
     permissions = question.settings.get("permissions") or question.permissions
-    about = _about(who, turn, prompt, permissions) | version
+    about = _about(who, turn, prompt, permissions) | StepResult(agent_version=version or None)
     if not asked:
         step.announce(about)
     step.announce(about, is_begun=True)
@@ -200,28 +201,25 @@ def _schema(step: Step, op: Ask, agent: Agent) -> dict[str, Any]:
     return {"schema": schema, "schema_file": path}
 
 
-def _about(
-    who: AgentDefinition, turn: Turn, prompt: str, permissions: Permissions
-) -> dict[str, Any]:
-    about: dict[str, Any] = {
-        "agent": who.name,
-        "backend": who.backend,
-        "is_new_session": turn.is_new,
-        "prompt_length": len(prompt),
-        "prompt_sha256": digest_of(prompt),
-    }
-    if is_program(who.backend):
-        about["permissions"] = permissions
+def _about(who: AgentDefinition, turn: Turn, prompt: str, permissions: Permissions) -> StepResult:
+    about = StepResult(
+        agent=who.name,
+        backend=who.backend,
+        is_new_session=turn.is_new,
+        prompt_length=len(prompt),
+        prompt_sha256=digest_of(prompt),
+        permissions=permissions if is_program(who.backend) else None,
+    )
     if who.model is not None:
-        about["model"] = who.model
-    if turn.session is not None:
-        # The id of a session that is only about to begin is nobody's yet.
-        about["new_session_id" if turn.is_new else "session_id"] = turn.session
-    return about
+        about |= StepResult(model=who.model)
+    # The id of a session that is only about to begin is nobody's yet.
+    if turn.is_new:
+        return about | StepResult(new_session_id=turn.session)
+    return about | StepResult(session_id=turn.session)
 
 
-def _fields_of(agent: Agent, session: str | None) -> dict[str, Any]:
-    return {"agent": agent.name} | ({} if session is None else {"session_id": session})
+def _fields_of(agent: Agent, session: str | None) -> StepResult:
+    return StepResult(agent=agent.name, session_id=session)
 
 
 def _lose(step: Step, agent: Agent, turn: Turn, session: str | None, ended: Lost) -> list[Event]:
@@ -239,62 +237,55 @@ def _cut_off(event: Event, session: str | None) -> Event:
 def _conclude(
     step: Step, op: Ask, agent: Agent, turn: Turn, question: Question, reply: Reply
 ) -> list[Event]:
-    earlier = step.frame.steps.get(step.node.name, {})
-    fields: dict[str, Any] = {
-        key: earlier[key]
-        for key in ("agent", "backend", "agent_version", "permissions", "prompt_length")
-        if key in earlier
-    }
-    fields.setdefault("agent", agent.name)
-    fields |= _model(earlier.get("model"), reply.model)
+    answer = step.about.only("agent", "backend", "agent_version", "permissions", "prompt_length")
+    if answer.agent is None:
+        answer |= StepResult(agent=agent.name)
     session = session_of(agent, turn, reply)
-    if session is not None:
-        fields["session_id"] = session
-    fields |= usage_of(step, turn, reply)
+    answer |= _model(step.about.model, reply.model) | StepResult(session_id=session)
+    answer |= usage_of(step, turn, reply)
     if reply.denied:
-        fields["denials"] = count_denials(reply.denied)
+        answer |= StepResult(denials=count_denials(reply.denied))
     if not is_program(agent.name):
-        fields["billed"] = False
-    took = step.end_at - step.attempt_began_at
-    fields["metrics"] = {"provider_ms": max(0, round(took * 1000))}
+        answer |= StepResult(billed=False)
+    took_ms = max(0, round((step.end_at - step.attempt_began_at) * 1000))
+    answer |= StepResult(metrics={"provider_ms": took_ms})
     is_silent = reply.failure is not None and reply.failure.kind == "empty"
     if reply.failure is not None and not (is_silent and op.outcomes):
-        return _fail(step, agent, turn, reply.failure, fields)
+        return _fail(step, agent, turn, reply.failure, answer)
     text = step.rt.secrets.text(reply.text)
-    fields["response_length"] = len(text)
+    answer |= StepResult(response_length=len(text))
     step.keep_answer(text)
     if question.prompt:
         step.rt.library.keep_turn(question, replace(reply, text=text))
     events = seen(step, turn, session)
     if op.outcomes:
-        return [*events, _read_outcome(step, op, text, fields)]
+        return [*events, _read_outcome(step, op, text, answer)]
     if step.plan.dialect == "recipe":
         value = step.rt.store_value(step.rt.secrets.data(structured(text)))
-        shown = capture_bytes(encode(text), mode="text", exit_code=0).fields
+        shown = capture_bytes(encode(text), mode="text", exit_code=0).output
         if is_stored(value):
             # It stands beside the state, once; here only its beginning is of use.
-            shown = {"output": clip(text, _SHOWN_OF_STORED), "truncated": True}
-        fields.pop("session_totals", None)
-        result = step.result("completed", 0, **shown, **fields)
+            shown = StepResult(output=clip(text, _SHOWN_OF_STORED), truncated=True)
+        result = step.result("completed", 0, shown | answer.without("session_totals"))
         return [*events, step.finished(OK, result, value, has_value=True)]
-    return [*events, _capture_answer(step, op, text, fields)]
+    return [*events, _capture_answer(step, op, text, answer, took_ms / 1000)]
 
 
-def _model(requested: str | None, answered: str | None) -> dict[str, Any]:
+def _model(requested: str | None, answered: str | None) -> StepResult:
     """The model that answered, null if the program did not say; beside it a tier or other name that
     it was asked for by."""
     if requested in (None, answered):
-        return {} if answered is None else {"model": answered}
-    return {"model": answered, "model_requested": requested}
+        return StepResult() if answered is None else StepResult(model=answered)
+    return StepResult(model=answered, model_requested=requested)
 
 
 def _fail(
-    step: Step, agent: Agent, turn: Turn, failure: Failure, fields: dict[str, Any]
+    step: Step, agent: Agent, turn: Turn, failure: Failure, answer: StepResult
 ) -> list[Event]:
     code = _EXIT_CODES.get(failure.kind, STEP_FAILED)
     context: dict[str, Any] = {"kind": failure.kind}
     with suppress(StepFault):
-        context |= matched_files(step) | files_of(step)
+        context |= (matched_files(step) | files_of(step)).to_json()
     if failure.http_status is not None:
         context["http_status"] = failure.http_status
     if failure.retry_at is not None:
@@ -304,11 +295,11 @@ def _fail(
         message = f"timed out after {step.timeout_s:g} s: {message}"
     if failure.kind == "silent":
         context["silence_s"] = step.rt.rules.silence_s
-    error = {"message": message, "exit_code": code, "context": context}
-    result = step.result("failed", code, error=error, **fields)
+    error = StepError(message=message, exit_code=code, context=context)
+    result = step.result("failed", code, StepResult(error=error) | answer)
     if failure.kind == "session" and is_gone(step, turn):
         return [leave(step, turn, agent), step.ended("no-session", result)]
-    session = fields.get("session_id")
+    session = answer.session_id
     events = after_failure(step, turn, agent, session)
     # A program that was never started has not begun a turn.
     # Nor is one cut off that came to its end without a word.
@@ -331,24 +322,22 @@ def _fail(
     return [*events, _cut_off(outcome, cut)]
 
 
-def _read_outcome(step: Step, op: Ask, text: str, fields: dict[str, Any]) -> Event:
-    shown = capture_bytes(encode(text), mode="text", exit_code=0).fields
+def _read_outcome(step: Step, op: Ask, text: str, answer: StepResult) -> Event:
+    answer = capture_bytes(encode(text), mode="text", exit_code=0).output | answer
     outcome = read_outcome(text, op.outcomes)
     if not isinstance(outcome, Unreadable):
-        fields["outcome"] = outcome.name
-        if outcome.description is not None:
-            fields["outcome_description"] = outcome.description
-        return step.finished(outcome.name, step.result("completed", 0, **shown, **fields))
-    error: dict[str, Any] = {"message": outcome.error, "exit_code": STEP_UNUSABLE}
+        answer |= StepResult(outcome=outcome.name, outcome_description=outcome.description)
+        return step.finished(outcome.name, step.result("completed", 0, answer))
+    error = StepError(message=outcome.error, exit_code=STEP_UNUSABLE)
     if outcome.malformed:
-        error["context"] = {"malformedJson": outcome.malformed}
-    result = step.result("failed", STEP_UNUSABLE, **shown, **fields, error=error)
+        error |= StepError(context={"malformedJson": outcome.malformed})
+    result = step.result("failed", STEP_UNUSABLE, answer | StepResult(error=error))
     if step.here.turn.get("error"):
         return step.finished(INVALID, result)
-    return step.ended("reminded", result | {"turn": {"error": outcome.error}})
+    return step.ended("reminded", result | StepResult(turn={"error": outcome.error}))
 
 
-def _capture_answer(step: Step, op: Ask, text: str, fields: dict[str, Any]) -> Event:
+def _capture_answer(step: Step, op: Ask, text: str, answer: StepResult, took_s: float) -> Event:
     """A workflow keeps an answer as it keeps any program's output."""
     write_answer(step, op.capture, text)
     captured = capture_bytes(
@@ -357,19 +346,15 @@ def _capture_answer(step: Step, op: Ask, text: str, fields: dict[str, Any]) -> E
         exit_code=0,
         allow_parse_error=op.capture.allow_parse_error,
     )
-    fields = fields | captured.fields
-    if captured.debug:
-        fields["debug"] = captured.debug
-    if captured.exit_code == 0:
+    answer |= captured.output | StepResult(debug=captured.debug)
+    code = captured.exit_code
+    if code == 0:
         try:
-            check_captured(step, op.capture, captured, fields["metrics"]["provider_ms"] / 1000)
+            check_captured(step, op.capture, captured, took_s)
         except StepFault as fault:
-            return unfit(step, fault, fields)
-        fields.pop("session_totals", None)
-        return step.finished(OK, step.result("completed", 0, **fields))
-    error = {"message": captured.error, "exit_code": captured.exit_code}
+            return unfit(step, fault, answer)
+        return step.finished(OK, step.result("completed", 0, answer.without("session_totals")))
+    error = StepError(message=captured.error, exit_code=code)
     if captured.context:
-        error["context"] = captured.context
-    return failed_attempt(
-        step, step.result("failed", captured.exit_code, **fields, error=error), captured.exit_code
-    )
+        error |= StepError(context=captured.context)
+    return failed_attempt(step, step.result("failed", code, answer | StepResult(error=error)), code)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from orchestrate.plan.nodes import FAILED, OK, Ask, Capture, FileText, Run
 from orchestrate.plan.retries import retry_delay
 from orchestrate.record import record
 from orchestrate.state.events import Event
+from orchestrate.state.result import CallDebug, RetryCount, StepError, StepResult
 
 # Larger input goes through a file of the run's instead of the executor's memory.
 _STDIN_IN_MEMORY = 1024 * 1024
@@ -56,22 +57,22 @@ def perform_run(step: Step, op: Run) -> Event:
     if not was_started(step.rt, step.attempt_id):
         prepared = _prepare(step, op)
         values = [name for name, _ in op.values]
-        about = {"debug": debug_record(step, prepared.argv, prepared.environment, values)}
-        step.announce(about)
+        debug = debug_record(step, prepared.argv, prepared.environment, values)
+        step.announce(StepResult(debug=debug))
     elif not step.is_announced:
         step.announce(_about_again(step, op), is_begun=True)
     ended = run_whole(step, lambda: job_of(step, _require(prepared)))
-    return conclude(step, op.capture, ended, {})
+    return conclude(step, op.capture, ended, StepResult())
 
 
-def _about_again(step: Step, op: Run) -> dict[str, Any]:
+def _about_again(step: Step, op: Run) -> StepResult:
     """What was said about an attempt, where a power cut took it; as far as it can be said again."""
     try:
         argv, values = render_program(op.argv, op.values, step.scope)
         environment = step.rt.secrets.environment_of(op.environment) | values
     except StepFault:
-        return {}
-    return {"debug": debug_record(step, argv, environment, list(values))}
+        return StepResult()
+    return StepResult(debug=debug_record(step, argv, environment, list(values)))
 
 
 def _require(prepared: Prepared | None) -> Prepared:
@@ -165,21 +166,17 @@ def debug_record(
     argv: Sequence[str],
     environment: dict[str, str],
     values: Sequence[str] = (),
-) -> dict[str, Any]:
+) -> CallDebug:
     """What the state says about how a program was called (C), with what it was called with.
 
     `values` are the variables that carry values into a shell's script.
     """
-    shown = _listed(argv)
-    record: dict[str, Any] = {
-        "command": shown,
-        "cwd": str(step.rt.workspace.root),
-        "env_count": len(environment),
-    }
+    record = CallDebug(
+        command=_listed(argv), cwd=str(step.rt.workspace.root), env_count=len(environment)
+    )
     if values:
-        record["values"] = {
-            name: clip(environment[name], _LONGEST_WORD) for name in values[:_MOST_WORDS]
-        }
+        carried = {name: clip(environment[name], _LONGEST_WORD) for name in values[:_MOST_WORDS]}
+        record |= CallDebug(values=carried)
     record |= matched_files(step) | files_of(step)
     if step.rt.options.debug:
         from orchestrate.engine.debugging import write_call
@@ -188,34 +185,32 @@ def debug_record(
     return record
 
 
-def matched_files(step: Step) -> dict[str, Any]:
+def matched_files(step: Step) -> CallDebug:
     """What the patterns of `depends_on` have found."""
     if step.needed is None:
-        return {}
+        return CallDebug()
     found = {"required": _listed(step.needed.required), "optional": _listed(step.needed.optional)}
-    return {"depends_on": {kind: names for kind, names in found.items() if names}}
+    return CallDebug(depends_on={kind: names for kind, names in found.items() if names})
 
 
-def files_of(step: Step) -> dict[str, Any]:
+def files_of(step: Step) -> CallDebug:
     """The files of the workspace that the step reads or writes itself."""
     op = step.node.op
     if not isinstance(op, Run | Ask):
-        return {}
+        return CallDebug()
     read = op.stdin if isinstance(op, Run) else op.prompt
     files: dict[str, str] = {}
     if isinstance(read, FileText):
         files["input_file"] = clip(render(read.path, step.scope), _LONGEST_WORD)
     if op.capture.output_file is not None:
         files["output_file"] = clip(render(op.capture.output_file, step.scope), _LONGEST_WORD)
-    return {"files": files} if files else {}
+    return CallDebug(files=files) if files else CallDebug()
 
 
-def call_context(about: Mapping[str, Any]) -> dict[str, Any]:
+def _call_context(debug: CallDebug) -> dict[str, Any]:
     """What `error.context` says about a call: values, files that were found, read and written."""
-    debug = about.get("debug")
-    if not isinstance(debug, dict):
-        return {}
-    return {name: debug[name] for name in ("values", "depends_on", "files") if name in debug}
+    context = debug.only("values", "depends_on", "files").to_json()
+    return context | ({"substituted_command": debug.command} if debug.command else {})
 
 
 def _listed(words: Sequence[str]) -> list[str]:
@@ -228,27 +223,25 @@ def _listed(words: Sequence[str]) -> list[str]:
 # Afterwards.
 
 
-def conclude(step: Step, capture: Capture, ended: Exit | Lost, more: dict[str, Any]) -> Event:
+def conclude(step: Step, capture: Capture, ended: Exit | Lost, more: StepResult) -> Event:
     """A program's end becomes the step's result, a retry, or the news that it was lost."""
-    earlier = step.frame.steps.get(step.node.name, {})
-    if isinstance(earlier, dict) and "debug" in earlier:
-        more = {"debug": earlier["debug"]} | more
+    more = StepResult(debug=step.about.debug) | more
     if isinstance(step.node.op, Run) and step.node.op.stdin is not None:
         step.rt.forget_later(step.frame.key, step.log("stdin"))
     if isinstance(ended, Lost):
         return lost(step, ended, more)
     step.ended_at = ended.ended_at
     if ended.stopped:
-        return step.stopped(ended.stopped, **more)
+        return step.stopped(ended.stopped, more)
     code = exit_code_of(ended)
     captured = capture_exit(step, capture, ended, code)
-    debug = {**more.pop("debug", {}), **captured.debug}
-    fields = captured.fields | more | ({"debug": debug} if debug else {})
+    debug = (more.debug or CallDebug()) | (captured.debug or CallDebug())
+    found = captured.output | more.without("debug") | StepResult(debug=debug or None)
     code = captured.exit_code
     if code == 0:
-        return _check_and_finish(step, capture, captured, fields, ended.duration_s)
-    error = error_of(step, ended, code, captured)
-    return failed_attempt(step, step.result("failed", code, **fields, error=error), code)
+        return _check_and_finish(step, capture, captured, found, ended.duration_s)
+    found |= StepResult(error=error_of(step, ended, code, captured))
+    return failed_attempt(step, step.result("failed", code, found), code)
 
 
 def exit_code_of(ended: Exit) -> int:
@@ -282,20 +275,20 @@ def capture_exit(step: Step, capture: Capture, ended: Exit, code: int) -> Captur
 
 
 def _check_and_finish(
-    step: Step, capture: Capture, captured: Captured, fields: dict[str, Any], spent_s: float
+    step: Step, capture: Capture, captured: Captured, found: StepResult, spent_s: float
 ) -> Event:
     try:
         check_captured(step, capture, captured, spent_s)
     except StepFault as fault:
-        return unfit(step, fault, fields)
-    return step.finished(OK, step.result("completed", 0, **fields))
+        return unfit(step, fault, found)
+    return step.finished(OK, step.result("completed", 0, found))
 
 
-def unfit(step: Step, fault: StepFault, fields: dict[str, Any]) -> Event:
+def unfit(step: Step, fault: StepFault, found: StepResult) -> Event:
     """Output that is not what the author wants, whoever gave it."""
     code = fault.exit_code
-    error = {"message": fault.message, "exit_code": code, "context": fault.context}
-    return failed_attempt(step, step.result("failed", code, **fields, error=error), code)
+    error = StepError(message=fault.message, exit_code=code, context=fault.context)
+    return failed_attempt(step, step.result("failed", code, found | StepResult(error=error)), code)
 
 
 def check_captured(step: Step, capture: Capture, captured: Captured, spent_s: float) -> None:
@@ -303,9 +296,9 @@ def check_captured(step: Step, capture: Capture, captured: Captured, spent_s: fl
 
     `spent_s`: of the step's time limit, by whoever gave the output.
     """
-    if "json" in captured.fields and (capture.schema is not None or capture.require):
+    if captured.output.has("json") and (capture.schema is not None or capture.require):
         check_output(
-            captured.fields["json"],
+            captured.output.json,
             schema=None if capture.schema is None else render(capture.schema, step.scope),
             require=capture.require,
             workspace=step.rt.workspace,
@@ -314,7 +307,7 @@ def check_captured(step: Step, capture: Capture, captured: Captured, spent_s: fl
         )
 
 
-def error_of(step: Step, ended: Exit, code: int, captured: Captured) -> dict[str, Any]:
+def error_of(step: Step, ended: Exit, code: int, captured: Captured) -> StepError:
     """Why a step failed, with the end of what it printed."""
     if captured.error:
         message = captured.error
@@ -326,19 +319,16 @@ def error_of(step: Step, ended: Exit, code: int, captured: Captured) -> dict[str
         message = f"the program was killed by signal {ended.signal}"
     else:
         message = f"Command failed with exit code {code}"
-    error: dict[str, Any] = {
-        "message": message,
-        "exit_code": code,
-        "stdout_tail": _tail(ended.stdout, step.log("stdout"), ended.stdout_bytes),
-        "stderr_tail": _tail(ended.stderr, step.log("stderr"), ended.stderr_bytes),
-    }
-    context = dict(captured.context) | call_context(step.about)
-    command = step.about.get("debug", {}).get("command")
-    if command:
-        context["substituted_command"] = command
+    context = dict(captured.context) | _call_context(step.about.debug or CallDebug())
     if ended.timed_out:
         context["timeout_sec"] = step.timeout_s
-    return error | ({"context": context} if context else {})
+    error = StepError(
+        message=message,
+        exit_code=code,
+        stdout_tail=_tail(ended.stdout, step.log("stdout"), ended.stdout_bytes),
+        stderr_tail=_tail(ended.stderr, step.log("stderr"), ended.stderr_bytes),
+    )
+    return error | StepError(context=context) if context else error
 
 
 def _tail(inline: bytes | None, path: Path, size: int) -> list[str]:
@@ -352,7 +342,7 @@ def _tail(inline: bytes | None, path: Path, size: int) -> list[str]:
 
 def failed_attempt(
     step: Step,
-    result: dict[str, Any],
+    result: StepResult,
     code: int,
     *,
     transient: bool = False,
@@ -365,13 +355,13 @@ def failed_attempt(
     if rest is not None and retry is not None:
         if not_before is not None:
             rest = max(rest, not_before - step.rt.now())
-        told = {"number": tries, "of": retry.attempts - 1}
-        return step.ended("failed", result | {"retry": told}, rest)
+        count = RetryCount(tries, retry.attempts - 1)
+        return step.ended("failed", result | StepResult(retry=count), rest)
     if step.node.on_failure == "ask":
-        error = result.get("error", {})
+        error = result.error or StepError(message="it failed")
         step.rt.store.checkpoint()
         answer = step.rt.people.choose_after_failure(
-            step.address.step.shown, error.get("message", "it failed"), error.get("stderr_tail", [])
+            step.address.step.shown, error.message, error.stderr_tail
         )
         if answer == "retry":
             return step.ended("failed", result)

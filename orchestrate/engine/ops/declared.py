@@ -7,7 +7,6 @@ from typing import Any
 
 from orchestrate.engine.evaluate import evaluate
 from orchestrate.engine.faults import StepFault
-from orchestrate.engine.inject import Composed
 from orchestrate.engine.ops.command import (
     Prepared,
     conclude,
@@ -26,6 +25,7 @@ from orchestrate.execute.base import Exit, Job
 from orchestrate.plan.nodes import Ask, CommandTemplate
 from orchestrate.record import record
 from orchestrate.state.events import Event
+from orchestrate.state.result import CallDebug, StepResult
 
 
 def ask_declared(step: Step, op: Ask, template: CommandTemplate) -> Event:
@@ -35,11 +35,11 @@ def ask_declared(step: Step, op: Ask, template: CommandTemplate) -> Event:
         tee = open_tee(step, op.capture)
         prepared = Prepared(tuple(call.argv), call.environment, call.stdin, tee)
         step.keep_prompt(call.prompt)
-        step.announce({"provider": template.name, "debug": call.debug})
+        step.announce(StepResult(provider=template.name, debug=call.debug))
     elif not step.is_announced:
-        about: dict[str, Any] = {"provider": template.name}
+        about = StepResult(provider=template.name)
         with suppress(StepFault):
-            about["debug"] = _call_of(step, op, template).debug
+            about |= StepResult(debug=_call_of(step, op, template).debug)
         step.announce(about, is_begun=True)
 
     def job() -> Job:
@@ -47,10 +47,8 @@ def ask_declared(step: Step, op: Ask, template: CommandTemplate) -> Event:
         return job_of(step, prepared)
 
     ended = run_whole(step, job)
-    more_fields: dict[str, Any] = {"provider": template.name}
-    if isinstance(ended, Exit):
-        more_fields["metrics"] = {"provider_ms": round(ended.duration_s * 1000)}
-    return conclude(step, op.capture, ended, more_fields)
+    took = {"provider_ms": round(ended.duration_s * 1000)} if isinstance(ended, Exit) else None
+    return conclude(step, op.capture, ended, StepResult(provider=template.name, metrics=took))
 
 
 @record
@@ -58,7 +56,7 @@ class _TemplateCall:
     argv: list[str]
     environment: dict[str, str]
     stdin: bytes | None
-    debug: dict[str, Any]
+    debug: CallDebug
     prompt: str
 
 
@@ -71,9 +69,6 @@ def _call_of(step: Step, op: Ask, template: CommandTemplate) -> _TemplateCall:
     argv, values = render_program(template.argv, template.values, scope)
     environment = step.rt.secrets.environment_of(op.environment) | values
     stdin = encode(composed.prompt) if template.input_mode == "stdin" else None
-    debug = debug_record(step, argv, environment, list(values)) | _injection(composed)
+    debug = debug_record(step, argv, environment, list(values))
+    debug |= CallDebug(injection=composed.truncation)
     return _TemplateCall(argv, environment, stdin, debug, composed.prompt)
-
-
-def _injection(composed: Composed) -> dict[str, Any]:
-    return {} if composed.truncation is None else {"injection": composed.truncation}

@@ -17,6 +17,7 @@ from orchestrate.plan.nodes import Each, Gate
 from orchestrate.state.ballots import cast, find_vote
 from orchestrate.state.events import Event, GateDecided, GateOpened
 from orchestrate.state.model import Frame, RunState, frames_below, plan_frame
+from orchestrate.state.result import Approval
 from orchestrate.state.times import seconds_of
 
 Decision = Literal["approved", "denied"]
@@ -100,33 +101,28 @@ def overdue(state: RunState, now: float) -> list[GateDecided]:
 
 def _decided_by_clock(state: RunState, frame: Frame, now: float) -> GateDecided | None:
     gate = pending_gate(state, frame)
-    expires = gate["expires_at"]
-    if expires is None or now < seconds_of(expires):
+    if gate.expires_at is None or now < seconds_of(gate.expires_at):
         return None
-    decision: Decision = "approved" if gate["default"] == "approve" else "denied"
-    return GateDecided(frame.key, gate["node"], gate["visit"], now, decision, "timeout")
+    decision: Decision = "approved" if gate.default == "approve" else "denied"
+    return GateDecided(*gate.visited, now, decision, "timeout")
 
 
-def pending_gate(state: RunState, frame: Frame) -> dict[str, Any]:
+def pending_gate(state: RunState, frame: Frame) -> Approval:
     """The record of the gate at a frame's cursor."""
     assert frame.here is not None
-    key = (frame.key, frame.here.node, frame.here.visit)
-    return next(
-        gate
-        for gate in reversed(state.approvals)
-        if (gate["frame"], gate["node"], gate["visit"]) == key
-    )
+    visited = (frame.key, frame.here.node, frame.here.visit)
+    return next(gate for gate in reversed(state.approvals) if gate.visited == visited)
 
 
 def decide_at_terminal(rt: Runtime, frame: Frame) -> GateDecided | None:
     """Ask whoever sits there; None if nobody does, or nobody wants to say yet."""
     gate = pending_gate(rt.store.state, frame)
-    expires = gate["expires_at"]
+    expires = gate.expires_at
     left = None if expires is None else max(0.0, seconds_of(expires) - rt.now())
     # Whoever looks from elsewhere must see that it waits, and for what.
     rt.store.checkpoint()
     answer = rt.people.decide_gate(
-        str(gate["stage"]), str(gate["prompt"]), left, lambda: decided_elsewhere(rt, frame)
+        gate.stage, gate.prompt, left, lambda: decided_elsewhere(rt, frame)
     )
     elsewhere = decided_elsewhere(rt, frame)
     if answer is None:
@@ -134,15 +130,13 @@ def decide_at_terminal(rt: Runtime, frame: Frame) -> GateDecided | None:
         own = _decided_by_clock(rt.store.state, frame, rt.now())
     else:
         decision, message = answer
-        own = GateDecided(
-            frame.key, gate["node"], gate["visit"], rt.now(), decision, rt.user,
-            rt.secrets.text(message),
-        )  # fmt: skip
+        said = rt.secrets.text(message)
+        own = GateDecided(*gate.visited, rt.now(), decision, rt.user, said)
     if own is None and elsewhere is None:
         return None
     counted, is_own = cast(rt.run.root, own) if own is not None else (elsewhere, False)
     if not is_own and counted is not None:
-        rt.people.tell_decided(str(gate["stage"]), counted.decision, counted.by)
+        rt.people.tell_decided(gate.stage, counted.decision, counted.by)
     return counted
 
 
@@ -152,6 +146,4 @@ def decided_elsewhere(rt: Runtime, frame: Frame) -> GateDecided | None:
     vote = find_vote(rt.run.root, gate)
     if vote is None:
         return None
-    return GateDecided(
-        frame.key, gate["node"], gate["visit"], rt.now(), vote.decision, vote.by, vote.message
-    )
+    return GateDecided(*gate.visited, rt.now(), vote.decision, vote.by, vote.message)

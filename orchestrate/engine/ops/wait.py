@@ -12,6 +12,7 @@ from orchestrate.engine.texts import count
 from orchestrate.exits import STEP_TIMED_OUT
 from orchestrate.plan.nodes import OK, Wait
 from orchestrate.state.events import Event
+from orchestrate.state.result import StepError, StepResult
 
 
 def perform_wait(step: Step, op: Wait) -> Event:
@@ -33,23 +34,23 @@ def perform_wait(step: Step, op: Wait) -> Event:
             break
         if rt.rest(min(op.poll_ms / 1000, deadline - now)):
             return step.stopped(rt.stop.reason)
-    fields = {
-        "files": found,
-        "wait_duration_ms": round((now - began) * 1000),
-        "poll_count": polls,
-        "timed_out": not is_enough,
-    }
+    waited = StepResult(
+        files=found,
+        wait_duration_ms=round((now - began) * 1000),
+        poll_count=polls,
+        timed_out=not is_enough,
+    )
     if is_enough:
-        return step.finished(OK, step.result("completed", 0, **fields))
+        return step.finished(OK, step.result("completed", 0, waited))
     wanted = count(op.min_count, "file")
     message = (
         f"timed out after {op.timeout_s:g} s: {len(found)} of {wanted} matched "
         f"'{show_pattern(pattern)}'"
     )
-    error = {
-        "message": message,
-        "exit_code": STEP_TIMED_OUT,
-        "context": {"timeout_sec": op.timeout_s, "pattern": show_pattern(pattern)},
-    }
-    result = step.result("failed", STEP_TIMED_OUT, **fields, error=error)
+    error = StepError(
+        message=message,
+        exit_code=STEP_TIMED_OUT,
+        context={"timeout_sec": op.timeout_s, "pattern": show_pattern(pattern)},
+    )
+    result = step.result("failed", STEP_TIMED_OUT, waited | StepResult(error=error))
     return failed_attempt(step, result, STEP_TIMED_OUT)

@@ -9,16 +9,17 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any, Literal
+from typing import Literal
 
 from orchestrate.plan.nodes import Ask, Call, Each, Gate, Limits, Node, Plan, Run, Wait
 from orchestrate.plan.visible import plural, visible
 from orchestrate.record import record, replace
 from orchestrate.show.event_lines import duration
-from orchestrate.show.spending import costs_json, token_words
+from orchestrate.show.spending import token_words
 from orchestrate.state.address import log_name_in
-from orchestrate.state.denials import denial_words, denials_of
+from orchestrate.state.denials import denial_words
 from orchestrate.state.model import Frame, Here, Index, Loop, RunState, open_loop
+from orchestrate.state.result import StepResult
 
 Mark = Literal["head", "todo", "work", "rest", "ask", "done", "failed", "skipped", "item", "more",
              "halted"]  # fmt: skip
@@ -111,10 +112,10 @@ class Artist:
         if isinstance(node.op, Gate):
             return Row(depth, "done" if node.id in frame.visits else "todo", name)
         result = frame.steps.get(node.name)
-        if not isinstance(result, dict) or result.get("status") in (None, "pending", "running"):
+        if result is None or result.status in ("pending", "running"):
             return Row(depth, "todo", name)
         marks: Mapping[str, Mark] = {"completed": "done", "failed": "failed"}
-        mark = marks.get(result["status"], "skipped")
+        mark = marks.get(result.status, "skipped")
         return Row(
             depth, mark, name, tuple(_result_facts(result, frame, node, self._limits(state)))
         )
@@ -168,8 +169,7 @@ class Artist:
             facts.append((_against("visit", here.visit, limits.max_visits), ""))
         if here.attempt > 1 and here.phase != "resting":
             facts.append((f"attempt {here.attempt}", "warn"))
-        result = frame.steps.get(node.name)
-        about: dict[str, Any] = result if isinstance(result, dict) else {}
+        about = frame.steps.get(node.name, StepResult())
         facts += _who(about)
         if here.since and here.phase in ("running", "open", "resting"):
             facts.append((passed(now - (here.attempt_since or here.since)), ""))
@@ -177,31 +177,34 @@ class Artist:
         if mark == "work" and state.status != "running":
             mark = "halted"
         row = Row(depth, mark, _name_of(node), tuple(facts))
+        error = visible(about.message[:_LONGEST])
         match here.phase:
             case "running" if isinstance(node.op, Ask | Run):
                 return replace(row, program=self._program(frame, node, here, about))
             case "running" if isinstance(node.op, Wait):
                 return replace(row, facts=(*row.facts, ("waits for files", "weak")))
             case "resting":
-                told = about.get("retry")
-                what = f"retry {told['number']} of {told['of']}" if told else "next attempt"
+                retry = about.retry
+                what = "next attempt" if retry is None else f"retry {retry.number} of {retry.of}"
                 words = f"{what} in {passed(here.rest_until - now)}"
-                return replace(row, facts=(*row.facts, (words, "warn")), words=_error(about))
+                return replace(
+                    row,
+                    facts=(*row.facts, (words, "warn")),
+                    words=error,
+                )
             case "asking":
                 return replace(row, facts=(*row.facts, ("waits for a decision", "warn")))
             case "lost":
                 waits = ("lost, waits for a person", "warn")
-                return replace(row, facts=(*row.facts, waits), words=_error(about))
+                return replace(row, facts=(*row.facts, waits), words=error)
             case "failed":
-                more = _result_facts(about, frame, node, None) if "status" in about else ()
-                return replace(row, facts=(*row.facts, *more), words=_error(about))
+                more = _result_facts(about, frame, node, None) if about else ()
+                return replace(row, facts=(*row.facts, *more), words=error)
             case _:
                 return row
 
-    def _program(
-        self, frame: Frame, node: Node, here: Here, about: Mapping[str, Any]
-    ) -> Program | None:
-        backend = str(about.get("backend", "")) if isinstance(node.op, Ask) else ""
+    def _program(self, frame: Frame, node: Node, here: Here, about: StepResult) -> Program | None:
+        backend = about.backend if isinstance(node.op, Ask) else ""
         began = self.began.get(frame.key, here.since)
         return Program(log_name_in(about), backend, began)
 
@@ -236,9 +239,9 @@ def _heading(state: RunState, plan: Plan, now: float) -> Row:
         spent = "cost unknown" if costs.cost_usd is None else f"${costs.cost_usd:.4f}"
         more = " or more" if costs.cost_usd is not None and costs.unreported else ""
         facts.append((f"{spent}{more} in {plural(costs.turns, 'call')}", ""))
-        if tokens := token_words(costs_json(costs)):
+        if tokens := token_words(costs):
             facts.append((f"tokens {tokens}", ""))
-    if denied := sum(denial["count"] for denial in state.denials):
+    if denied := sum(denial.count for denial in state.denials):
         facts.append((f"{plural(denied, 'tool call')} denied", "bad"))
     marks: dict[str, Mark] = {"completed": "done", "failed": "failed", "cancelled": "failed"}
     mark = marks.get(state.status, "head")
@@ -269,39 +272,33 @@ def _counters(loop: Loop) -> Iterator[Fact]:
         yield f"{len(loop.failed)} failed", "bad"
 
 
-def _who(about: Mapping[str, Any]) -> Iterator[Fact]:
+def _who(about: StepResult) -> Iterator[Fact]:
     """Who is asked: the agent, and the model where one was chosen."""
-    if about.get("backend") == "human":
+    if about.backend == "human":
         # Whatever agent and model the recipe names, a person is asked instead.
         yield "human", "weak"
-    elif "agent" in about:
-        model = f" {visible(str(about['model']))}" if about.get("model") else ""
-        yield f"{visible(str(about['agent']))}{model}", "weak"
+    elif about.agent is not None:
+        model = f" {visible(about.model)}" if about.model else ""
+        yield f"{visible(about.agent)}{model}", "weak"
 
 
 def _result_facts(
-    result: Mapping[str, Any], frame: Frame, node: Node, limits: Limits | None
+    result: StepResult, frame: Frame, node: Node, limits: Limits | None
 ) -> Iterator[Fact]:
-    status = result["status"]
-    if status == "failed":
-        yield f"exit code {result.get('exit_code')}", "bad"
-    if "outcome" in result:
-        yield visible(str(result["outcome"])), "good"
-    if status == "skipped":
+    if result.status == "failed":
+        yield f"exit code {result.exit_code}", "bad"
+    if result.outcome is not None:
+        yield visible(result.outcome), "good"
+    if result.status == "skipped":
         yield "skipped", "weak"
-    elif not isinstance(node.op, Each | Call) or "duration_ms" in result:
-        yield duration(result.get("duration_ms", 0)), ""
-    if denied := denial_words(denials_of(result)):
+    elif not isinstance(node.op, Each | Call) or result.has("duration_ms"):
+        yield duration(result.duration_ms), ""
+    if denied := denial_words(result.denials):
         yield visible(denied), "bad"
-    if result.get("attempts", 1) > 1:
-        yield plural(result["attempts"], "attempt"), "weak"
+    if result.attempts > 1:
+        yield plural(result.attempts, "attempt"), "weak"
     if limits is not None and frame.visits.get(node.id, 1) > 1:
         yield _against("visit", frame.visits[node.id], limits.max_visits), "weak"
-
-
-def _error(about: Mapping[str, Any]) -> str:
-    error = about.get("error")
-    return visible(str(error.get("message", ""))[:_LONGEST]) if isinstance(error, dict) else ""
 
 
 def _share(before: int, after: int, room: int) -> tuple[int, int]:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.errors import OrchestrateError
 from orchestrate.exits import Ending
-from orchestrate.record import field, mutable_record
+from orchestrate.record import field, mutable_record, replace
 from orchestrate.show.draw.path_taken import draw_path, index_or_reason
-from orchestrate.state.denials import Denials
+from orchestrate.state.events import RunStarted
+from orchestrate.state.result import Denials
 from orchestrate.view.changes import Changes, find_changes
 from orchestrate.view.history import Chronicle, read_chronicle
 from orchestrate.view.run_view import RunView, run_view
@@ -60,7 +61,7 @@ class Report:
     @property
     def denials(self) -> Denials:
         """Tool calls that permissions refused, over all steps."""
-        return [{"step": t.path, **denial} for t in self.tallies for denial in t.denials]
+        return tuple(replace(denial, step=t.path) for t in self.tallies for denial in t.denials)
 
     @property
     def end(self) -> float:
@@ -84,7 +85,7 @@ def gather(run: Run, workspace: Workspace, place: Place, now: float) -> Report:
     is_live = sight.is_live if sight is not None else is_held(run.lock_file)
     index, program, why_no_plan = index_or_reason(run)
     chronicle = read_chronicle(run, index, now, is_live=is_live)
-    if damage is not None and not chronicle.started:
+    if damage is not None and chronicle.started is None:
         raise damage
     notes += [f"{text[0].upper()}{text[1:]}." for text in chronicle.notes]
     if sight is not None and sight.note:
@@ -107,8 +108,8 @@ def gather(run: Run, workspace: Workspace, place: Place, now: float) -> Report:
         run_id=run.id,
         root=str(run.root),
         name=_name_of(program, chronicle, sight),
-        definition=_said("definition", "workflow_file", chronicle, sight),
-        dialect=_said("dialect", "dialect", chronicle, sight),
+        definition=_definition_of(chronicle.started, sight),
+        dialect=_dialect_of(chronicle.started, sight),
         status=sight.status if sight is not None else "damaged",
         ending=None if sight is None else sight.ending,
         started=started,
@@ -133,8 +134,9 @@ def _times(
 ) -> tuple[float, float | None]:
     from orchestrate.state.times import seconds_of
 
-    started = chronicle.started.get("at")
-    if started is None:
+    if chronicle.started is not None:
+        started = chronicle.started.at
+    else:
         started = seconds_of(sight.document["started_at"]) if sight is not None else 0.0
     if is_live:
         return started, None
@@ -149,14 +151,19 @@ def _name_of(program: Program | None, chronicle: Chronicle, sight: RunView | Non
     if program is not None:
         plan = main_plan(program)
         return plan.title or plan.name or plan.id
-    return os.path.basename(_said("definition", "workflow_file", chronicle, sight)) or "?"
+    return os.path.basename(_definition_of(chronicle.started, sight)) or "?"
 
 
-def _said(event_field: str, state_field: str, chronicle: Chronicle, sight: RunView | None) -> str:
-    found = chronicle.started.get(event_field)
-    if found is None and sight is not None:
-        found = sight.document.get(state_field)
-    return str(found) if found is not None else "unknown"
+def _definition_of(started: RunStarted | None, sight: RunView | None) -> str:
+    if started is not None:
+        return started.definition
+    return "unknown" if sight is None else str(sight.document["workflow_file"])
+
+
+def _dialect_of(started: RunStarted | None, sight: RunView | None) -> str:
+    if started is not None:
+        return started.dialect
+    return "unknown" if sight is None else str(sight.document["dialect"])
 
 
 def _add_standing(report: Report, sight: RunView | None, place: Place) -> None:
@@ -211,7 +218,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "notes": report.notes,
         "next": report.next,
         "usage": usage_json(report.usage),
-        "denials": report.denials,
+        "denials": [denial.to_json() for denial in report.denials],
         "sittings": [
             {"started_at": moment(s.start), "ended_at": moment(s.end), "status": s.how or None,
              "commit_before": s.head or None, "commit_after": s.end_head or None}
@@ -219,8 +226,9 @@ def as_json(report: Report) -> dict[str, Any]:
         ],
         "steps": [_tally_json(tally) for tally in report.tallies],
         "approvals": [
-            {"stage": a.stage, "asked_at": moment(a.asked_at), "decision": a.decision or None,
-             "by": a.by or None, "message": a.message, "decided_at": moment(a.decided_at)}
+            {"stage": a.stage, "asked_at": a.requested_at,
+             "decision": None if a.status == "pending" else a.status,
+             "by": a.decided_by or None, "message": a.message, "decided_at": a.decided_at}
             for a in report.chronicle.approvals
         ],
         "changes": {
@@ -263,6 +271,6 @@ def _tally_json(tally: Tally) -> dict[str, Any]:
         "agents": list(tally.agents),
         "permissions": list(tally.permissions),
         "error": tally.error or None,
-        "denials": tally.denials,
+        "denials": [denial.to_json() for denial in tally.denials],
         "usage": usage_json(tally.usage),
     }

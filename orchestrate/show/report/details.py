@@ -64,11 +64,12 @@ def _heading(example: Example, tally: Tally) -> str:
     words = [example.address.shown]
     if example.visit > 1 or (tally.visits > 1 and not tally.is_inner):
         words.append(f"visit {example.visit}")
-    words.append(str(example.result.get("status", "")))
-    if "outcome" in example.result:
-        words.append(f"outcome {example.result['outcome']}")
-    elif example.result.get("exit_code") is not None and "agent" not in example.result:
-        words.append(f"exit {example.result['exit_code']}")
+    result = example.result
+    words.append(result.status)
+    if result.outcome is not None:
+        words.append(f"outcome {result.outcome}")
+    elif result.exit_code is not None and result.agent is None:
+        words.append(f"exit {result.exit_code}")
     return " · ".join(word for word in words if word)
 
 
@@ -94,19 +95,19 @@ def _texts_of(run: Run, example: Example, entry: Entry | None) -> list[Part]:
     from orchestrate.view.step_logs import from_result, source_of
 
     parts = []
-    error = example.result.get("error")
-    if isinstance(error, dict) and error.get("message"):
-        parts.append(Part("Error", str(error["message"])))
-    elif example.result.get("reason"):
-        parts.append(Part("Reason", str(example.result["reason"])))
+    result = example.result
+    if result.message:
+        parts.append(Part("Error", result.message))
+    elif result.reason:
+        parts.append(Part("Reason", result.reason))
     for attempt, sent in _prompts_sent(run, example):
         title = "Prompt as it was sent" + (f", attempt {attempt}" if attempt > 1 else "")
         parts.append(_part(title, sent, f"the whole: {sent}", _MOST_BYTES))
-    output = source_of(run, entry, "stdout") if entry is not None else from_result(example.result)
+    output = source_of(run, entry, "stdout") if entry is not None else from_result(result)
     if output != b"":
-        name = "Answer" if "agent" in example.result else "Output"
+        name = "Output" if result.agent is None else "Answer"
         whole = f"the whole: {output}" if isinstance(output, Path) else ""
-        if example.result.get("truncated") and not whole:
+        if result.truncated and not whole:
             whole = f"the rest was not kept here; look into {run.logs}"
         parts.append(_part(name, output, whole, _MOST_BYTES))
     errors = source_of(run, entry, "stderr") if entry is not None else b""
@@ -117,7 +118,7 @@ def _texts_of(run: Run, example: Example, entry: Entry | None) -> list[Part]:
 
 def _prompts_sent(run: Run, example: Example) -> list[tuple[int, Path]]:
     """The prompts of a visit's attempts, reminders among them; of many only the last ones."""
-    last = int(example.result.get("attempts") or 1)
+    last = example.result.attempts
     found = []
     for attempt in range(max(1, last - _MOST_PROMPTS + 1), last + 1):
         one = replace(example.address, visit=example.visit, attempt=attempt)

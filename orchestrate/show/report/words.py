@@ -8,8 +8,10 @@ from orchestrate.plan.visible import plural, visible
 from orchestrate.show.event_lines import duration
 from orchestrate.show.report.data import Report
 from orchestrate.state.denials import denial_words
+from orchestrate.state.result import Approval
+from orchestrate.state.times import seconds_of, timestamp
 from orchestrate.view.changes import Changes
-from orchestrate.view.history import Approval, Sitting
+from orchestrate.view.history import Sitting
 from orchestrate.view.step_totals import Tally, Usage
 
 STATUS_WORDS = {
@@ -38,8 +40,6 @@ def standing(report: Report) -> str:
 
 
 def moment(at: float) -> str:
-    from orchestrate.state.times import timestamp
-
     return timestamp(at)[:19].replace("T", " ") + " UTC"
 
 
@@ -154,12 +154,11 @@ def before_words(changes: Changes) -> str:
 def decision_of(approval: Approval) -> str:
     """Who decided what, and when."""
     if approval.decided_at is None:
-        until = (
-            f"; {approval.default} at {moment(approval.expires_at)}" if approval.expires_at else ""
-        )
+        expires = approval.expires_at
+        until = f"; {approval.default} at {moment(seconds_of(expires))}" if expires else ""
         return f"waits for a decision{until}"
-    waited = duration((approval.decided_at - approval.asked_at) * 1000)
+    decided = seconds_of(approval.decided_at)
+    waited = duration((decided - seconds_of(approval.requested_at)) * 1000)
     return (
-        f"{approval.decision} by {visible(approval.by)} at {moment(approval.decided_at)}, "
-        f"after {waited}"
+        f"{approval.status} by {visible(approval.decided_by)} at {moment(decided)}, after {waited}"
     )

@@ -15,6 +15,7 @@ from orchestrate.show.live.picture import Artist, Row
 from orchestrate.state.apply import apply, start
 from orchestrate.state.events import CallOpened, LoopOpened, RunStarted, StepStarted
 from orchestrate.state.model import Here, Index, RunState
+from orchestrate.state.result import StepResult
 from orchestrate.workspace import open_workspace
 from tests.cli.live.scenes import command, workflow
 from tests.recipes.fakes import recipe
@@ -120,7 +121,7 @@ def test_a_recipe_that_a_loop_calls(tmp_path: Path) -> None:
     apply(index, state, called)
     inner = frame.call
     assert inner is not None
-    apply(index, state, StepStarted(inner.key, "one", 1, 2, 102.0, {"agent": "helper"}))
+    apply(index, state, StepStarted(inner.key, "one", 1, 2, 102.0, StepResult(agent="helper")))
     artist = Artist(index)
     assert shown(artist.picture(state, 105.0, 24)) == [
         "head trial 5s",
@@ -138,6 +139,6 @@ def test_a_recipe_that_a_loop_calls(tmp_path: Path) -> None:
 def test_a_person_is_shown_as_one_whatever_agent_the_recipe_names(tmp_path: Path) -> None:
     text = recipe("steps: [{id: one, agent: helper, prompt: hello}]")
     index, state = state_for(tmp_path, text)
-    about = {"agent": "helper", "model": "opus", "backend": "human"}
+    about = StepResult(agent="helper", model="opus", backend="human")
     apply(index, state, StepStarted("", "one", 1, 1, 102.0, about))
     assert shown(Artist(index).picture(state, 105.0, 5))[1:] == ["work one human 3s"]

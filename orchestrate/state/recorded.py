@@ -1,0 +1,35 @@
+"""The events of a run as its journal has them, each as the class that it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from orchestrate.errors import repair_hint
+from orchestrate.record import record
+from orchestrate.state.events import Event, event_from_json
+from orchestrate.state.journal import JournalCorruptError, read_tail
+
+
+@record
+class Recorded:
+    """An event and its number, from 1 on."""
+
+    seq: int
+    event: Event
+
+
+def read_events(path: Path, after: int = 0) -> Iterator[Recorded]:
+    """The events after a number; `JournalCorruptError` at one that no version can have written."""
+    for entry in read_tail(path, after):
+        try:
+            event = event_from_json(entry.event)
+        except ValueError as error:
+            raise damaged(path, f"event {entry.seq}: {error}") from None
+        yield Recorded(entry.seq, event)
+
+
+def damaged(path: Path, problem: str) -> JournalCorruptError:
+    return JournalCorruptError(
+        f"the journal {path} is damaged: {problem}", repair_hint(path.parent.name)
+    )
