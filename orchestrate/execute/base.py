@@ -31,8 +31,9 @@ class Job:
     `stdout` and `stderr` name the outputs, which are masked and exist once something was printed.
     `stdin` is bytes (kept off every disk), the name of an output that is there already, or nothing.
     `tee` is a file of the workspace, there already, that gets the stdout as well.
-    `timeout_s` limits the whole attempt, `silence_s` the time in which it prints nothing. After
-    either the program is ended, with `grace_s` to clean up, and its exit says why.
+    `timeout_s` limits the whole attempt, `silence_s` the time in which it prints nothing, `lease_s`
+    the time until `Executor.renew` must be called, again and again; it counts from the call of
+    `run`. After each the program is ended, with `grace_s` to clean up, and its exit says why.
     `secrets` are values, not names. A `guarded` program does not outlive its executor even where
     all of that is killed in the same instant; this costs as much as two or three quick programs.
     """
@@ -47,6 +48,7 @@ class Job:
     tee: str | None = None
     timeout_s: float | None = None
     silence_s: float | None = None
+    lease_s: float | None = None
     grace_s: float = 5.0
     secrets: tuple[str, ...] = ()
     guarded: bool = True
@@ -57,7 +59,8 @@ class Exit:
     """How a program ended. Exactly one of `code` and `signal` is set.
 
     `start_error` says why it could not be started (`code` is then 126 or 127). `stopped` is the
-    reason given to `stop`. `fell_silent`: it was ended because it printed nothing for too long.
+    reason given to `stop`. `fell_silent`: it was ended because it printed nothing for too long;
+    `lease_expired`: because its lease was not renewed in time.
     `stdout_fault`, `stderr_fault` and `tee_fault` name the error (`ENOSPC`) by which an output or
     the `tee` could not be written whole, each for itself; `start_fault` that of a `start_error`.
     `stdout` and `stderr` are what was captured, masked, up to 8 KiB; None if there is more, and
@@ -86,6 +89,7 @@ class Exit:
     survivors: int
     fell_silent: bool = False
     watched: bool = True
+    lease_expired: bool = False
 
 
 @record
@@ -146,6 +150,12 @@ class Executor(Protocol):
         """End a program and all of its children: TERM, and KILL after the grace.
 
         Its exit comes through `wait`. A second call can only shorten the grace.
+        """
+
+    def renew(self, attempt: str, lease_s: float) -> bool:
+        """Let a lease last for so many seconds from now; False if the program does not run.
+
+        One whose lease has expired is being ended, whatever is said then; its exit will say so.
         """
 
     def wake(self) -> None:

@@ -58,6 +58,7 @@ class _Attempt:
     job: Job
     act: Act
     began: float
+    lease_until: float | None = None
     end: Exit | Lost | None = None
 
 
@@ -136,6 +137,8 @@ class FakeExecutor:
                 return False
             act = self.acts.get(job.attempt, Act())
             attempt = _Attempt(job, act, time.monotonic())
+            if job.lease_s is not None:
+                attempt.lease_until = attempt.began + job.lease_s
             records.attempts[job.attempt] = attempt
             records.jobs.append(job)
             if job.tee is not None:
@@ -176,6 +179,15 @@ class FakeExecutor:
             if found is not None and self._end_of(found) is None:
                 self._finish(found, replace(_killed(), stopped=reason))
 
+    def renew(self, attempt: str, lease_s: float) -> bool:
+        with self._records.changed:
+            found = self._records.attempts.get(attempt)
+            if found is None or self._end_of(found) is not None:
+                return False
+            if found.lease_until is not None:
+                found.lease_until = max(found.lease_until, time.monotonic() + lease_s)
+            return True
+
     def wake(self) -> None:
         self._wakes += 1
 
@@ -202,7 +214,9 @@ class FakeExecutor:
         ended = exit_with(act.code)
         if act.signal is not None:
             ended = replace(ended, code=None, signal=act.signal)
+        lease_s = None if found.lease_until is None else found.lease_until - found.began
         ends: list[tuple[float | None, Exit]] = [
+            (lease_s, replace(_killed(), lease_expired=True)),
             (act.after_s, ended),
             (job.timeout_s, replace(_killed(), timed_out=True)),
             (job.silence_s, replace(_killed(), fell_silent=True)),

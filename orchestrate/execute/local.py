@@ -18,7 +18,7 @@ from orchestrate.execute.keeper.client import Keeper, KeeperGoneError, ensure_ke
 from orchestrate.execute.keeper.facts import Ended, Request, Unsettled
 from orchestrate.execute.keeper.orphans import recover_identity
 from orchestrate.execute.keeper.patience import Patience
-from orchestrate.execute.keeper.protocol import FOLDER
+from orchestrate.execute.keeper.protocol import FOLDER, now
 from orchestrate.execute.liveness import is_keeper_alive
 from orchestrate.installation import replacement_of
 
@@ -105,6 +105,10 @@ class LocalExecutor:
     def stop(self, attempt: str, reason: str, grace_s: float = 5.0) -> None:
         keeper = self._running.get(attempt) or self._connect()
         keeper.stop(attempt, reason, grace_s)
+
+    def renew(self, attempt: str, lease_s: float) -> bool:
+        keeper = self._running.get(attempt) or self._connect()
+        return keeper.renew(attempt, now() + lease_s)
 
     def wake(self) -> None:
         self._wakes += 1
@@ -205,6 +209,8 @@ class LocalExecutor:
             grace_s=job.grace_s,
             secrets=job.secrets,
             guarded=job.guarded,
+            # A moment, not a duration: a keeper that stood still must not begin to count then.
+            lease_until=None if job.lease_s is None else now() + job.lease_s,
         )
 
 

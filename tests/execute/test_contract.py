@@ -219,6 +219,47 @@ def test_a_limit_ends_a_program_and_the_exit_says_so(world: World, limit: str) -
     assert ended.duration_s >= 0.3
 
 
+def test_a_lease_ends_a_program_though_its_client_is_gone(world: World) -> None:
+    job = world.job("A:1.1", Act(stdout=b"begun", after_s=None), lease_s=1.0, grace_s=1.0)
+    began = time.time()
+    assert world.executor.start(job)
+    world.executor.close()
+    time.sleep(1.5)
+    again = world.another()
+    ended = again.find("A:1.1")
+    if isinstance(ended, Running):
+        ended = again.wait("A:1.1", 10.0)
+    assert isinstance(ended, Exit)
+    assert ended.lease_expired
+    assert not any((ended.timed_out, ended.fell_silent, ended.stopped))
+    assert ended.stdout == b"begun"
+    assert ended.ended_at - began >= 1.0
+    assert ended.duration_s < 10.0
+
+
+def test_a_lease_lasts_as_long_as_it_is_renewed(world: World) -> None:
+    job = world.job("A:1.1", Act(after_s=2.5), lease_s=1.2, grace_s=1.0)
+    assert world.executor.start(job)
+    while isinstance(found := world.executor.wait("A:1.1", 0.3), Running):
+        assert world.executor.renew("A:1.1", 1.2)
+    assert isinstance(found, Exit)
+    assert (found.code, found.lease_expired) == (0, False)
+
+
+def test_a_program_without_a_lease_gets_none_by_renewing(world: World) -> None:
+    assert world.executor.start(world.job("A:1.1", Act(after_s=0.6)))
+    assert world.executor.renew("A:1.1", 0.1)
+    found = world.executor.wait("A:1.1")
+    assert isinstance(found, Exit)
+    assert (found.code, found.lease_expired) == (0, False)
+
+
+def test_what_does_not_run_cannot_be_renewed(world: World) -> None:
+    assert not world.executor.renew("A:1.1", 5.0)
+    run(world, "A:1.1", Act(), lease_s=5.0)
+    assert not world.executor.renew("A:1.1", 5.0)
+
+
 def test_who_closes_it_leaves_programs_running(world: World) -> None:
     world.executor.start(world.job("A:1.1", FOR_EVER))
     world.executor.close()

@@ -49,6 +49,7 @@ from orchestrate.execute.keeper.protocol import (
     unpack,
     write_all,
 )
+from orchestrate.record import replace
 from tests.process.conftest import descriptors_of
 
 
@@ -241,7 +242,11 @@ def test_a_request_as_it_travels() -> None:
         secrets=("s1", ""),
     )
     packed = pack_request(request, pack_environment(request.env))
-    fields = dict(zip(REQUEST_FIELDS, unpack(packed), strict=True))
+    *plain, lease = REQUEST_FIELDS
+    assert lease == "lease_until", "keepers from before there were leases take what comes first"
+    leased = pack_request(replace(request, lease_until=7.5), pack_environment(request.env))
+    assert leased == packed + pack([b"7.5"])
+    fields = dict(zip(plain, unpack(packed), strict=True))
     assert unpack(fields["argv"]) == [b"x", b"", b"two\nlines"]
     assert unpack(fields["env"]) == [b"A", b"", b"B", b"b=\xff"]
     assert unpack(fields["secrets"]) == [b"s1", b""]

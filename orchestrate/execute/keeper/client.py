@@ -237,6 +237,12 @@ class Keeper:
         """End an attempt's tree: TERM, and KILL after the grace. Its exit comes through `wait`."""
         self._send(f"stop {attempt} {float(grace_s)!r}", bytes_of(reason))
 
+    def renew(self, attempt: str, until: float) -> bool:
+        """Let a lease last until a time of `protocol.now`; False if the attempt does not run."""
+        self._send(f"renew {attempt} {float(until)!r}")
+        words, _ = self._answer(f"renew {attempt}")
+        return words == ["1"]
+
     def shutdown(self, *, stop: bool = False, reason: str = "shut down") -> None:
         """Let the keeper end when nothing runs any more; `stop` ends what runs. Waits for it."""
         folder = self.run_dir / FOLDER

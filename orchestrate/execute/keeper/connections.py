@@ -76,6 +76,9 @@ class WardenLine(Line):
     def stop(self, reason: bytes, grace_s: float) -> None:
         self._order(f"stop {self.attempt} {grace_s!r}", reason)
 
+    def renew(self, until: float) -> None:
+        self._order(f"renew {self.attempt} {until!r}")
+
     def _order(self, words: str, body: bytes = b"") -> None:
         """Wardens always listen, so this may wait; if one died, its line will say so."""
         try:

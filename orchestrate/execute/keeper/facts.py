@@ -51,6 +51,7 @@ class Request:
     grace_s: float = 5.0
     secrets: tuple[str, ...] = ()
     guarded: bool = True
+    lease_until: float | None = None
 
 
 @record
@@ -151,7 +152,9 @@ def pack_request(request: Request, packed_env: bytes) -> bytes:
     }
     if isinstance(stdin, Path):
         fields["stdin"] = b"/" + _packed_path(stdin)
-    return pack(fields[name] for name in REQUEST_FIELDS)
+    if request.lease_until is not None:
+        fields["lease_until"] = _packed_number(request.lease_until)
+    return pack(fields[name] for name in REQUEST_FIELDS if name in fields)
 
 
 def _packed_number(number: float | None) -> bytes:

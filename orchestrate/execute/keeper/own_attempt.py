@@ -69,6 +69,10 @@ class Hand:
         if self._watch:
             self._watch.stop(text_of(reason), grace_s)
 
+    def renew(self, until: float) -> None:
+        if self._watch:
+            self._watch.renew(until)
+
     def hears(self, fd: int) -> bool:
         """Take care of a descriptor that is ready, if it is one of ours."""
         if self._watch and fd in self._watch.fds:

@@ -7,6 +7,7 @@ A message is a line of words and a body of bytes, with four bytes of length befo
     run A PLAIN   + request                 start A started            (not for `run`)
     watch A                                 start|run A known 1|0      1: it runs
     stop A GRACE  + reason                  start|run A refused        + why
+    renew A UNTIL                           renew A 1|0                1: it runs
     shutdown 1|0  + reason                  watch A 1|0                1: it runs
     about                                   about - 1|0                1: ends whole trees
                                             exit|lost A                + the record
@@ -14,6 +15,7 @@ A message is a line of words and a body of bytes, with four bytes of length befo
     prepare A     + request                 exit A                     + the record
     go, drop
     stop A GRACE  + reason
+    renew A UNTIL
 
 The keeper looks at the words only and passes bodies on. Requests never touch the disk: they carry
 the values of secrets. No JSON is read on the keeper's side: the module takes as long to import as
@@ -52,6 +54,7 @@ _FRAME_LIMIT = 1 << 30
 
 # The fields of a request, in order. What is missing is empty; `stdin` is `/` and a path, or `=`
 # and the text; `secrets`, `env` (names and values in turn) and `argv` are packed lists.
+# `lease_until` is a time of `now`; a request without one ends before it, as older keepers expect.
 REQUEST_FIELDS = (
     "cwd",
     "stdout_path",
@@ -66,6 +69,7 @@ REQUEST_FIELDS = (
     "secrets",
     "env",
     "argv",
+    "lease_until",
 )
 
 

@@ -195,6 +195,11 @@ class Keeper:
                 grace_s = float(grace)
                 if attempt in self._running:
                     self._running[attempt].stop(body, grace_s)
+            case ["renew", attempt, until]:
+                lease_until = float(until)
+                if attempt in self._running:
+                    self._running[attempt].renew(lease_until)
+                self._tell(line, encode(f"renew {attempt} {attempt in self._running:d}"))
             case ["about"]:
                 self._tell(line, encode(f"about - {bool(self._ends_whole_trees):d}"))
             case ["shutdown", stops]:

@@ -71,6 +71,8 @@ class Warden:
                 self._watch = None
             elif self._watch and words[0] == "stop" and words[1] == self._attempt:
                 self._watch.stop(text_of(body), float(words[2]))
+            elif self._watch and words[0] == "renew" and words[1] == self._attempt:
+                self._watch.renew(float(words[2]))
 
     def _look_after_attempt(self) -> None:
         if self._watch is None:

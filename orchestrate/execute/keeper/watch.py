@@ -18,6 +18,7 @@ from orchestrate.execute.keeper.capture import Sink, open_tee
 from orchestrate.execute.keeper.launch import Launch, StartFault
 from orchestrate.execute.keeper.protocol import REQUEST_FIELDS, bytes_of, now, text_of, unpack
 from orchestrate.execute.keeper.standard import signal
+from orchestrate.exits import NOT_EXECUTABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 # Timeouts go on while the machine sleeps, but poll's clock may not: look at least this often.
 _LONGEST_SLEEP_S = 30.0
 _KILL_PATIENCE_S = 10.0
+# A lease is looked at soon after the machine has slept: what gave it counts that time, too.
+_LEASED_SLEEP_S = 1.0
 # How long output may wait in the pipe to see whether the program ends at once.
 _QUICK_S = 0.002
 
@@ -35,7 +38,7 @@ class Watch:
 
     def __init__(self, post: Post, attempt: str, body: bytes) -> None:
         self._post = post
-        self._request = dict(zip(REQUEST_FIELDS, unpack(body), strict=True))
+        self._request = _fields_of(body)
         self._mask = post.mask_of(self._request["secrets"])
         env = post.environment_of(self._request["env"], attempt)
         self._launch = Launch(self._request, env, post.folder)
@@ -55,6 +58,9 @@ class Watch:
         self._heard_at = 0.0
         self._timed_out = False
         self._fell_silent = False
+        lease_until = self._request.get("lease_until")
+        self._lease_until = float(lease_until) if lease_until else None
+        self._lease_expired = False
         self._stopped = ""
         self._early_stop: tuple[str, float] | None = None
 
@@ -72,6 +78,11 @@ class Watch:
         self._heard_at = time.monotonic()
         self._deadline = self._began + float(timeout) if timeout else None
         try:
+            if self._is_lease_over():
+                # Our process stood still: what gave the lease may have started another program.
+                self._lease_expired = True
+                self._write_record(NOT_EXECUTABLE, start_error="its lease had expired before")
+                return
             self._out.tee.fd = open_tee(self._request["tee_path"], self._request["tee_root"])
             self.pid = self._launch.start(self._out.program_end, self._err.program_end)
         except StartFault as fault:
@@ -113,7 +124,8 @@ class Watch:
         if self._kill_at is None:
             self._timed_out = self._deadline is not None and time_now >= self._deadline
             self._fell_silent = not self._timed_out and self._silence_left_s() <= 0
-            if self._timed_out or self._fell_silent:
+            self._lease_expired = self._is_lease_over()
+            if self._timed_out or self._fell_silent or self._lease_expired:
                 self.stop("", float(self._request["grace_s"]))
         if self._kill_at is not None and now() >= self._kill_at:
             tree.signal_tree(self.pid, signal.SIGKILL, self._post.spared())
@@ -128,6 +140,8 @@ class Watch:
         rest_s = _LONGEST_SLEEP_S if due is None else due - now()
         if self._kill_at is None:
             rest_s = min(rest_s, self._silence_left_s())
+            if self._lease_until is not None:
+                rest_s = min(rest_s, self._lease_until - now(), _LEASED_SLEEP_S)
         return 1000 * min(_LONGEST_SLEEP_S, max(0.0, rest_s) + 0.0005)
 
     def _silence_left_s(self) -> float:
@@ -138,6 +152,14 @@ class Watch:
         if not self._silence_s:
             return _LONGEST_SLEEP_S
         return self._heard_at + self._silence_s - time.monotonic()
+
+    def _is_lease_over(self) -> bool:
+        return self._lease_until is not None and now() >= self._lease_until
+
+    def renew(self, until: float) -> None:
+        """Let the lease last longer; one that has expired is not renewed."""
+        if self._lease_until is not None and not self._is_lease_over():
+            self._lease_until = max(self._lease_until, until)
 
     def stop(self, reason: str, grace_s: float) -> None:
         """Ask the tree to end; a second, more impatient request shortens the first one's grace."""
@@ -234,11 +256,20 @@ class Watch:
                 "stderr": err,
                 "max_rss_kb": max_rss_kb,
                 "survivors": survivors,
+                **({"lease_expired": True} if self._lease_expired else {}),
             }
         )
 
     def _masked(self, text: str) -> str:
         return text_of(self._mask.apply(bytes_of(text))) if text else ""
+
+
+def _fields_of(body: bytes) -> dict[str, bytes]:
+    """A request; the last field, the lease, may be left out."""
+    fields = unpack(body)
+    return dict(
+        zip(REQUEST_FIELDS[: max(len(fields), len(REQUEST_FIELDS) - 1)], fields, strict=True)
+    )
 
 
 def _in_kb(max_rss: int) -> int:
