@@ -17,9 +17,10 @@ from pathlib import Path
 
 import pytest
 
+from orchestrate import exits
 from orchestrate.errors import ConfigError
 from orchestrate.execute.base import Lost, NotStarted, Running
-from orchestrate.execute.keeper import starter
+from orchestrate.execute.keeper import launch, starter
 from orchestrate.execute.keeper.client import ensure_keeper
 from orchestrate.execute.keeper.facts import Ended, Unsettled, look
 from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL, KEEPER_LOCK, LOG, is_locked
@@ -463,3 +464,8 @@ def test_the_keepers_half_needs_nothing_but_itself_and_the_standard_library() ->
             for imported in names:
                 top = imported.partition(".")[0]
                 assert imported in ours or top in sys.stdlib_module_names, (name, imported)
+
+
+def test_the_keeper_s_exit_codes_are_those_of_the_table() -> None:
+    ours = (launch.NOT_FOUND, launch.NOT_EXECUTABLE)
+    assert ours == (exits.NOT_FOUND, exits.NOT_EXECUTABLE)

@@ -10,8 +10,9 @@ import sys
 from orchestrate.execute.keeper.protocol import text_of, unpack, write_all
 from orchestrate.execute.keeper.standard import IGNORED_BY_PYTHON, signal
 from orchestrate.execute.keeper.tree import die_with_parent
-from orchestrate.exits import NOT_EXECUTABLE, NOT_FOUND
 
+# As `exits` has them, which would take the keeper too long to import.
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
 _IGNORED_BY_US = [*IGNORED_BY_PYTHON, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT]
 # The C library asks about each signal that is not named before it resets it.
 _EVERY_SIGNAL = list(signal.valid_signals())

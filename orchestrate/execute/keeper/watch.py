@@ -15,10 +15,9 @@ import time
 from orchestrate.execute.flat_json import json_of
 from orchestrate.execute.keeper import tree
 from orchestrate.execute.keeper.capture import Sink, open_tee
-from orchestrate.execute.keeper.launch import Launch, StartFault
+from orchestrate.execute.keeper.launch import NOT_EXECUTABLE, Launch, StartFault
 from orchestrate.execute.keeper.protocol import REQUEST_FIELDS, bytes_of, now, text_of, unpack
 from orchestrate.execute.keeper.standard import signal
-from orchestrate.exits import NOT_EXECUTABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
