@@ -21,13 +21,14 @@ _ENGINE = _tests("engine", "step ask scheduler")
 # Steps that start programs: whole runs of workflows say most about them.
 _COMMANDS = _tests("acceptance", "at_flow at_capture at_values at_dependencies at_waiting")
 
+# Whole packages; modules that have tests of their own are named below.
+_PACKAGES = {
+    "orchestrate/state": _FOLD,
+    "orchestrate/engine": (*_ENGINE, *_FOLD),
+}
 _GROUPS: dict[tuple[str, ...], str] = {
     _KEEPER: "execute/keeper: boot capture client connections facts guardian journal launch"
     " orphans own_attempt protocol server starter tree warden watch watch_loop",
-    _FOLD: "state: apply calls codec denials events model results routing sessions spending",
-    (*_ENGINE, *_FOLD): "engine: perform ready scheduler sessions step limits scope prompts"
-    " outcome answers faults texts rehearsing;"
-    "engine/ops: ask gate frames",
     (*_ENGINE, *_COMMANDS): "engine: checks debugging first_start logbook lost_attempts masked_keys"
     " programs runtime stop values versions whole_output;"
     "engine/ops: agent_program command declared wait;"
@@ -55,7 +56,12 @@ _GROUPS: dict[tuple[str, ...], str] = {
 }
 
 
-def _modules(listed: str) -> list[str]:
+def _modules_of(package: str) -> list[str]:
+    found = (PROJECT / package).rglob("*.py")
+    return sorted(str(path.relative_to(PROJECT)) for path in found if path.name != "__init__.py")
+
+
+def _named(listed: str) -> list[str]:
     found = []
     for folder, _, names in (part.partition(": ") for part in listed.split(";")):
         found += [f"orchestrate/{folder}/{name}.py" for name in names.split()]
@@ -63,17 +69,5 @@ def _modules(listed: str) -> list[str]:
 
 
 TESTS: dict[str, tuple[str, ...]] = {
-    module: tests for tests, listed in _GROUPS.items() for module in _modules(listed)
-}
-# All of these packages are tried.
-WHOLE = ("orchestrate/state", "orchestrate/engine")
-
-
-def forgotten() -> list[str]:
-    """The modules of those packages that no tests are named for."""
-    return sorted(
-        str(path.relative_to(PROJECT))
-        for package in WHOLE
-        for path in (PROJECT / package).rglob("*.py")
-        if path.name != "__init__.py" and str(path.relative_to(PROJECT)) not in TESTS
-    )
+    module: tests for package, tests in _PACKAGES.items() for module in _modules_of(package)
+} | {module: tests for tests, listed in _GROUPS.items() for module in _named(listed)}
