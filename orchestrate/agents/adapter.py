@@ -207,7 +207,8 @@ class ProgramAgent:
         # was there, and then it must be adopted.
         path = found.expected if isinstance(found, Missing) else found
         finished = run(_invocation(path, call, question.environment))
-        parsed = adapter.parse(read_events(finished.stdout), self._clock())
+        events = read_events(finished.stdout, finished.go_on)
+        parsed = adapter.parse(events, self._clock())
         if adapter.add_usage is not None and question.usage_file is not None:
             for usage in read_events(question.usage_file):
                 parsed = adapter.add_usage(parsed, usage)

@@ -100,6 +100,8 @@ class Finished:
     fell_silent: bool = False
     stopped: str = ""
     start_error: str = ""
+    # Called again and again while the output is read; raises if that is to end.
+    go_on: Callable[[], None] = lambda: None
 
 
 @record

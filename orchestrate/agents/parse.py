@@ -11,7 +11,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,14 +24,17 @@ _NO_TEXT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 
 
-def read_events(path: Path) -> Iterator[Event]:
-    """The events in a program's output file, oldest first; none if it printed nothing."""
+def read_events(path: Path, go_on: Callable[[], None] = lambda: None) -> Iterator[Event]:
+    """The events in a program's output file, oldest first; none if it printed nothing.
+
+    `go_on` is called before each line and may raise: there can be gigabytes.
+    """
     try:
         file = path.open("rb")
     except FileNotFoundError:
         return
     with file:
-        yield from _events(file)
+        yield from _events(file, go_on)
 
 
 def events_in(output: bytes) -> Iterator[Event]:
@@ -45,9 +48,10 @@ def newest_events(output: bytes) -> Iterator[Event]:
         yield from reversed(_parse(line))
 
 
-def _events(stream: BinaryIO) -> Iterator[Event]:
+def _events(stream: BinaryIO, go_on: Callable[[], None] = lambda: None) -> Iterator[Event]:
     may_be_one_document = True
     for line in _lines(stream):
+        go_on()
         found = _parse(line)
         if found:
             may_be_one_document = False

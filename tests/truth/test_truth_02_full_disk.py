@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ import pytest
 
 from orchestrate.testing import Result
 from tests.acceptance.fakes import Stage, read_state, wait_until
+from tests.promises.killing import can_trace, fail_at
 from tests.promises.processes import end_all_in
 from tests.recipes.fakes import Workshop, recipe, rule
 from tests.truth.small_disks import SmallDisk, limited, small_disk
@@ -406,3 +408,56 @@ steps:
     found = stage.look(stage.run("resume", "latest").assert_success()).step("Big")
     assert (stage.folder / "ledger").read_text().split() == ["x", "x"]
     assert (len(found["lines"]), found["truncated"]) == (10_000, True)
+
+
+SINKS = {
+    "output_file": "workspace/big.txt",
+    "log": "runs/{run}/logs/Big.stdout",
+    "state": "runs/{run}/events.jsonl",
+}
+
+
+@pytest.mark.skipif(not can_trace(), reason="needs an strace that may trace")
+@pytest.mark.parametrize("error", ["EDQUOT", "EIO", "EFBIG", "ENOSPC"])
+@pytest.mark.parametrize("sink", SINKS)
+def test_truth_02_every_error_in_every_sink_makes_no_result(
+    sink: str, error: str, top: Path
+) -> None:
+    """Whatever the system says, and whichever file it says it of, in the second write or later."""
+    (top / "workspace").mkdir()
+    trial = Trial(top, top / "workspace", top / "runs", SmallDisk(top / "none", 0, None))
+    trial.disk.enlarge()
+    trial.write(
+        "w.yaml",
+        HEAD
+        + f"""\
+steps:
+  - name: Ready
+    command: ["test", "-e", "ready"]
+  - name: Big
+    command: ["sh", "-c", {json.dumps(trial.count())}]
+    output_file: big.txt
+    retries: {{max: 2, delay_ms: 0}}
+    on: {{failure: {{goto: Wrong}}, success: {{goto: _end}}}}
+  - name: Wrong
+    command: ["sh", "-c", "touch wrong"]
+""",
+    )
+    trial.orchestrate("run", "w.yaml").assert_exit(1)  # now it has a name
+    trial.write("ready", "")
+    path = top / SINKS[sink].format(run=trial.root.name)
+    calls = "write,pwrite64,writev"
+    prefix = ["strace", "-f", "-qq", "-o", str(top / "trace"), *fail_at(calls, error, "2+", path)]
+    stopped = trial.orchestrate("resume", "latest", prefix=prefix).assert_exit(STOPPED)
+    assert "INJECTED" in (top / "trace").read_text(), "nothing failed"
+    assert "Traceback" not in stopped.stderr
+    assert error in stopped.stderr or os.strerror(getattr(errno, error)) in stopped.stderr
+    assert not trial.file("wrong").exists()
+    if sink != "state":
+        assert_stopped(stopped, error, "Big")
+        assert (trial.state()["status"], trial.ledger()) == ("paused", 1), "and no retry"
+    trial.orchestrate("resume", "latest").assert_success()
+    assert not trial.file("wrong").exists()
+    assert len(trial.file("big.txt").read_text().splitlines()) == LINES
+    assert trial.state()["steps"]["Big"]["status"] == "completed"
+    assert trial.ledger() <= 2

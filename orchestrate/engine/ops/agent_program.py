@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from orchestrate.agents.base import Agent, Finished, Invocation
+from orchestrate.engine.faults import Halted
 from orchestrate.engine.first_start import FirstStart
 from orchestrate.engine.ops.command import Prepared, debug_record, job_of
 from orchestrate.engine.programs import Watch, judge_silence
 from orchestrate.engine.sessions import Turn, beginning, seen
 from orchestrate.engine.step import Step
+from orchestrate.engine.stop import Stop
 from orchestrate.engine.texts import decode
 from orchestrate.engine.whole_output import run_whole
 from orchestrate.execute.base import Job, Lost
@@ -19,6 +23,8 @@ from orchestrate.state.durable import read_file, write_visibly
 
 # How often a running agent's output is looked at until its session is known.
 _LOOK_EVERY_S = 1.0
+# How long an output is read on after a signal, so that one that is nearly read is not lost.
+_READ_ON_S = 0.5
 
 
 class LostAttempt(Exception):
@@ -78,9 +84,25 @@ def runner(step: Step, agent: Agent, turn: Turn) -> Any:
             fell_silent=ended.fell_silent,
             stopped=ended.stopped,
             start_error=ended.start_error,
+            go_on=_halting(step.rt.stop, is_ours=bool(ended.stopped)),
         )
 
     return run
+
+
+def _halting(stop: Stop, *, is_ours: bool) -> Callable[[], None]:
+    """Ends the reading of an output when a signal says so: a `resume` reads it again.
+
+    What we have stopped ourselves is read to its end, for its session and its cost, unless there is
+    a second signal; and most outputs are read in no time.
+    """
+    until = time.monotonic() + _READ_ON_S
+
+    def go_on() -> None:
+        if stop.is_requested and (stop.is_urgent or not is_ours) and time.monotonic() > until:
+            raise Halted
+
+    return go_on
 
 
 def _restore(path: Path, captured: bytes | None, size: int) -> None:
