@@ -116,14 +116,14 @@ CASES = [pytest.param(c, marks=pytest.mark.soak if c in RARE else ()) for c in S
 def test_size(attack: Attack, case: str) -> None:
     make, code, exit_code = SIZES[case]
     name = attack.write("hostile.yaml", make())
-    attack.run("validate", name).assert_refused(code, name, exit_code)
+    attack.run_measured("validate", name).assert_refused(code, name, exit_code)
 
 
 @pytest.mark.parametrize("size", [100 * MEGABYTE, 1 << 40])
 def test_sparse_file(attack: Attack, size: int) -> None:
     name = attack.write("hostile.yaml", b"")
     os.truncate(attack.folder / name, size)
-    attack.run("plan", name).assert_refused("E003", name)
+    attack.run_measured("plan", name).assert_refused("E003", name)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_sparse_file(attack: Attack, size: int) -> None:
 )
 def test_json_size(attack: Attack, content: bytes, code: str) -> None:
     name = attack.write("hostile.json", content)
-    attack.run("validate", name).assert_refused(code, name)
+    attack.run_measured("validate", name).assert_refused(code, name)
 
 
 def _valid(kind: str) -> str:
@@ -157,7 +157,7 @@ def _valid(kind: str) -> str:
 @pytest.mark.parametrize("kind", ["long-argument", "long-script", "long-comment-before"])
 def test_large_but_valid(attack: Attack, kind: str) -> None:
     name = attack.write("large.yaml", _valid(kind))
-    assert attack.run("validate", name).assert_well_behaved().exit_code == 0
+    assert attack.run_measured("validate", name).assert_well_behaved().exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_large_but_valid(attack: Attack, kind: str) -> None:
 def test_text_full_of_dollars(attack: Attack, value: str) -> None:
     steps = f"steps:\n  - name: a\n    command: [echo, '{value}']\n"
     name = attack.write("large.yaml", f'version: "1.1"\nname: x\n{steps}')
-    attack.run("validate", name).assert_well_behaved()
+    attack.run_measured("validate", name).assert_well_behaved()
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_text_full_of_dollars(attack: Attack, value: str) -> None:
 def test_text_full_of_braces(attack: Attack, value: str) -> None:
     steps = f"steps:\n  - id: a\n    agent: b\n    prompt: '{value}'\n"
     name = attack.write("large.yaml", f"name: x\ndescription: y\nversion: 1.0.0\n{steps}")
-    attack.run("validate", name).assert_well_behaved()
+    attack.run_measured("validate", name).assert_well_behaved()
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_script_that_is_hard_to_follow(attack: Attack, script: str) -> None:
     quoted = script.replace("'", "''")
     head = 'version: "1.1"\nname: x\ncontext: {x: y}\n'
     steps = f"steps:\n  - name: a\n    command: [bash, -c, '{quoted}']\n"
-    attack.run("validate", attack.write("large.yaml", head + steps)).assert_well_behaved()
+    attack.run_measured("validate", attack.write("large.yaml", head + steps)).assert_well_behaved()
 
 
 @pytest.mark.parametrize(
@@ -212,4 +212,6 @@ def test_condition_that_is_long(attack: Attack, condition: str) -> None:
     quoted = condition.replace("'", "''")
     step = f"{{id: a, agent: b, prompt: c, condition: '{quoted}'}}"
     head = "name: x\ndescription: y\nversion: 1.0.0\ncontext: {x: y}\nsteps:\n  - "
-    attack.run("validate", attack.write("large.yaml", head + step + "\n")).assert_well_behaved()
+    attack.run_measured(
+        "validate", attack.write("large.yaml", head + step + "\n")
+    ).assert_well_behaved()
