@@ -75,6 +75,45 @@ def test_a_resume_does_not_count_the_night_but_a_rest_that_is_left() -> None:
     assert run.document["settings"] == {"retry_delay": 2000}
 
 
+def test_a_resume_takes_the_clock_and_the_place_only_if_they_are_new() -> None:
+    run = Folding.of(LINE).begin()
+    run.give("run-ended", status="paused", reason="interrupted", code=130)
+    run.give("run-resumed", clock=["boot-1", 5.0], place="here")
+    assert run.document["engine"]["clock"] == ["boot-1", 5.0]
+    run.give("run-ended", status="paused", reason="interrupted", code=130).give("run-resumed")
+    assert run.document["engine"]["clock"] == ["boot-1", 5.0]
+    assert run.document["engine"]["place"] == "here"
+
+
+def test_a_turn_that_was_cut_off_is_remembered_until_the_session_is_asked_again() -> None:
+    run = Folding.of(MACHINE).begin().cut("stopped", cut_off=True)
+    here = run.state.root.here
+    assert here is not None
+    assert here.is_cut_off
+    run.begin().cut("stopped")
+    assert here.is_cut_off, "another turn that never was changes nothing"
+    run.begin().cut("reminded")
+    assert not here.is_cut_off, "it was answered"
+    run.begin().cut("failed", cut_off=True, rest_s=1.0)
+    run.give("session-chosen", session="s-2", agent="claude-code")
+    assert not here.is_cut_off, "the new session knows nothing of it"
+
+
+def test_a_loop_goes_on_behind_an_item_whose_file_was_put_aside() -> None:
+    run = moving_loop()
+    run.finish("@failed")
+    assert run.ahead == ["move Loop[0] In"]
+    lifecycle = {"result": "failure", "moved_to": "failed/a.txt"}
+    run.fold({"on": "item-moved", "frame": "Loop[0]", "at": run.now, "lifecycle": lifecycle})
+    assert run.ending == ("failed", "step 'Loop' failed", 1)
+    run.give("run-ended", status="failed", reason="step 'Loop' failed", code=1).give("run-resumed")
+    assert run.ahead == ["step Loop[1] In"], "the failed item is not tried again"
+    run.finish()
+    done = {"result": "success", "moved_to": "done/b.txt"}
+    run.fold({"on": "item-moved", "frame": "Loop[1]", "at": run.now, "lifecycle": done})
+    assert run.ending == ("failed", "step 'Loop' failed", 1), "put aside is not mended"
+
+
 def test_a_run_that_stopped_has_nothing_running() -> None:
     run = Folding.of(LINE).begin()
     run.give("run-ended", status="paused", reason="interrupted", code=130)
@@ -115,6 +154,19 @@ def test_what_a_turn_does_not_report_is_unknown_and_not_free() -> None:
     costs = run.document["costs"]
     assert (costs["cost_usd"], costs["turns"], costs["unreported"]) == (None, 1, 1)
     assert run.finish("good", result=turn(0.5)).document["costs"]["cost_usd"] == 0.5
+
+
+def test_the_totals_of_a_steps_session_stay_when_a_turn_reports_none() -> None:
+    run = Folding.of(GATED).begin()
+    frame = run.state.root
+    run.give("session-seen", frame, session="s-1", agent="claude-code")
+    result = {"status": "failed", "exit_code": 1, "attempts": 1}
+    counted = result | turn(0.5, session_totals={"cost_usd": 0.5})
+    run.cut("failed", result=counted).begin().cut("failed", result=result | turn(0.1))
+    here = run.state.root.here
+    assert here is not None
+    assert here.session["totals"] == {"cost_usd": 0.5}
+    assert run.state.session.totals == {}, "they are not the run's"
 
 
 def test_denials_are_added_up_over_attempts_and_steps() -> None:
@@ -164,7 +216,7 @@ def test_a_copy_of_a_run_has_no_session() -> None:
     assert run.document["engine"]["place"] == "elsewhere"
 
 
-def test_an_items_file_is_moved_before_its_iteration_is_over() -> None:
+def moving_loop() -> Folding:
     text = workflow(
         """\
   - name: Loop
@@ -175,7 +227,11 @@ def test_an_items_file_is_moved_before_its_iteration_is_over() -> None:
 """,
     ).replace('"1.1"', '"1.2"')
     run = Folding.of(text)
-    run.give("loop-opened", run.tasks[0].frame, items=["a.txt", "b.txt"])
+    return run.give("loop-opened", run.tasks[0].frame, items=["a.txt", "b.txt"])
+
+
+def test_an_items_file_is_moved_before_its_iteration_is_over() -> None:
+    run = moving_loop()
     run.finish()
     assert run.ahead == ["move Loop[0] In"]
     moving = {"on": "item-moving", "frame": "Loop[0]", "source": "a.txt", "target": "done/a.txt"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orchestrate.errors import StateError
+from orchestrate.plan.nodes import Goto, Target
 from orchestrate.plan.override import with_on_error
 from tests.state.definitions import (
     CALLING,
@@ -66,6 +67,29 @@ def test_a_failure_that_is_counted_lets_the_run_go_on_and_fail() -> None:
     run = Folding(with_on_error(compiled(LINE), "continue")).finish("@failed")
     assert run.ahead == ["step Two"]
     assert run.finish().ending == ("failed", "some steps failed", 1)
+
+
+def test_a_run_without_failures_does_not_fail() -> None:
+    run = Folding(with_on_error(compiled(LINE), "continue")).finish().finish()
+    assert run.ending == COMPLETED
+
+
+def test_a_lost_attempt_is_the_same_visit_and_no_try() -> None:
+    run = Folding.of(LINE).finish("@lost")
+    here = run.state.root.here
+    assert here is not None
+    assert (here.phase, here.visit, here.attempt, here.tries) == ("arriving", 1, 1, 0)
+
+
+def test_every_move_is_told() -> None:
+    moves: list[tuple[str, str, str, Target]] = []
+    run = Folding.of(JUMPS)
+    run.index.hear_move = lambda *move: moves.append(move)
+    run.finish("@failed").finish()
+    assert moves == [
+        ("main.yaml", "Check", "@failed", Goto("Mend")),
+        ("main.yaml", "Mend", "@ok", Goto("Check")),
+    ]
 
 
 def test_a_person_may_let_the_run_go_on_behind_a_failure() -> None:
@@ -211,7 +235,19 @@ def test_a_called_plan_has_a_context_of_its_own_and_returns_it() -> None:
         "child.yaml",
     )
     assert [*result["steps"]] == ["one", "each"]
+    assert "error" not in result
     assert [*run.state.frames] == [""]
+
+
+def test_steps_count_for_every_plan_around_them() -> None:
+    run = calling()
+    assert (run.state.root.count, run.state.frames["call()"].count) == (1, 0)
+    run.finish()
+    assert (run.state.root.count, run.state.frames["call()"].count) == (2, 1)
+    run.give("loop-opened", run.tasks[0].frame, items=["y", "z"])
+    run.finish()
+    assert (run.state.root.count, run.state.frames["call()"].count) == (3, 2)
+    assert run.state.steps_run == 3
 
 
 def test_a_failure_in_a_called_plan_ends_the_run_and_keeps_both_cursors() -> None:
