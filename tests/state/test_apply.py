@@ -87,16 +87,21 @@ def test_a_resume_takes_the_clock_and_the_place_only_if_they_are_new() -> None:
 
 def test_a_turn_that_was_cut_off_is_remembered_until_the_session_is_asked_again() -> None:
     run = Folding.of(MACHINE).begin().cut("stopped", cut_off=True)
+    assert is_cut_off(run)
+    run.begin().cut("stopped")
+    assert is_cut_off(run), "another turn that never was changes nothing"
+    run.begin().cut("reminded")
+    assert not is_cut_off(run), "it was answered"
+    run.begin().cut("failed", cut_off=True, rest_s=1.0)
+    assert is_cut_off(run)
+    run.give("session-chosen", session="s-2", agent="claude-code")
+    assert not is_cut_off(run), "the new session knows nothing of it"
+
+
+def is_cut_off(run: Folding) -> bool:
     here = run.state.root.here
     assert here is not None
-    assert here.is_cut_off
-    run.begin().cut("stopped")
-    assert here.is_cut_off, "another turn that never was changes nothing"
-    run.begin().cut("reminded")
-    assert not here.is_cut_off, "it was answered"
-    run.begin().cut("failed", cut_off=True, rest_s=1.0)
-    run.give("session-chosen", session="s-2", agent="claude-code")
-    assert not here.is_cut_off, "the new session knows nothing of it"
+    return here.is_cut_off
 
 
 def test_a_loop_goes_on_behind_an_item_whose_file_was_put_aside() -> None:
