@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrate.app.open_run import open_stored, refuse_linked
 from orchestrate.errors import OrchestrateError, StateError
 from orchestrate.exits import Ending, cancelled_by
-from orchestrate.state.codec import check_state
+from orchestrate.state.decode import check_state
 from orchestrate.state.durable import read_file, write_durably, write_visibly
 from orchestrate.state.endings import encoded_ending
 from orchestrate.state.events import RunEnded, event_to_json, run_ended

@@ -15,6 +15,7 @@ from orchestrate.execute.place import is_same_place, place_of
 from orchestrate.plan.visible import visible
 from orchestrate.record import record
 from orchestrate.show.output import note
+from orchestrate.state.decode import check_state
 from orchestrate.view.place import Place
 
 if TYPE_CHECKING:
@@ -101,7 +102,6 @@ def header_of(run: Run) -> Header:
 def _newest_document(run: Run) -> dict[str, Any]:
     """The state, the one before it, or a copy of an earlier one; empty if none is valid."""
     from orchestrate.state.backups import newest_valid
-    from orchestrate.state.codec import check_state
     from orchestrate.state.durable import read_file
 
     # What is no file, or may not be read, has to be put right by its owner first.

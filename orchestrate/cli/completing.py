@@ -14,6 +14,7 @@ import click
 from orchestrate.app.open_run import runs_of
 from orchestrate.cli.group import COMMANDS, root
 from orchestrate.record import field, mutable_record, record
+from orchestrate.state.decode import check_seal
 from orchestrate.view.place import Place
 from orchestrate.view.run_view import pending_gates
 from orchestrate.view.step_logs import entries_of
@@ -227,7 +228,6 @@ def _runs(line: Line) -> Iterator[Item]:
 def _document(line: Line) -> dict[str, Any]:
     """The state of the run that the line names first, else of the latest; {} when it is too large
     to read for this."""
-    from orchestrate.state.codec import check_seal
     from orchestrate.state.durable import read_file
     from orchestrate.state.runs import LATEST, find_run
 

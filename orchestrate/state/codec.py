@@ -1,4 +1,4 @@
-"""`state.json`: the state of a run as people and `jq` read it, and back again.
+"""`state.json`: the state of a run as people and `jq` read it; `state/decode.py` reads it back.
 
 What people look for stands in C's places. What only the engine needs (cursors, open loops) stands
 under `engine`; the results of open frames are not repeated there, for the tree of frames is the
@@ -7,38 +7,24 @@ tree under `steps`. Each step and each item of a loop has its own line, and is e
 
 from __future__ import annotations
 
-import re
 from hashlib import sha256
 from typing import Any
 
-from orchestrate.exits import usual_finish
-from orchestrate.plan.nodes import Finish, Goto, Target
+from orchestrate.plan.nodes import Finish, Goto, Plan, Target
 from orchestrate.record import field_names
 from orchestrate.state.address import FrameKey
-from orchestrate.state.durable import parse_json
-from orchestrate.state.endings import encoded_ending, ending_in
+from orchestrate.state.endings import encoded_ending
 from orchestrate.state.model import (
     Frame,
-    Here,
     Index,
     Loop,
     RunState,
-    Session,
     frames_below,
     open_loop,
-)
-from orchestrate.state.result import (
-    Approval,
-    Costs,
-    SkippedStep,
-    StepResult,
-    read_denials,
 )
 from orchestrate.state.results import encode, loop_pieces, step_piece
 from orchestrate.state.stages import stages_of
 from orchestrate.state.times import timestamp
-
-_SEAL = re.compile(rb',\n  "checksum": "sha256:([0-9a-f]{64})"\n\}\n\Z')
 
 
 class Encoder:
@@ -109,7 +95,7 @@ class Encoder:
     def _by_dialect(self, state: RunState) -> dict[str, Any]:
         match state.dialect:
             case "machine":
-                return {"machine": self._machine(state)}
+                return {"machine": machine_record(state, self._index.plan(state.root.plan))}
             case "recipe":
                 return {
                     "stages": stages_of(self._index, state),
@@ -119,26 +105,26 @@ class Encoder:
             case _:
                 return {}
 
-    def _machine(self, state: RunState) -> dict[str, Any]:
-        """A §2.5."""
-        root = state.root
-        plan = self._index.plan(root.plan)
-        return {
-            "recipeId": plan.name,
-            "currentStep": state.current or (root.here.node if root.here is not None else ""),
-            "stepCount": state.steps_run,
-            "stepVisitCounts": root.visits,
-            "stepRetryCounts": state.retry_counts,
-            "startTime": round(state.machine_started * 1000),
-            "sessionCreated": state.session.is_created,
-            "sessionId": state.session.id,
-            "restarts": state.restarts,
-            "limits": {
-                "maxStepVisits": plan.limits.max_visits,
-                "maxTotalSteps": plan.limits.max_steps,
-                "maxRestarts": plan.limits.max_restarts,
-            },
-        }
+
+def machine_record(state: RunState, plan: Plan) -> dict[str, Any]:
+    """How far a machine is (A §2.5)."""
+    root = state.root
+    return {
+        "recipeId": plan.name,
+        "currentStep": state.current or (root.here.node if root.here is not None else ""),
+        "stepCount": state.steps_run,
+        "stepVisitCounts": root.visits,
+        "stepRetryCounts": state.retry_counts,
+        "startTime": round(state.machine_started * 1000),
+        "sessionCreated": state.session.is_created,
+        "sessionId": state.session.id,
+        "restarts": state.restarts,
+        "limits": {
+            "maxStepVisits": plan.limits.max_visits,
+            "maxTotalSteps": plan.limits.max_steps,
+            "maxRestarts": plan.limits.max_restarts,
+        },
+    }
 
 
 def _item_lines(loop: Loop) -> list[bytes]:
@@ -246,166 +232,3 @@ def _target(target: Target) -> dict[str, str]:
             return {"finish": reason, "end": kind}
         case _:
             raise AssertionError(f"a frame cannot be left for {target}")
-
-
-# Reading it again.
-
-
-def check_seal(content: bytes) -> dict[str, Any]:
-    """The document, if it is whole and as we wrote it; a `ValueError` says what is not."""
-    found = _SEAL.search(content)
-    if found is None:
-        raise ValueError("it is not a complete state file")
-    if sha256(content[: found.start()]).hexdigest().encode() != found[1]:
-        raise ValueError("its checksum does not hold: it was changed or damaged")
-    document = parse_json(content)
-    if not isinstance(document, dict):
-        raise ValueError("it is not a state file")
-    return document
-
-
-def check_state(content: bytes, run_id: str) -> dict[str, Any]:
-    """The document, if it is whole and this run's; somebody may have copied another run's here."""
-    document = check_seal(content)
-    if document.get("run_id") != run_id:
-        raise ValueError(f"it belongs to run {document.get('run_id')}")
-    return document
-
-
-def decode(index: Index, content: bytes, run_id: str) -> RunState:
-    """The state again; `ValueError` if it is not one of ours, or of another run or program."""
-    document = check_state(content, run_id)
-    try:
-        return _decode(index, document)
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
-        raise ValueError(f"it does not fit the definition: {error!r}") from None
-
-
-def _decode(index: Index, document: dict[str, Any]) -> RunState:
-    engine = document["engine"]
-    started, updated, completed, *stopped = engine["times"]
-    state = RunState(
-        run_id=document["run_id"],
-        workspace=engine["workspace"],
-        definition=document["workflow_file"],
-        dialect=document["dialect"],
-        schema_version=document["schema_version"],
-        checksum=document["workflow_checksum"],
-        sources=document["sources"],
-        settings=document["settings"],
-        version=document["orchestrate_version"],
-        started_at=started,
-        updated_at=updated,
-        completed_at=completed,
-        stopped_at=stopped[0] if stopped else None,
-        root=Frame(key="", plan="", block=""),
-        status=document["status"],
-        reason=document["reason"],
-        restart=engine["restart"],
-        seq=document["seq"],
-        synced=engine["synced"],
-        clock=engine["clock"],
-        place=engine.get("place", ""),
-        steps_run=engine["steps_run"],
-        restarts=engine["restarts"],
-        has_failures=engine["has_failures"],
-        session=Session(**engine["session"]),
-        costs=Costs(**document.get("costs", {})),
-        denials=read_denials(document.get("denials", ())),
-        approvals=[Approval(**gate) for gate in document.get("approvals", engine["approvals"])],
-        skipped=[SkippedStep(**s) for s in document.get("skipped_steps", engine["skipped"])],
-        machine_started=engine["machine_started"],
-        late=engine["late"],
-        earlier_visits=engine["earlier_visits"],
-        current=engine["current"],
-        retry_counts=engine["retry_counts"],
-    )
-    state.ending = ending_in(document)
-    reader = _Reader(index, document["for_each"], state.frames)
-    state.root = reader.frame(engine["root"], document["steps"], None)
-    state.root.variables = document["context"]
-    return state
-
-
-def _read_target(written: dict[str, Any]) -> Target:
-    if "goto" in written:
-        return Goto(written["goto"])
-    return Finish(written["finish"], written.get("end") or usual_finish(written["finish"]))
-
-
-class _Reader:
-    """Builds the frames again from the engine's part and the results under `steps`."""
-
-    def __init__(self, index: Index, progress: dict[str, Any], frames: dict[str, Frame]) -> None:
-        self._index = index
-        self._progress = progress
-        self._frames = frames
-
-    def frame(
-        self, written: dict[str, Any], results: dict[str, Any], parent: Frame | None
-    ) -> Frame:
-        frame = Frame(
-            key=written["key"],
-            plan=written["plan"],
-            block=written["block"],
-            parent=parent,
-            variables=written.get("variables", {}),
-            visits=written.get("visits", {}),
-            label=written.get("label", ""),
-            moving=written.get("moving"),
-            approval=written.get("approval"),
-            owner=written.get("owner", ""),
-            began=written.get("began", 0.0),
-            count=written.get("count", 0),
-        )
-        self._index.block(frame.plan, frame.block)
-        if "here" in written:
-            frame.here = Here(*written["here"])
-        if "then" in written:
-            frame.then = _read_target(written["then"])
-        self._frames[frame.key] = frame
-        loops = written.get("loops", {})
-        names = {loop["name"] for loop in loops.values()}
-        frame.steps = {
-            name: StepResult.from_json(result)
-            for name, result in results.items()
-            if name not in names and not (name == "lifecycle" and parent is not None)
-        }
-        for node, loop in loops.items():
-            frame.loops[node] = self._loop(frame, node, loop, results.get(loop["name"], []))
-        if "call" in written:
-            frame.call = self._call(frame, written["call"])
-        return frame
-
-    def _loop(self, frame: Frame, node: str, written: dict[str, Any], results: list[Any]) -> Loop:
-        each: Any = self._index.place(frame.plan, node).node.op
-        items = written["items"] if "items" in written else self._progress[written["name"]]["items"]
-        loop = Loop(
-            node,
-            written["name"],
-            items,
-            next_index=written["next"],
-            values={int(position): value for position, value in written.get("values", {}).items()},
-            failed=written["failed"],
-            is_stopping=written["stopping"],
-            is_closed=written["closed"],
-        )
-        opened = written["open"]
-        for position, result in enumerate(results):
-            if str(position) not in opened and position < loop.next_index:
-                loop.done[position] = encode(result)
-        for text, inner in opened.items():
-            position = int(text)
-            child = self.frame(inner, results[position], frame)
-            child.index = position
-            child.item = items[position]
-            child.total = len(items)
-            child.variable = each.variable
-            loop.open[position] = child
-        return loop
-
-    def _call(self, frame: Frame, written: dict[str, Any]) -> Frame:
-        name = self._index.here(frame).node.name
-        calling = frame.steps[name]
-        frame.steps[name] = calling.without("steps")
-        return self.frame(written, dict(calling.steps), frame)

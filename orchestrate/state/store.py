@@ -15,7 +15,8 @@ from typing import TypeVar
 from orchestrate.errors import StateError, repair_hint
 from orchestrate.state.apply import apply, start
 from orchestrate.state.backups import back_up_state, newest_valid
-from orchestrate.state.codec import Encoder, check_seal, check_state, decode
+from orchestrate.state.codec import Encoder
+from orchestrate.state.decode import check_seal, check_state, decode
 from orchestrate.state.durable import read_file, write_durably, write_visibly
 from orchestrate.state.events import (
     Event,

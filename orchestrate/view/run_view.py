@@ -7,7 +7,8 @@ from typing import Any
 from orchestrate.errors import OrchestrateError, StateError
 from orchestrate.exits import Ending
 from orchestrate.record import record
-from orchestrate.state.codec import Encoder, check_state
+from orchestrate.state.codec import Encoder
+from orchestrate.state.decode import check_state
 from orchestrate.state.durable import parse_json, read_file
 from orchestrate.state.endings import ending_in
 from orchestrate.state.journal import read_tail

@@ -13,7 +13,8 @@ from orchestrate.compile import compile_file, require_program
 from orchestrate.engine.ready import Task, ready
 from orchestrate.plan.nodes import Program
 from orchestrate.state.apply import apply, start
-from orchestrate.state.codec import Encoder, decode
+from orchestrate.state.codec import Encoder
+from orchestrate.state.decode import decode
 from orchestrate.state.events import RunStarted, event_from_json, event_to_json
 from orchestrate.state.model import Frame, Index, Place, RunState
 from orchestrate.state.times import timestamp

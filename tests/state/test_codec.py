@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from orchestrate.engine.ready import ready
 from orchestrate.state.apply import apply, start
-from orchestrate.state.codec import Encoder, check_state, decode
+from orchestrate.state.codec import Encoder
+from orchestrate.state.decode import check_state, decode
 from orchestrate.state.events import RunStarted, event_from_json
 from orchestrate.state.model import Index, RunState, frames_below
 from tests.state.definitions import GATED, LINE, LOOP
@@ -41,6 +42,8 @@ def test_a_state_that_was_read_again_goes_on_as_if_it_had_not(name: str, data: A
             assert Encoder(index).encode(reread[-1]) == content
         again = run.reread()
         assert Encoder(run.index).encode(again) == content
+        without_plans = decode(None, content, RUN_ID)
+        assert Encoder(run.index).encode(without_plans) == content
         assert ahead(again) == ahead(run.state)
         assert [*again.frames] == [*run.state.frames]
         reread.append(again)

@@ -1,0 +1,241 @@
+"""Reads `state.json` back: the whole of it as a document, or the state of the run.
+
+The results of a loop's items stay JSON: there may be very many, and hardly any reader wants them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from hashlib import sha256
+from typing import Any
+
+from orchestrate.exits import usual_finish
+from orchestrate.plan.nodes import Finish, Goto, Target
+from orchestrate.state.address import name_in_block
+from orchestrate.state.durable import parse_json
+from orchestrate.state.endings import ending_in
+from orchestrate.state.model import Frame, Here, Index, Loop, RunState, Session
+from orchestrate.state.result import Approval, Costs, SkippedStep, StepResult, read_denials
+from orchestrate.state.results import encode
+
+_SEAL = re.compile(rb',\n  "checksum": "sha256:([0-9a-f]{64})"\n\}\n\Z')
+# Values have no line breaks: these are found nowhere but between items and loops.
+_STEPS = b'\n  "steps": {\n'
+_LOOP = re.compile(rb'^    ("(?:[^"\\]|\\.)*"): \[\n      ', re.MULTILINE)
+_LOOP_END = b"\n    ]"
+_BETWEEN_ITEMS = b",\n      "
+
+
+def check_seal(content: bytes) -> dict[str, Any]:
+    """The document, if it is whole and as we wrote it; a `ValueError` says what is not."""
+    _verify_seal(content)
+    return _parse(content)
+
+
+def _verify_seal(content: bytes) -> None:
+    found = _SEAL.search(content)
+    if found is None:
+        raise ValueError("it is not a complete state file")
+    with memoryview(content) as view:
+        seal = sha256(view[: found.start()]).hexdigest()
+    if seal.encode() != found[1]:
+        raise ValueError("its checksum does not hold: it was changed or damaged")
+
+
+def _parse(content: bytes) -> dict[str, Any]:
+    document = parse_json(content)
+    if not isinstance(document, dict):
+        raise ValueError("it is not a state file")
+    return document
+
+
+def check_state(content: bytes, run_id: str) -> dict[str, Any]:
+    """The document, if it is whole and this run's; somebody may have copied another run's here."""
+    return _require_own(check_seal(content), run_id)
+
+
+def _require_own(document: dict[str, Any], run_id: str) -> dict[str, Any]:
+    if document.get("run_id") != run_id:
+        raise ValueError(f"it belongs to run {document.get('run_id')}")
+    return document
+
+
+def decode(index: Index | None, content: bytes, run_id: str) -> RunState:
+    """The state again; `ValueError` if it is not one of ours, or of another run or program.
+
+    Without the plans it can be read, but not gone on with.
+    """
+    _verify_seal(content)
+    rest, items = _without_items(content)
+    document = _require_own(_parse(rest), run_id)
+    try:
+        return _decode(index, document, items)
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise ValueError(f"it does not fit the definition: {error!r}") from None
+
+
+def _without_items(content: bytes) -> tuple[bytes, dict[str, list[bytes]]]:
+    """The file without the items of the main block's loops, and those by loop, still as JSON."""
+    found: dict[str, list[bytes]] = {}
+    pieces: list[bytes] = []
+    end = 0
+    start = content.find(_STEPS)
+    while start >= 0 and (match := _LOOP.search(content, start)) is not None:
+        stop = content.index(_LOOP_END, match.end())
+        found[json.loads(match[1])] = content[match.end() : stop].split(_BETWEEN_ITEMS)
+        pieces.append(content[end : match.end()])
+        end = start = stop
+    pieces.append(content[end:])
+    return b"".join(pieces), found
+
+
+def _decode(
+    index: Index | None, document: dict[str, Any], items: dict[str, list[bytes]]
+) -> RunState:
+    engine = document["engine"]
+    started, updated, completed, *stopped = engine["times"]
+    state = RunState(
+        run_id=document["run_id"],
+        workspace=engine["workspace"],
+        definition=document["workflow_file"],
+        dialect=document["dialect"],
+        schema_version=document["schema_version"],
+        checksum=document["workflow_checksum"],
+        sources=document["sources"],
+        settings=document["settings"],
+        version=document["orchestrate_version"],
+        started_at=started,
+        updated_at=updated,
+        completed_at=completed,
+        stopped_at=stopped[0] if stopped else None,
+        root=Frame(key="", plan="", block=""),
+        status=document["status"],
+        reason=document["reason"],
+        restart=engine["restart"],
+        seq=document["seq"],
+        synced=engine["synced"],
+        clock=engine["clock"],
+        place=engine.get("place", ""),
+        steps_run=engine["steps_run"],
+        restarts=engine["restarts"],
+        has_failures=engine["has_failures"],
+        session=Session(**engine["session"]),
+        costs=Costs(**document.get("costs", {})),
+        denials=read_denials(document.get("denials", ())),
+        approvals=[Approval(**gate) for gate in document.get("approvals", engine["approvals"])],
+        skipped=[SkippedStep(**s) for s in document.get("skipped_steps", engine["skipped"])],
+        machine_started=engine["machine_started"],
+        late=engine["late"],
+        earlier_visits=engine["earlier_visits"],
+        current=engine["current"],
+        retry_counts=engine["retry_counts"],
+    )
+    state.ending = ending_in(document)
+    reader = _Reader(index, document["for_each"], items, state.frames)
+    state.root = reader.frame(engine["root"], document["steps"], None)
+    state.root.variables = document["context"]
+    return state
+
+
+def _read_target(written: dict[str, Any]) -> Target:
+    if "goto" in written:
+        return Goto(written["goto"])
+    return Finish(written["finish"], written.get("end") or usual_finish(written["finish"]))
+
+
+class _Reader:
+    """Builds the frames again from the engine's part and the results under `steps`."""
+
+    def __init__(
+        self,
+        index: Index | None,
+        progress: dict[str, Any],
+        items: dict[str, list[bytes]],
+        frames: dict[str, Frame],
+    ) -> None:
+        self._index = index
+        self._progress = progress
+        self._items = items
+        self._frames = frames
+
+    def frame(
+        self, written: dict[str, Any], results: dict[str, Any], parent: Frame | None
+    ) -> Frame:
+        frame = Frame(
+            key=written["key"],
+            plan=written["plan"],
+            block=written["block"],
+            parent=parent,
+            variables=written.get("variables", {}),
+            visits=written.get("visits", {}),
+            label=written.get("label", ""),
+            moving=written.get("moving"),
+            approval=written.get("approval"),
+            owner=written.get("owner", ""),
+            began=written.get("began", 0.0),
+            count=written.get("count", 0),
+        )
+        if self._index is not None:
+            self._index.block(frame.plan, frame.block)
+        if "here" in written:
+            frame.here = Here(*written["here"])
+        if "then" in written:
+            frame.then = _read_target(written["then"])
+        self._frames[frame.key] = frame
+        loops = written.get("loops", {})
+        names = {loop["name"] for loop in loops.values()}
+        frame.steps = {
+            name: StepResult.from_json(result)
+            for name, result in results.items()
+            if name not in names and not (name == "lifecycle" and parent is not None)
+        }
+        for node, loop in loops.items():
+            if parent is None and loop["name"] in self._items:
+                pieces = self._items[loop["name"]]
+            else:
+                pieces = [encode(result) for result in results.get(loop["name"], [])]
+            frame.loops[node] = self._loop(frame, node, loop, pieces)
+        if "call" in written:
+            frame.call = self._call(frame, written["call"])
+        return frame
+
+    def _loop(self, frame: Frame, node: str, written: dict[str, Any], results: list[bytes]) -> Loop:
+        items = written["items"] if "items" in written else self._progress[written["name"]]["items"]
+        loop = Loop(
+            node,
+            written["name"],
+            items,
+            next_index=written["next"],
+            values={int(position): value for position, value in written.get("values", {}).items()},
+            failed=written["failed"],
+            is_stopping=written["stopping"],
+            is_closed=written["closed"],
+        )
+        opened = {int(position): inner for position, inner in written["open"].items()}
+        loop.done = {
+            position: result
+            for position, result in enumerate(results[: loop.next_index])
+            if position not in opened
+        }
+        for position, inner in opened.items():
+            child = self.frame(inner, json.loads(results[position]), frame)
+            child.index = position
+            child.item = items[position]
+            child.total = len(items)
+            child.variable = self._variable(frame, node)
+            loop.open[position] = child
+        return loop
+
+    def _variable(self, frame: Frame, node: str) -> str:
+        if self._index is None:
+            return ""
+        each: Any = self._index.place(frame.plan, node).node.op
+        return str(each.variable)
+
+    def _call(self, frame: Frame, written: dict[str, Any]) -> Frame:
+        assert frame.here is not None
+        name = name_in_block(frame.here.node, frame.block)
+        calling = frame.steps[name]
+        frame.steps[name] = calling.without("steps")
+        return self.frame(written, dict(calling.steps), frame)
