@@ -28,16 +28,13 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
 
-from orchestrate.app.carry_out import (  # noqa: E402  needs the path
-    Watching,
-    carry_out,
-    start_run,
-    stoppable,
-)
+from orchestrate.app.carry_out import carry_out, start_run  # noqa: E402 - needs the path
 from orchestrate.app.settings import RunSettings  # noqa: E402
+from orchestrate.app.stopping import stoppable  # noqa: E402
 from orchestrate.compile import compile_file, require_program  # noqa: E402
 from orchestrate.record import replace  # noqa: E402
 from orchestrate.state.runs import open_runs  # noqa: E402
+from orchestrate.view.watching import Watching  # noqa: E402
 from orchestrate.workspace import open_workspace  # noqa: E402
 
 AGENT = "---\nname: helper\ndescription: Helps\n---\nYou help.\n"

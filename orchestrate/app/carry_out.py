@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +20,13 @@ from orchestrate.app.single_step import as_started as reduced_as_started
 from orchestrate.execute.place import place_of
 from orchestrate.installation import replacement_of
 from orchestrate.plan.visible import visible
-from orchestrate.record import record, replace
+from orchestrate.record import replace
 from orchestrate.show.output import note
 from orchestrate.state.plan_file import FILE, late_file
-from orchestrate.view.place import Place
 from orchestrate.view.source_files import combined_checksum, stable_path
+from orchestrate.view.watching import Watching
 
 if TYPE_CHECKING:
-    from orchestrate.app.detach import Departure
     from orchestrate.app.open_run import Header
     from orchestrate.app.settings import RunSettings
     from orchestrate.compile import Compilation
@@ -46,34 +44,6 @@ if TYPE_CHECKING:
 
 # State files of workflows before 1.2 keep their old version (rulings §6).
 _OLD_STATE = ("1.1", "1.1.1")
-
-
-@record
-class Watching:
-    """How a run is shown and logged; nothing here changes what it does."""
-
-    debug: bool = False
-    debug_env: tuple[str, ...] = ()
-    trace: bool = False
-    backup_state: bool = False
-    quiet: bool = False
-    verbose: bool = False
-    progress: bool = False
-    as_json: bool = False
-    log_level: str = "info"
-    live: bool = False
-    # Events on stdout as JSON lines, instead of answers.
-    events: bool = False
-    raw: bool = False
-    # For the commands that are advised.
-    place: Place = Place()
-    # Set in a process that was started for a run alone (`-d`).
-    departure: Departure | None = None
-
-    def started(self, store: Store) -> None:
-        """The run is on record, and nothing of it has been carried out yet."""
-        if self.departure is not None:
-            self.departure.started(store.run)
 
 
 def schema_version_of(plan: Plan) -> str:
@@ -167,19 +137,6 @@ def keep_flags(
     running |= {late_file(run.root, plan_id): late.whole(plan_id) for plan_id in found}
     for path, each in running.items():
         keep_running(path, each, secrets_for(each, late.workspace).data)
-
-
-@contextmanager
-def stoppable() -> Iterator[Stop]:
-    """From here on a signal stops a run in good order, also one that is just being made."""
-    from orchestrate.engine.stop import Stop, listening
-
-    stop = Stop()
-    try:
-        with listening(stop):
-            yield stop
-    finally:
-        stop.close()
 
 
 def carry_out(

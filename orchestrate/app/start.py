@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from orchestrate.app.agents import backend_of, outcomes_of
 from orchestrate.app.apply_flags import with_defaults
-from orchestrate.app.carry_out import carry_out, show_end, start_run, stoppable
+from orchestrate.app.carry_out import carry_out, show_end, start_run
 from orchestrate.app.config import configured, load_config, runs_folder
 from orchestrate.app.definition import given_names, tell_place, tell_warnings
+from orchestrate.app.stopping import stoppable
 from orchestrate.app.unread_context import tell_unread
 from orchestrate.errors import ConfigError, UsageError
 from orchestrate.execute.liveness import is_keeper_alive
@@ -78,7 +79,7 @@ def execute(
                 tell_place(workspace)
                 tell_warnings(compilation, given_names(program))
                 tell_unread(compilation, program, settings)
-            watching.started(store)
+            watching.started(store.run)
             ending = carry_out(store, program, workspace, watching, stop, held_session=held)
             if ending.status == "completed":
                 archive_processed(program, workspace, store.run, settings.archive_processed)

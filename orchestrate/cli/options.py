@@ -12,9 +12,9 @@ from orchestrate.cli.params import Number
 from orchestrate.errors import UsageError
 from orchestrate.record import replace
 from orchestrate.show.output import ask_for_raw
+from orchestrate.view.watching import Watching
 
 if TYPE_CHECKING:
-    from orchestrate.app.carry_out import Watching
     from orchestrate.app.config import Config
     from orchestrate.app.detach import Departure
     from orchestrate.view.place import Place
@@ -119,7 +119,6 @@ def watching_of(
     departure: Departure | None = None,
 ) -> Watching:
     """How the run is to be shown and logged."""
-    from orchestrate.app.carry_out import Watching
     from orchestrate.show.live.wanted import is_live
 
     names = (
@@ -134,7 +133,7 @@ def watching_of(
         raise UsageError("--debug-env needs --debug")
     if departure is not None:
         # Nobody looks on: what is said goes to a log, as lines.
-        return Watching(departure=departure, **chosen)
+        return Watching(on_started=departure.started, **chosen)
     watching = Watching(as_json=as_json, **chosen)
     return replace(watching, live=is_live(watching, settings.live, config.get("live")))
 

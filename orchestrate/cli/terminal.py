@@ -15,7 +15,7 @@ from orchestrate.plan.visible import visible
 from orchestrate.show.output import diversion, note
 
 if TYPE_CHECKING:
-    from orchestrate.app.carry_out import Watching
+    from orchestrate.view.watching import Watching
 
 
 # Of a failed step's errors; as many as `run` tells.

@@ -29,7 +29,7 @@ from orchestrate.state.result import StepResult
 from orchestrate.view.event_records import FIELDS
 
 if TYPE_CHECKING:
-    from orchestrate.app.carry_out import Watching
+    from orchestrate.view.watching import Watching
 
 
 # More is not shown: a century.

@@ -43,13 +43,13 @@ from orchestrate.state.model import Frame, RunState
 from orchestrate.state.result import StepResult
 
 if TYPE_CHECKING:
-    from orchestrate.app.carry_out import Watching
     from orchestrate.show.heartbeat import Heartbeat
     from orchestrate.show.live.view import View
     from orchestrate.show.ticking import Ticking
     from orchestrate.state.store import Store
     from orchestrate.view.observed import Told
     from orchestrate.view.place import Place
+    from orchestrate.view.watching import Watching
 
 _FIELDS = (
     "status", "exit_code", "duration_ms", "attempts", "outcome", "model", "model_requested",

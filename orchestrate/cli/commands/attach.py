@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchestrate.app.stopping import stoppable
 from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
 from orchestrate.errors import OrchestrateError
 from orchestrate.exits import of_signal
@@ -15,6 +16,7 @@ from orchestrate.show.output import answer, note
 from orchestrate.view.follower import Follower, tail_from_now
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import summary_of
+from orchestrate.view.watching import Watching
 
 if TYPE_CHECKING:
     from orchestrate.engine.stop import Stop
@@ -58,7 +60,6 @@ def attach(
 
 def watch_run(run: Run, workspace: Workspace, place: Place, live: bool | None) -> int:
     """Show the run until it ends, is left by its process, or nobody wants to look any more."""
-    from orchestrate.app.carry_out import stoppable
     from orchestrate.app.claim import orchestrator_of
     from orchestrate.cli.commands.wait import wait_for
 
@@ -82,7 +83,6 @@ def _follow(
     run: Run, workspace: Workspace, stop: Stop, live: bool | None, place: Place
 ) -> int | None:
     """The exit code of a run that has ended; None if we were stopped, or its process is gone."""
-    from orchestrate.app.carry_out import Watching
     from orchestrate.app.config_lenient import config_for_looking
     from orchestrate.show.live.wanted import is_live
     from orchestrate.show.progress import Progress, last_words

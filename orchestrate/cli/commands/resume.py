@@ -11,6 +11,7 @@ from orchestrate.app.apply_flags import with_settings
 from orchestrate.app.config import configured, load_config
 from orchestrate.app.open_run import given_later, header_of
 from orchestrate.app.settings import RunSettings
+from orchestrate.app.stopping import stoppable
 from orchestrate.cli.commands.run import detach
 from orchestrate.cli.options import (
     flag_options,
@@ -34,13 +35,13 @@ from orchestrate.view.place import Place
 from orchestrate.view.source_files import file_at
 
 if TYPE_CHECKING:
-    from orchestrate.app.carry_out import Watching
     from orchestrate.app.open_run import Header
     from orchestrate.plan.nodes import Program
     from orchestrate.state.events import RunResumed
     from orchestrate.state.model import RunState
     from orchestrate.state.runs import Run, Runs
     from orchestrate.state.store import Store
+    from orchestrate.view.watching import Watching
     from orchestrate.workspace import Workspace
 
 
@@ -129,14 +130,7 @@ class How:
 
 def _go_on(found: Run, header: Header, workspace: Workspace, watching: Watching, how: How) -> int:
     from orchestrate.app.agents import refuse_unusable
-    from orchestrate.app.carry_out import (
-        LatePlans,
-        carry_out,
-        keep_flags,
-        program_to_run,
-        show_end,
-        stoppable,
-    )
+    from orchestrate.app.carry_out import LatePlans, carry_out, keep_flags, program_to_run, show_end
     from orchestrate.app.changed import refuse_changed
     from orchestrate.app.concurrent_runs import entering
     from orchestrate.app.frozen_run import frozen_agents, require_whole
@@ -180,7 +174,7 @@ def _go_on(found: Run, header: Header, workspace: Workspace, watching: Watching,
                 if resumed.copied:
                     note(_COPY)
                 _record(store, resumed, is_quiet=watching.quiet)
-                watching.started(store)
+                watching.started(store.run)
                 ending = carry_out(
                     store, program, workspace, watching, stop,
                     is_resumed=True, is_copy=resumed.copied,
@@ -373,7 +367,7 @@ def _start_over(
 ) -> int:
     """A new run of the definition as it is now, with the first start's flags and context."""
     from orchestrate.app.agents import refuse_unusable
-    from orchestrate.app.carry_out import carry_out, show_end, start_run, stoppable
+    from orchestrate.app.carry_out import carry_out, show_end, start_run
     from orchestrate.app.concurrent_runs import entering
     from orchestrate.app.context import context_of
     from orchestrate.app.single_step import as_started
@@ -403,7 +397,7 @@ def _start_over(
             if not watching.quiet:
                 tell_place(workspace)
             note(f"it starts over what run {found.id} was\n")
-            watching.started(store)
+            watching.started(store.run)
             ending = carry_out(store, program, workspace, watching, stop)
             _archive(program, workspace, store.run, settings, ending.status)
         finally:

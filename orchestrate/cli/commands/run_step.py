@@ -9,6 +9,7 @@ import click
 from orchestrate.app.apply_flags import with_defaults, with_flags
 from orchestrate.app.definition import compiled, workspace_of
 from orchestrate.app.settings import RunSettings
+from orchestrate.app.stopping import stoppable
 from orchestrate.cli.options import (
     flag_options,
     json_option,
@@ -160,7 +161,7 @@ def _execute(
     as_json: bool,
 ) -> int:
     from orchestrate.app.agents import refuse_unusable
-    from orchestrate.app.carry_out import carry_out, show_end, start_run, stoppable
+    from orchestrate.app.carry_out import carry_out, show_end, start_run
     from orchestrate.app.concurrent_runs import entering
     from orchestrate.app.config import configured, load_config, runs_folder
     from orchestrate.app.definition import tell_place

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from orchestrate.errors import UsageError
 
 if TYPE_CHECKING:
-    from orchestrate.app.carry_out import Watching
+    from orchestrate.view.watching import Watching
 
 # Set by most services that run jobs for nobody in particular; some of them offer a terminal.
 _CI = ("CI", "CONTINUOUS_INTEGRATION", "BUILD_ID", "TEAMCITY_VERSION", "TF_BUILD")
