@@ -11,6 +11,7 @@ from orchestrate.app.agents import refuse_unusable
 from orchestrate.app.apply_flags import with_settings
 from orchestrate.app.definition import checksums
 from orchestrate.app.frozen_run import frozen_agents, frozen_bytes, keep_late, read_frozen_late
+from orchestrate.compile import compile_file, require_program
 from orchestrate.engine.faults import StepFault
 from orchestrate.errors import DefinitionError, OrchestrateError
 from orchestrate.plan.nodes import main_plan
@@ -36,9 +37,6 @@ class LatePlans:
 
     def compile(self, plan_id: str) -> tuple[Program, dict[str, str]]:
         """The program whose main plan this is, and the checksums of its files; the run keeps it."""
-        # Those who only watch a run load no compiler.
-        from orchestrate.compile import compile_file, require_program
-
         compilation = compile_file(file_at(plan_id, self.workspace), self.workspace)
         program = require_program(compilation)
         running = with_settings(program, self.settings)
