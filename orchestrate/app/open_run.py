@@ -147,7 +147,8 @@ def _start_of(run: Run, document: dict[str, Any]) -> tuple[dict[str, Any], dict[
 
 def refuse_linked(run: Run, recorded_place: str) -> None:
     """Write nothing into a copy by hard links: its journal is the original's, too."""
-    is_shared = os.stat(run.events).st_nlink > 1
+    # A run that was killed before its first event has no journal yet.
+    is_shared = run.events.exists() and os.stat(run.events).st_nlink > 1
     if is_shared and not is_same_place(recorded_place, place_of(str(run.root))):
         raise linked_copy(run.root)
 
