@@ -390,9 +390,10 @@ def test_an_idle_keeper_ends_by_itself(run_dir: Path, request_for: MakeRequest) 
     with ensure_keeper(run_dir, linger_s=0.2) as keeper:
         time.sleep(0.5)
         assert is_alive(keeper.pid), "somebody is connected"
-        keeper.start(request_for("a", "sleep", "0.8"))
-    time.sleep(0.4)
+        keeper.start(request_for("a", "sh", "-c", "until test -e go; do sleep 0.02; done"))
+    time.sleep(0.5)
     assert is_alive(keeper.pid), "something runs"
+    (run_dir / "go").touch()
     wait_until(lambda: not is_alive(keeper.pid))
     assert isinstance(look(run_dir, "a"), Ended)
 

@@ -24,6 +24,10 @@ from tests.promises.trials import Trial, sealed_state
 SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 # What a phase does until the test lets it end.
 QUICK = '{name: Quick, command: ["true"]}'
+# Programs are given far more time than a busy machine needs for anything: what ended before that
+# was not waited for.
+PATIENT = {".orchestrate/config.yaml": "kill_grace: 90\n"}
+SOON_S = 45
 UNTIL_GO = "echo . > began; until test -e go; do sleep 0.02; done"
 
 
@@ -85,6 +89,7 @@ def test_a_signal_pauses_the_run(
           - {phase.steps}
           - {{name: After, command: {act("After")}}}
         """,
+        files=PATIENT,
     )
     sent: list[float] = []
 
@@ -104,7 +109,7 @@ def test_a_signal_pauses_the_run(
         took = time.monotonic() - sent[0]
         sender[0].join()
         assert code == SIGNALS[number], trial.said()
-        assert took < 4, f"it took {took:.1f} s"
+        assert took < SOON_S, f"it took {took:.1f} s"
         _check_paused(trial)
         (trial.workspace / "go").touch()
         assert trial.go_on(lane) == 0, trial.said()
@@ -126,13 +131,13 @@ DEAF = f"""
     name: deaf
     steps:
       - name: Deaf
-        command: {act("Deaf", "-", "trap '' TERM INT; echo . > began; sleep 60; sleep 60")}
+        command: {act("Deaf", "-", "trap '' TERM INT; echo . > began; sleep 600; sleep 600")}
     """
 
 
 def test_a_second_interrupt_does_not_wait(tmp_path: Path) -> None:
     """The first one gives programs a few seconds to clean up; this one does not listen."""
-    trial = workflow(tmp_path, DEAF)
+    trial = workflow(tmp_path, DEAF, files=PATIENT)
     with doing(trial, "run", "w.yaml") as process:
         await_file(trial, "began")
         process.send_signal(signal.SIGINT)
@@ -140,8 +145,8 @@ def test_a_second_interrupt_does_not_wait(tmp_path: Path) -> None:
         assert process.poll() is None, "the program had no time to clean up"
         again = time.monotonic()
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=20) == 130
-        assert time.monotonic() - again < 2
+        assert process.wait(timeout=60) == 130
+        assert time.monotonic() - again < SOON_S
     _check_paused(trial)
 
 

@@ -272,7 +272,7 @@ def test_a_reader_never_sees_anything_but_valid_json(quick_folder: Path) -> None
             assert state["n"] >= last
             assert len(state["filler"]) == max(0, state["n"]) * 37 % 9000
             last, reads = state["n"], reads + 1
-        out, err = writer.communicate(timeout=5)
+        out, err = writer.communicate(timeout=60)
     finally:
         writer.kill()
         writer.communicate()

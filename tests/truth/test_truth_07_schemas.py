@@ -223,9 +223,9 @@ DOUBLING: dict[str, Any] = {
     ],
 )
 def test_truth_07_what_may_take_long_is_never_taken_for_quick(schema: Any, value: Any) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     assert not is_quick(schema, value)
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def test_a_wait_ends_at_a_gate_and_with_a_signal(shop: Workshop) -> None:
     shop.run("wait", run_id).assert_exit(143)
 
 
-# The run is made slowly, so that there is time for a Ctrl-C.
+# The run is not made before there was a Ctrl-C.
 SLOWLY = """
 import fcntl, pathlib, termios, time
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -175,7 +175,9 @@ from orchestrate.app import start as execution
 start_run = execution.start_run
 def slowly(*arguments):
     pathlib.Path("starting").touch()
-    time.sleep(0.5)
+    while not pathlib.Path("pressed").exists():
+        time.sleep(0.02)
+    time.sleep(0.2)
     return start_run(*arguments)
 execution.start_run = slowly
 from orchestrate.cli.main import main
@@ -189,6 +191,7 @@ def test_ctrl_c_while_the_run_starts_leaves_no_run_that_nobody_knows_of(folder: 
         while not (folder / "starting").exists():
             seen.read(0.02)
         seen.type("\x03")
+        give_sign(folder, "pressed")
         assert seen.finish() == 130
         assert seen.shown.endswith("run RUN was interrupted\n  go on:  orchestrate resume RUN")
     assert state_of(folder)["status"] == "paused"
