@@ -28,9 +28,10 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
 
-from orchestrate.app.carry_out import carry_out, start_run  # noqa: E402 - needs the path
+from orchestrate.app.carry_out import carry_out, start_run  # noqa: E402  needs the path
 from orchestrate.app.settings import RunSettings  # noqa: E402
 from orchestrate.app.stopping import stoppable  # noqa: E402
+from orchestrate.cli.reporting import CommandLine  # noqa: E402
 from orchestrate.compile import compile_file, require_program  # noqa: E402
 from orchestrate.record import replace  # noqa: E402
 from orchestrate.state.runs import open_runs  # noqa: E402
@@ -222,12 +223,12 @@ def run_sequence(folder: Path, items: int) -> int:
         replace(plan, limits=replace(plan.limits, max_steps=None)) for plan in program.plans
     )
     program = replace(program, plans=plans)
-    store, _ = start_run(
-        open_runs(folder, None), program, compilation, workspace, RunSettings(backend="rehearsal")
-    )
+    settings = RunSettings(backend="rehearsal")
+    runs, reporter = open_runs(folder, None), CommandLine(Watching(quiet=True))
+    store = start_run(runs, program, compilation, workspace, settings, reporter)
     cpu, wall = time.process_time(), time.perf_counter()
     with stoppable() as stop:
-        ending = carry_out(store, program, workspace, Watching(quiet=True), stop)
+        ending = carry_out(store, program, workspace, settings, reporter, stop)
     taken = {
         "wall_s": time.perf_counter() - wall,
         "cpu_s": time.process_time() - cpu,

@@ -9,8 +9,24 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.agents.finding import Missing, missing_failure
+from orchestrate.agents.registry import (
+    PROGRAMS,
+    WITHOUT_A_BILL,
+    Equipment,
+    find_program,
+    make_agent,
+    own_name,
+    setting_faults,
+)
+from orchestrate.agents.stand_ins.human import Person, has_terminal
+from orchestrate.agents.stand_ins.recording import record_turn
 from orchestrate.app.scopes import NoScope
-from orchestrate.cli.terminal import has_terminal, read_line
+from orchestrate.app.secrets import refuse_unset
+from orchestrate.diagnostics import closest
+from orchestrate.dialects.agent_definitions import read_agent
+from orchestrate.engine.evaluate import evaluate
+from orchestrate.engine.runtime import AgentDefinition
 from orchestrate.errors import ConfigError, UsageError
 from orchestrate.plan.expr import MapExpr, references
 from orchestrate.plan.nodes import (
@@ -25,7 +41,9 @@ from orchestrate.plan.nodes import (
 )
 from orchestrate.plan.override import BACKENDS
 from orchestrate.record import replace
-from orchestrate.show.output import note
+from orchestrate.source.json import parse_json
+from orchestrate.source.reader import ReadFault, read_source
+from orchestrate.source.yaml import parse_yaml
 
 if TYPE_CHECKING:
     from orchestrate.agents.base import Agent, Question, Reply, RunProgram
@@ -33,7 +51,6 @@ if TYPE_CHECKING:
     from orchestrate.app.settings import RunSettings
     from orchestrate.dialects.agent_definitions import AgentFile
     from orchestrate.engine.runtime import AgentDefinition
-    from orchestrate.engine.stop import Stop
     from orchestrate.state.runs import Run
     from orchestrate.workspace import Workspace
 
@@ -48,8 +65,6 @@ def backend_of(settings: RunSettings) -> str:
 
 def is_without_a_bill(backend: str) -> bool:
     """Does this backend stand in for every agent of a run?"""
-    from orchestrate.agents.registry import WITHOUT_A_BILL
-
     return backend in WITHOUT_A_BILL
 
 
@@ -64,8 +79,6 @@ def refuse_unusable(
 ) -> None:
     """Refuse a program whose agents are unknown, not installed or wrongly set (rulings §8, §9),
     or whose secrets are not set."""
-    from orchestrate.app.secrets import refuse_unset
-
     refuse_unset(program, workspace)
     if backend_of(settings) == "human" and not has_terminal():
         raise ConfigError(
@@ -99,8 +112,6 @@ def faults_of_settings(
     program: Program, workspace: Workspace, settings: RunSettings
 ) -> Iterator[str]:
     """Settings of steps that their agents cannot take, each with its place."""
-    from orchestrate.agents.registry import setting_faults
-
     permissions = settings.permissions or "bypass"
     for _, node, op in asks_in(program):
         try:
@@ -139,8 +150,6 @@ def definition_before(
     frozen: Mapping[str, AgentFile] = MappingProxyType({}),
 ) -> AgentDefinition | None:
     """Who will be asked, as far as it is known before values are; None for declared commands."""
-    from orchestrate.engine.runtime import AgentDefinition
-
     match op.agent:
         case RunAgent():
             return AgentDefinition(backend_of(settings), backend_of(settings))
@@ -157,17 +166,12 @@ def definition_before(
 
 def constants(values: MapExpr) -> dict[str, Any]:
     """The values that do not depend on the run."""
-    from orchestrate.engine.evaluate import evaluate
-
     return {
         key: evaluate(value, NoScope()) for key, value in values.items if not any(references(value))
     }
 
 
 def _fault(definition: AgentDefinition, settings: RunSettings) -> str:
-    from orchestrate.agents.finding import Missing, missing_failure
-    from orchestrate.agents.registry import find_program, setting_faults
-
     own = settings.agents.get(definition.backend) or {}
     environment = configured_environment(definition.backend, own, os.environ)
     found = find_program(definition.backend, environment)
@@ -181,8 +185,6 @@ def _fault(definition: AgentDefinition, settings: RunSettings) -> str:
 def _require_known(name: str, node: Node) -> None:
     if name in BACKENDS:
         return
-    from orchestrate.diagnostics import closest
-
     near = closest(name, BACKENDS)
     also = f" (did you mean '{near}'?)" if near else ""
     raise ConfigError(
@@ -193,8 +195,6 @@ def _require_known(name: str, node: Node) -> None:
 
 def stand_in(name: str, settings: RunSettings) -> str:
     """The backend that plays an agent: its own, unless the run has one that plays them all."""
-    from orchestrate.agents.registry import own_name
-
     backend = backend_of(settings)
     return backend if is_without_a_bill(backend) else own_name(name)
 
@@ -202,12 +202,10 @@ def stand_in(name: str, settings: RunSettings) -> str:
 # While it runs.
 
 
-def agent_of(name: str, settings: RunSettings, run: Run, stop: Stop) -> Agent:
+def agent_of(name: str, settings: RunSettings, run: Run, person: Person) -> Agent:
     """The agent of a name."""
-    from orchestrate.agents.registry import make_agent
-
     ours = stand_in(name, settings)
-    agent = make_agent(ours, _equipment(settings, run, stop))
+    agent = make_agent(ours, _equipment(settings, run, person))
     own = settings.agents.get(ours)
     return Configured(agent, own) if own and not is_without_a_bill(ours) else agent
 
@@ -263,37 +261,23 @@ def configured_environment(
     name: str, own: Mapping[str, Any], environment: Mapping[str, str]
 ) -> dict[str, str]:
     """The environment with the agent's own variables, and the program's place among them."""
-    from orchestrate.agents.registry import PROGRAMS
-
     changed = {**environment, **(own.get("env") or {})}
     if own.get("path"):
         changed[PROGRAMS[name]().program.variable] = str(own["path"])
     return changed
 
 
-def _equipment(settings: RunSettings, run: Run, stop: Stop) -> Equipment:
-    from orchestrate.agents.registry import Equipment
-    from orchestrate.agents.stand_ins.human import Person
-
+def _equipment(settings: RunSettings, run: Run, person: Person) -> Equipment:
     script, recording = settings.script, settings.recording
     return Equipment(
         script=None if script is None else read_mapping("--script", script),
-        person=Person(lambda: _read_line(stop), note, has_terminal()),
+        person=person,
         recording=None if recording is None else run.root.parent / recording / TURNS,
     )
 
 
-def _read_line(stop: Stop) -> str | None:
-    line = read_line(stop)
-    return line.rstrip("\n") if line else None
-
-
 def read_mapping(flag: str, name: str) -> Any:
     """The data of a JSON or YAML file that a flag names."""
-    from orchestrate.source.json import parse_json
-    from orchestrate.source.reader import ReadFault, read_source
-    from orchestrate.source.yaml import parse_yaml
-
     path = Path(os.path.abspath(name))
     faults: list[ReadFault] = []
     try:
@@ -320,9 +304,6 @@ def definition_of(
 
     A run has `frozen` what the file said when it started.
     """
-    from orchestrate.dialects.agent_definitions import read_agent
-    from orchestrate.engine.runtime import AgentDefinition
-
     found = frozen.get(name) or read_agent(name, workspace)
     fields = {**found.fields, **step_config(config)}
     backend = backend_of(settings)
@@ -361,6 +342,4 @@ def step_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def keep_turn(run: Run, question: Question, reply: Reply) -> None:
     """Record a turn, so that `--backend replay` can give it again."""
-    from orchestrate.agents.stand_ins.recording import record_turn
-
     record_turn(run.root / TURNS, question, reply, time.time())

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.agents.registry import default_model
 from orchestrate.app.agents import (
     asks_in,
     configured_environment,
@@ -79,8 +80,6 @@ def _asked(plan: Plan, node: Node, op: Ask, workspace: Workspace, settings: RunS
 
 def _default(backend: str, workspace: Workspace, settings: RunSettings) -> str | None:
     """What the program will be told, with the environment that the configuration gives it."""
-    from orchestrate.agents.registry import default_model
-
     configured = settings.agents.get(backend) or {}
     environment = configured_environment(backend, configured, os.environ)
     return default_model(backend, environment, workspace.root)

@@ -15,13 +15,13 @@ from orchestrate.engine.faults import StepFault
 from orchestrate.engine.outputs import read_schema_text
 from orchestrate.errors import OrchestrateError, UsageError
 from orchestrate.plan.visible import visible
-from orchestrate.show.output import note
 from orchestrate.view.place import Place
 from orchestrate.view.source_files import changed_files, file_at, own_files
 
 if TYPE_CHECKING:
     from orchestrate.app.frozen_run import Frozen
     from orchestrate.app.open_run import Header
+    from orchestrate.app.reporter import Reporter
     from orchestrate.plan.nodes import Program
     from orchestrate.state.model import RunState
     from orchestrate.workspace import Workspace
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 _OURS = ("catalogue:", "package:")
 
 
-def refuse_changed(header: Header, state: RunState, workspace: Workspace, place: Place) -> None:
+def refuse_changed(
+    header: Header, state: RunState, workspace: Workspace, reporter: Reporter
+) -> None:
     """Refuse to go on if the definition has changed; say so if only its wording has."""
     from orchestrate.app.frozen_run import read_frozen, read_frozen_late
 
@@ -46,10 +48,10 @@ def refuse_changed(header: Header, state: RunState, workspace: Workspace, place:
     matters = {name: how for name, how in found.items() if how}
     if matters:
         is_there = file_at(header.definition, workspace).is_file()
-        raise changed_error(header.run_id, matters, place, is_there=is_there)
+        raise changed_error(header.run_id, matters, reporter.place, is_there=is_there)
     if found:
         names = ", ".join(sorted(found))
-        note(f"  changed in nothing that matters: {visible(names)}\n")
+        reporter.note(f"  changed in nothing that matters: {visible(names)}\n")
 
 
 def changed_error(

@@ -15,15 +15,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from orchestrate.app.claim import orchestrator_of
 from orchestrate.errors import ConfigError, explain
 from orchestrate.plan.nodes import Dialect, Program, main_plan
 from orchestrate.record import record
-from orchestrate.show.output import note
 from orchestrate.state.durable import dump_json, parse_json, read_file, write_visibly
 from orchestrate.state.locks import workspace_locks
 from orchestrate.state.runs import Run, is_run_id
 
 if TYPE_CHECKING:
+    from orchestrate.app.reporter import Reporter
     from orchestrate.app.settings import RunSettings
     from orchestrate.state.locks import Owner
     from orchestrate.workspace import Workspace
@@ -47,12 +48,18 @@ class entering:  # noqa: N801 - reads as what it says
     """Hold the door of a workspace until `enter` has written our run down."""
 
     def __init__(
-        self, workspace: Workspace, program: Program, settings: RunSettings, own: str = ""
+        self,
+        workspace: Workspace,
+        program: Program,
+        settings: RunSettings,
+        reporter: Reporter,
+        own: str = "",
     ) -> None:
         self._dialect: Dialect = main_plan(program).dialect
         self._allows = settings.allow_concurrent
         self._is_played = settings.backend in _PLAYED and self._dialect != "workflow"
         self._workspace = workspace
+        self._reporter = reporter
         self._own = own
         self._door: int | None = None
         self._entry: Path | None = None
@@ -73,7 +80,7 @@ class entering:  # noqa: N801 - reads as what it says
             others = [one for one in _live(folder) if one.run.id not in inside]
             self._refuse([one for one in others if one.dialect != "workflow"])
             if others and not self._allows:
-                _tell(others)
+                self._reporter.note(_also_here(others))
         except BaseException:
             self._close_door()
             raise
@@ -134,8 +141,6 @@ def _lock(door: int, folder: Path) -> None:
 
 def _live(folder: Path) -> Iterator[Neighbour]:
     """The runs that somebody works on; what is left of others is removed."""
-    from orchestrate.app.claim import orchestrator_of
-
     for name in sorted(os.listdir(folder)):
         if not is_run_id(name):
             continue
@@ -151,7 +156,7 @@ def _live(folder: Path) -> Iterator[Neighbour]:
             yield Neighbour(run, str(dialect), owner)
 
 
-def _tell(others: list[Neighbour]) -> None:
+def _also_here(others: list[Neighbour]) -> str:
     names = ", ".join(one.run.id for one in others)
     also = "also works" if len(others) == 1 else "also work"
-    note(f"orchestrate: in this workspace {also}: run {names}\n")
+    return f"orchestrate: in this workspace {also}: run {names}\n"

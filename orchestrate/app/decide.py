@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from orchestrate.errors import ConfigError, OrchestrateError, UsageError
@@ -50,7 +51,12 @@ class Decided:
 
 
 def decide(
-    run: Run, workspace: Workspace, stage: str | None, decision: Decision, message: str
+    run: Run,
+    workspace: Workspace,
+    stage: str | None,
+    decision: Decision,
+    message: str,
+    note: Callable[[str], None] = lambda _: None,
 ) -> Decided:
     """Record a decision about the gate that waits; a `UsageError` says why none can be."""
     from orchestrate.app.secrets import secrets_of_run
@@ -58,7 +64,7 @@ def decide(
     from orchestrate.state.events import GateDecided
     from orchestrate.state.users import user_name
 
-    store = _open(run, "approve" if decision == "approved" else "deny")
+    store = _open(run, "approve" if decision == "approved" else "deny", note)
     try:
         expired = _settle(store)
         gate = _choose(run, store.state, store.state.pending, stage, expired)
@@ -144,7 +150,7 @@ def settle_overdue(run: Run) -> list[Decided]:
     from orchestrate.app.claim import AtWorkError
 
     try:
-        store = _open(run, "approvals")
+        store = _open(run, "approvals", lambda _: None)
     except AtWorkError:
         return []
     try:
@@ -181,14 +187,14 @@ def settled_sight(run: Run) -> RunView:
     return run_view(run)
 
 
-def _open(run: Run, verb: str) -> Store:
+def _open(run: Run, verb: str, note: Callable[[str], None]) -> Store:
     from orchestrate.app.claim import claim_briefly
-    from orchestrate.app.open_run import open_stored
+    from orchestrate.app.open_store import open_stored
 
     index = index_of(run)
     lock = claim_briefly(run, verb)
     try:
-        return open_stored(run, lock, index, repair=False)
+        return open_stored(run, lock, index, note)
     except BaseException:
         lock.release()
         raise

@@ -7,9 +7,11 @@ and the state file is changed in the few fields that the event changes.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.app.open_run import open_stored, refuse_linked
+from orchestrate.app.open_run import refuse_linked
+from orchestrate.app.open_store import open_stored
 from orchestrate.errors import OrchestrateError, StateError
 from orchestrate.exits import Ending, cancelled_by
 from orchestrate.state.decode import check_state
@@ -51,12 +53,16 @@ def index_if_kept(run: Run) -> Index | None:
         return None
 
 
-def record_cancelled(run: Run, lock: Lock, index: Index | None, user: str) -> None:
+def record_cancelled(
+    run: Run, lock: Lock, index: Index | None, user: str, note: Callable[[str], None]
+) -> None:
     """The run is cancelled from now on. The lock is ours, and is released."""
-    record_end(run, lock, index, cancelled_by(user))
+    record_end(run, lock, index, cancelled_by(user), note)
 
 
-def record_end(run: Run, lock: Lock, index: Index | None, ending: Ending) -> None:
+def record_end(
+    run: Run, lock: Lock, index: Index | None, ending: Ending, note: Callable[[str], None]
+) -> None:
     """Write down an end from outside. The lock is ours, and is released."""
     event = run_ended(time.time(), ending)
     if index is None:
@@ -64,7 +70,7 @@ def record_end(run: Run, lock: Lock, index: Index | None, ending: Ending) -> Non
             _append(run, event)
         return
     try:
-        store = open_stored(run, lock, index, repair=False)
+        store = open_stored(run, lock, index, note)
     except BaseException:
         lock.release()
         raise

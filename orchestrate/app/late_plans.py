@@ -1,26 +1,39 @@
-"""Recipes that a run reaches by a path it worked out (B): found, compiled and kept in the run."""
+"""Recipes that a run reaches by a path which it works out on its way (B): found, kept, refused."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.agents import refuse_unusable
 from orchestrate.app.apply_flags import with_settings
+from orchestrate.app.changed import recompile
 from orchestrate.app.definition import checksums
-from orchestrate.app.frozen_run import frozen_agents, frozen_bytes, keep_late, read_frozen_late
+from orchestrate.app.frozen_run import (
+    frozen_agents,
+    frozen_bytes,
+    keep_late,
+    keep_running,
+    read_frozen,
+    read_frozen_late,
+)
+from orchestrate.app.secrets import secrets_for
+from orchestrate.app.single_step import as_started as reduced_as_started
 from orchestrate.compile import compile_file, require_program
 from orchestrate.engine.faults import StepFault
 from orchestrate.errors import DefinitionError, OrchestrateError
 from orchestrate.plan.nodes import main_plan
 from orchestrate.record import record
+from orchestrate.state.plan_file import FILE, late_file
 from orchestrate.view.source_files import file_at, stable_path
 
 if TYPE_CHECKING:
+    from orchestrate.app.open_run import Header
     from orchestrate.app.settings import RunSettings
     from orchestrate.plan.nodes import Plan, Program
+    from orchestrate.state.runs import Run
     from orchestrate.workspace import Workspace
 
 
@@ -55,8 +68,7 @@ class LatePlans:
         frozen = read_frozen_late(self.root, plan_id)
         if frozen is None or frozen.is_masked:
             return self.compile(plan_id)
-        running = with_settings(frozen.program, self.settings)
-        return running, frozen.sources
+        return with_settings(frozen.program, self.settings), frozen.sources
 
     def find(self, plan_id: str) -> Plan:
         """For the index: a plan that is not part of the program."""
@@ -80,3 +92,26 @@ class LatePlans:
             why = f"{error.message}: {error.hint}" if error.hint else error.message
             raise StepFault(f"the recipe '{path}' cannot be used: {why}") from None
         return program, sources
+
+
+def program_to_run(header: Header, workspace: Workspace, *, as_started: bool) -> Program:
+    """The program of a run as its settings want it, from its own copy: files may have changed.
+
+    A copy that had to be masked cannot be carried out; then the files have to be as they were.
+    """
+    frozen = read_frozen(header.root)
+    is_whole = frozen is not None and (as_started or not frozen.is_masked)
+    whole = frozen.program if frozen is not None and is_whole else recompile(header, workspace)
+    return with_settings(reduced_as_started(whole, header.settings), header.settings)
+
+
+def keep_flags(
+    run: Run, program: Program, late: LatePlans, found: Iterable[str], flags: Mapping[str, Any]
+) -> None:
+    """Keep the plans as they run if `resume` was given flags, those found late included."""
+    if not flags:
+        return
+    running = {run.root / FILE: program}
+    running |= {late_file(run.root, plan_id): late.whole(plan_id) for plan_id in found}
+    for path, each in running.items():
+        keep_running(path, each, secrets_for(each, late.workspace).data)

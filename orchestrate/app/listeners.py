@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from orchestrate.errors import OrchestrateError
 from orchestrate.installation import replacement_of
 from orchestrate.plan.visible import visible
-from orchestrate.show.output import note
 
 if TYPE_CHECKING:
     from orchestrate.state.events import Event
@@ -16,7 +15,9 @@ if TYPE_CHECKING:
     from orchestrate.state.store import Listener, Store
 
 
-def listen_safely(store: Store, what: str, make: Callable[[], Listener]) -> None:
+def listen_safely(
+    store: Store, what: str, make: Callable[[], Listener], note: Callable[[str], None]
+) -> None:
     """Add a listener; a fault of it is told once, and the run goes on without it.
 
     Errors that were meant (a full disk, a program that was replaced meanwhile) pass: they are told
@@ -25,7 +26,7 @@ def listen_safely(store: Store, what: str, make: Callable[[], Listener]) -> None
     try:
         listener = make()
     except Exception as error:  # noqa: BLE001 - the run matters more
-        _tell_or_raise(store, what, error)
+        _tell_or_raise(store, what, error, note)
         return
     has_failed = False
 
@@ -36,13 +37,13 @@ def listen_safely(store: Store, what: str, make: Callable[[], Listener]) -> None
         try:
             listener(event, state)
         except Exception as error:  # noqa: BLE001 - the run matters more
-            _tell_or_raise(store, what, error)
+            _tell_or_raise(store, what, error, note)
             has_failed = True
 
     store.listeners.append(hear)
 
 
-def _tell_or_raise(store: Store, what: str, error: Exception) -> None:
+def _tell_or_raise(store: Store, what: str, error: Exception, note: Callable[[str], None]) -> None:
     if isinstance(error, OrchestrateError) or replacement_of(error, store.run.id) is not None:
         raise error
     note(

@@ -15,13 +15,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from orchestrate.app import webhook
+from orchestrate.app.config import load_config
+from orchestrate.app.secrets import secrets_for
+from orchestrate.engine.logbook import Logbook
+from orchestrate.engine.scheduler import run_to_end
+from orchestrate.engine.stop import Stop
 from orchestrate.errors import OrchestrateError
 from orchestrate.execute.base import Executor, Exit, Job, Lost, Running
 from orchestrate.execute.local import LocalExecutor
 from orchestrate.exits import PARKED, STOPPED, Ending
 from orchestrate.record import record
+from orchestrate.state.times import timestamp
 
 if TYPE_CHECKING:
+    from orchestrate.app.reporter import Reporter
     from orchestrate.engine.logbook import Logbook
     from orchestrate.engine.runtime import Runtime
     from orchestrate.engine.secrets import Secrets
@@ -87,15 +94,12 @@ def notifications_in(values: Mapping[str, Any]) -> tuple[Notification, ...]:
     )
 
 
-def run_and_tell(rt: Runtime, troubles: list[str], place: Place) -> Ending:
+def run_and_tell(rt: Runtime, troubles: list[str], reporter: Reporter) -> Ending:
     """Let the engine work, then tell how the run has ended; `troubles` gets what went wrong."""
-    from orchestrate.app.config import load_config
-    from orchestrate.engine.scheduler import run_to_end
-
     notifications = notifications_in(load_config(rt.workspace, rt.environment).values)
     if not notifications:
         return run_to_end(rt)
-    _warn_of_addresses(notifications, rt)
+    _warn_of_addresses(notifications, rt, reporter)
     with suppress(OSError):
         _owed(rt.store).touch(mode=0o600)
     try:
@@ -111,20 +115,20 @@ def run_and_tell(rt: Runtime, troubles: list[str], place: Place) -> Ending:
                 executor=rt.executor,
                 environment=rt.environment,
                 workspace=rt.workspace.root,
-                place=place.absolute(),
+                place=reporter.place.absolute(),
             )
         )
 
 
-def _warn_of_addresses(notifications: tuple[Notification, ...], rt: Runtime) -> None:
+def _warn_of_addresses(
+    notifications: tuple[Notification, ...], rt: Runtime, reporter: Reporter
+) -> None:
     """Hours before it is wanted, say that an address in the environment can never work."""
-    from orchestrate.show.output import note
-
     for entry in notifications:
         fault = _address_fault(entry, rt.environment)
         if fault:
             rt.logbook.write("warn", f"{entry.title}: {fault}")
-            note(f"orchestrate: warning: {entry.title}: {fault}\n")
+            reporter.note(f"orchestrate: warning: {entry.title}: {fault}\n")
 
 
 def _address_fault(entry: Notification, environment: Mapping[str, str]) -> str:
@@ -139,11 +143,6 @@ def tell_owed(store: Store, program: Program, workspace: Workspace, place: Place
     if not _owed(store).exists():
         return []
     import os
-
-    from orchestrate.app.config import load_config
-    from orchestrate.app.secrets import secrets_for
-    from orchestrate.engine.logbook import Logbook
-    from orchestrate.engine.stop import Stop
 
     environment = dict(os.environ)
     secrets = secrets_for(program, workspace, environment)
@@ -233,7 +232,6 @@ def ending_of(state: RunState) -> tuple[Event | None, str]:
 
 def _document(teller: Teller, event: Event) -> dict[str, Any]:
     from orchestrate.show.progress import summary
-    from orchestrate.state.times import timestamp
 
     state = teller.store.state
     run_id, command = state.run_id, teller.place.command

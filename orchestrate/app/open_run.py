@@ -12,17 +12,17 @@ from orchestrate.app.definition import workspace_of
 from orchestrate.app.settings import RunSettings, settings_of
 from orchestrate.errors import StateError, linked_copy
 from orchestrate.execute.place import is_same_place, place_of
-from orchestrate.plan.visible import visible
 from orchestrate.record import record
-from orchestrate.show.output import note
+from orchestrate.state.backups import newest_valid
 from orchestrate.state.decode import check_state
+from orchestrate.state.durable import read_file
+from orchestrate.state.journal import read_tail
+from orchestrate.state.runs import find_run
 from orchestrate.view.place import Place
+from orchestrate.workspace import open_workspace
 
 if TYPE_CHECKING:
-    from orchestrate.state.locks import Lock
-    from orchestrate.state.model import Index
     from orchestrate.state.runs import Run, Runs
-    from orchestrate.state.store import Store
     from orchestrate.workspace import Workspace
 
 
@@ -48,9 +48,6 @@ def find_stored(
     one that lies elsewhere (`--state-dir`) belongs to the workspace it was started in. For whoever
     only looks, the rest of the configuration may be wrong.
     """
-    from orchestrate.state.runs import find_run
-    from orchestrate.workspace import open_workspace
-
     workspace = workspace_of(working_dir)
     config = config_for_looking(workspace, state_dir) if is_looking else load_config(workspace)
     runs = runs_folder(workspace, config, state_dir)
@@ -101,9 +98,6 @@ def header_of(run: Run) -> Header:
 
 def _newest_document(run: Run) -> dict[str, Any]:
     """The state, the one before it, or a copy of an earlier one; empty if none is valid."""
-    from orchestrate.state.backups import newest_valid
-    from orchestrate.state.durable import read_file
-
     # What is no file, or may not be read, has to be put right by its owner first.
     read_file(run.state)
     try:
@@ -114,8 +108,6 @@ def _newest_document(run: Run) -> dict[str, Any]:
 
 def given_later(run: Run) -> dict[str, Any]:
     """The values for the context that resumes of a run were given."""
-    from orchestrate.state.journal import read_tail
-
     values: dict[str, Any] = {}
     try:
         for entry in read_tail(run.events):
@@ -128,8 +120,6 @@ def given_later(run: Run) -> dict[str, Any]:
 
 def _start_of(run: Run, document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The journal's first event, empty if it cannot be read, and the settings that hold now."""
-    from orchestrate.state.journal import read_tail
-
     started: dict[str, Any] = {}
     settings = dict(document.get("settings", {}))
     try:
@@ -151,23 +141,6 @@ def refuse_linked(run: Run, recorded_place: str) -> None:
     is_shared = run.events.exists() and os.stat(run.events).st_nlink > 1
     if is_shared and not is_same_place(recorded_place, place_of(str(run.root))):
         raise linked_copy(run.root)
-
-
-def open_stored(run: Run, lock: Lock, index: Index, *, repair: bool) -> Store:
-    """The run, open for its one writer."""
-    from orchestrate.state.store import Store, load
-    from orchestrate.state.store import repair as repair_run
-
-    if repair:
-        try:
-            state = load(run, index)
-        except StateError:
-            state, what = repair_run(run, index)
-            note(f"orchestrate: {visible(what)}\n")
-    else:
-        state = load(run, index, lambda text: note(f"orchestrate: {visible(text)}\n"))
-    refuse_linked(run, state.place)
-    return Store(run, lock, index, state)
 
 
 def runs_of(place: Place, *, is_looking: bool = False) -> Runs:

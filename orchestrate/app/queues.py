@@ -6,7 +6,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from orchestrate.app.user_files import write_named
 from orchestrate.errors import ConfigError, UsageError
+from orchestrate.plan.nodes import Folders, main_plan
+from orchestrate.state.delete import delete_tree
 
 if TYPE_CHECKING:
     from orchestrate.plan.nodes import Program
@@ -19,8 +22,6 @@ def _processed(program: Program, workspace: Workspace, runs: Path) -> Path:
 
     Nor may it be, hold or lie in what orchestrate and git keep there.
     """
-    from orchestrate.plan.nodes import Folders, main_plan
-
     name = (main_plan(program).folders or Folders()).processed
     folder = Path(os.path.realpath(workspace.root / name))
     if folder == workspace.root or not folder.is_relative_to(workspace.root):
@@ -42,8 +43,6 @@ def _meet(one: Path, other: Path) -> bool:
 
 def clean_processed(program: Program, workspace: Workspace, runs: Path) -> None:
     """Empty the folder; links in it are removed, not followed."""
-    from orchestrate.state.delete import delete_tree
-
     folder = _processed(program, workspace, runs)
     try:
         with os.scandir(folder) as entries:
@@ -88,8 +87,6 @@ def archive_processed(
     """Zip the folder; no half archive is ever seen."""
     if destination is None:
         return
-    from orchestrate.app.user_files import write_named
-
     folder = _processed(program, workspace, run.root.parent)
     target = workspace.root / destination if destination else run.root / "processed.zip"
     try:

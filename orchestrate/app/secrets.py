@@ -6,17 +6,20 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.agents.keys import key_variables
+from orchestrate.app.config import load_config
 from orchestrate.engine.masked_keys import MASKED
 from orchestrate.engine.secrets import Masking, Secrets
 from orchestrate.errors import ConfigError
 from orchestrate.execute.masking import SHORTEST
+from orchestrate.plan.nodes import Program
 from orchestrate.record import replace
-from orchestrate.show.output import note
 from orchestrate.state.plan_file import programs_kept
 
 if TYPE_CHECKING:
     from orchestrate.app.config import Config
     from orchestrate.app.late_plans import LatePlans
+    from orchestrate.app.reporter import Reporter
     from orchestrate.app.settings import RunSettings
     from orchestrate.engine.logbook import Logbook
     from orchestrate.plan.nodes import Program
@@ -28,8 +31,6 @@ def secrets_for(
     program: Program, workspace: Workspace, environment: Mapping[str, str] = os.environ
 ) -> Secrets:
     """The secrets of a program, run here and now."""
-    from orchestrate.app.config import load_config
-
     return Secrets(program, environment, masking_in(load_config(workspace, environment)))
 
 
@@ -39,7 +40,6 @@ def secrets_of_run(run: Run, workspace: Workspace) -> Secrets:
     The configuration holds values that no run keeps (`agents.NAME.env`).
     """
     from orchestrate.app.config_lenient import config_for_looking
-    from orchestrate.plan.nodes import Program
 
     secrets = Secrets(Program("", ()), os.environ, masking_in(config_for_looking(workspace)))
     for program in programs_kept(run):
@@ -49,8 +49,6 @@ def secrets_of_run(run: Run, workspace: Workspace) -> Secrets:
 
 def masking_in(config: Config) -> Masking:
     """What is masked besides the secrets that a definition names (`secrets`, `mask_env`)."""
-    from orchestrate.agents.keys import key_variables
-
     chosen = config.values.get("mask_env")
     listed = chosen if isinstance(chosen, list) else ()
     entries = config.values.get("notifications") or ()
@@ -69,8 +67,6 @@ def refuse_unset(
     program: Program, workspace: Workspace, environment: Mapping[str, str] = os.environ
 ) -> None:
     """Refuse a program when a secret is not set that it or the configuration names."""
-    from orchestrate.app.config import load_config
-
     missing: dict[str, str] = {}
     for plan in program.plans:
         for secret in plan.secrets:
@@ -96,21 +92,23 @@ def refuse_unset_late(late: LatePlans, plan_ids: Mapping[str, Any]) -> None:
         refuse_unset(late.whole(plan_id), late.workspace)
 
 
-def tell_short(secrets: Secrets, logbook: Logbook) -> None:
+def tell_short(secrets: Secrets, logbook: Logbook, reporter: Reporter) -> None:
     """A secret that is too short to mask is shown where it is printed: that must not surprise."""
     for name in secrets.too_short:
         text = f"the secret {name} is shorter than {SHORTEST} characters and is not masked"
         logbook.write("warn", text)
-        note(f"orchestrate: warning: {text}\n")
+        reporter.note(f"orchestrate: warning: {text}\n")
 
 
-def mask_settings(settings: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
+def mask_settings(
+    settings: Mapping[str, Any], secrets: Secrets, reporter: Reporter
+) -> dict[str, Any]:
     """What a run remembers of flags and configuration; `with_own_keys` is its other half."""
     masked: dict[str, Any] = secrets.data(dict(settings))
     for name, value in masked.items():
         if name != "agents" and value != settings[name]:
             flag = name.replace("_", "-")
-            note(f"orchestrate: --{flag} holds a secret and is masked; use `secrets:`\n")
+            reporter.note(f"orchestrate: --{flag} holds a secret and is masked; use `secrets:`\n")
     return masked
 
 
@@ -118,8 +116,6 @@ def with_own_keys(settings: RunSettings, workspace: Workspace) -> RunSettings:
     """The settings with what is masked under `agents:` as the configuration has it now."""
     if MASKED not in repr(settings.agents):
         return settings
-    from orchestrate.app.config import load_config
-
     now = load_config(workspace).values.get("agents") or {}
     return replace(settings, agents=_filled(settings.agents, now))
 

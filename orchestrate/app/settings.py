@@ -267,7 +267,12 @@ class RunSettings:
 
     def over(self, earlier: RunSettings) -> RunSettings:
         """What a resume with these flags goes on with: the earlier ones where it has none."""
-        return settings_of(earlier.kept() | self.kept())
+        return settings_of(earlier.kept() | self.kept()).with_unkept(self)
+
+    def with_unkept(self, given: RunSettings) -> RunSettings:
+        """These settings, with the flags that hold for one process as they were given to it."""
+        unkept = (name for name, row in FLAGS.items() if not row.kept)
+        return replace(self, **{name: getattr(given, name) for name in unkept})
 
     def kept(self) -> dict[str, Any]:
         """What a run's events and state keep, as JSON."""

@@ -1,142 +1,169 @@
-"""What `run` does once the plan is known: refuse what cannot work, start, carry out, tell."""
+"""Starts runs: of a recipe, of one of its steps, or of an earlier run once more."""
 
 from __future__ import annotations
 
 import os
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrate.app.agents import backend_of, outcomes_of
-from orchestrate.app.apply_flags import with_defaults
-from orchestrate.app.carry_out import carry_out, show_end, start_run
-from orchestrate.app.config import configured, load_config, runs_folder
-from orchestrate.app.definition import given_names, tell_place, tell_warnings
+from orchestrate.app.agents import (
+    refuse_settings,
+    refuse_unusable,
+)
+from orchestrate.app.apply_flags import with_defaults, with_flags, with_settings
+from orchestrate.app.carry_out import carry_out, start_run
+from orchestrate.app.concurrent_runs import entering
+from orchestrate.app.config import Config, configured, load_config, runs_folder
+from orchestrate.app.context import context_of, with_given_context
+from orchestrate.app.definition import compiled, given_names, without_given
+from orchestrate.app.open_run import given_later, header_of
+from orchestrate.app.queues import archive_processed, check_archive, clean_processed
+from orchestrate.app.single_step import as_started
+from orchestrate.app.stand_ins import holding_session, with_stand_in
 from orchestrate.app.stopping import stoppable
+from orchestrate.app.undefined import refuse_undefined
 from orchestrate.app.unread_context import tell_unread
-from orchestrate.errors import ConfigError, UsageError
-from orchestrate.execute.liveness import is_keeper_alive
-from orchestrate.record import replace
-from orchestrate.show.output import note
-from orchestrate.show.progress import first_words
-from orchestrate.state.durable import read_file
-from orchestrate.state.locks import lock_session
+from orchestrate.compile import compile_file, require_program
+from orchestrate.dialects.lowering import constant_map
+from orchestrate.errors import ConfigError
+from orchestrate.plan.override import with_context
+from orchestrate.record import record, replace
+from orchestrate.state.locks import is_held
+from orchestrate.view.source_files import file_at
 
 if TYPE_CHECKING:
-    from orchestrate.app.detach import Departure
+    from collections.abc import Callable
+
+    from orchestrate.app.reporter import Reporter
     from orchestrate.app.settings import RunSettings
     from orchestrate.compile import Compilation
+    from orchestrate.exits import Ending
     from orchestrate.plan.nodes import Program
     from orchestrate.state.locks import Lock
-    from orchestrate.state.runs import Runs
-    from orchestrate.view.place import Place
+    from orchestrate.state.runs import Run, Runs
+    from orchestrate.state.store import Store
     from orchestrate.workspace import Workspace
 
-_KEEPER_LEAVES_IN_S = 3.0
+
+@record
+class Prepared:
+    """A recipe that could be run: compiled, with its settings applied to it."""
+
+    compilation: Compilation
+    program: Program
+    workspace: Workspace
+    settings: RunSettings
+    config: Config
 
 
-def execute(
-    compilation: Compilation,
-    program: Program,
-    workspace: Workspace,
-    settings: RunSettings,
-    place: Place,
-    as_json: bool,
-    departure: Departure | None = None,
-) -> int:
-    """Start a run and carry it out."""
-    from orchestrate.app.agents import refuse_unusable
-    from orchestrate.app.concurrent_runs import entering
-    from orchestrate.app.queues import archive_processed, check_archive, clean_processed
-    from orchestrate.cli.options import watching_of
+@record
+class Outcome:
+    """How a run ended, was parked or was stopped; `store` is closed, its state can be read."""
 
+    store: Store
+    ending: Ending
+
+
+def prepare(file: str, workspace: Workspace, settings: RunSettings) -> Prepared:
+    """Compile a recipe, and apply flags and configuration; what cannot work is refused."""
+    compilation, program = compiled(file, workspace)
+    settings.check(program)
+    program = with_flags(with_given_context(program, settings, workspace), settings)
+    refuse_undefined(compilation, program)
     config = load_config(workspace)
     settings = configured(settings, config)
-    watching = watching_of(settings, as_json, config, place, departure)
-    runs = runs_folder(workspace, config, place.state_dir)
+    program = with_defaults(program, settings)
+    return Prepared(compilation, program, workspace, settings, config)
+
+
+def rehearse(prepared: Prepared, reporter: Reporter) -> None:
+    """Refuse what a run would refuse of the agents' settings, and warn as it would."""
+    refuse_settings(prepared.program, prepared.workspace, prepared.settings)
+    _warn(prepared, reporter)
+
+
+def _warn(prepared: Prepared, reporter: Reporter) -> None:
+    compilation, program = prepared.compilation, prepared.program
+    found = without_given(compilation, given_names(program))
+    if found:
+        reporter.findings(found, compilation.dropped)
+    tell_unread(compilation, program, prepared.settings, reporter)
+
+
+def start(prepared: Prepared, reporter: Reporter) -> Outcome:
+    """Start a run, and carry it out until it ends, is parked or is stopped."""
+    program, workspace, settings = prepared.program, prepared.workspace, prepared.settings
+    runs = runs_folder(workspace, prepared.config, reporter.place.state_dir)
     if settings.archive_processed:
         archive = os.path.abspath(settings.archive_processed)
         settings = replace(settings, archive_processed=archive)
-    program = with_defaults(program, settings)
-    settings = _with_stand_in(program, settings, runs)
+    settings = with_stand_in(program, settings, runs)
     refuse_unusable(program, workspace, settings)
     check_archive(program, workspace, runs.folder, settings.archive_processed)
-    with (
-        holding_session(settings) as held,
-        entering(workspace, program, settings) as door,
-        stoppable() as stop,
-    ):
+
+    def clean() -> None:
         if settings.clean_processed:
             clean_processed(program, workspace, runs.folder)
-        store, _ = start_run(runs, program, compilation, workspace, settings)
+
+    with holding_session(settings) as held:
+        return carry_out_anew(
+            replace(prepared, settings=settings),
+            runs,
+            reporter,
+            before=clean,
+            begun=lambda _: _warn(prepared, reporter),
+            held_session=held,
+        )
+
+
+def carry_out_anew(
+    prepared: Prepared,
+    runs: Runs,
+    reporter: Reporter,
+    *,
+    what: str = "",
+    before: Callable[[], None] = lambda: None,
+    begun: Callable[[Store], None] = lambda _: None,
+    held_session: Lock | None = None,
+) -> Outcome:
+    """A new run: `before` it has a folder, and once it has `begun`."""
+    program, workspace, settings = prepared.program, prepared.workspace, prepared.settings
+    with entering(workspace, program, settings, reporter) as door, stoppable() as stop:
+        before()
+        store = start_run(runs, program, prepared.compilation, workspace, settings, reporter)
         try:
             door.enter(store.run)
-            note(first_words(store.run.id, store.state.definition, is_resumed=False))
-            if not watching.quiet:
-                tell_place(workspace)
-                tell_warnings(compilation, given_names(program))
-                tell_unread(compilation, program, settings)
-            watching.started(store.run)
-            ending = carry_out(store, program, workspace, watching, stop, held_session=held)
+            reporter.begins(store, what + store.state.definition, workspace, is_resumed=False)
+            begun(store)
+            reporter.started(store.run)
+            ending = carry_out(
+                store, program, workspace, settings, reporter, stop, held_session=held_session
+            )
             if ending.status == "completed":
                 archive_processed(program, workspace, store.run, settings.archive_processed)
         finally:
             store.close()
         # Others may go on with the run, also while a stopped terminal does not take our last words.
-        return show_end(store, ending, watching)
+        reporter.ended(store, ending)
+        return Outcome(store, ending)
 
 
-@contextmanager
-def holding_session(settings: RunSettings) -> Iterator[Lock | None]:
-    """The lock of the given session, taken before there is a run that could become `latest`.
-
-    Whoever asks for the same session in the same instant is refused without leaving a run behind.
-    """
-    session = settings.session
-    if session is None:
-        yield None
-        return
-    with lock_session(backend_of(settings), session, sys.argv, os.environ) as lock:
-        content = read_file(lock.path.with_suffix(".run"))
-        root = Path(os.fsdecode(content)) if content else None
-        # The keeper of a run that has just ended is about to go.
-        give_up = time.monotonic() + _KEEPER_LEAVES_IN_S
-        while root is not None and is_keeper_alive(root):
-            if time.monotonic() < give_up:
-                time.sleep(0.1)
-                continue
-            raise ConfigError(
-                f"session {session} is in use by an agent of run {root.name}, "
-                "whose orchestrator is gone",
-                f"go on with it: orchestrate resume {root.name}",
-            )
-        yield lock
-
-
-def _with_stand_in(program: Program, settings: RunSettings, runs: Runs) -> RunSettings:
-    """`--script` and `--recording` belong to one backend each; what they name must be there."""
-    from orchestrate.app.agents import TURNS, read_mapping
-    from orchestrate.state.runs import find_run
-
-    for flag, owner in (("script", "rehearsal"), ("recording", "replay")):
-        if settings.is_given(flag) and settings.backend != owner:
-            raise UsageError(f"--{flag} needs --backend {owner}")
-    if settings.script is not None:
-        from orchestrate.agents.stand_ins.rehearsal import parse_script, script_faults
-
-        settings = replace(settings, script=os.path.abspath(settings.script))
-        script = parse_script(read_mapping("--script", str(settings.script)))
-        faults = script_faults(script, outcomes_of(program))
-        if faults:
-            raise ConfigError(faults[0], "\n".join(faults[1:]))
-    if settings.backend == "replay":
-        if settings.recording is None:
-            raise UsageError("--backend replay needs --recording RUN, the run to answer from")
-        found = find_run(runs, settings.recording)
-        settings = replace(settings, recording=found.id)
-        if not (found.root / TURNS).is_dir():
-            raise UsageError(f"run {found.id} has recorded no answers of agents")
-    return settings
+def start_over(
+    runs: Runs, found: Run, workspace: Workspace, given: RunSettings, reporter: Reporter
+) -> Outcome:
+    """A new run of the definition as it is now, with the first start's flags and context."""
+    if is_held(found.lock_file):
+        raise ConfigError(f"run {found.id} is still running", "end it first: orchestrate cancel")
+    header = header_of(found)
+    settings = header.settings.with_unkept(given)
+    compilation = compile_file(file_at(header.definition, workspace), workspace)
+    program = with_settings(as_started(require_program(compilation), settings), settings)
+    values = header.context | given_later(found) | context_of(program, given, workspace)
+    program = with_context(program, constant_map(values))
+    refuse_undefined(compilation, program)
+    refuse_unusable(program, workspace, settings)
+    return carry_out_anew(
+        Prepared(compilation, program, workspace, settings, Config()),
+        runs,
+        reporter,
+        begun=lambda _: reporter.note(f"it starts over what run {found.id} was\n"),
+    )

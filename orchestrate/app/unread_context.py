@@ -8,26 +8,32 @@ from typing import TYPE_CHECKING
 from orchestrate.app.definition import given_names
 from orchestrate.diagnostics import closest
 from orchestrate.plan.visible import visible
-from orchestrate.show.output import note
 
 if TYPE_CHECKING:
+    from orchestrate.app.reporter import Reporter
     from orchestrate.app.settings import RunSettings
     from orchestrate.compile import Compilation
     from orchestrate.plan.nodes import Program
 
 
-def tell_unread(compilation: Compilation, program: Program, settings: RunSettings) -> None:
+def tell_unread(
+    compilation: Compilation, program: Program, settings: RunSettings, reporter: Reporter
+) -> None:
     """Warn of each key that nothing reads or declares; it may be meant for later, so no more.
 
     A file of values may serve several recipes: of its keys only those count that look like a slip.
     """
     if compilation.program is not None:
         declared = given_names(compilation.program)
-        tell_unread_of(program, given_names(program), declared, settings)
+        tell_unread_of(program, given_names(program), declared, settings, reporter)
 
 
 def tell_unread_of(
-    program: Program, given: Iterable[str], declared: Iterable[str], settings: RunSettings
+    program: Program,
+    given: Iterable[str],
+    declared: Iterable[str],
+    settings: RunSettings,
+    reporter: Reporter,
 ) -> None:
     """The same for values that a run is `given` later."""
     if not settings.given("context"):
@@ -39,7 +45,9 @@ def tell_unread_of(
         if key not in known and (key in pairs or near):
             flag = "--context" if key in pairs else "--context-file"
             also = f" (did you mean '{visible(near)}'?)" if near else ""
-            note(f"orchestrate: warning: {flag}: nothing here reads '{visible(key)}'{also}\n")
+            reporter.detail(
+                f"orchestrate: warning: {flag}: nothing here reads '{visible(key)}'{also}\n"
+            )
 
 
 def _read_names(program: Program) -> set[str]:

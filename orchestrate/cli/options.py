@@ -16,7 +16,7 @@ from orchestrate.view.watching import Watching
 
 if TYPE_CHECKING:
     from orchestrate.app.config import Config
-    from orchestrate.app.detach import Departure
+    from orchestrate.cli.detach import Departure
     from orchestrate.view.place import Place
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -118,23 +118,25 @@ def watching_of(
     place: Place,
     departure: Departure | None = None,
 ) -> Watching:
-    """How the run is to be shown and logged."""
+    """How the run is to be shown."""
     from orchestrate.show.live.wanted import is_live
 
-    names = (
-        "raw", "debug", "debug_env", "trace", "backup_state", "quiet", "verbose", "progress",
-        "events",
-    )  # fmt: skip
-    chosen = {name: getattr(settings, name) for name in names}
-    chosen |= {"place": place, "log_level": settings.log_level or "info"}
     if settings.quiet and settings.verbose:
         raise UsageError("--quiet and --verbose exclude each other")
     if settings.debug_env and not settings.debug:
         raise UsageError("--debug-env needs --debug")
+    watching = Watching(
+        quiet=settings.quiet,
+        verbose=settings.verbose,
+        progress=settings.progress,
+        events=settings.events,
+        raw=settings.raw,
+        place=place,
+    )
     if departure is not None:
         # Nobody looks on: what is said goes to a log, as lines.
-        return Watching(on_started=departure.started, **chosen)
-    watching = Watching(as_json=as_json, **chosen)
+        return watching
+    watching = replace(watching, as_json=as_json)
     return replace(watching, live=is_live(watching, settings.live, config.get("live")))
 
 

@@ -6,16 +6,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from orchestrate.agents.stand_ins.human import CONVERSATION
-from orchestrate.engine.runtime import Answer, People
-from orchestrate.engine.stop import Stop
+from orchestrate.app.reporter import CONVERSATION, Answer, People, Stop, has_terminal
 from orchestrate.plan.visible import visible
 from orchestrate.show.output import diversion, note
 
-if TYPE_CHECKING:
-    from orchestrate.view.watching import Watching
+__all__ = ["AtTerminal", "has_terminal", "read_line"]
 
 
 # Of a failed step's errors; as many as `run` tells.
@@ -155,13 +152,3 @@ def _wait_for_line(stop: Stop, seconds: float | None, is_over: Callable[[], obje
         if left <= 0:
             return False
     return False
-
-
-def has_terminal() -> bool:
-    """Can a person be asked here?"""
-    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
-
-
-def people_at_terminal(watching: Watching, stop: Stop) -> People:
-    """Nobody is asked without a terminal on both sides, nor by a command that answers in JSON."""
-    return AtTerminal(stop) if has_terminal() and not watching.as_json else People()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import threading
 from collections.abc import Callable
 
@@ -27,6 +28,11 @@ class Person:
     read_line: Callable[[], str | None]
     write: Callable[[str], None]
     is_terminal: bool
+
+
+def has_terminal() -> bool:
+    """Can a person be asked here?"""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 class _InputEnded(Exception):

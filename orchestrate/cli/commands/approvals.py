@@ -198,7 +198,7 @@ def _decide(
     _, run, workspace = find_stored(name, place.working_dir, place.state_dir, is_looking=True)
     while True:
         try:
-            return run, decide(run, workspace, stage, decision, message)
+            return run, decide(run, workspace, stage, decision, message, note)
         except AtWorkError:
             # It asks at a terminal, or is about to come to it.
             decided = decide_live(run, workspace, stage, decision, message)

@@ -11,7 +11,7 @@ import click
 
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import Number
-from orchestrate.show.output import answer, answer_json
+from orchestrate.show.output import answer, answer_json, note
 from orchestrate.view.place import Place
 from orchestrate.view.run_view import is_denied, run_view
 
@@ -88,7 +88,7 @@ def _cancel(run: Run, again: str, give_up: float) -> tuple[str, str]:
     if over is not None:
         lock.release()
         return over
-    record_cancelled(run, lock, index, user_name(os.environ))
+    record_cancelled(run, lock, index, user_name(os.environ), note)
     what = "; its programs were ended" if ended else ""
     return f"run {run.id} is cancelled for good: it cannot be resumed{what}", "cancelled"
 

@@ -1,4 +1,4 @@
-"""`orchestrate run`: applies the flags to the plan, and carries it out or shows what would run."""
+"""`orchestrate run`: starts a run of a recipe, or shows what would run."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrate.app.apply_flags import with_defaults, with_flags
-from orchestrate.app.definition import compiled, given_names, tell_warnings, workspace_of
 from orchestrate.app.settings import RunSettings
 from orchestrate.cli.options import (
     flag_options,
     json_option,
     refuse_events,
     state_dir_option,
+    watching_of,
     working_dir_option,
 )
 from orchestrate.errors import UsageError
@@ -21,10 +20,7 @@ from orchestrate.show.output import answer, answer_json, note
 from orchestrate.view.place import Place
 
 if TYPE_CHECKING:
-    from orchestrate.app.detach import Departure
-    from orchestrate.compile import Compilation
-    from orchestrate.plan.nodes import Program
-    from orchestrate.workspace import Workspace
+    from orchestrate.app.start import Prepared
 
 
 @click.command(short_help="Run a recipe.")
@@ -49,74 +45,44 @@ def run(
     configuration and the flags are applied as in a run. A flag that has no meaning for the file's
     dialect is an error.
     """
-    from orchestrate.app.context import with_given_context
-    from orchestrate.app.undefined import refuse_undefined
+    from orchestrate.app.definition import workspace_of
+    from orchestrate.app.start import prepare, start
+    from orchestrate.cli.detach import detached
+    from orchestrate.cli.reporting import CommandLine
 
     settings = RunSettings(**flags)
     refuse_events(settings, as_json, dry_run)
-    workspace = workspace_of(working_dir)
-    compilation, program = compiled(file, workspace)
-    settings.check(program)
-    program = with_flags(with_given_context(program, settings, workspace), settings)
-    refuse_undefined(compilation, program)
-    if dry_run:
-        if settings.detach:
-            raise UsageError("--dry-run and --detach exclude each other")
-        return _rehearse(compilation, program, workspace, settings, as_json)
+    if dry_run and settings.detach:
+        raise UsageError("--dry-run and --detach exclude each other")
     place = Place(working_dir, state_dir)
-    departure = detach(settings, place, as_json) if settings.detach else None
+    prepared = prepare(file, workspace_of(working_dir), settings)
+    if dry_run:
+        return _show(prepared, as_json)
+    departure = detached(settings, place, as_json)
     if isinstance(departure, int):
         return departure
-    from orchestrate.app.start import execute
-
-    return execute(compilation, program, workspace, settings, place, as_json, departure)
-
-
-def _rehearse(
-    compilation: Compilation,
-    program: Program,
-    workspace: Workspace,
-    settings: RunSettings,
-    as_json: bool,
-) -> int:
-    """Show what would run, and refuse what a run would refuse without asking for a program."""
-    from orchestrate.app.agents import refuse_settings
-    from orchestrate.app.config import configured, load_config
-    from orchestrate.app.unread_context import tell_unread
-
-    settings = configured(settings, load_config(workspace))
-    program = with_defaults(program, settings)
-    refuse_settings(program, workspace, settings)
-    if not settings.quiet:
-        tell_warnings(compilation, given_names(program))
-        tell_unread(compilation, program, settings)
-    return _show(program, workspace, settings, as_json)
+    watching = watching_of(prepared.settings, as_json, prepared.config, place, departure)
+    return start(prepared, CommandLine(watching, departure)).ending.code
 
 
-def detach(settings: RunSettings, place: Place, as_json: bool) -> Departure | int:
-    """In the new process a departure; in the command, its exit code."""
-    from orchestrate.app.detach import part_ways
-
-    if settings.live:
-        raise UsageError("--detach and --live exclude each other")
-    return part_ways(place, as_json)
-
-
-def _show(program: Program, workspace: Workspace, settings: RunSettings, as_json: bool) -> int:
+def _show(prepared: Prepared, as_json: bool) -> int:
+    """What would run, and who would be asked."""
     from orchestrate.app.agents_asked import asked_json, asked_lines, who_is_asked
+    from orchestrate.app.start import rehearse
+    from orchestrate.cli.reporting import CommandLine
+    from orchestrate.plan.nodes import main_plan
+    from orchestrate.plan.to_json import program_json
+    from orchestrate.show.dry_run import render_dry_run
+    from orchestrate.view.watching import Watching
 
-    asked = who_is_asked(program, workspace, settings)
+    program, settings = prepared.program, prepared.settings
+    rehearse(prepared, CommandLine(Watching(quiet=settings.quiet)))
+    asked = who_is_asked(program, prepared.workspace, settings)
     if as_json:
-        from orchestrate.plan.nodes import main_plan
-        from orchestrate.plan.to_json import program_json
-
-        dialect = main_plan(program).dialect
-        document = {"dialect": dialect, "program": program_json(program)}
+        document = {"dialect": main_plan(program).dialect, "program": program_json(program)}
         answer_json(document | {"asked": asked_json(asked)})
-    else:
-        from orchestrate.show.dry_run import render_dry_run
-
-        answer(render_dry_run(program))
-        for line in asked_lines(asked):
-            note(f"{line}\n")
+        return 0
+    answer(render_dry_run(program))
+    for line in asked_lines(asked):
+        note(f"{line}\n")
     return 0

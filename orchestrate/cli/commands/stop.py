@@ -12,7 +12,7 @@ from orchestrate.app.kept_programs import are_programs_left, do_programs_run
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import Number
 from orchestrate.exits import stopped_by
-from orchestrate.show.output import answer, answer_json
+from orchestrate.show.output import answer, answer_json, note
 from orchestrate.view.place import Place
 from orchestrate.view.run_view import run_view
 
@@ -81,7 +81,7 @@ def _stop(run: Run, place: Place, give_up: float) -> tuple[str, str, list[str]]:
         lock.release()
         raise
     if is_open:
-        record_end(run, lock, index_if_kept(run), interrupted)
+        record_end(run, lock, index_if_kept(run), interrupted, note)
     lock.release()
     sight = run_view(run)
     if are_programs_left(sight):

@@ -13,11 +13,12 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from orchestrate.errors import StateError
+from orchestrate.errors import StateError, UsageError
 from orchestrate.record import record
 from orchestrate.show.output import answer, answer_json, note
 
 if TYPE_CHECKING:
+    from orchestrate.app.settings import RunSettings
     from orchestrate.state.runs import Run
     from orchestrate.view.place import Place
 
@@ -43,6 +44,15 @@ class Departure:
         with suppress(OSError):  # whoever waited may have been killed
             os.write(self.line, os.fsencode(run.root))
         os.close(self.line)
+
+
+def detached(settings: RunSettings, place: Place, as_json: bool) -> Departure | int | None:
+    """With `-d`, in the new process a departure, and in the command its exit code; else None."""
+    if not settings.detach:
+        return None
+    if settings.live:
+        raise UsageError("--detach and --live exclude each other")
+    return part_ways(place, as_json)
 
 
 def part_ways(place: Place, as_json: bool) -> Departure | int:

@@ -1,0 +1,144 @@
+"""Starts a run of a single step, which may use what other steps found in an earlier run."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from orchestrate.app.agents import refuse_unusable
+from orchestrate.app.apply_flags import with_defaults, with_flags
+from orchestrate.app.config import configured, load_config, runs_folder
+from orchestrate.app.context import with_given_context
+from orchestrate.app.definition import compiled
+from orchestrate.app.open_run import find_stored
+from orchestrate.app.single_step import context_uses, find_step, needs_of, reduce_to
+from orchestrate.app.start import Prepared, carry_out_anew
+from orchestrate.dialects.lowering import constant_map
+from orchestrate.engine.values import restore_value
+from orchestrate.errors import UsageError
+from orchestrate.plan.nodes import OK
+from orchestrate.plan.override import with_context
+from orchestrate.record import record, replace
+from orchestrate.state.events import StepFinished
+from orchestrate.state.result import StepResult
+from orchestrate.view.run_view import run_view
+
+if TYPE_CHECKING:
+    from orchestrate.app.reporter import Reporter
+    from orchestrate.app.settings import RunSettings
+    from orchestrate.app.start import Outcome
+    from orchestrate.plan.nodes import Program
+    from orchestrate.state.store import Store
+    from orchestrate.view.place import Place
+    from orchestrate.workspace import Workspace
+
+_FINISHED = ("completed", "failed", "skipped")
+
+
+@record
+class Given:
+    """What an earlier run has for a step: results of other steps, and variables."""
+
+    run_id: str
+    results: dict[str, StepResult]
+    variables: dict[str, Any]
+
+
+_NOTHING = Given("", {}, {})
+
+
+def prepare_step(
+    file: str,
+    step: str,
+    workspace: Workspace,
+    settings: RunSettings,
+    from_run: str | None,
+    place: Place,
+) -> tuple[Prepared, Given]:
+    """A program that is the one step, and what the step is given."""
+    compilation, program = compiled(file, workspace)
+    settings.check(program)
+    step = find_step(program, step).name
+    whole = with_flags(with_given_context(program, settings, workspace), settings)
+    given = _given_by(whole, step, from_run, place)
+    reduced = reduce_to(program, step, list(given.results))
+    reduced = with_flags(with_given_context(reduced, settings, workspace), settings)
+    if given.variables:
+        reduced = with_context(reduced, constant_map(given.variables))
+    config = load_config(workspace)
+    single = {"step": step, "given": list(given.results)}
+    settings = replace(configured(settings, config), run_step=single)
+    reduced = with_defaults(reduced, settings)
+    return Prepared(compilation, reduced, workspace, settings, config), given
+
+
+def start_step(prepared: Prepared, given: Given, reporter: Reporter) -> Outcome:
+    """Start a run of the step, and carry it out."""
+    refuse_unusable(prepared.program, prepared.workspace, prepared.settings)
+    runs = runs_folder(prepared.workspace, prepared.config, reporter.place.state_dir)
+    single = prepared.settings.run_step or {}
+    return carry_out_anew(
+        prepared,
+        runs,
+        reporter,
+        what=f"step '{single.get('step')}' of ",
+        begun=lambda store: _record_given(store, prepared.program, given),
+    )
+
+
+def _given_by(program: Program, step: str, from_run: str | None, place: Place) -> Given:
+    """What the step needs, from the run that is to give it; refused if anything is missing."""
+    needs = needs_of(program, step)
+    given = _NOTHING
+    if from_run is not None:
+        wanted = (*needs.variables, *context_uses(program, step))
+        given = _read_given(from_run, needs.steps, wanted, place)
+    missing = [f"'{name}'" for name in needs.steps if name not in given.results]
+    unset = [f"'{name}'" for name in needs.variables if name not in given.variables]
+    if not missing and not unset:
+        return given
+    parts = []
+    if missing:
+        parts.append(f"the result of {', '.join(missing)}")
+    if unset:
+        parts.append(f"a value for {', '.join(unset)}")
+    what = f"step '{step}' needs {' and '.join(parts)}"
+    ways = [f"set it with --context {unset[0][1:-1]}=VALUE"] if unset else []
+    if from_run is not None:
+        raise UsageError(f"{what}, which run {given.run_id} does not have", "".join(ways))
+    raise UsageError(what, ", or ".join([*ways, "give a run that has it with --from RUN"]))
+
+
+def _read_given(
+    name: str, steps: tuple[str, ...], variables: tuple[str, ...], place: Place
+) -> Given:
+    _, run, _ = find_stored(name, place.working_dir, place.state_dir)
+    sight = run_view(run)
+    if sight.is_live:
+        raise UsageError(f"run {run.id} is still running", "wait until it ends, or cancel it")
+    results = {}
+    for step in steps:
+        result = sight.document["steps"].get(step)
+        if isinstance(result, dict) and result.get("status") in _FINISHED:
+            results[step] = StepResult.from_json(result)
+    context = sight.document["context"]
+    values = {key: restore_value(run.root, context[key]) for key in variables if key in context}
+    return Given(run.id, results, values)
+
+
+def _record_given(store: Store, program: Program, given: Given) -> None:
+    """The results of other steps become results of this run, with a note where they are from."""
+    ids = {node.name: node.id for node in program.plans[0].blocks[0].nodes}
+    now = time.time()
+    store.record(
+        *(
+            StepFinished("", ids[name], 1, now, OK, _marked(result, given.run_id))
+            for name, result in given.results.items()
+        )
+    )
+
+
+def _marked(result: StepResult, run_id: str) -> StepResult:
+    """Its cost was counted in the run that it is from."""
+    marked = result | StepResult(from_run=run_id)
+    return marked | StepResult(billed=False) if result.is_turn else marked

@@ -1,0 +1,133 @@
+"""Tells the person or program at the command line about a run, and asks the person."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from orchestrate.app.listeners import listen_safely
+from orchestrate.app.reporter import People, Person, Reporter, Stop
+from orchestrate.cli.terminal import AtTerminal, has_terminal, read_line
+from orchestrate.installation import replacement_of
+from orchestrate.plan.visible import visible
+from orchestrate.show.event_lines import denied_more, machine_fields, retry_number, retry_reason
+from orchestrate.show.event_stream import EventStream
+from orchestrate.show.findings import draw
+from orchestrate.show.output import answer, answer_json, note, wants_colour
+from orchestrate.show.progress import Progress, first_words, last_words, summary
+from orchestrate.state.address import shown_path
+from orchestrate.state.model import frames_below
+from orchestrate.state.result import StepResult
+from orchestrate.state.times import local_time, timestamp
+
+if TYPE_CHECKING:
+    from orchestrate.app.reporter import Logbook
+    from orchestrate.cli.detach import Departure
+    from orchestrate.diagnostics import Diagnostic
+    from orchestrate.exits import Ending
+    from orchestrate.state.runs import Run
+    from orchestrate.state.store import Store
+    from orchestrate.view.watching import Watching
+    from orchestrate.workspace import Workspace
+
+
+class CommandLine(Reporter):
+    """Shows a run as the flags of the command ask for it."""
+
+    def __init__(self, watching: Watching, departure: Departure | None = None) -> None:
+        super().__init__(watching.place)
+        self._watching = watching
+        self._departure = departure
+
+    def note(self, text: str) -> None:
+        note(text)
+
+    def detail(self, text: str) -> None:
+        if not self._watching.quiet:
+            note(text)
+
+    def findings(self, found: tuple[Diagnostic, ...], dropped: int) -> None:
+        self.detail(draw(found, dropped, colour=wants_colour(sys.stderr)))
+
+    def begins(self, store: Store, what: str, workspace: Workspace, *, is_resumed: bool) -> None:
+        note(first_words(store.run.id, what, is_resumed=is_resumed))
+        # A run that works elsewhere than in the current folder says so (rulings §1).
+        if os.path.realpath(os.getcwd()) != str(workspace.root):
+            self.detail(f"  it works in {visible(str(workspace.root))}\n")
+
+    def started(self, run: Run) -> None:
+        if self._departure is not None:
+            self._departure.started(run)
+
+    def asks(self, store: Store, logbook: Logbook, lines: list[str]) -> None:
+        is_machine = store.state.dialect == "machine"
+        fields = machine_fields(store.state, store.index) if is_machine else {}
+        for line in lines:
+            logbook.write("info", f"[run:asks] {line}", fields)
+            self.detail(f"  {line}\n")
+
+    def rests(self, store: Store, now: float) -> None:
+        """Steps whose retry is not due yet: else a resume would be silent, for hours perhaps."""
+        for frame in frames_below(store.state.root):
+            here = frame.here
+            if here is None or here.phase != "resting" or here.rest_until <= now:
+                continue
+            name = store.index.here(frame).node.name
+            result = frame.steps.get(name, StepResult())
+            why = retry_reason(result).removeprefix(": ")
+            self.detail(
+                f"{visible(shown_path(frame.key, name))} waits until "
+                f"{local_time(timestamp(here.rest_until))} for {retry_number(result)}"
+                f"{f' ({visible(why)})' if why else ''}; Ctrl-C stops, --retry-delay 0 tries now\n"
+            )
+
+    def follow(self, store: Store, logbook: Logbook, stop: Stop) -> Callable[[], None]:
+        progress = Progress(store, logbook, self._watching)
+        stream = EventStream() if self._watching.events else None
+        if stream is not None:
+            listen_safely(store, "events", lambda: stream.begin(store.run), note)
+        listen_safely(store, "progress", lambda: progress.hear, note)
+        stop.on_request.append(progress.stopping)
+
+        def end() -> None:
+            progress.close()
+            if stream is not None:
+                stream.close(is_hurried=stop.is_requested)
+
+        return end
+
+    def ended(self, store: Store, ending: Ending) -> None:
+        try:
+            self._last_words(store, ending)
+        except (ImportError, AttributeError, FileNotFoundError) as error:
+            fault = replacement_of(error, store.run.id)
+            if fault is None:
+                raise
+            # The run has ended as it has, whatever becomes of the words about it.
+            note(f"run {store.run.id} {ending.status}: {visible(ending.reason)}\n")
+            note(f"orchestrate: {visible(fault.message)}\n  hint: {visible(fault.hint)}\n")
+
+    def _last_words(self, store: Store, ending: Ending) -> None:
+        watching = self._watching
+        if watching.as_json:
+            answer_json(summary(store))
+            return
+        if store.state.dialect == "machine" and not watching.events:
+            # A §9: the exit reason is part of the answer.
+            answer(f"Exit: {visible(ending.reason)}{denied_more(store.state)}\n")
+        if not watching.quiet or ending.status != "completed" or store.state.denials:
+            note(last_words(store, ending, watching.place))
+
+    def people(self, stop: Stop) -> People:
+        """Nobody is asked without a terminal on both sides, nor where the answer is JSON."""
+        return AtTerminal(stop) if has_terminal() and not self._watching.as_json else People()
+
+    def person(self, stop: Stop) -> Person:
+        return Person(lambda: _line(stop), note, has_terminal())
+
+
+def _line(stop: Stop) -> str | None:
+    line = read_line(stop)
+    return line.rstrip("\n") if line else None
