@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.app.settings import FLAGS
 from orchestrate.dialects.lowering import constant_map
 from orchestrate.errors import DefinitionError, UsageError
 from orchestrate.exits import UNUSABLE
@@ -23,9 +26,14 @@ if TYPE_CHECKING:
     from orchestrate.workspace import Workspace
 
 
-def with_given_context(program: Program, settings: RunSettings, workspace: Workspace) -> Program:
-    """The program with the values of --context-file and --context."""
-    values = context_of(program, settings, workspace)
+def with_given_context(
+    program: Program,
+    settings: RunSettings,
+    workspace: Workspace,
+    values: Mapping[str, Any] = MappingProxyType({}),
+) -> Program:
+    """The program with the values of --context-file and --context, and others over them."""
+    values = context_of(program, settings, workspace) | given_values(program, values)
     return with_context(program, constant_map(values)) if values else program
 
 
@@ -35,6 +43,14 @@ def context_of(program: Program, settings: RunSettings, workspace: Workspace) ->
     if settings.context_file is not None:
         values |= _context_file(program, settings.context_file, workspace)
     return values | _context_pairs(program, settings.context)
+
+
+def given_values(program: Program, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values that a caller of our own gives; they stand for those of a file."""
+    if values:
+        FLAGS["context"].require_applicable(main_plan(program).dialect)
+        _refuse_reserved(program, values, "context")
+    return dict(values)
 
 
 def _context_pairs(program: Program, pairs: tuple[str, ...]) -> dict[str, Any]:
@@ -88,7 +104,7 @@ def _context_file(program: Program, name: str, workspace: Workspace) -> dict[str
     return dict(data)
 
 
-def _refuse_reserved(program: Program, values: dict[str, Any], flag: str) -> None:
+def _refuse_reserved(program: Program, values: Iterable[str], flag: str) -> None:
     """A recipe's own names cannot be set from outside (B)."""
     if main_plan(program).dialect == "recipe":
         for key in values:

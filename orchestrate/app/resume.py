@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.agents import refuse_unusable
 from orchestrate.app.carry_out import carry_out
 from orchestrate.app.changed import refuse_changed
 from orchestrate.app.concurrent_runs import entering
-from orchestrate.app.context import context_of
+from orchestrate.app.config import load_config
+from orchestrate.app.context import context_of, given_values
 from orchestrate.app.frozen_run import frozen_agents, require_whole
 from orchestrate.app.late_plans import LatePlans, keep_flags, program_to_run
 from orchestrate.app.notify import tell_owed
@@ -24,6 +27,7 @@ from orchestrate.errors import UsageError
 from orchestrate.execute.place import is_same_place, place_of
 from orchestrate.exits import DONE, ENDS, Ending
 from orchestrate.plan.nodes import Each, main_plan
+from orchestrate.plan.override import known_backend
 from orchestrate.plan.visible import visible
 from orchestrate.record import record, replace
 from orchestrate.state.clock import drop_anchor, holds, now_by
@@ -65,18 +69,24 @@ def resume(
     given: RunSettings,
     reporter: Reporter,
     *,
+    context: Mapping[str, Any] = MappingProxyType({}),
     repair: bool = False,
     as_started: bool = False,
 ) -> Resumed:
     """Go on with a run until it ends, is parked or is stopped."""
+    if given.session is not None:
+        raise UsageError("the session of a run cannot change", "it was chosen when the run started")
+    if given.backend is not None:
+        given = replace(given, backend=known_backend(given.backend))
     header = header_of(run)
-    settings = given.over(header.settings)
+    level = given.log_level or load_config(workspace).values.get("log_level")
+    settings = replace(given.over(header.settings), log_level=level)
     lock = claim_run(run, sys.argv)
     try:
         header = replace(header, settings=settings)
         program = program_to_run(header, workspace, as_started=as_started)
         given.check(program)
-        values = _context_given(program, given, workspace)
+        values = _context_given(program, given, workspace, context)
         late = LatePlans(workspace, settings, run.root)
         index = Index(program, late.find)
         store = open_stored(run, lock, index, reporter.note, repair=repair)
@@ -134,10 +144,12 @@ def _record(
     return resumed
 
 
-def _context_given(program: Program, given: RunSettings, workspace: Workspace) -> dict[str, Any]:
-    """The values that --context-file and --context give; masked."""
+def _context_given(
+    program: Program, given: RunSettings, workspace: Workspace, context: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The values that are given to what has not finished; masked."""
     secrets = secrets_for(program, workspace)
-    values = context_of(program, given, workspace)
+    values = context_of(program, given, workspace) | given_values(program, context)
     return {key: secrets.data(value) for key, value in values.items()}
 
 

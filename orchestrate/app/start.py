@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.agents import (
     refuse_settings,
@@ -63,11 +65,17 @@ class Outcome:
     ending: Ending
 
 
-def prepare(file: str, workspace: Workspace, settings: RunSettings) -> Prepared:
-    """Compile a recipe, and apply flags and configuration; what cannot work is refused."""
+def prepare(
+    file: str,
+    workspace: Workspace,
+    settings: RunSettings,
+    context: Mapping[str, Any] = MappingProxyType({}),
+) -> Prepared:
+    """Compile a recipe, and apply flags, context and configuration; refuse what cannot work."""
     compilation, program = compiled(file, workspace)
     settings.check(program)
-    program = with_flags(with_given_context(program, settings, workspace), settings)
+    program = with_given_context(program, settings, workspace, context)
+    program = with_flags(program, settings)
     refuse_undefined(compilation, program)
     config = load_config(workspace)
     settings = configured(settings, config)

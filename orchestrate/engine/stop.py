@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -93,7 +94,10 @@ class Stop:
 
 @contextmanager
 def listening(stop: Stop) -> Iterator[None]:
-    """Let signals request a stop as long as the block runs."""
+    """Let signals request a stop as long as the block runs; only the main thread hears them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
 
     def hear(number: int, _: FrameType | None) -> None:
         stop.request(number)

@@ -35,6 +35,7 @@ LAYERS: dict[str, set[str]] = {
     "show": _DATA | {"view"},
     "cli": _DATA | {"app", "view", "show"},
     # It is for tests, which run the command as a user does.
+    "api": _DATA | {"app", "view", "show"},
     "testing": _FOUNDATION | {"cli.main"},
     "__main__": {"cli"},
 }

@@ -17,8 +17,6 @@ from orchestrate.cli.options import (
     working_dir_option,
 )
 from orchestrate.errors import UsageError
-from orchestrate.plan.override import known_backend
-from orchestrate.record import replace
 from orchestrate.show.output import answer, answer_json, note
 from orchestrate.view.place import Place
 
@@ -62,7 +60,7 @@ def resume(
     says that the copy counts. Flags hold as they were given to `run` unless they are given again;
     --context gives values to what has not finished.
     """
-    from orchestrate.app.config import configured, load_config
+    from orchestrate.app.config import load_config
     from orchestrate.app.open_run import find_stored, header_of
     from orchestrate.app.resume import resume as go_on
     from orchestrate.app.start import start_over
@@ -72,10 +70,6 @@ def resume(
 
     settings = RunSettings(**flags)
     refuse_events(settings, as_json)
-    if settings.backend is not None:
-        settings = replace(settings, backend=known_backend(settings.backend))
-    if settings.session is not None:
-        raise UsageError("the session of a run cannot change", "it was chosen when the run started")
     if force_restart and as_started:
         raise UsageError(
             "--force-restart and --as-started exclude each other",
@@ -88,7 +82,6 @@ def resume(
     if isinstance(departure, int):
         return departure
     config = load_config(workspace)
-    settings = replace(settings, log_level=configured(settings, config).log_level)
     watching = watching_of(settings, as_json, config, place, departure)
     reporter = CommandLine(watching, departure)
     if force_restart:

@@ -1,0 +1,188 @@
+"""The Python interface: compile, start, resume, read and decide, as the commands of these names do.
+
+Nothing is printed and no one is asked. What goes wrong is an exception of `orchestrate.errors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from orchestrate.app import decide as deciding
+from orchestrate.app import resume as resuming
+from orchestrate.app import start as starting
+from orchestrate.app.claim import AtWorkError
+from orchestrate.app.decide import Decided
+from orchestrate.app.definition import compiled, workspace_of
+from orchestrate.app.listeners import listen_safely
+from orchestrate.app.open_run import find_stored
+from orchestrate.app.reporter import Logbook, Reporter, Stop
+from orchestrate.app.settings import RunSettings
+from orchestrate.plan.nodes import Program
+from orchestrate.record import record
+from orchestrate.show.event_lines import machine_fields
+from orchestrate.show.findings import draw
+from orchestrate.show.progress import Progress
+from orchestrate.state.events import Event
+from orchestrate.state.model import RunState
+from orchestrate.state.runs import LATEST
+from orchestrate.state.store import Store
+from orchestrate.view.place import Place
+from orchestrate.view.run_view import RunView, run_view
+from orchestrate.view.watching import Watching
+
+Listener = Callable[[Event, RunState], None]
+_NO_VALUES: Mapping[str, Any] = MappingProxyType({})
+
+
+@record
+class RunResult:
+    """How a run stands after `start` or `resume`, with the exit code of the command.
+
+    `messages` are what the command would have written to stderr, but for the run's progress.
+    """
+
+    run_id: str
+    folder: Path
+    status: str
+    reason: str
+    exit_code: int
+    messages: tuple[str, ...]
+
+
+def compile_file(file: str | Path, *, workspace: str | Path | None = None) -> Program:
+    """The checked plan of a file, or of the recipe of that id; `DefinitionError` has all errors."""
+    return compiled(str(file), workspace_of(_text(workspace)))[1]
+
+
+def start(
+    file: str | Path,
+    *,
+    workspace: str | Path | None = None,
+    state_dir: str | Path | None = None,
+    context: Mapping[str, Any] = _NO_VALUES,
+    on_event: Listener | None = None,
+    settings: RunSettings | None = None,
+) -> RunResult:
+    """Run a recipe until it ends, waits for a decision or is stopped.
+
+    `settings` are the flags of `orchestrate run`; `on_event` hears each event once it is on record.
+    """
+    place = Place(_text(workspace), _text(state_dir))
+    prepared = starting.prepare(
+        str(file), workspace_of(place.working_dir), settings or RunSettings(), context
+    )
+    reporter = _Messages(place, on_event)
+    outcome = starting.start(prepared, reporter)
+    return _result(outcome.store, outcome.ending.code, reporter)
+
+
+def resume(
+    run: str = LATEST,
+    *,
+    workspace: str | Path | None = None,
+    state_dir: str | Path | None = None,
+    context: Mapping[str, Any] = _NO_VALUES,
+    as_started: bool = False,
+    repair: bool = False,
+    on_event: Listener | None = None,
+    settings: RunSettings | None = None,
+) -> RunResult:
+    """Go on with a run; one that is over stays as it is, and the result says so."""
+    place = Place(_text(workspace), _text(state_dir))
+    _, found, home = find_stored(run, place.working_dir, place.state_dir)
+    reporter = _Messages(place, on_event)
+    resumed = resuming.resume(
+        found,
+        home,
+        settings or RunSettings(),
+        reporter,
+        context=context,
+        repair=repair,
+        as_started=as_started,
+    )
+    if resumed.nothing_left:
+        reporter.note(resumed.nothing_left)
+    return _result(resumed.store, resumed.code, reporter)
+
+
+def read_run(
+    run: str = LATEST,
+    *,
+    workspace: str | Path | None = None,
+    state_dir: str | Path | None = None,
+) -> RunView:
+    """A run as it stands now, also while another process works on it; nothing is locked."""
+    return run_view(find_stored(run, _text(workspace), _text(state_dir))[1])
+
+
+def decide(
+    decision: Literal["approved", "denied"],
+    run: str = LATEST,
+    *,
+    stage: str | None = None,
+    message: str = "",
+    workspace: str | Path | None = None,
+    state_dir: str | Path | None = None,
+) -> Decided:
+    """Decide about the gate that a run waits at; `resume` goes on after an approval."""
+    _, found, home = find_stored(run, _text(workspace), _text(state_dir))
+    while True:
+        try:
+            return deciding.decide(found, home, stage, decision, message)
+        except AtWorkError:
+            # A process works on the run: it takes the decision over, or is about to come to it.
+            decided = deciding.decide_live(found, home, stage, decision, message)
+        if decided is not None:
+            return decided
+
+
+class _Messages(Reporter):
+    """Keeps messages, writes the run's log, and lets one listener hear the events."""
+
+    def __init__(self, place: Place, on_event: Listener | None) -> None:
+        super().__init__(place)
+        self.messages: list[str] = []
+        self._on_event = on_event
+
+    def note(self, text: str) -> None:
+        if text:
+            self.messages.append(text.removesuffix("\n"))
+
+    detail = note
+
+    def findings(self, found: Any, dropped: int) -> None:
+        self.note(draw(found, dropped))
+
+    def asks(self, store: Store, logbook: Logbook, lines: list[str]) -> None:
+        is_machine = store.state.dialect == "machine"
+        fields = machine_fields(store.state, store.index) if is_machine else {}
+        for line in lines:
+            logbook.write("info", f"[run:asks] {line}", fields)
+
+    def follow(self, store: Store, logbook: Logbook, stop: Stop) -> Callable[[], None]:
+        progress = Progress(store, logbook, Watching(quiet=True, as_json=True))
+        listen_safely(store, "progress", lambda: progress.hear, self.note)
+        if self._on_event is not None:
+            on_event = self._on_event
+            listen_safely(store, "on_event", lambda: on_event, self.note)
+        stop.on_request.append(progress.stopping)
+        return progress.close
+
+
+def _result(store: Store, code: int, reporter: _Messages) -> RunResult:
+    state = store.state
+    return RunResult(
+        run_id=store.run.id,
+        folder=store.run.root,
+        status=state.status,
+        reason=state.reason or "",
+        exit_code=code,
+        messages=tuple(reporter.messages),
+    )
+
+
+def _text(path: str | Path | None) -> str | None:
+    return None if path is None else str(path)
