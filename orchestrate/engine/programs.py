@@ -25,7 +25,7 @@ def run_program(
     rt: Runtime, attempt: str, make: MakeJob, watch: Watch | None = None
 ) -> Exit | Lost:
     """How the program ended. `make` is called only if it was never started."""
-    executor = rt.executor()
+    executor = rt.executor_of(attempt)
     if attempt in rt.may_be_known:
         found = _find(rt, attempt)
         del rt.may_be_known[attempt]
@@ -55,7 +55,7 @@ def was_started(rt: Runtime, attempt: str) -> bool:
 
 def _find(rt: Runtime, attempt: str) -> Found:
     is_announced = rt.may_be_known[attempt]
-    found = rt.executor().find(attempt, is_announced=is_announced)
+    found = rt.executor_of(attempt).find(attempt, is_announced=is_announced)
     if isinstance(found, NotStarted | Lost) and is_announced and rt.is_copy:
         return Lost(COPIED)  # whatever else became of its records
     return found

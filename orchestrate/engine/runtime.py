@@ -155,6 +155,8 @@ class Runtime:
         # Attempts that an earlier orchestrator may have started: asked about before anything else.
         # True: it was announced.
         self.may_be_known: dict[str, bool] = {}
+        # Where those of them run that do not run on this machine.
+        self.whereabouts: dict[str, str] = {}
         # Those of them that were lost before we came.
         self.inherited_losses: set[str] = set()
         # Was the run's folder copied from another? Then what was announced is the original's.
@@ -186,6 +188,10 @@ class Runtime:
     @property
     def run(self) -> Run:
         return self.store.run
+
+    def executor_of(self, attempt: str) -> Executor:
+        """What runs the program of an attempt, or is to run it."""
+        return self.executor(self.whereabouts.get(attempt, LOCAL))
 
     def executor(self, where: str = LOCAL) -> Executor:
         """What runs programs there; a run that starts none opens none."""

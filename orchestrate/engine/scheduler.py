@@ -75,6 +75,8 @@ def note_unsettled(rt: Runtime) -> None:
             number = here.attempt + (0 if is_announced else 1)
             attempt = address_of(frame.key, name, here.visit, number).attempt_id
             rt.may_be_known[attempt] = is_announced
+            if is_announced:
+                rt.whereabouts[attempt] = here.where
 
 
 class _Conductor:
@@ -237,7 +239,7 @@ class _Conductor:
                         continue  # its turn is paid for; nothing new begins behind it
                     name = node.name
                     at = address_of(frame.key, name, here.visit, here.attempt)
-                    self._rt.executor().stop(
+                    self._rt.executor_of(at.attempt_id).stop(
                         at.attempt_id, "another item failed", self._rt.rules.grace_s
                     )
                     self._told_to_stop.add(key)

@@ -130,7 +130,9 @@ def session_left(step: Step, agent: Agent, turn: Turn, question: Question) -> st
 def beginning(step: Step) -> bytes:
     """The part of its output in which a program names its session."""
     try:
-        return step.rt.executor().read(step.output("stdout"), size=_SESSION_IN_FIRST)
+        return step.rt.executor_of(step.attempt_id).read(
+            step.output("stdout"), size=_SESSION_IN_FIRST
+        )
     except OSError:
         return b""
 

@@ -47,7 +47,7 @@ def run_whole(step: Step, make: MakeJob, watch: Watch | None = None) -> Exit | L
     """
     rt = step.rt
     is_old = step.attempt_id in rt.may_be_known and isinstance(
-        rt.executor().find(step.attempt_id), Exit
+        rt.executor_of(step.attempt_id).find(step.attempt_id), Exit
     )
     ended = run_program(rt, step.attempt_id, make, watch)
     if isinstance(ended, Exit) and not ended.stopped:

@@ -165,6 +165,7 @@ def _start_attempt(index: Index, state: RunState, event: StepStarted) -> None:
     here.phase = "running"
     here.attempt = event.attempt
     here.attempt_since = event.at
+    here.where = event.where
     here.tries += 1
 
 

@@ -71,6 +71,8 @@ class StepStarted:
     at: float
     # What is known beforehand: the agent, the model, how long the prompt is.
     about: StepResult = StepResult()
+    # The executor that runs its program (`execute/base`).
+    where: str = "local"
 
 
 @record

@@ -54,6 +54,8 @@ class Here:
     is_cut_off: bool = False
     # How many attempts in a row were lost since somebody last started or resumed the run.
     losses: int = 0
+    # The executor that runs the program of the newest attempt.
+    where: str = "local"
 
 
 @mutable_record

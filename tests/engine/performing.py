@@ -17,6 +17,7 @@ from orchestrate.engine.runtime import AgentDefinition, AgentRules, Library, Peo
 from orchestrate.engine.scheduler import run_to_end
 from orchestrate.engine.secrets import Masking, Secrets
 from orchestrate.engine.stop import Stop
+from orchestrate.execute.base import Executor
 from orchestrate.plan.nodes import Program
 from orchestrate.record import replace
 from orchestrate.state.events import RunStarted, event_from_json, event_to_json
@@ -115,8 +116,12 @@ def running(
     environment: Mapping[str, str] | None = None,
     masking: Masking = Masking(),  # noqa: B008
     context: Mapping[str, Any] | None = None,
+    executors: Mapping[str, Executor] | None = None,
 ) -> Iterator[Run]:
-    """A run that has begun; nothing of it has been carried out."""
+    """A run that has begun; nothing of it has been carried out.
+
+    With `executors`, by the places they stand for, its programs are theirs.
+    """
     workspace = Workspace(folder.resolve())
     index = Index(program)
     agent = ScriptedAgent(answers or {})
@@ -149,7 +154,9 @@ def running(
             kept_schemas=dict,
             keep_turn=lambda _, reply: turns.append(reply.text),
         ),
-        open_executor=executors_of(store, workspace),
+        open_executor=(
+            executors_of(store, workspace) if executors is None else lambda at, _: executors[at]
+        ),
     )
     try:
         yield Run(rt, agent, turns)

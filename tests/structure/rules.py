@@ -13,6 +13,7 @@ _FOUNDATION = {"record", "codes", "errors", "exits", "installation"}
 _VALUES = _FOUNDATION | {"diagnostics", "workspace"}
 # What every reader may name: the plan and the recorded state are data.
 _DATA = _VALUES | {"plan", "state"}
+_SEAM = ("base", "liveness", "masking", "reasons")
 LAYERS: dict[str, set[str]] = {
     "record": set(),
     "codes": {"record"},
@@ -29,7 +30,8 @@ LAYERS: dict[str, set[str]] = {
     "state": _FOUNDATION | {"diagnostics", "plan"},
     "execute": _FOUNDATION,
     "agents": _VALUES,
-    "engine": _DATA | {"execute", "agents"},
+    # The seam, not what is behind it: which executor runs a program is the application's choice.
+    "engine": _DATA | {f"execute.{name}" for name in _SEAM} | {"agents"},
     "app": _DATA | {"source", "lang", "dialects", "compile", "execute", "agents", "engine", "view"},
     "view": _DATA,
     "show": _DATA | {"view"},
@@ -87,6 +89,16 @@ def imports_against_the_layers() -> set[str]:
         if not any(within(_short(found.imported), package) for package in allowed):
             offenders.add(_edge(found))
     return offenders
+
+
+def imports_of_the_keeper() -> list[str]:
+    """Who looks behind the seam: the keeper is the local executor's own business (ADR 0015)."""
+    return sorted(
+        _edge(found)
+        for found in _ours()
+        if within(found.imported, "orchestrate.execute.keeper")
+        and not within(found.importer, "orchestrate.execute")
+    )
 
 
 def printing_below_the_front() -> set[str]:

@@ -23,6 +23,10 @@ def test_an_offence_that_is_gone_does_not_come_back() -> None:
     assert sorted(known.known() - known.today()) == [], f"they offend no more: {_HOW}"
 
 
+def test_the_keeper_is_behind_its_seam() -> None:
+    assert rules.imports_of_the_keeper() == []
+
+
 def test_few_late_imports_have_a_reason() -> None:
     assert len(rules.LATE_IMPORTS_WITH_REASON) <= rules.MOST_LATE_IMPORTS
     happening = {(found.importer, found.imported) for found in all_imports() if found.in_function}
