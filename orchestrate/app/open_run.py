@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,8 @@ from orchestrate.record import record
 from orchestrate.state.backups import newest_valid
 from orchestrate.state.decode import check_state
 from orchestrate.state.durable import read_file
-from orchestrate.state.journal import read_tail
+from orchestrate.state.events import RunResumed, RunStarted
+from orchestrate.state.recorded import read_events
 from orchestrate.state.runs import find_run
 from orchestrate.view.place import Place
 from orchestrate.workspace import open_workspace
@@ -67,18 +69,16 @@ def header_of(run: Run) -> Header:
     """
     document = _newest_document(run)
     started, settings = _start_of(run, document)
-    try:
+    if started is not None:
         return Header(
             run_id=run.id,
             root=run.root,
-            workspace=started["workspace"],
-            definition=started["definition"],
-            sources=started["sources"],
+            workspace=started.workspace,
+            definition=started.definition,
+            sources=started.sources,
             settings=settings_of(settings),
-            context=started["context"],
+            context=started.context,
         )
-    except KeyError:
-        pass
     try:
         return Header(
             run_id=run.id,
@@ -109,29 +109,26 @@ def _newest_document(run: Run) -> dict[str, Any]:
 def given_later(run: Run) -> dict[str, Any]:
     """The values for the context that resumes of a run were given."""
     values: dict[str, Any] = {}
-    try:
-        for entry in read_tail(run.events):
-            if entry.event.get("on") == "run-resumed":
-                values |= entry.event.get("context", {})
-    except (StateError, ValueError):
-        pass
+    with suppress(StateError):
+        for recorded in read_events(run.events):
+            if isinstance(recorded.event, RunResumed):
+                values |= recorded.event.context
     return values
 
 
-def _start_of(run: Run, document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The journal's first event, empty if it cannot be read, and the settings that hold now."""
-    started: dict[str, Any] = {}
+def _start_of(run: Run, document: dict[str, Any]) -> tuple[RunStarted | None, dict[str, Any]]:
+    """The journal's first event, if it can be read, and the settings that hold now."""
+    started: RunStarted | None = None
     settings = dict(document.get("settings", {}))
-    try:
-        first = next(read_tail(run.events), None)
-        started = first.event if first is not None else {}
-        settings = dict(document.get("settings", started.get("settings", {})))
-        for entry in read_tail(run.events, document.get("seq", 0)):
+    with suppress(StateError):
+        first = next(read_events(run.events), None)
+        if first is not None and isinstance(first.event, RunStarted):
+            started = first.event
+            settings = dict(document.get("settings", started.settings))
+        for recorded in read_events(run.events, document.get("seq", 0)):
             # Of a resume that was killed before it brought the state up to date.
-            if entry.event.get("on") == "run-resumed":
-                settings |= entry.event.get("settings", {})
-    except (StateError, ValueError):
-        pass
+            if isinstance(recorded.event, RunResumed):
+                settings |= recorded.event.settings
     return started, settings
 
 

@@ -11,14 +11,20 @@ from orchestrate.state.address import shown_path
 from orchestrate.state.denials import denial_words
 from orchestrate.state.events import (
     AttemptEnded,
+    CallExpired,
     CallOpened,
     Event,
+    Gap,
     GateDecided,
     GateOpened,
     ItemMoved,
+    ItemMoving,
+    ItemStopped,
     LoopOpened,
     Restarted,
     RunEnded,
+    RunResumed,
+    RunStarted,
     SessionChosen,
     SessionSeen,
     StepFinished,
@@ -62,13 +68,18 @@ def plain_lines(event: Event, progress: Labels) -> list[str]:
             return [f"{progress.label(event.frame, event.node)}: {_items(len(event.items))}"]
         case CallOpened():
             return [f"{progress.label(event.frame, event.node)}: calls {visible(event.plan)}"]
+        case CallExpired():
+            label = progress.label(event.frame, event.node)
+            return [f"{label}: timed out after {event.timeout_s:g} s; what it calls is given up"]
         case GateOpened():
             return [f"stage '{visible(event.stage)}' waits for an approval"]
         case GateDecided():
             return [f"the gate was {event.decision} by {visible(event.by)}"]
         case ItemMoved():
             return [_moved(event.lifecycle)]
-        case _:
+        case RunStarted() | RunResumed() | RunEnded() | Restarted() | Gap():
+            return []
+        case ItemMoving() | ItemStopped() | SessionSeen() | SessionChosen():
             return []
 
 
@@ -80,9 +91,13 @@ def stays(event: Event) -> bool:
             return result.status == "failed" or lacks_lines(result) or bool(result.denials)
         case ItemMoved():
             return bool(event.lifecycle["error"])
-        case AttemptEnded() | GateDecided():
+        case AttemptEnded() | GateDecided() | CallExpired():
             return True
-        case _:
+        case StepStarted() | LoopOpened() | CallOpened() | GateOpened() | ItemMoving():
+            return False
+        case ItemStopped() | SessionSeen() | SessionChosen() | Restarted():
+            return False
+        case RunStarted() | RunResumed() | RunEnded() | Gap():
             return False
 
 
@@ -178,30 +193,26 @@ def duration(milliseconds: float) -> str:
 
 def machine_lines(event: Event, state: RunState, index: Index, watching: Watching) -> list[str]:
     """The verbose lines; without --verbose only what a person must know."""
-    lines = _machine_troubles(event)
-    if watching.verbose and not lines:
+    denials, troubles = [], []
+    if isinstance(event, StepFinished | AttemptEnded):
+        denied = denial_words(event.result.denials)
+        denials = [f"Step {visible(event.node)}: {visible(denied)}"] if denied else []
+        troubles = _machine_troubles(event)
+    lines = troubles
+    if watching.verbose and not troubles:
         lines = _machine_course(event, state, index)
-    return [f"[orchestration] {line}" for line in (*_machine_denials(event), *lines)]
+    return [f"[orchestration] {line}" for line in (*denials, *lines)]
 
 
-def _machine_troubles(event: Event) -> list[str]:
-    match event:
-        case StepFinished() if event.result.status == "failed":
-            return [f"Step {visible(event.node)} failed: {visible(event.result.message)}"]
-        case AttemptEnded() if event.why != "reminded":
-            then = "; beginning a new session" if event.why == "no-session" else ""
-            then = f"; {retry_words(event)}" if event.why == "failed" else then
-            message = f"{visible(event.result.message)}{then}"
-            return [f"Step {visible(event.node)}, attempt {event.attempt}: {message}"]
-        case _:
-            return []
-
-
-def _machine_denials(event: Event) -> list[str]:
-    if not isinstance(event, StepFinished | AttemptEnded):
+def _machine_troubles(event: StepFinished | AttemptEnded) -> list[str]:
+    step, message = visible(event.node), visible(event.result.message)
+    if isinstance(event, StepFinished):
+        return [f"Step {step} failed: {message}"] if event.result.status == "failed" else []
+    if event.why == "reminded":
         return []
-    words = denial_words(event.result.denials)
-    return [f"Step {visible(event.node)}: {visible(words)}"] if words else []
+    then = "; beginning a new session" if event.why == "no-session" else ""
+    then = f"; {retry_words(event)}" if event.why == "failed" else then
+    return [f"Step {step}, attempt {event.attempt}: {message}{then}"]
 
 
 def _machine_course(event: Event, state: RunState, index: Index) -> list[str]:
@@ -216,7 +227,11 @@ def _machine_course(event: Event, state: RunState, index: Index) -> list[str]:
             return [f"Restart {state.restarts}: a new session"]
         case RunEnded():
             return [f"Exit: {visible(event.reason)}{denied_more(state)}"]
-        case _:
+        case RunStarted() | RunResumed() | SessionSeen() | SessionChosen() | Gap():
+            return []
+        case LoopOpened() | ItemMoving() | ItemMoved() | ItemStopped() | CallOpened():
+            return []  # a machine has none of these
+        case CallExpired() | GateOpened() | GateDecided():
             return []
 
 
@@ -314,7 +329,11 @@ def machine_log(event: Event, state: RunState, index: Index) -> list[LogLine]:
             denied = denial_words(state.denials)
             more = _bill(state) | ({"denied": denied} if denied else {})
             return [(level, f"[recipe:exited] {event.reason}", run | end | more)]
-        case _:
+        case RunStarted() | RunResumed() | Gap():
+            return []
+        case LoopOpened() | ItemMoving() | ItemMoved() | ItemStopped() | CallOpened():
+            return []  # a machine has none of these
+        case CallExpired() | GateOpened() | GateDecided():
             return []
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from orchestrate.show.inert import inert_json
 from orchestrate.show.output import answer, finish_output
 from orchestrate.show.queued_output import QueuedOutput
-from orchestrate.state.events import Event, event_to_json
-from orchestrate.state.journal import read_tail
+from orchestrate.state.events import Event, Gap, RunResumed, RunStarted
+from orchestrate.state.recorded import read_events
 from orchestrate.view.event_records import EventRecords
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _POLL_S = 0.25
 _HURRIED_S = 1.0
 # What begins a sitting of a run: `resume` shows from there on.
-_SITTING = ("run-started", "run-resumed")
+_SITTING = RunStarted | RunResumed
 
 
 class EventStream:
@@ -37,15 +37,15 @@ class EventStream:
     def begin(self, run: Run) -> Listener:
         """Print what this sitting of the run has recorded so far; who is to hear of the rest."""
         records = EventRecords(run)
-        past = list(read_tail(run.events))
-        first = max((e.seq for e in past if e.event["on"] in _SITTING), default=1)
-        for entry in past:
-            record = records.record(entry.seq, entry.event)
-            if entry.seq >= first:
+        past = list(read_events(run.events))
+        first = max((one.seq for one in past if isinstance(one.event, _SITTING)), default=1)
+        for one in past:
+            record = records.record(one.seq, one.event)
+            if one.seq >= first:
                 self._output.write(_line(record))
 
         def hear(event: Event, state: RunState) -> None:
-            self._output.write(_line(records.record(state.seq, event_to_json(event))))
+            self._output.write(_line(records.record(state.seq, event)))
 
         return hear
 
@@ -64,10 +64,10 @@ def show_events(
     is_live = follows and is_held(run.lock_file)
     seq = 0
     shown: list[dict[str, Any]] = []
-    for entry in read_tail(run.events):
-        seq = entry.seq
-        record = records.record(entry.seq, entry.event)
-        if since is None or entry.event.get("at", since) >= since:
+    for one in read_events(run.events):
+        seq = one.seq
+        record = records.record(one.seq, one.event)
+        if since is None or isinstance(one.event, Gap) or one.event.at >= since:
             shown.append(record)
     for record in shown if last is None else shown[len(shown) - min(last, len(shown)) :]:
         _print_line(record)
@@ -75,9 +75,9 @@ def show_events(
         time.sleep(_POLL_S)
         # Asked before reading: what a run writes last is there when its lock is free.
         is_live = is_held(run.lock_file)
-        for entry in read_tail(run.events, seq):
-            seq = entry.seq
-            _print_line(records.record(entry.seq, entry.event))
+        for one in read_events(run.events, seq):
+            seq = one.seq
+            _print_line(records.record(one.seq, one.event))
 
 
 def _print_line(record: dict[str, Any]) -> None:

@@ -26,15 +26,22 @@ from orchestrate.state.address import FrameKey, log_name_in, name_of_node, shown
 from orchestrate.state.denials import denial_words
 from orchestrate.state.events import (
     AttemptEnded,
+    CallExpired,
     CallOpened,
     Event,
+    Gap,
     GateDecided,
     GateOpened,
     ItemMoved,
+    ItemMoving,
+    ItemStopped,
     LoopOpened,
     Restarted,
     RunEnded,
     RunResumed,
+    RunStarted,
+    SessionChosen,
+    SessionSeen,
     StepFinished,
     StepStarted,
     event_name,
@@ -193,11 +200,15 @@ class Progress:
                 fields = {"status": event.status, "reason": event.reason, "code": event.code}
             case LoopOpened():
                 fields = {"items": len(event.items)}
-            case GateOpened() | GateDecided() | CallOpened() | Restarted() | RunResumed():
-                pass
             case ItemMoved():
                 fields = dict(event.lifecycle)
-            case _:
+            case CallExpired():
+                fields, level = {"timeout_s": event.timeout_s}, "warn"
+            case GateOpened() | GateDecided() | CallOpened() | Restarted() | StepStarted():
+                pass
+            case RunStarted() | RunResumed() | SessionSeen() | SessionChosen() | Gap():
+                pass
+            case ItemMoving() | ItemStopped():
                 pass
         if not logbook.wants(level):
             return

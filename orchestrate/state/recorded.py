@@ -8,7 +8,7 @@ from pathlib import Path
 from orchestrate.errors import repair_hint
 from orchestrate.record import record
 from orchestrate.state.events import Event, event_from_json
-from orchestrate.state.journal import JournalCorruptError, read_tail
+from orchestrate.state.journal import JournalCorruptError, last_event, read_tail
 
 
 @record
@@ -27,6 +27,15 @@ def read_events(path: Path, after: int = 0) -> Iterator[Recorded]:
         except ValueError as error:
             raise damaged(path, f"event {entry.seq}: {error}") from None
         yield Recorded(entry.seq, event)
+
+
+def last_recorded(path: Path) -> Event | None:
+    """The last event, if it can be read; costs a line, and a few more where the end is torn."""
+    written = last_event(path)
+    try:
+        return None if written is None else event_from_json(written)
+    except ValueError:
+        return None
 
 
 def damaged(path: Path, problem: str) -> JournalCorruptError:

@@ -9,9 +9,33 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.plan.nodes import SKIPPED
 from orchestrate.state.address import name_of_node, shown_path
 from orchestrate.state.durable import read_file
-from orchestrate.state.events import RunEnded, event_from_json
+from orchestrate.state.events import (
+    AttemptEnded,
+    CallExpired,
+    CallOpened,
+    Event,
+    Gap,
+    GateDecided,
+    GateOpened,
+    ItemMoved,
+    ItemMoving,
+    ItemStopped,
+    LoopOpened,
+    Restarted,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    SessionChosen,
+    SessionSeen,
+    StepFinished,
+    StepStarted,
+    event_name,
+    event_to_json,
+)
+from orchestrate.state.result import StepResult
 from orchestrate.state.times import timestamp
 
 if TYPE_CHECKING:
@@ -33,8 +57,11 @@ _KNOWN = {
     "duration_ms": "durationMs",
     "cost_usd": "costUsd",
 }
-# Events that begin a visit of a step, if it is not their second in it.
-_BEGINNINGS = ("step-started", "step-finished", "loop-opened", "call-opened")
+# Events that may be about a step; those of a session that the whole run has name none.
+_Placed = (
+    StepStarted | AttemptEnded | StepFinished | LoopOpened | CallOpened | CallExpired
+    | GateOpened | GateDecided | SessionSeen | SessionChosen
+)  # fmt: skip
 
 
 class EventRecords:
@@ -51,69 +78,74 @@ class EventRecords:
         self._here: tuple[str, int] | None = None
         self._visits: dict[tuple[str, str], int] = {}
 
-    def record(self, seq: int, event: Json) -> Json:
+    def record(self, seq: int, event: Event) -> Json:
         """The record of an event as the journal has it."""
-        name = event["on"]
-        self._fold(name, event)
+        self._fold(event)
         fields = self._fields(event)
-        at = event.get("at")
         record: Json = {
             "seq": seq,
-            "at": None if at is None else timestamp(at),
-            "event": name,
+            "at": None if isinstance(event, Gap) else timestamp(event.at),
+            "event": event_name(event),
             "messages": [],
             "run_id": self._run_id,
             "dialect": self._dialect,
             **fields,
         }
-        for message, details in self._messages(name, event, fields):
+        for message, details in self._messages(event, fields):
             record["messages"].append(message)
             record |= details
-        record["data"] = {key: value for key, value in event.items() if key not in ("on", "at")}
+        written = event_to_json(event)
+        record["data"] = {key: value for key, value in written.items() if key not in ("on", "at")}
         return record
 
-    def _fold(self, name: str, event: Json) -> None:
-        match name:
-            case "run-started":
-                self._dialect, self._plan = event["dialect"], event["plan"]
-                self._session = event.get("session")
-            case "session-seen" | "session-chosen":
-                self._session = event["session"]
-            case "restarted":
-                self._plan, self._session = event["plan"], event["session"]
+    def _fold(self, event: Event) -> None:
+        match event:
+            case RunStarted():
+                self._dialect, self._plan = event.dialect, event.plan
+                self._session = event.session
+            case SessionSeen() | SessionChosen():
+                self._session = event.session
+            case Restarted():
+                self._plan, self._session = event.plan, event.session
                 self._step_count = 0
                 self._here = None
                 self._visits.clear()
-            case _ if name in _BEGINNINGS and event.get("label") != "@skipped":
-                key = (event["frame"], event["node"])
-                self._here = (self._path_of(event), event["visit"])
-                if self._visits.get(key, 0) < event["visit"]:
-                    self._visits[key] = event["visit"]
+            case StepFinished(label=label) if label == SKIPPED:
+                pass
+            case StepStarted() | StepFinished() | LoopOpened() | CallOpened():
+                key = (event.frame, event.node)
+                self._here = (self._path_of(event), event.visit)
+                if self._visits.get(key, 0) < event.visit:
+                    self._visits[key] = event.visit
                     self._step_count += 1
-            case _:
+            case AttemptEnded() | CallExpired() | GateOpened() | GateDecided() | ItemMoving():
+                pass
+            case ItemMoved() | ItemStopped() | RunResumed() | RunEnded() | Gap():
                 pass
 
-    def _fields(self, event: Json) -> Json:
-        known: Json = event.get("result") or event.get("about") or {}
+    def _fields(self, event: Event) -> Json:
+        known = _known_of(event)
         step, visit = self._here or (None, None)
+        if isinstance(event, _Placed) and event.node:
+            step, visit = self._path_of(event), event.visit
         fields: Json = dict.fromkeys(FIELDS)
         fields |= {
-            "sessionId": known.get("session_id") or self._session,
+            "sessionId": known.session_id or self._session,
             "recipeId": self._named("id", "name"),
-            "step": self._path_of(event) if event.get("node") else step,
+            "step": step,
             "stepCount": self._step_count,
-            "visitCount": event.get("visit", visit),
-            "error": _message_of(known),
+            "visitCount": visit,
+            "error": None if known.error is None else known.message,
         }
-        fields |= {ours: known[name] for name, ours in _KNOWN.items() if name in known}
-        return fields
+        given = {name: ours for name, ours in _KNOWN.items() if known.has(name)}
+        return fields | {ours: getattr(known, name) for name, ours in given.items()}
 
-    def _messages(self, name: str, event: Json, fields: Json) -> list[tuple[str, Json]]:
+    def _messages(self, event: Event, fields: Json) -> list[tuple[str, Json]]:
         """The messages of A §16.2 that the event stands for, each with its fields."""
         session = {"session_id": fields["sessionId"]}
         step = {**session, "step": fields["step"], "step_count": fields["stepCount"]}
-        match name:
-            case "run-started":
+        match event:
+            case RunStarted():
                 started = {
                     "recipe_id": fields["recipeId"],
                     "recipe_label": self._named("label", "description", "name"),
@@ -121,42 +153,37 @@ class EventRecords:
                     "step_count": 1,
                 }
                 return [("recipe_started", session | started)]
-            case "step-started" if event["attempt"] == 1:
-                return [("recipe_step_started", step)]
-            case "attempt-ended" if event["why"] == "reminded":
-                return [("orchestration_retry", {**session, "step": fields["step"]})]
-            case "step-finished" if (then := self._next_step(event)) is not None:
+            case StepStarted():
+                return [("recipe_step_started", step)] if event.attempt == 1 else []
+            case AttemptEnded():
+                retry = ("orchestration_retry", {**session, "step": fields["step"]})
+                return [retry] if event.why == "reminded" else []
+            case StepFinished():
+                then = self._next_step(event)
                 move = {"from_step": fields["step"], "to_step": then}
-                return [("recipe_step_transition", session | move)]
-            case "run-ended":
-                return self._exit(event, session)
-            case _:
+                return [] if then is None else [("recipe_step_transition", session | move)]
+            case RunEnded():
+                return _exit(event, session)
+            case RunResumed() | Restarted() | SessionSeen() | SessionChosen() | Gap():
+                return []
+            case LoopOpened() | ItemMoving() | ItemMoved() | ItemStopped():
+                return []
+            case CallOpened() | CallExpired() | GateOpened() | GateDecided():
                 return []
 
-    def _exit(self, event: Json, session: Json) -> list[tuple[str, Json]]:
-        is_over = event["status"] != "paused"
-        failed = event["reason"] if event["status"] in ("failed", "cancelled") else None
-        exited = {**session, "reason": event["reason"], "error": failed}
-        if not is_over:
-            ended = event_from_json(event)
-            assert isinstance(ended, RunEnded)
-            return [("session_locked", session)] if ended.ending.kind == "session-locked" else []
-        return [("recipe_exited", exited), ("turn_complete", session)]
-
-    def _next_step(self, event: Json) -> str | None:
+    def _next_step(self, event: StepFinished) -> str | None:
         """Where a machine goes from here; other dialects' ways are in the plan alone."""
         steps = self._document.get("steps")
-        step = steps.get(event["node"]) if isinstance(steps, dict) else None
+        step = steps.get(event.node) if isinstance(steps, dict) else None
         ways = step.get("onOutcome", {}) if isinstance(step, dict) else {}
-        way = ways.get(event["label"]) if isinstance(ways, dict) else None
+        way = ways.get(event.label) if isinstance(ways, dict) else None
         return way.get("nextStep") if isinstance(way, dict) else None
 
-    def _path_of(self, event: Json) -> str:
+    def _path_of(self, event: _Placed) -> str:
         """`Loop[3]/Step`; a machine's step has its name alone, also after a restart (A §16)."""
         if self._dialect == "machine":
-            return name_of_node(event["node"])
-        # The top frame's address is empty, and an event of a session leaves that out.
-        return shown_path(event.get("frame", ""), event["node"])
+            return name_of_node(event.node)
+        return shown_path(event.frame, event.node)
 
     @property
     def _document(self) -> Json:
@@ -177,6 +204,17 @@ def _documents_of(run: Run) -> Json:
     return found if isinstance(found, dict) else {}
 
 
-def _message_of(known: Json) -> str | None:
-    error = known.get("error")
-    return error.get("message") if isinstance(error, dict) else None
+def _known_of(event: Event) -> StepResult:
+    """What an event says of a step's attempt."""
+    if isinstance(event, StepStarted):
+        return event.about
+    return event.result if isinstance(event, AttemptEnded | StepFinished) else StepResult()
+
+
+def _exit(event: RunEnded, session: Json) -> list[tuple[str, Json]]:
+    if event.status == "paused":
+        is_locked = event.ending.kind == "session-locked"
+        return [("session_locked", session)] if is_locked else []
+    failed = event.reason if event.status in ("failed", "cancelled") else None
+    exited = {**session, "reason": event.reason, "error": failed}
+    return [("recipe_exited", exited), ("turn_complete", session)]

@@ -163,11 +163,10 @@ class _Follower:
             self.notes.append(f"the path through the plan is shown in part only: {why}")
 
     def _follow(self, event: Event) -> None:
+        state = self._state
         if isinstance(event, RunStarted):
             self._state = start(self._index, event)
             self.trail.begin(event.plan)
-            return
-        state = self._state
         if state is None:
             return
         match event:
@@ -186,6 +185,8 @@ class _Follower:
                 pass
             case ItemMoving() | ItemMoved() | ItemStopped() | RunResumed() | RunEnded() | Gap():
                 pass
+            case RunStarted():
+                return
         apply(self._index, state, event)
 
     def mark(self, *, is_live: bool) -> None:

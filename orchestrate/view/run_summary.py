@@ -7,11 +7,13 @@ import os
 import re
 from typing import Any
 
-from orchestrate.errors import OrchestrateError
+from orchestrate.errors import OrchestrateError, StateError
 from orchestrate.record import record
 from orchestrate.state.durable import read_file
-from orchestrate.state.journal import last_event, read_tail, refuse_foreign
+from orchestrate.state.events import Gap, RunEnded, RunResumed, RunStarted
+from orchestrate.state.journal import refuse_foreign
 from orchestrate.state.locks import is_held
+from orchestrate.state.recorded import last_recorded, read_events
 from orchestrate.state.runs import Run
 from orchestrate.state.times import timestamp
 
@@ -86,28 +88,29 @@ def _summary_from_journal(run: Run) -> RunSummary:
     # What is no file, or may not be read, has to be put right by its owner first.
     read_file(run.state)
     refuse_foreign(run.events, run.id)
-    first: dict[str, Any] = {}
-    ended: dict[str, Any] | None = None
-    at = 0.0
-    for entry in read_tail(run.events):
-        event = entry.event
-        first = first or event
-        at = max(at, event.get("at", 0.0))
-        if event["on"] in ("run-ended", "run-resumed"):
-            ended = event if event["on"] == "run-ended" else None
+    events = (recorded.event for recorded in read_events(run.events))
+    first = next(events, None)
+    if not isinstance(first, RunStarted):
+        raise StateError("the journal does not begin with the start of the run")
+    ended: RunEnded | None = None
+    at = first.at
+    for event in events:
+        at = at if isinstance(event, Gap) else max(at, event.at)
+        if isinstance(event, RunEnded | RunResumed):
+            ended = event if isinstance(event, RunEnded) else None
     fields = {
-        "dialect": first["dialect"],
-        "workflow_file": first["definition"],
-        "started_at": timestamp(first["at"]),
+        "dialect": first.dialect,
+        "workflow_file": first.definition,
+        "started_at": timestamp(first.at),
         "updated_at": timestamp(at),
     }
     status = "interrupted"
     if is_held(run.lock_file):
         status = "running"
     elif ended is not None:
-        status = ended["status"]
-        fields |= {"reason": ended["reason"]}
-        fields |= {"completed_at": timestamp(ended["at"])} if status != "paused" else {}
+        status = ended.status
+        fields |= {"reason": ended.reason}
+        fields |= {"completed_at": timestamp(ended.at)} if status != "paused" else {}
     # As a state file begins, so that a summary is read like any other.
     start = "".join(f'\n  "{name}": {json.dumps(value)},' for name, value in fields.items())
     return RunSummary(run, status, start.encode() + b"\n")
@@ -118,9 +121,8 @@ def _left_as(run: Run) -> str:
 
     The journal may have it: whoever wrote it was killed before the state file was brought up.
     """
-    last = last_event(run.events) or {}
-    ended = last.get("status") if last.get("on") == "run-ended" else None
-    return ended if ended in STATUSES else "interrupted"
+    last = last_recorded(run.events)
+    return last.status if isinstance(last, RunEnded) else "interrupted"
 
 
 def _read_start(run: Run) -> tuple[str, bytes]:

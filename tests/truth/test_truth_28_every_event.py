@@ -35,7 +35,8 @@ RETRIED = recipe("""
 """)
 TYPES: dict[str, Any] = {
     "float": 1.5, "int": 1, "str": "x", "bool": True, "list": [], "dict": {}, "Literal": "paused",
-    "Json": "x",
+    "Json": "x", "StepResult": {"status": "completed", "exit_code": None}, "AttemptEnd": "failed",
+    "EndStatus": "paused", "EndKind": "session-locked",
 }  # fmt: skip
 
 
@@ -69,8 +70,9 @@ def test_truth_28_every_event_can_be_shown(tmp_path: Path, kind: type[Any], dial
     variants = [whole, without(whole, *optional), *(without(whole, name) for name in optional)]
     for event in variants:
         records = EventRecords(Run("20260101T000000Z-abcdef", tmp_path))
-        records.record(1, started)
-        shown = records.record(2, {**event, "dialect": dialect} if "dialect" in event else event)
+        records.record(1, events.event_from_json(started))
+        told = {**event, "dialect": dialect} if "dialect" in event else event
+        shown = records.record(2, events.event_from_json(told))
         assert [name for name in FIELDS if name not in shown] == []
         json.dumps(shown)
 

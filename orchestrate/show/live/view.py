@@ -75,13 +75,10 @@ class View:
 
     def hear(self, event: Event, _: RunState | None = None) -> None:
         """Something happened in the run."""
-        match event:
-            case StepStarted():
-                self._artist.began[event.frame] = event.at
-            case StepFinished() | AttemptEnded():
-                self._artist.began.pop(event.frame, None)
-            case _:
-                pass
+        if isinstance(event, StepStarted):
+            self._artist.began[event.frame] = event.at
+        elif isinstance(event, StepFinished | AttemptEnded):
+            self._artist.began.pop(event.frame, None)
         if not self._has_news:
             self._has_news = True
             self._wake()
