@@ -24,6 +24,8 @@ from orchestrate.plan.expr import (
 )
 from orchestrate.record import field, record
 
+# No program takes more; values that are filled into each other can double at every step.
+LONGEST_TEXT = 64 << 20
 _INDEX = re.compile(r"(?:0|[1-9][0-9]{0,8})\Z")
 
 
@@ -211,10 +213,17 @@ class _Reader:
             return ""
 
     def text(self, text: Text, treat: Callable[[str], str] = str) -> str:
-        return "".join(
-            part if isinstance(part, str) else treat(render_value(self.reference(part)))
-            for part in text.parts
-        )
+        rendered: list[str] = []
+        length = 0
+        for part in text.parts:
+            piece = part if isinstance(part, str) else treat(render_value(self.reference(part)))
+            length += len(piece)
+            if length > LONGEST_TEXT:
+                raise StepFault(
+                    f"a text becomes longer than {LONGEST_TEXT >> 20} MiB when it is filled in"
+                )
+            rendered.append(piece)
+        return "".join(rendered)
 
     def compare(self, comparison: Compare) -> bool:
         left = render_value(self.value(comparison.left))

@@ -48,6 +48,7 @@ from orchestrate.state.events import (
 )
 from orchestrate.state.model import Frame, RunState
 from orchestrate.state.result import StepResult
+from orchestrate.view.source_files import shown_definition
 
 if TYPE_CHECKING:
     from orchestrate.show.heartbeat import Heartbeat
@@ -368,4 +369,4 @@ def cost_line(state: RunState) -> str:
 def first_words(run_id: str, definition: str, *, is_resumed: bool) -> str:
     """Said before anything starts, so that the run can be found whatever happens."""
     verb = "resumes" if is_resumed else "starts"
-    return f"run {run_id} {verb} {visible(definition)} (process {os.getpid()})\n"
+    return f"run {run_id} {verb} {shown_definition(definition)} (process {os.getpid()})\n"

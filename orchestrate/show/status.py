@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from orchestrate.exits import Ending
+from orchestrate.exits import STOPPED, Ending
 from orchestrate.plan.visible import clip, plural, visible, width_of
 from orchestrate.show.event_lines import duration
 from orchestrate.show.spending import cost_words, token_words
 from orchestrate.state.denials import denial_words
 from orchestrate.state.result import Costs, read_denials
 from orchestrate.state.times import local_time
+from orchestrate.view.source_files import shown_definition
 
 _LONGEST = 200
 _MOST_FAILED = 10
@@ -33,7 +34,7 @@ def _lines(view: dict[str, Any], ending: Ending | None) -> Iterator[str]:
         yield f"  its programs still run: resume adopts them, {end} ends them"
     if view["note"]:
         yield f"  note: {_short(view['note'])}"
-    yield f"  definition  {visible(view['workflow_file'])} ({view['dialect']})"
+    yield f"  definition  {shown_definition(view['workflow_file'])} ({view['dialect']})"
     yield f"  started     {local_time(view['started_at'])}"
     last = "completed_at" if view["completed_at"] else "updated_at"
     yield f"  {'ended' if view['completed_at'] else 'updated':10}  {local_time(view[last])}"
@@ -69,6 +70,8 @@ def _listed(names: list[str]) -> str:
 
 def standing(status: str, ending: Ending | None) -> str:
     verb = "has" if status == "failed" else "is"
+    if status == "paused" and ending is not None and ending.kind in STOPPED:
+        return "is interrupted"  # as one whose process was killed
     if ending is None or not ending.tells:
         return f"{verb} {status}"
     if ending.kind == "cancelled":

@@ -24,6 +24,8 @@ FINAL = ("completed", "cancelled")
 
 _HEADER = ("dialect", "workflow_file", "started_at", "updated_at", "completed_at", "status",
            "reason")  # fmt: skip
+# Why a run is paused that nobody has to decide about.
+_STOPPED = ("interrupted", "terminated")
 # Values have no line breaks, so a line that begins like this is the field itself.
 _STATUS = re.compile(rb'\n  "status": "([a-z]+)",\n  "reason": .*\n')
 # The status stands at the top; only a run of very many files, or with much to say, needs more.
@@ -37,6 +39,12 @@ class RunSummary:
     run: Run
     status: str
     start: bytes
+
+    @property
+    def shown_status(self) -> str:
+        """One word for people: who stops a run and who kills it has interrupted it."""
+        is_stopped = self.status == "paused" and self.field("reason") in _STOPPED
+        return "interrupted" if is_stopped else self.status
 
     def fields(self) -> dict[str, Any]:
         """The first fields of the state file; few of many runs are shown, so they are read late."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
+from orchestrate.plan.visible import visible
 from orchestrate.workspace import Workspace, package_data
 
 # Files that came with orchestrate are known by these, wherever it is installed.
@@ -25,6 +26,13 @@ def stable_path(path: Path, workspace: Workspace) -> str:
         if real.is_relative_to(folder):
             return prefix + real.relative_to(folder).as_posix()
     return real.as_posix()
+
+
+def shown_definition(stable: str) -> str:
+    """A definition's name for people: of the catalogue the id that `run` takes, else the path."""
+    if not stable.startswith(CATALOGUE):
+        return visible(stable)
+    return visible(os.path.splitext(stable.removeprefix(CATALOGUE))[0])
 
 
 def file_at(stable: str, workspace: Workspace) -> Path:

@@ -64,6 +64,20 @@ def test_truth_18_a_shell_says_it_with_its_exit_code(how: str, quick_top: Path) 
     assert place.lost() == 1
 
 
+def test_truth_18_a_command_that_says_it_has_succeeded_has(quick_top: Path) -> None:
+    """It did not die by the signal (rulings §7, promise 3), and only its author knows what 0 means:
+
+    to do again what may be done would be worse than to believe it.
+    """
+    place = Place(quick_top, "workflow", deed="trap 'exit 0' TERM")
+    place.kill_orchestrator()
+    os.kill(program_of(place), signal.SIGTERM)
+    await_exit_on_record(place, "B:1.1")
+    place.run("resume", "latest").assert_success()
+    assert (place.lost(), len(place.starts())) == (0, 1)
+    assert place.step_result()["exit_code"] == 0
+
+
 def test_truth_18_an_agent_that_obeys_without_a_word_is_lost(quick_top: Path) -> None:
     """As Gemini: exit 0 and nothing printed."""
     place = Place(quick_top, "machine")

@@ -21,6 +21,7 @@ from orchestrate.view.advice import as_started_flag
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import summary_of
 from orchestrate.view.run_view import pending_gates, run_view
+from orchestrate.view.source_files import shown_definition
 
 if TYPE_CHECKING:
     from orchestrate.app.decide import Decided, Decision
@@ -99,7 +100,7 @@ def _waiting_text(one: Waiting, place: Place) -> str:
     from orchestrate.state.times import local_time
 
     gate = one.gate
-    lines = [f"{one.run_id}  {visible(one.definition)}  stage '{visible(gate.stage)}'"]
+    lines = [f"{one.run_id}  {shown_definition(one.definition)}  stage '{visible(gate.stage)}'"]
     lines += [f"  | {visible(line)}" for line in gate.prompt.splitlines()]
     lines.append(f"  since    {local_time(gate.requested_at)}{_until(gate)}")
     if one.is_live:

@@ -15,6 +15,7 @@ from orchestrate.record import record
 from orchestrate.show.output import answer, answer_json
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import STATUSES, RunSummary, summary_of
+from orchestrate.view.source_files import shown_definition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,7 @@ class Wanted:
         )
 
     def wants(self, glance: RunSummary) -> bool:
-        if self.statuses and glance.status not in self.statuses:
+        if self.statuses and self.statuses.isdisjoint((glance.status, glance.shown_status)):
             return False
         if not self.dialects and not self.definition:
             return True
@@ -171,19 +172,20 @@ def _as_json(glance: RunSummary) -> dict[str, Any]:
 
 def table(glances: list[RunSummary]) -> str:
     """A line for each: its id, how it stands, its age, how long it took, and its definition."""
-    from orchestrate.plan.visible import visible
     from orchestrate.show.event_lines import duration
 
     now = time.time()
     lines = []
     for glance in glances:
         fields = glance.fields()
-        definition = visible(str(fields.get("workflow_file", "?")))
+        definition = shown_definition(str(fields.get("workflow_file", "?")))
         started = _seconds(fields.get("started_at"))
         took = elapsed_s(glance.status, fields, now)
         ago = "" if started is None else age(max(0.0, now - started))
         shown = "" if took is None else duration(took * 1000)
-        lines.append(f"{glance.run.id}  {glance.status:11}  {ago:>8}  {shown:>8}  {definition}\n")
+        lines.append(
+            f"{glance.run.id}  {glance.shown_status:11}  {ago:>8}  {shown:>8}  {definition}\n"
+        )
     return "".join(lines)
 
 

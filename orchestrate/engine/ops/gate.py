@@ -26,6 +26,8 @@ Decision = Literal["approved", "denied"]
 _SHORT = 60
 _MOST_LINES = 40
 _LONGEST_TEXT = 400
+# Of what a person is to approve, at a terminal.
+_LONGEST_REVIEWED = 4000
 
 
 def open_gate(step: Step, op: Gate) -> Event:
@@ -121,9 +123,8 @@ def decide_at_terminal(rt: Runtime, frame: Frame) -> GateDecided | None:
     left = None if expires is None else max(0.0, seconds_of(expires) - rt.now())
     # Whoever looks from elsewhere must see that it waits, and for what.
     rt.store.checkpoint()
-    answer = rt.people.decide_gate(
-        gate.stage, gate.prompt, left, lambda: decided_elsewhere(rt, frame)
-    )
+    question = gate.prompt + _under_review(rt, frame, gate.prompt)
+    answer = rt.people.decide_gate(gate.stage, question, left, lambda: decided_elsewhere(rt, frame))
     elsewhere = decided_elsewhere(rt, frame)
     if answer is None:
         # The time may be up while somebody sat there and said nothing.
@@ -138,6 +139,21 @@ def decide_at_terminal(rt: Runtime, frame: Frame) -> GateDecided | None:
     if not is_own and counted is not None:
         rt.people.tell_decided(gate.stage, counted.decision, counted.by)
     return counted
+
+
+def _under_review(rt: Runtime, frame: Frame, prompt: str) -> str:
+    """What the last step before the gate has made, unless the question shows it already."""
+    made = [
+        (name, result.output.strip())
+        for name, result in plan_frame(frame).steps.items()
+        if result.status == "completed" and result.output.strip()
+    ]
+    if not made or made[-1][1] in prompt:
+        return ""
+    name, text = made[-1]
+    lines = clip(text, _LONGEST_REVIEWED).splitlines()
+    shown = "\n".join(f"| {line}" for line in lines[:_MOST_LINES])
+    return f"\n\nFrom step '{name}' (all of it: orchestrate logs {rt.facts.id} {name}):\n{shown}"
 
 
 def decided_elsewhere(rt: Runtime, frame: Frame) -> GateDecided | None:

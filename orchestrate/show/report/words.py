@@ -12,6 +12,7 @@ from orchestrate.state.result import Approval
 from orchestrate.state.times import seconds_of, timestamp
 from orchestrate.view.changes import Changes
 from orchestrate.view.history import Sitting
+from orchestrate.view.source_files import shown_definition
 from orchestrate.view.step_totals import Tally, Usage
 
 STATUS_WORDS = {
@@ -47,7 +48,7 @@ def facts(report: Report) -> list[tuple[str, str]]:
     """What stands at the top."""
     sittings = report.chronicle.sittings
     found = [
-        ("Definition", f"{visible(report.definition)} ({report.dialect})"),
+        ("Definition", f"{shown_definition(report.definition)} ({report.dialect})"),
         ("Started", moment(report.started)),
     ]
     if report.ended is None:

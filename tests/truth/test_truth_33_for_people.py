@@ -1,0 +1,93 @@
+"""33: what people see of gates, lists of runs and interrupted runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.fakes import Stage
+from tests.recipes.fakes import Workshop, recipe, rule
+from tests.recipes.terminal import at_terminal
+
+REVIEW = recipe("""
+    stages:
+      - name: drafting
+        steps:
+          - {id: look, agent: helper, prompt: "STEP:look"}
+          - {id: draft, agent: helper, prompt: "STEP:draft", output: text}
+        approval: {required: true, prompt: "PROMPT"}
+      - name: doing
+        steps: [{id: b, agent: helper, prompt: "STEP:b"}]
+""")
+QUESTION = "A message may follow the letter:"
+LONG = """
+    version: "1.1"
+    name: long
+    steps:
+      - {name: Long, command: [sh, -c, "touch started; sleep 60"]}
+"""
+
+
+def asked(shop: Workshop, prompt: str, draft: str) -> str:
+    """What a person sees who is asked at a terminal."""
+    shop.answers(rule("STEP:look", "seen"), rule("STEP:draft", draft))
+    shop.write("r.yaml", REVIEW.replace("PROMPT", prompt))
+    with at_terminal(shop.folder, shop.surroundings, "run", "r.yaml") as terminal:
+        shown = terminal.read_until(QUESTION)
+        terminal.type("a\n")
+        assert terminal.wait() == 0
+    return shown.replace("\r", "")
+
+
+def test_truth_33_the_draft_is_shown_at_an_interactive_gate(shop: Workshop) -> None:
+    shown = asked(shop, "Publish it?", "Dear reader,\nall is well.\n\x1b[2Jbye")
+    assert "Publish it?" in shown
+    run_id = os.readlink(shop.latest.parent / "latest")
+    assert f"From step 'draft' (all of it: orchestrate logs {run_id} draft):" in shown
+    assert "| Dear reader,\n  | all is well.\n" in shown
+    assert "seen" not in shown.partition("Publish it?")[2]
+    assert "\x1b[2J" not in shown
+
+
+def test_truth_33_a_draft_that_the_question_shows_is_not_shown_twice(shop: Workshop) -> None:
+    shown = asked(shop, "Publish {{text}}?", "a very short draft")
+    assert "From step" not in shown
+    assert "Publish a very short draft?" in shown
+
+
+def test_truth_33_a_long_draft_is_cut(shop: Workshop) -> None:
+    shown = asked(shop, "Publish it?", "\n".join(f"line {n}" for n in range(5000)))
+    assert "| line 0\n" in shown
+    assert shown.count("| line ") <= 40
+
+
+def test_truth_33_runs_of_the_catalogue_are_named_by_their_id(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.run("run", "break-down-tasks", "--backend", "rehearsal")
+    for words in (("runs",), ("status",)):
+        shown = stage.run(*words).assert_success().stdout
+        assert " break-down-tasks" in shown
+        assert "catalogue:" not in shown
+        assert "break-down-tasks.yaml" not in shown
+    (listed,) = stage.run("runs", "--json").json()["runs"]
+    assert listed["workflow_file"] == "catalogue:break-down-tasks.yaml"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_truth_33_an_interrupted_run_is_called_so_however_it_was_interrupted(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    stage = Stage(tmp_path)
+    stage.write("w.yaml", LONG)
+    with stage.command("run", "w.yaml") as process:
+        stage.await_file("started")
+        process.send_signal(number)
+        process.wait(30)
+    assert " is interrupted\n" in stage.run("status").stdout
+    listed = stage.run("runs").stdout
+    assert "  interrupted  " in listed
+    assert stage.run("runs", "--status", "interrupted").stdout.split()[:2] == listed.split()[:2]
+    stage.run("stop", "latest")  # what the killed one left
