@@ -6,11 +6,13 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from orchestrate.state import clock
 
 settings.register_profile(
     "default", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -60,6 +62,20 @@ def update_goldens(request: pytest.FixtureRequest) -> bool:
 def repository() -> Path:
     """The top of the checkout."""
     return Path(__file__).resolve().parent.parent
+
+
+TimePasses = Callable[[float], None]
+
+
+@pytest.fixture
+def time_passes(monkeypatch: pytest.MonkeyPatch) -> TimePasses:
+    """Let seconds pass for the commands that are run in this process, without waiting for them."""
+
+    def skip(seconds: float) -> None:
+        since_boot = clock._since_boot
+        monkeypatch.setattr(clock, "_since_boot", lambda: since_boot() + seconds)
+
+    return skip
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,7 +7,6 @@ import os
 import pty
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 
 from orchestrate.testing import Project, Result
 from tests.cli.background import latest_root, state_of
+from tests.conftest import TimePasses
 
 # No agent is ever asked: the conditions do not hold. But one must seem to be installed.
 ENV = {"CLAUDE_CLI_PATH": "/bin/true", "USER": "alice"}
@@ -172,12 +172,14 @@ def test_two_who_decide_at_once(parked: Project) -> None:
     ("looker", "default"),
     [("status", "deny"), ("approvals", "approve"), ("approve", "deny"), ("deny", "approve")],
 )
-def test_whoever_looks_next_applies_the_clock(tmp_path: Path, looker: str, default: str) -> None:
+def test_whoever_looks_next_applies_the_clock(
+    tmp_path: Path, time_passes: TimePasses, looker: str, default: str
+) -> None:
     status, decided = {"deny": ("failed", "denied"), "approve": ("paused", "approved")}[default]
-    timed = RECIPE.replace("timeout: 3600", f"timeout: 1\n      default: {default}", 1)
+    timed = RECIPE.replace("timeout: 3600", f"timeout: 3600\n      default: {default}", 1)
     project = make_project(tmp_path, timed)
     command(project, "run", "w.yaml", code=6)
-    time.sleep(1.2)
+    time_passes(3601)
     if looker == "approvals":
         assert command(project, "approvals", "--json").json() == {"approvals": []}
     elif looker == "status":

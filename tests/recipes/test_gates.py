@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
+from collections.abc import Callable
 
 import pytest
 
+from tests.conftest import TimePasses
 from tests.recipes.fakes import Workshop, recipe, rule
 
 GATED = recipe("""
@@ -205,21 +206,27 @@ TIMED = """
     stages:
       - name: one
         steps: [{{id: a, agent: helper, prompt: "STEP:a"}}]
-        approval: {{required: true, prompt: "Go on?", timeout: 1, default: {default}}}
+        approval: {{required: true, prompt: "Go on?", timeout: 3600, default: {default}}}
       - name: two
         steps: [{{id: b, agent: helper, prompt: "STEP:b"}}]
 """
 
 
-def park_and_let_expire(shop: Workshop, default: str) -> None:
-    shop.play(recipe(TIMED.format(default=default)), exit_code=6)
-    time.sleep(1.1)
+@pytest.fixture
+def expired(shop: Workshop, time_passes: TimePasses) -> Callable[[str], None]:
+    """A run that was parked an hour ago, with a default for then."""
+
+    def park_and_let_expire(default: str) -> None:
+        shop.play(recipe(TIMED.format(default=default)), exit_code=6)
+        time_passes(3601)
+
+    return park_and_let_expire
 
 
-def test_b_gate_timeout_applies_deny_by_default(shop: Workshop) -> None:
+def test_b_gate_timeout_applies_deny_by_default(shop: Workshop, time_passes: TimePasses) -> None:
     text = recipe(TIMED.format(default="deny")).replace(", default: deny", "")
     shop.play(text, exit_code=6)
-    time.sleep(1.1)
+    time_passes(3601)
     played = shop.go_on(exit_code=1)
     (gate,) = played.state["approvals"]
     assert (gate["status"], gate["decided_by"]) == ("denied", "timeout")
@@ -228,8 +235,10 @@ def test_b_gate_timeout_applies_deny_by_default(shop: Workshop) -> None:
     assert shop.asked() == ["a"]
 
 
-def test_b_gate_timeout_applies_approve_where_that_is_the_default(shop: Workshop) -> None:
-    park_and_let_expire(shop, "approve")
+def test_b_gate_timeout_applies_approve_where_that_is_the_default(
+    shop: Workshop, expired: Callable[[str], None]
+) -> None:
+    expired("approve")
     played = shop.go_on()
     (gate,) = played.state["approvals"]
     assert (gate["status"], gate["decided_by"]) == ("approved", "timeout")
@@ -237,8 +246,10 @@ def test_b_gate_timeout_applies_approve_where_that_is_the_default(shop: Workshop
 
 
 @pytest.mark.parametrize("default", ["deny", "approve"])
-def test_b_gate_approve_after_the_timeout_is_too_late(shop: Workshop, default: str) -> None:
-    park_and_let_expire(shop, default)
+def test_b_gate_approve_after_the_timeout_is_too_late(
+    shop: Workshop, expired: Callable[[str], None], default: str
+) -> None:
+    expired(default)
     verb = "approve" if default == "deny" else "deny"
     said = shop.run(verb, "latest", "one").assert_exit(2)
     assert "expired" in said.stderr
@@ -250,20 +261,20 @@ def test_b_gate_approve_after_the_timeout_is_too_late(shop: Workshop, default: s
 
 @pytest.mark.parametrize("look", [("status", "latest"), ("approvals",)])
 def test_r8_8_the_timeout_is_applied_by_who_looks_next(
-    shop: Workshop, look: tuple[str, ...]
+    shop: Workshop, expired: Callable[[str], None], look: tuple[str, ...]
 ) -> None:
-    park_and_let_expire(shop, "deny")
+    expired("deny")
     said = shop.run(*look).assert_success()
     (gate,) = shop.look(said).state["approvals"]
     assert (gate["status"], gate["decided_by"]) == ("denied", "timeout")
 
 
-def test_b_gate_timeout_zero_waits_for_ever(shop: Workshop) -> None:
-    text = recipe(TIMED.format(default="deny")).replace("timeout: 1", "timeout: 0")
+def test_b_gate_timeout_zero_waits_for_ever(shop: Workshop, time_passes: TimePasses) -> None:
+    text = recipe(TIMED.format(default="deny")).replace("timeout: 3600", "timeout: 0")
     played = shop.play(text, exit_code=6)
     (gate,) = played.state["approvals"]
     assert gate["expires_at"] is None
-    time.sleep(0.5)
+    time_passes(10 * 365 * 24 * 3600)
     shop.run("approve", "latest").assert_success()
     shop.go_on()
     assert shop.asked() == ["a", "b"]

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.conftest import TimePasses
 from tests.recipes.fakes import Workshop, recipe, rule
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z\Z")
@@ -38,14 +39,16 @@ def test_b_reserved_every_variable_has_its_value(shop: Workshop) -> None:
     assert step == "second|1"
 
 
-def test_b_reserved_step_facts_hold_in_stages_loops_and_after_gates(shop: Workshop) -> None:
+def test_b_reserved_step_facts_hold_in_stages_loops_and_after_gates(
+    shop: Workshop, time_passes: TimePasses
+) -> None:
     shop.play(
         recipe("""
             context: {files: [a, b]}
             stages:
               - name: one
                 steps: [{id: s1, agent: helper, prompt: "STEP:s1 {{step.index}}"}]
-                approval: {required: true, prompt: "ok?", timeout: 1, default: approve}
+                approval: {required: true, prompt: "ok?", timeout: 3600, default: approve}
               - name: two
                 steps:
                   - {id: s2, foreach: "{{files}}", agent: helper,
@@ -54,9 +57,7 @@ def test_b_reserved_step_facts_hold_in_stages_loops_and_after_gates(shop: Worksh
         """),
         exit_code=6,
     )
-    import time
-
-    time.sleep(1.1)
+    time_passes(3601)
     shop.go_on()
     assert [call.text for call in shop.calls()] == [
         "STEP:s1 0",

@@ -16,7 +16,8 @@ from orchestrate.state.times import seconds_of
 from orchestrate.testing import Project
 from orchestrate.view.place import Place
 from orchestrate.view.run_view import RunView
-from tests.cli.background import await_file, started, state_of, wait_until
+from tests.cli.background import await_file, started, state_of
+from tests.conftest import TimePasses
 from tests.machines.fakes import machine, said
 from tests.truth.test_truth_17_denials import stage
 
@@ -144,11 +145,14 @@ def test_truth_33_a_parked_run_prints_the_question(tmp_path: Path) -> None:
     assert "  | Is it good?\n" in told
 
 
-def test_truth_33_a_gate_that_the_clock_denied_says_so(tmp_path: Path) -> None:
+def test_truth_33_a_gate_that_the_clock_denied_says_so(
+    tmp_path: Path, time_passes: TimePasses
+) -> None:
     project = gated(tmp_path)
-    project.write("g.yaml", GATED.replace("NAME", "g").replace("timeout: 600", "timeout: 1"))
+    project.write("g.yaml", GATED.replace("NAME", "g"))
     project.run("run", "g.yaml", "--backend", "rehearsal").assert_exit(6)
-    wait_until(lambda: "denied" in project.run("status").stdout, "the time is never up")
+    assert "denied" not in project.run("status").stdout
+    time_passes(601)
     assert "stage 'looking' was denied by timeout" in project.run("status").stdout
 
 
