@@ -158,8 +158,10 @@ def test_truth_33_a_gate_that_the_clock_denied_says_so(
 
 def test_truth_33_status_of_a_run_that_asks_shows_how_to_decide() -> None:
     run = Run("20261117T111111Z-abcdef", Path("/nowhere"))
-    gate = {"status": "pending", "stage": "looking"}
-    document = {"approvals": [gate], "engine": {"approvals": []}}
+    where = {"frame": "", "node": "approve:looking", "visit": 1}
+    asked = {"prompt": "Is it good?", "requested_at": "2026-11-17T11:11:11.000Z"}
+    gate = {"status": "pending", "stage": "looking", "expires_at": None, "default": "deny"}
+    document = {"approvals": [gate | where | asked], "engine": {"approvals": []}}
     sight = RunView(run, "running", True, document, "")
     assert next_commands(sight, Place(None, None)) == [
         f"orchestrate {verb} {run.id}" for verb in ("approve", "deny")
