@@ -176,6 +176,9 @@ class Adapter:
 class ProgramAgent:
     """The seam's `Agent` for any adapter."""
 
+    is_program = True
+    asks_person = False
+
     def __init__(self, adapter: Adapter, clock: Callable[[], float] = time.time) -> None:
         self.adapter = adapter
         self._clock = clock

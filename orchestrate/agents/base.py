@@ -7,7 +7,7 @@ orchestrator is adopted and its output read as if nothing had happened.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -71,6 +71,10 @@ class Question:
     # The step's address in the run, where the same step can stand in several (loops, restarts).
     place: str = ""
     outcomes: tuple[str, ...] = ()
+    # How often the step was visited before the last restart, where each session counts anew.
+    earlier_visits: int = 0
+    # Those of `outcomes` that lead to an end, the shortest way first.
+    ways_out: Callable[[], Sequence[str]] = tuple
     # The prompt without the words for machines at its end, for a person who picks from `outcomes`.
     shown: str = ""
 
@@ -164,6 +168,14 @@ class Agent(Protocol):
 
         Otherwise the engine chooses a UUID and gives it as `Question.session`.
         """
+
+    @property
+    def is_program(self) -> bool:
+        """Is it a program, which has sessions and may cost something?"""
+
+    @property
+    def asks_person(self) -> bool:
+        """Does a person answer, who may take long, and whom others should be able to see wait?"""
 
     def ask(self, question: Question, run: RunProgram) -> Reply:
         """Answer one question. Agents that are no programs never call `run`."""

@@ -213,6 +213,9 @@ def agent_of(name: str, settings: RunSettings, run: Run, person: Person) -> Agen
 class Configured:
     """An agent that is started as the configuration says (`agents:`)."""
 
+    is_program = True
+    asks_person = False
+
     def __init__(self, agent: Agent, own: Mapping[str, Any]) -> None:
         self._agent = agent
         self._own = own

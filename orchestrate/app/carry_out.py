@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from orchestrate import __version__
-from orchestrate.app.agents import agent_of, definition_of, keep_turn
+from orchestrate.app.agents import agent_of, backend_of, definition_of, keep_turn
 from orchestrate.app.agents_asked import asked_lines, who_is_asked
 from orchestrate.app.concurrent_runs import INSIDE, inside_of
 from orchestrate.app.definition import checksums
@@ -182,16 +182,15 @@ def carry_out(
 
 def rules_of(settings: RunSettings) -> AgentRules:
     """How agents are asked, from the flags that the run was started with."""
-    rules = AgentRules()
-    silence, grace = settings.silence_timeout, settings.kill_grace
-    return AgentRules(
-        backend=settings.backend or rules.backend,
-        system_prompt=settings.system_prompt,
-        permissions=settings.permissions or rules.permissions,
-        silence_s=rules.silence_s if silence is None else silence,
-        grace_s=rules.grace_s if grace is None else grace,
-        lets_finish=settings.let_finish,
+    rules = AgentRules(
+        backend_of(settings), settings.system_prompt, lets_finish=settings.let_finish
     )
+    given = {
+        "permissions": settings.permissions,
+        "silence_s": settings.silence_timeout,
+        "grace_s": settings.kill_grace,
+    }
+    return replace(rules, **{name: value for name, value in given.items() if value is not None})
 
 
 def library_of(

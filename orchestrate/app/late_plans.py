@@ -91,6 +91,10 @@ class LatePlans:
         except OrchestrateError as error:
             why = f"{error.message}: {error.hint}" if error.hint else error.message
             raise StepFault(f"the recipe '{path}' cannot be used: {why}") from None
+        called = main_plan(program)
+        if called.dialect != "recipe":
+            what = f"'{called.id}' is a {called.dialect}, not a recipe"
+            raise StepFault(f"{what}: recipes call recipes")
         return program, sources
 
 

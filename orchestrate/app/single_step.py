@@ -13,6 +13,7 @@ from typing import Any
 from orchestrate.app.settings import RunSettings
 from orchestrate.diagnostics import closest
 from orchestrate.errors import UsageError
+from orchestrate.plan.ends import step_failed
 from orchestrate.plan.expr import Compare, Const, Ref, Text
 from orchestrate.plan.nodes import (
     FAILED,
@@ -38,7 +39,6 @@ from orchestrate.plan.nodes import (
     labels_of,
     main_plan,
     plan_of,
-    step_failed,
 )
 from orchestrate.record import field_names, is_record, record, replace
 from orchestrate.state.address import Address

@@ -5,6 +5,7 @@ from __future__ import annotations
 from orchestrate.diagnostics import closest
 from orchestrate.dialects.lowering import Lowering, lower_secrets
 from orchestrate.dialects.prompts import check_prompt_text
+from orchestrate.plan.ends import step_lost
 from orchestrate.plan.expr import Text
 from orchestrate.plan.nodes import (
     FAILED,
@@ -24,7 +25,6 @@ from orchestrate.plan.nodes import (
     Retry,
     RunAgent,
     Target,
-    step_lost,
 )
 from orchestrate.plan.retries import OUTAGE_RETRY
 from orchestrate.source.located import LocatedMap, as_map

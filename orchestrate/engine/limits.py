@@ -54,12 +54,12 @@ def limit_reached(
     # A gate and a loop are no steps of their own; a loop's items are.
     if here is None or here.since or isinstance(node.op, Gate | Each):
         return None
-    if plan.dialect == "machine":
-        return _machine_limit(state, frame, node, plan)
+    if plan.limits.are_guardrails:
+        return _guardrail_reached(state, frame, node, plan)
     return _tree_limit(index, frame, ahead)
 
 
-def _machine_limit(state: RunState, frame: Frame, node: Node, plan: Plan) -> Ending | None:
+def _guardrail_reached(state: RunState, frame: Frame, node: Node, plan: Plan) -> Ending | None:
     """A §2.6."""
     limits = plan.limits
     if limits.max_visits is not None and frame.visits.get(node.id, 0) >= limits.max_visits:

@@ -97,7 +97,7 @@ class People:
 class AgentRules:
     """How agents are asked in this run (flags and configuration)."""
 
-    backend: str = "claude-code"
+    backend: str
     system_prompt: str | None = None
     permissions: Permissions = "bypass"
     # How long an agent may print nothing; 0 is for ever. A long command of its own is silence, too.
@@ -137,7 +137,7 @@ class Runtime:
         logbook: Logbook,
         options: Options | None = None,
         people: People | None = None,
-        rules: AgentRules | None = None,
+        rules: AgentRules,
         library: Library,
         open_executor: OpenExecutor,
     ) -> None:
@@ -149,7 +149,7 @@ class Runtime:
         self.logbook = logbook
         self.options = options or Options()
         self.people = people or People()
-        self.rules = rules or AgentRules()
+        self.rules = rules
         stop.usual_grace_s = self.rules.grace_s
         self.library = library
         # Attempts that an earlier orchestrator may have started: asked about before anything else.

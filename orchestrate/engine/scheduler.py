@@ -21,7 +21,7 @@ from orchestrate.engine.stop import LONGEST_NAP_S
 from orchestrate.errors import InternalError, OrchestrateError
 from orchestrate.exits import Ending, end, waits_for_person
 from orchestrate.installation import replacement_of
-from orchestrate.plan.nodes import Ask
+from orchestrate.plan.nodes import Ask, Call
 from orchestrate.state.address import address_of, is_inside
 from orchestrate.state.ballots import cast
 from orchestrate.state.calls import call_deadline, expired_calls
@@ -88,6 +88,13 @@ class _Conductor:
         self._pool: ThreadPoolExecutor | None = None
         self._working: dict[str, Future[list[Event]]] = {}
         self._told_to_stop: set[str] = set()
+        # Asked in every round, and most plans call none.
+        self._has_calls = any(
+            isinstance(node.op, Call)
+            for plan in rt.store.index.program.plans
+            for block in plan.blocks
+            for node in block.nodes
+        )
 
     def run(self) -> Ending:
         state = self._store.state
@@ -125,8 +132,7 @@ class _Conductor:
         if state.restart is not None:
             self._restart(state.restart)
             return None
-        is_recipe = state.dialect == "recipe"
-        expired = expired_calls(self._store.index, state, rt.now()) if is_recipe else None
+        expired = expired_calls(self._store.index, state, rt.now()) if self._has_calls else None
         if expired is not None:
             self._store.record(expiry(expired, rt.now()))
             return None

@@ -11,7 +11,6 @@ from typing import Any
 
 from orchestrate.agents.base import Agent, Question, Reply
 from orchestrate.agents.costs import Usage, own_usage
-from orchestrate.agents.registry import is_program
 from orchestrate.engine.step import Step
 from orchestrate.plan.nodes import Ask
 from orchestrate.record import field_names, record
@@ -48,7 +47,7 @@ def begin_turn(step: Step, op: Ask, agent: Agent) -> Turn:
         session = _session(step, is_shared)
     if session.id is None and not agent.chooses_session:
         session = Session(step.rt.new_session())
-    _hold(step, is_shared, agent.name, session.id)
+    _hold(step, is_shared, agent, session.id)
     is_new = not session.is_created
     is_after_cut = step.here.is_cut_off and not is_new
     return Turn(session.id, is_new, is_shared, agent.name, is_after_cut)
@@ -69,7 +68,7 @@ def recall_turn(step: Step, op: Ask, agent: Agent) -> Turn:
         # A power cut took what was said about it. The answer will name the session; until then
         # it is the one that is known, or one whose name nobody knows.
         session = known.id
-    _hold(step, is_shared, agent.name, session)
+    _hold(step, is_shared, agent, session)
     if session is None and not agent.chooses_session:
         session = step.rt.new_session()  # for the looks of it: nothing is asked in it any more
     is_after_cut = step.here.is_cut_off and not is_new
@@ -87,11 +86,11 @@ def _session(step: Step, is_shared: bool) -> Session:
     return step.rt.store.state.session if is_shared else Session(**step.here.session)
 
 
-def _hold(step: Step, is_shared: bool, agent: str, session: str | None) -> None:
+def _hold(step: Step, is_shared: bool, agent: Agent, session: str | None) -> None:
     if session is not None and is_shared:
-        step.rt.hold_session(agent, session)
-    elif session is not None and is_program(agent):
-        step.rt.hold_step_session(agent, session)
+        step.rt.hold_session(agent.name, session)
+    elif session is not None and agent.is_program:
+        step.rt.hold_step_session(agent.name, session)
 
 
 def seen(step: Step, turn: Turn, session: str | None) -> list[Event]:
@@ -113,7 +112,7 @@ def after_failure(step: Step, turn: Turn, agent: Agent, session: str | None) -> 
 def session_of(agent: Agent, turn: Turn, reply: Reply) -> str | None:
     """The session that a turn was in; none that was only going to be, and came to nothing."""
     if reply.failure is not None and (turn.is_new or reply.failure.kind == "session"):
-        return reply.session if is_program(agent.name) else None
+        return reply.session if agent.is_program else None
     return reply.session or turn.session
 
 

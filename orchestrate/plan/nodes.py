@@ -205,6 +205,11 @@ class Ask:
     capture: Capture = Capture()
     environment: Environment = INHERIT
 
+    @property
+    def gives_value(self) -> bool:
+        """Is the answer a value, structured where it is JSON (B)? Else it is a program's output."""
+        return isinstance(self.agent, NamedAgent)
+
 
 @record
 class Run:
@@ -343,6 +348,11 @@ class Limits:
     max_depth: int | None = None
     max_parallel: int = 8
 
+    @property
+    def are_guardrails(self) -> bool:
+        """Are they a machine's (A §2.6)? Those also bound visits, and a flag widens them."""
+        return self.max_visits is not None
+
 
 @record
 class Defaults:
@@ -431,14 +441,6 @@ def _labels_of_op(op: Op) -> tuple[Label, ...]:
             return (OK, FAILED)
         case Gate():
             return (APPROVED, DENIED)
-
-
-def step_failed(name: str) -> Abort:
-    return Abort("failed", f"step '{name}' failed")
-
-
-def step_lost(name: str) -> Abort:
-    return Abort("lost", f"step '{name}' was lost")
 
 
 def target_of(node: Node, label: Label) -> Target:

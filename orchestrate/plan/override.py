@@ -11,6 +11,7 @@ from typing import Literal
 
 from orchestrate.diagnostics import closest
 from orchestrate.errors import ConfigError
+from orchestrate.plan.ends import step_failed
 from orchestrate.plan.expr import MapExpr
 from orchestrate.plan.nodes import (
     FAILED,
@@ -25,7 +26,6 @@ from orchestrate.plan.nodes import (
     Retry,
     Target,
     main_plan,
-    step_failed,
 )
 from orchestrate.plan.retries import OUTAGE_RETRY
 from orchestrate.record import replace

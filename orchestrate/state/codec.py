@@ -70,7 +70,7 @@ class Encoder:
         if state.denials:
             rest["denials"] = [denial.to_json() for denial in state.denials]
         rest |= {"settings": state.settings, "orchestrate_version": state.version}
-        rest |= {"seq": state.seq, "engine": _engine(state)}
+        rest |= {"seq": state.seq, "engine": _engine(state, has_gates="approvals" not in rest)}
         return [
             *((name, [encode(value)]) for name, value in plain.items()),
             ("steps", self._steps(state.root)),
@@ -161,7 +161,8 @@ def _loops(state: RunState) -> bytes:
 # What only the engine needs.
 
 
-def _engine(state: RunState) -> dict[str, Any]:
+def _engine(state: RunState, *, has_gates: bool) -> dict[str, Any]:
+    """The engine's own part; it has the gates of a run whose dialect does not show them."""
     return {
         "workspace": state.workspace,
         "root": _frame(state.root),
@@ -179,8 +180,8 @@ def _engine(state: RunState) -> dict[str, Any]:
         "earlier_visits": state.earlier_visits,
         "current": state.current,
         "retry_counts": state.retry_counts,
-        "approvals": [gate.to_json() for gate in state.approvals if state.dialect != "recipe"],
-        "skipped": [step.to_json() for step in state.skipped if state.dialect != "recipe"],
+        "approvals": [gate.to_json() for gate in state.approvals if has_gates],
+        "skipped": [step.to_json() for step in state.skipped if has_gates],
         "times": [state.started_at, state.updated_at, state.completed_at, state.stopped_at],
     }
 

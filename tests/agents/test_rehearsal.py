@@ -37,6 +37,11 @@ def test_the_script_gives_an_outcome_per_visit_and_the_last_repeats() -> None:
     assert given == ["issues-found", "no-issues", "no-issues", "no-issues"]
 
 
+def test_the_script_goes_on_over_restarts() -> None:
+    script = {"code-review": ["issues-found", "no-issues"]}
+    assert outcome(ask(script, 1, earlier_visits=1))["outcome"] == "no-issues"
+
+
 def test_it_says_loudly_that_nothing_was_done() -> None:
     text = ask().text
     assert text.startswith("REHEARSAL: NOTHING WAS DONE.")
@@ -44,10 +49,8 @@ def test_it_says_loudly_that_nothing_was_done() -> None:
 
 
 def test_the_shortest_way_out_is_taken_without_a_script() -> None:
-    assert outcome(ask(settings={"shortest": ["no-issues", "other"]})) == {"outcome": "no-issues"}
-    assert (
-        outcome(ask(settings={"shortest": ["gone", "issues-found"]}))["outcome"] == "issues-found"
-    )
+    assert outcome(ask(ways_out=lambda: ["no-issues", "other"])) == {"outcome": "no-issues"}
+    assert outcome(ask(ways_out=lambda: ["gone", "issues-found"]))["outcome"] == "issues-found"
     assert outcome(ask()) == {"outcome": "issues-found"}
     assert outcome(ask(outcomes=("other",)))["otherDescription"].strip()
 

@@ -141,3 +141,114 @@ def test_no_file_knows_the_machine_it_was_written_on() -> None:
         if found and path.resolve() != own:
             offenders[str(path.relative_to(REPOSITORY))] = found.group()
     assert offenders == {}
+
+
+# Names of the values that only `orchestrate.exits` knows as numbers.
+_IS_CODE = re.compile(r"(^|_)(exit_)?codes?$", re.IGNORECASE)
+# Calls whose numbers are exit codes: a step's result, an ending, the end of our own process.
+_TAKE_CODES = {"result", "Ending", "End", "RunEnded", "Captured", "DefinitionError"}
+# Others speak of codes of characters, and of those that other programs exit with.
+_HAVE_CODES = ("app", "cli", "compile", "engine", "errors", "show", "state", "view")
+
+
+def _numbers(node: ast.AST | None) -> list[int]:
+    """The numbers that an expression stands for, but 0, which says the same everywhere."""
+    match node:
+        case ast.Constant(value=int(number)) if not isinstance(number, bool) and number:
+            return [number]
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            return [number for part in parts for number in _numbers(part)]
+        case ast.IfExp(body=body, orelse=other):
+            return [*_numbers(body), *_numbers(other)]
+        case ast.BinOp(left=ast.Constant(value=128), op=ast.Add()):
+            return [128]
+        case _:
+            return []
+
+
+def _name(node: ast.AST) -> str:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Constant(value=str(name)):
+            return name
+        case _:
+            return ""
+
+
+def _codes_in(node: ast.AST) -> list[int]:
+    """The exit codes that are written as numbers in a node itself."""
+    match node:
+        case ast.keyword(arg=str(name), value=value) if _IS_CODE.search(name):
+            return _numbers(value)
+        case ast.Assign(targets=[target], value=value) if _IS_CODE.search(_name(target)):
+            return _numbers(value)
+        case ast.AnnAssign(target=target, value=value) if _IS_CODE.search(_name(target)):
+            return _numbers(value)
+        case ast.Compare(left=left, comparators=others) if _IS_CODE.search(_name(left)):
+            return [number for other in others for number in _numbers(other)]
+        case ast.Dict(keys=keys, values=values):
+            named = zip(keys, values, strict=True)
+            return [n for k, v in named if k and _IS_CODE.search(_name(k)) for n in _numbers(v)]
+        case ast.Call(func=func, args=arguments) if _name(func) in _TAKE_CODES:
+            return [number for argument in arguments for number in _numbers(argument)]
+        case ast.BinOp(left=ast.Constant(value=128), op=ast.Add()):
+            return [128]
+        case _:
+            return []
+
+
+def test_exit_codes_have_names() -> None:
+    offenders = [
+        place
+        for place, node in nodes(ast.AST)
+        if place.startswith(tuple(f"orchestrate.{name}" for name in _HAVE_CODES))
+        and _codes_in(node)
+    ]
+    assert offenders == [], "take it from orchestrate.exits"
+
+
+def test_a_number_that_is_an_exit_code_is_found() -> None:
+    for line in (
+        "f(exit_code=3)", "_CODE = 130", "x = a.code == 6", "d = {'exit_code': 1}",
+        "step.result('failed', 2)", "x = 128 + number", "codes = (129, 130)",
+        "code = 1 if machine else 2", "code: int = 70",
+    ):  # fmt: skip
+        assert any(_codes_in(node) for node in ast.walk(ast.parse(line))), line
+    for line in ("f(exit_code=0)", "x = a.code == PARKED", "step.result('completed', 0)", "x = 6"):
+        assert not any(_codes_in(node) for node in ast.walk(ast.parse(line))), line
+
+
+# What the state file of a run has besides its steps is the dialect's own.
+_SHAPES_BY_DIALECT = {("orchestrate.state.codec", "_by_dialect")}
+
+
+def test_the_engine_asks_no_dialect() -> None:
+    """Policy stands in the plan; the engine and the state only hand the dialect's name on."""
+    offenders = []
+    for module in MODULES:
+        if not module.startswith(("orchestrate.engine", "orchestrate.state")):
+            continue
+        tree = tree_of(module)
+        allowed = {id(inner) for node in ast.walk(tree) for inner in _handed_on(node, module)}
+        offenders += [
+            f"{module}:{node.lineno}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute)
+            and node.attr == "dialect"
+            and id(node) not in allowed
+        ]
+    assert offenders == []
+
+
+def _handed_on(node: ast.AST, module: str) -> Iterator[ast.AST]:
+    """The places in a node where reading a dialect is only passing it on."""
+    match node:
+        case ast.keyword(arg="dialect", value=value):
+            yield value
+        case ast.Dict(keys=keys, values=values):
+            yield from (v for k, v in zip(keys, values, strict=True) if k and _name(k) == "dialect")
+        case ast.FunctionDef(name=name) if (module, name) in _SHAPES_BY_DIALECT:
+            yield from ast.walk(node)
+        case _:
+            pass

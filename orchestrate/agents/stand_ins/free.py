@@ -10,6 +10,8 @@ class StandIn:
     """The part of the seam that is about programs, for agents that are none."""
 
     chooses_session = False
+    is_program = False
+    asks_person = False
 
     def session_in(self, output: bytes, asked: str | None = None) -> str | None:  # noqa: ARG002
         return None

@@ -43,6 +43,7 @@ class Human(StandIn):
     """Asks whoever sits at the terminal; refuses when nobody can."""
 
     name = "human"
+    asks_person = True
 
     def __init__(self, person: Person) -> None:
         self._person = person

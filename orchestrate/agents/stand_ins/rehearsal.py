@@ -1,7 +1,7 @@
 """Nobody answers: a rehearsal goes through a recipe without an agent, a bill or an effect.
 
 The outcomes come from a script, per step and visit. Where it has none, the shortest way out is
-taken, which the engine works out and hands over as the setting `shortest`.
+taken, which the engine works out.
 """
 
 from __future__ import annotations
@@ -117,7 +117,9 @@ class Rehearsal(StandIn):
         self._script = script
 
     def ask(self, question: Question, run: RunProgram) -> Reply:  # noqa: ARG002
-        line = self._script.line(question.step, question.visit) or _shortest(question)
+        # A script goes on over restarts.
+        visit = question.earlier_visits + question.visit
+        line = self._script.line(question.step, visit) or _shortest(question)
         if line.outcome is not None and line.outcome not in question.outcomes:
             has = ", ".join(question.outcomes) or "none"
             message = f"the rehearsal script gives step '{question.step}' the outcome"
@@ -125,14 +127,14 @@ class Rehearsal(StandIn):
                 failure=Failure("invalid-request", f"{message} '{line.outcome}', but it has {has}"),
                 session=question.session,
             )
-        return Reply(text=_text(question, line), session=question.session)
+        return Reply(text=_text(question, visit, line), session=question.session)
 
 
 def _shortest(question: Question) -> ScriptLine:
-    """The outcome that leads to an exit soonest; any but `other` where nobody worked that out."""
+    """The outcome that leads to an exit soonest; any but `other` where none does."""
     if not question.outcomes:
         return ScriptLine()
-    preferred = [*question.settings.get("shortest", ()), *sorted(question.outcomes, key=_is_other)]
+    preferred = [*question.ways_out(), *sorted(question.outcomes, key=_is_other)]
     outcome = next(outcome for outcome in preferred if outcome in question.outcomes)
     return ScriptLine(
         outcome, "nothing was done, this is a rehearsal" if outcome == OTHER else None
@@ -143,9 +145,9 @@ def _is_other(outcome: str) -> bool:
     return outcome == OTHER
 
 
-def _text(question: Question, line: ScriptLine) -> str:
+def _text(question: Question, visit: int, line: ScriptLine) -> str:
     opening = "REHEARSAL: NOTHING WAS DONE. No agent was asked, no file was changed."
-    parts = [f"{opening}\nStep '{question.step}', visit {question.visit}."]
+    parts = [f"{opening}\nStep '{question.step}', visit {visit}."]
     if line.text is not None:
         parts.append(line.text)
     if line.outcome is not None:

@@ -16,6 +16,7 @@ from orchestrate.dialects.recipe.names import (
     read_template,
 )
 from orchestrate.lang.curly import clip
+from orchestrate.plan.ends import step_failed, step_lost
 from orchestrate.plan.expr import Cond, Expr, ListExpr, Ref, Text
 from orchestrate.plan.nodes import (
     FAILED,
@@ -36,8 +37,6 @@ from orchestrate.plan.nodes import (
     OnFailure,
     Retry,
     Target,
-    step_failed,
-    step_lost,
 )
 from orchestrate.record import field, mutable_record, record, replace
 from orchestrate.source.advice import meant

@@ -12,6 +12,7 @@ from orchestrate.dialects.workflow.paths import check_folder
 from orchestrate.dialects.workflow.providers import Providers, read_providers
 from orchestrate.dialects.workflow.scope import NAMESPACES, Resolver, Scope, loops_around
 from orchestrate.lang.dollar import parse_dollar
+from orchestrate.plan.ends import step_failed, step_lost
 from orchestrate.plan.expr import Text
 from orchestrate.plan.nodes import (
     FAILED,
@@ -35,8 +36,6 @@ from orchestrate.plan.nodes import (
     Run,
     Target,
     Wait,
-    step_failed,
-    step_lost,
 )
 from orchestrate.record import mutable_record, record, replace
 from orchestrate.source.located import LocatedMap, as_map

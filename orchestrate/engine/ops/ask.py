@@ -13,7 +13,6 @@ from orchestrate.agents.base import (
     Question,
     Reply,
 )
-from orchestrate.agents.registry import is_program
 from orchestrate.agents.worktree import worktree_environment
 from orchestrate.engine.answers import structured
 from orchestrate.engine.capture import capture_bytes
@@ -102,7 +101,7 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
     backend = (step.about.backend if asked else "") or who.backend
     agent = step.rt.library.agent_of(backend)
     turn = recall_turn(step, op, agent) if asked else begin_turn(step, op, agent)
-    note = CUT_OFF if turn.is_after_cut and is_program(agent.name) else ""
+    note = CUT_OFF if turn.is_after_cut and agent.is_program else ""
     own_prompt = prompt_again(step, op, note) if asked else prompt_for(step, op)
     prompt = note + own_prompt if own_prompt else ""
     version = "" if step.is_announced else program_version(step.rt, who.backend)
@@ -117,9 +116,11 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
         model=who.model,
         system_prompt=who.system_prompt,
         permissions=step.rt.rules.permissions,
-        settings=dict(who.settings) | _rehearsal(step, op, agent),
+        settings=dict(who.settings),
         step=step.node.name,
-        visit=_visit_for(step, agent),
+        visit=step.here.visit,
+        earlier_visits=step.rt.store.state.earlier_visits.get(step.node.id, 0),
+        ways_out=lambda: ways_out(step.plan)[step.node.id],
         turn=2 if step.here.turn.get("error") else 1,
         place=step.address.step.shown,
         outcomes=op.outcomes,
@@ -129,14 +130,8 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
         **_schema(step, op, agent),
     )
     permissions = question.settings.get("permissions") or question.permissions
-    about = _about(who, turn, prompt, permissions) | StepResult(agent_version=version or None)
-    if not asked:
-        step.announce(about)
-    step.announce(about, is_begun=True)
-    if not is_program(agent.name):
-        step.keep_prompt(prompt)
-    if agent.name == "human":
-        step.rt.store.checkpoint()  # who looks from elsewhere must see what a person is asked
+    about = _about(who, agent, turn, prompt, permissions)
+    _announce(step, agent, about | StepResult(agent_version=version or None), prompt, asked)
     session = None
     try:
         reply = agent.ask(question, runner(step, agent, turn))
@@ -155,6 +150,16 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
         raise
     finally:
         end_turn(step, turn, session)
+
+
+def _announce(step: Step, agent: Agent, about: StepResult, prompt: str, was_asked: bool) -> None:
+    if not was_asked:
+        step.announce(about)
+    step.announce(about, is_begun=True)
+    if not agent.is_program:
+        step.keep_prompt(prompt)
+    if agent.asks_person:
+        step.rt.store.checkpoint()  # who looks from elsewhere must see what a person is asked
 
 
 def _definition(step: Step, op: Ask) -> AgentDefinition:
@@ -180,35 +185,25 @@ def _definition(step: Step, op: Ask) -> AgentDefinition:
             raise AssertionError("a declared provider is no agent of ours")
 
 
-def _visit_for(step: Step, agent: Agent) -> int:
-    """A script of a rehearsal goes on over restarts; for all others each session begins anew."""
-    before = step.rt.store.state.earlier_visits.get(step.node.id, 0)
-    return step.here.visit + (before if agent.name == "rehearsal" else 0)
-
-
-def _rehearsal(step: Step, op: Ask, agent: Agent) -> dict[str, Any]:
-    if agent.name != "rehearsal" or not op.outcomes:
-        return {}
-    return {"shortest": ways_out(step.plan)[step.node.id]}
-
-
 def _schema(step: Step, op: Ask, agent: Agent) -> dict[str, Any]:
     """What holds the answer to a reminder, where a program takes that; answers else stay prose."""
-    if not step.here.turn.get("error") or not is_program(agent.name):
+    if not step.here.turn.get("error") or not agent.is_program:
         return {}
     schema, path = json.dumps(outcome_schema(op.outcomes)), step.log("schema.json")
     write_private(path, encode(schema))
     return {"schema": schema, "schema_file": path}
 
 
-def _about(who: AgentDefinition, turn: Turn, prompt: str, permissions: Permissions) -> StepResult:
+def _about(
+    who: AgentDefinition, agent: Agent, turn: Turn, prompt: str, permissions: Permissions
+) -> StepResult:
     about = StepResult(
         agent=who.name,
         backend=who.backend,
         is_new_session=turn.is_new,
         prompt_length=len(prompt),
         prompt_sha256=digest_of(prompt),
-        permissions=permissions if is_program(who.backend) else None,
+        permissions=permissions if agent.is_program else None,
     )
     if who.model is not None:
         about |= StepResult(model=who.model)
@@ -245,7 +240,7 @@ def _conclude(
     answer |= usage_of(step, turn, reply)
     if reply.denied:
         answer |= StepResult(denials=count_denials(reply.denied))
-    if not is_program(agent.name):
+    if not agent.is_program:
         answer |= StepResult(billed=False)
     took_ms = max(0, round((step.end_at - step.attempt_began_at) * 1000))
     answer |= StepResult(metrics={"provider_ms": took_ms})
@@ -260,7 +255,7 @@ def _conclude(
     events = seen(step, turn, session)
     if op.outcomes:
         return [*events, _read_outcome(step, op, text, answer)]
-    if step.plan.dialect == "recipe":
+    if op.gives_value:
         value = step.rt.store_value(step.rt.secrets.data(structured(text)))
         shown = capture_bytes(encode(text), mode="text", exit_code=0).output
         if is_stored(value):
@@ -303,11 +298,11 @@ def _fail(
     events = after_failure(step, turn, agent, session)
     # A program that was never started has not begun a turn.
     # Nor is one cut off that came to its end without a word.
-    is_cut = is_program(agent.name) and failure.kind not in ("not-installed", "empty")
+    is_cut = agent.is_program and failure.kind not in ("not-installed", "empty")
     cut = session if is_cut else None
     if failure.kind == "stopped":
         ended: list[Event] = [*events, _cut_off(step.ended("stopped", result), cut)]
-        if not is_program(agent.name) and not step.rt.stop.is_requested:
+        if not agent.is_program and not step.rt.stop.is_requested:
             # Whoever was asked has left: to ask again at once would be to ask for ever.
             ended.append(step.rt.ended(end("left", failure.message)))
         return ended

@@ -49,8 +49,6 @@ def open_call(step: Step, op: Call) -> Event:
         called = rt.store.index.plan(op.plan)
     else:
         called, late = rt.library.find_plan(render(op.plan, step.scope), step.frame.plan)
-    if called.dialect != "recipe":
-        raise StepFault(f"'{called.id}' is a {called.dialect}, not a recipe: recipes call recipes")
     check_depth(rt.store.index, step.frame, op, called)
     context = evaluate(called.context, step.scope) | evaluate(op.arguments, step.scope)
     stored = {key: rt.store_value(rt.secrets.data(value)) for key, value in context.items()}

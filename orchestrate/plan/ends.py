@@ -1,0 +1,13 @@
+"""How plans give up, in the words that all dialects use."""
+
+from __future__ import annotations
+
+from orchestrate.plan.nodes import Abort
+
+
+def step_failed(name: str) -> Abort:
+    return Abort("failed", f"step '{name}' failed")
+
+
+def step_lost(name: str) -> Abort:
+    return Abort("lost", f"step '{name}' was lost")
