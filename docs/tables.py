@@ -12,6 +12,7 @@ from docs.pages import REPOSITORY
 from docs.spec.items import owners_of, spec_items
 from orchestrate.codes import CODES
 from orchestrate.compile import compile_file, require_program
+from orchestrate.exits import MEANINGS
 from orchestrate.plan.nodes import Gate, main_plan
 from orchestrate.show.draw.graph import render_mermaid
 from orchestrate.workspace import open_workspace
@@ -42,6 +43,8 @@ def make(words: list[str]) -> str:
             return drawing(*arguments)
         case "codes":
             return code_table()
+        case "exits":
+            return exit_table()
         case "spec":
             return spec_table(*arguments)
         case _:
@@ -56,6 +59,12 @@ def spec_table(page: str) -> str:
             files = ", ".join(sorted({f"`{path}`" for path in owners_of(item.id)}))
             lines.append(f"| `{item.id}` | {item.source} | {item.sentence} | {files} |")
     return "\n".join(lines) + "\n"
+
+
+def exit_table() -> str:
+    """The exit codes of the command line."""
+    rows = (f"| {', '.join(map(str, codes))} | {told} |" for codes, told in MEANINGS.items())
+    return "\n".join(["| code | what happened |", "|---|---|", *rows]) + "\n"
 
 
 def field_table(schema_name: str, definition: str) -> str:
