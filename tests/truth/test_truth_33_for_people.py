@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.fakes import Stage
+from tests.acceptance.fakes import Stage, read_state
 from tests.recipes.fakes import Workshop, recipe, rule
 from tests.recipes.terminal import at_terminal
 
@@ -91,3 +91,45 @@ def test_truth_33_an_interrupted_run_is_called_so_however_it_was_interrupted(
     assert "  interrupted  " in listed
     assert stage.run("runs", "--status", "interrupted").stdout.split()[:2] == listed.split()[:2]
     stage.run("stop", "latest")  # what the killed one left
+
+
+MOVES = """
+    version: "1.2"
+    name: moves
+    steps:
+      - name: Each
+        for_each:
+          items: [in/a/x.txt, in/b/x.txt]
+          on_item_complete: {success: {move_to: out}, failure: {move_to: out}}
+          steps: [{name: Do, command: [test, -e, "${item}"]}]
+"""
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_truth_33_a_name_that_is_taken_is_reported_as_the_one_it_became(
+    tmp_path: Path, is_killed: bool
+) -> None:
+    """Two files of one name went to one folder, and both were said to be `out/x.txt`."""
+    stage = Stage(tmp_path)
+    stage.write("w.yaml", MOVES)
+    for folder in ("a", "b"):
+        stage.write(f"in/{folder}/x.txt", folder)
+    said = stage.run("run", "w.yaml").assert_success().stderr
+    latest = stage.runs_folder / "latest"
+    if is_killed:
+        # As if the second move had only been announced, and its place was taken meanwhile.
+        lines = (latest / "events.jsonl").read_text().splitlines(keepends=True)
+        announced = max(at for at, line in enumerate(lines) if "item-moving" in line) + 1
+        (latest / "events.jsonl").write_text("".join(lines[:announced]))
+        for name in ("state.json", "state.json.previous"):
+            (latest / name).unlink(missing_ok=True)
+        (stage.folder / "out" / "x.2.txt").rename(stage.folder / "in" / "b" / "x.txt")
+        stage.write("out/x.2.txt", "another")
+        said = stage.run("resume", "latest", "--repair").assert_success().stderr
+    became = "out/x.2.2.txt" if is_killed else "out/x.2.txt"
+    assert f"in/b/x.txt → {became}" in said
+    assert (stage.folder / became).read_text() == "b"
+    items = read_state(latest)["steps"]["Each"]
+    assert [item["lifecycle"]["to"] for item in items] == ["out/x.txt", became]
+    report = stage.run("report", "--format", "md").assert_success().stdout
+    assert became in report or "x.txt" not in report

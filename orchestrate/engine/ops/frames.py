@@ -77,10 +77,10 @@ def move_item(rt: Runtime, frame: Frame) -> Event:
         if frame.moving is not None:
             source, target, file = frame.moving
             lifecycle |= {"from": source, "to": target}
-            _finish_move(rt, source, target, file)
+            lifecycle["to"] = _finish_move(rt, source, target, file)
         else:
             source, target = _plan_move(rt, frame, item, outcome, lifecycle)
-            _move(rt, frame, source, target)
+            lifecycle["to"] = _move(rt, frame, source, target)
         lifecycle["action_applied"] = True
     except StepFault as fault:
         lifecycle["error"] = rt.secrets.text(fault.message)
@@ -110,8 +110,8 @@ def _plan_move(
     return source, target
 
 
-def _move(rt: Runtime, frame: Frame, source: str, target: str) -> None:
-    """Rename within the workspace, through folders that were opened and checked."""
+def _move(rt: Runtime, frame: Frame, source: str, target: str) -> str:
+    """Rename within the workspace, through folders that were opened and checked; the new path."""
     require_free(rt.workspace, source)
     with open_root(rt.workspace) as root, _folder_of(root, source) as here:
         name = source.rpartition("/")[2]
@@ -126,17 +126,18 @@ def _move(rt: Runtime, frame: Frame, source: str, target: str) -> None:
                 ItemMoving(frame.key, rt.now(), source, target, [found.st_dev, found.st_ino])
             )
             os.rename(name, new, src_dir_fd=here.descriptor, dst_dir_fd=there.descriptor)
+            return target
 
 
-def _finish_move(rt: Runtime, source: str, target: str, file: list[int]) -> None:
-    """Go on with a move that was announced: done already, still to do, or overtaken."""
+def _finish_move(rt: Runtime, source: str, target: str, file: list[int]) -> str:
+    """Go on with a move that was announced: done already, still to do, or overtaken; the path."""
     with open_root(rt.workspace) as root:
         before, after = _identity(root, source), _identity(root, target)
         if rt.is_copy:
             # Its files are none of those that the original knew: their names have to do.
             file = before or after or file
         if after == file:
-            return
+            return target
         if before != file:
             raise StepFault(f"the file is gone: {source}")
         with (
@@ -150,6 +151,7 @@ def _finish_move(rt: Runtime, source: str, target: str, file: list[int]) -> None
                 src_dir_fd=here.descriptor,
                 dst_dir_fd=there.descriptor,
             )
+            return f"{target.rpartition('/')[0]}/{new}"
 
 
 def _identity(root: Folder, path: str) -> list[int] | None:
