@@ -31,6 +31,15 @@ LOOP = workflow(
 """
     + command("After")
 )
+MOVING = workflow(
+    """\
+  - name: Loop
+    for_each:
+      items: [a.txt, b.txt]
+      on_item_complete: {success: {move_to: done}, failure: {move_to: failed}}
+      steps: [{name: In, command: ["true"]}]
+"""
+).replace('"1.1"', '"1.2"')
 MACHINE = machine(
     {
         "plan": {"good": "work", "bad": "!impossible", "again": "plan"},

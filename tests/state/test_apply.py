@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.state.definitions import GATED, LINE, LOOP, MACHINE, command, workflow
+from tests.state.definitions import GATED, LINE, LOOP, MACHINE, MOVING, command, workflow
 from tests.state.folding import STARTED, Folding
 
 
@@ -222,16 +222,7 @@ def test_a_copy_of_a_run_has_no_session() -> None:
 
 
 def moving_loop() -> Folding:
-    text = workflow(
-        """\
-  - name: Loop
-    for_each:
-      items: [a.txt, b.txt]
-      on_item_complete: {success: {move_to: done}, failure: {move_to: failed}}
-      steps: [{name: In, command: ["true"]}]
-""",
-    ).replace('"1.1"', '"1.2"')
-    run = Folding.of(text)
+    run = Folding.of(MOVING)
     return run.give("loop-opened", run.tasks[0].frame, items=["a.txt", "b.txt"])
 
 

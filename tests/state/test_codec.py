@@ -15,7 +15,7 @@ from orchestrate.state.codec import Encoder
 from orchestrate.state.decode import check_state, decode
 from orchestrate.state.events import RunStarted, event_from_json
 from orchestrate.state.model import Index, RunState, frames_below
-from tests.state.definitions import GATED, LINE, LOOP
+from tests.state.definitions import GATED, LINE, LOOP, command, workflow
 from tests.state.folding import RUN_ID, Folding
 from tests.state.walking import PROGRAMS, walks
 
@@ -73,6 +73,11 @@ def test_every_frame_is_reached_from_the_root_and_known_by_its_key(name: str, da
             assert run.state.frames[frame.key] is frame
 
     walks(check, name, data, 40)
+
+
+def test_a_step_may_be_called_as_a_field_of_an_item_is() -> None:
+    run = Folding.of(workflow(command("lifecycle") + command("Two"))).finish()
+    assert [*run.reread().root.steps] == ["lifecycle"]
 
 
 def test_every_step_has_its_own_line() -> None:

@@ -329,6 +329,7 @@ def test_a_restart_begins_afresh_and_keeps_what_was_done() -> None:
     document = run.document
     assert document["machine"]["stepVisitCounts"] == {}
     assert (document["machine"]["stepCount"], document["machine"]["restarts"]) == (0, 1)
+    assert document["machine"]["currentStep"] == "plan"
     assert [*document["steps"]] == ["plan", "work"]
     assert document["engine"]["earlier_visits"] == {"plan": 1, "work": 1}
     assert run.finish("good").finish("good").ending == ("completed", "finished", 0)

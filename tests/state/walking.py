@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from orchestrate.engine.ready import Task
 from orchestrate.plan.nodes import SKIPPED, Call, Each, Gate, labels_of
-from tests.state.definitions import CALLING, CHILD, GATED, JUMPS, LOOP, MACHINE, PARALLEL
+from tests.state.definitions import CALLING, CHILD, GATED, JUMPS, LOOP, MACHINE, MOVING, PARALLEL
 from tests.state.folding import Folding
 
 PROGRAMS: dict[str, tuple[str, dict[str, str]]] = {
@@ -18,6 +18,7 @@ PROGRAMS: dict[str, tuple[str, dict[str, str]]] = {
     "jumps": (JUMPS, {}),
     "loop": (LOOP, {}),
     "machine": (MACHINE, {}),
+    "moving": (MOVING, {}),
     "parallel": (PARALLEL, {}),
 }
 WHY = ("failed", "lost", "stopped", "reminded", "void", "no-session")
@@ -68,7 +69,10 @@ class Walk:
             case "lost":
                 run.give("run-ended", status="paused", reason="lost", code=6)
             case "move":
-                raise AssertionError("no program here moves files")
+                moving = {"source": "a", "target": "done/a", "file": [1, 2], "at": run.now}
+                moved = {"lifecycle": {"result": "success", "moved_to": "done/a"}, "at": run.now}
+                on, fields = self._one_of([("item-moving", moving), ("item-moved", moved)])
+                run.fold({"on": on, "frame": frame.key, **fields})
             case "step" | "rest":
                 self._perform(frame)
 
