@@ -97,10 +97,16 @@ def add_usage(parsed: Parsed, usage: Event) -> Parsed:
         return parsed
     return replace(
         parsed,
-        input_tokens=sum(whole_at(model, "usage", "inputTokens") or 0 for model in by_model),
-        output_tokens=sum(whole_at(model, "usage", "outputTokens") or 0 for model in by_model),
+        input_tokens=_sum(whole_at(model, "usage", "inputTokens") for model in by_model),
+        output_tokens=_sum(whole_at(model, "usage", "outputTokens") for model in by_model),
         tokens_count_up=True,
     )
+
+
+def _sum(figures: Iterable[int | None]) -> int | None:
+    """Of figures of which one is unknown, the sum is unknown, too."""
+    known = list(figures)
+    return None if None in known else sum(figure or 0 for figure in known)
 
 
 def session_of(event: Event) -> str | None:

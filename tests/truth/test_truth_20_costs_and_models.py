@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from orchestrate.show.live.picture import Artist
 from orchestrate.state.result import Costs
-from tests.acceptance.fakes import Stage
+from tests.acceptance.fakes import Stage, read_state
 from tests.cli.live.test_picture import shown, state_for
 from tests.machines.fakes import PAIR, Scene, machine, said
 
@@ -145,3 +147,41 @@ def test_truth_20_unknown_stays_unknown_over_a_resume(tmp_path: Path) -> None:
     played = scene.look(scene.run("resume", "latest").assert_success())
     assert played.state["costs"]["cost_usd"] is None
     assert played.state["costs"]["unreported"] == played.state["costs"]["turns"] == 3
+
+
+COPILOT = """\
+#!/bin/sh
+case "$*" in *--version*) echo 1.0.102; exit;; esac
+for word; do
+  case "$last" in --usage-output-file) cp USAGE "$word";; esac
+  last=$word
+done
+cat > /dev/null
+echo '{"type":"user.message"}'
+echo '{"type":"assistant.message","data":{"content":"{\\"outcome\\": \\"done\\"}"}}'
+echo '{"type":"result","sessionId":"11111111-1111-4111-8111-111111111111","exitCode":0}'
+"""
+USAGE = '{"modelMetrics": {"m": {"usage": {"inputTokens": 70, "outputTokens": 7}}}}'
+USAGES: dict[str, tuple[str, int | None]] = {
+    "whole": (USAGE, 70),
+    "cut": (USAGE[:-30], None),
+    "cut over lines": (json.dumps(json.loads(USAGE), indent=1)[:-20], None),
+    "empty": ("", None),
+    "without a figure": (USAGE.replace('"inputTokens": 70, ', ""), None),
+}
+
+
+@pytest.mark.parametrize("kind", USAGES)
+def test_truth_02_a_cut_usage_file_is_unknown_usage(tmp_path: Path, kind: str) -> None:
+    text, tokens = USAGES[kind]
+    scene = Scene(tmp_path)
+    program, usage = tmp_path / "programs" / "copilot", tmp_path / "usage"
+    usage.write_text(text)
+    program.write_text(COPILOT.replace("USAGE", str(usage)))
+    program.chmod(0o755)
+    scene.write("m.yaml", machine({"first": {"done": "!over"}}))
+    env = {"COPILOT_CLI_PATH": str(program)}
+    scene.run("run", "m.yaml", "--backend", "github-copilot", env=env).assert_success()
+    state = read_state(scene.runs_folder / "latest")
+    assert state["steps"]["first"].get("input_tokens") == tokens
+    assert " 0 tokens" not in scene.run("status").assert_success().stdout
