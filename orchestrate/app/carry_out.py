@@ -16,8 +16,9 @@ from orchestrate.app.executors import executors_of
 from orchestrate.app.frozen_run import DOCUMENTS, frozen_agents, frozen_bytes, frozen_schemas
 from orchestrate.app.late_plans import LatePlans
 from orchestrate.app.notify import run_and_tell
+from orchestrate.app.reachable import secrets_to_run
 from orchestrate.app.scopes import NoScope
-from orchestrate.app.secrets import mask_settings, secrets_for, tell_short, with_own_keys
+from orchestrate.app.secrets import mask_settings, tell_short, with_own_keys
 from orchestrate.app.settings import settings_of
 from orchestrate.compile import require_program
 from orchestrate.engine.evaluate import evaluate
@@ -73,7 +74,7 @@ def start_run(
     index = Index(program)
     plan = main_plan(program)
     sources = checksums(compilation, workspace)
-    secrets = secrets_for(program, workspace)
+    secrets = secrets_to_run(program, workspace)
     kept = mask_settings(settings.kept(), secrets, reporter)
     context = evaluate(plan.context, NoScope())
     masked = {key: secrets.data(value) for key, value in context.items()}
@@ -132,7 +133,7 @@ def carry_out(
     """
     workspace = replace(workspace, run=store.run.root)
     environment = {**os.environ, INSIDE: inside_of(store.run.id, os.environ)}
-    secrets = secrets_for(program, workspace, environment)
+    secrets = secrets_to_run(program, workspace, environment)
     kept = settings_of(store.state.settings)
     late = LatePlans(workspace, kept, store.run.root)
     for plan_id in store.state.late:

@@ -19,7 +19,8 @@ from orchestrate.app.notify import tell_owed
 from orchestrate.app.open_run import header_of
 from orchestrate.app.open_store import open_stored
 from orchestrate.app.queues import archive_processed
-from orchestrate.app.secrets import mask_settings, refuse_unset_late, secrets_for
+from orchestrate.app.reachable import secrets_to_run
+from orchestrate.app.secrets import mask_settings, refuse_unset_late
 from orchestrate.app.stopping import stoppable
 from orchestrate.app.unread_context import tell_unread_of
 from orchestrate.engine.git_head import head_of
@@ -132,7 +133,7 @@ def _record(
 ) -> RunResumed:
     """Put the resume on record, with what is not tried again or not yet."""
     workspace = late.workspace
-    kept = mask_settings(given.kept(), secrets_for(program, workspace), reporter)
+    kept = mask_settings(given.kept(), secrets_to_run(program, workspace), reporter)
     keep_flags(store.run, program, late, store.state.late, kept)
     tell_unread_of(program, values, header.context, given, reporter)
     resumed = _resumed(store, kept, values, workspace)
@@ -148,7 +149,7 @@ def _context_given(
     program: Program, given: RunSettings, workspace: Workspace, context: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The values that are given to what has not finished; masked."""
-    secrets = secrets_for(program, workspace)
+    secrets = secrets_to_run(program, workspace)
     values = context_of(program, given, workspace) | given_values(program, context)
     return {key: secrets.data(value) for key, value in values.items()}
 

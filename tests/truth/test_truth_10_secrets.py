@@ -442,3 +442,38 @@ def test_truth_10_plans_show_the_secrets(
     assert f"  secret FIRST_ONE  [m.yaml:{line}:11+9]\n" in rendered
     assert f"  secret SECOND  [m.yaml:{line}:22+6]\n" in rendered
     assert "  Secrets: FIRST_ONE, SECOND\n" in render_dry_run(program)
+
+
+@pytest.mark.parametrize("path", ["{{which}}", "{{which}}.yaml", "subs/{{which}}.yaml"])
+def test_truth_10_a_recipe_that_may_be_called_is_masked_from_the_start(
+    tmp_path: Path, path: str
+) -> None:
+    """Its secret is printed before it is called, and its path is known only then."""
+    stage = Stage(tmp_path)
+    stage.claude("def answer(prompt): return 'the value is ' + os.environ['SUBS']")
+    stage.write(".orchestrate/agents/teller.md", "---\nname: teller\n---\nYou tell.\n")
+    folder = "subs/" if path.startswith("subs/") else ""
+    stage.write(
+        f"{folder}sub.yaml",
+        """
+        name: sub
+        description: Has a secret
+        version: 1.0.0
+        secrets: [SUBS]
+        steps: [{id: in, agent: teller, prompt: Tell.}]
+        """,
+    )
+    stage.write(
+        "main.yaml",
+        f"""
+        name: main
+        description: Calls another
+        version: 1.0.0
+        context: {{which: {"sub" if ".yaml" in path else "sub.yaml"}}}
+        steps:
+          - {{id: before, agent: teller, prompt: Tell first., output: told}}
+          - {{id: call, type: recipe, recipe: "{path}"}}
+        """,
+    )
+    result = stage.run("run", "main.yaml", env={"SUBS": "sub-secret"}).assert_success()
+    never_shown(stage, result, "sub-secret")

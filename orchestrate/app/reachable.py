@@ -1,0 +1,67 @@
+"""Recipes that a run may reach by a path that it works out (B), as far as their files tell."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrate.app.secrets import secrets_for
+from orchestrate.compile import compile_file, require_program
+from orchestrate.errors import OrchestrateError
+from orchestrate.plan.expr import Text
+from orchestrate.plan.nodes import Call
+from orchestrate.view.source_files import file_at
+
+if TYPE_CHECKING:
+    from orchestrate.engine.secrets import Secrets
+    from orchestrate.plan.nodes import Program
+    from orchestrate.workspace import Workspace
+
+# A folder with more recipes than this is none that a template chooses from.
+_MOST_FILES = 200
+
+
+def secrets_to_run(
+    program: Program, workspace: Workspace, environment: Mapping[str, str] = os.environ
+) -> Secrets:
+    """The secrets of a program, run here and now, and of recipes that it may call."""
+    secrets = secrets_for(program, workspace, environment)
+    for called in with_secrets(program, workspace):
+        secrets.learn(called)
+    return secrets
+
+
+def with_secrets(program: Program, workspace: Workspace) -> Iterator[Program]:
+    """The recipes with secrets of their own whose paths fit a templated `recipe:`.
+
+    Their secrets are masked from the start, also in what is printed before they are called. A value
+    with a slash in it leads to a folder that is not looked into.
+    """
+    for path in sorted(_candidates(program, workspace)):
+        with suppress(OrchestrateError, OSError):
+            if b"secrets" in path.read_bytes():
+                yield require_program(compile_file(path, workspace))
+
+
+def _candidates(program: Program, workspace: Workspace) -> set[Path]:
+    found: set[Path] = set()
+    for plan in program.plans:
+        for block in plan.blocks:
+            for node in block.nodes:
+                if isinstance(node.op, Call) and isinstance(node.op.plan, Text):
+                    base = file_at(plan.id, workspace)
+                    found |= set(islice(_matching(node.op.plan, base, workspace), _MOST_FILES))
+    return found
+
+
+def _matching(template: Text, base: Path, workspace: Workspace) -> Iterator[Path]:
+    pattern = "".join(glob.escape(p) if isinstance(p, str) else "*" for p in template.parts)
+    with suppress(ValueError, NotImplementedError):  # an absolute one is found when it is reached
+        for path in base.parent.glob(pattern):
+            if path.is_file() and workspace.allows(path.resolve(), base):
+                yield path
