@@ -185,9 +185,8 @@ class Step:
             duration_ms=round((now - self.began_at) * 1000),
             attempts=self.attempt,
             address=self.address.text,
-            log=self._own_log,
         )
-        return course | self._masked(more)
+        return course | StepResult(log=self._own_log) | self._masked(more)
 
     def stopped(self, why: str, more: StepResult = NOTHING) -> AttemptEnded:
         """We have ended the attempt ourselves: it counts for nothing."""

@@ -225,18 +225,19 @@ def _listed(words: Sequence[str]) -> list[str]:
 
 def conclude(step: Step, capture: Capture, ended: Exit | Lost, more: StepResult) -> Event:
     """A program's end becomes the step's result, a retry, or the news that it was lost."""
-    more = StepResult(debug=step.about.debug) | more
+    debug = step.about.debug
     if isinstance(step.node.op, Run) and step.node.op.stdin is not None:
         step.rt.forget_later(step.frame.key, step.log("stdin"))
     if isinstance(ended, Lost):
-        return lost(step, ended, more)
+        return lost(step, ended, StepResult(debug=debug) | more)
     step.ended_at = ended.ended_at
     if ended.stopped:
-        return step.stopped(ended.stopped, more)
+        return step.stopped(ended.stopped, StepResult(debug=debug) | more)
     code = exit_code_of(ended)
     captured = capture_exit(step, capture, ended, code)
-    debug = (more.debug or CallDebug()) | (captured.debug or CallDebug())
-    found = captured.output | more.without("debug") | StepResult(debug=debug or None)
+    if captured.debug is not None:
+        debug = captured.debug if debug is None else debug | captured.debug
+    found = captured.output | more | StepResult(debug=debug)
     code = captured.exit_code
     if code == 0:
         return _check_and_finish(step, capture, captured, found, ended.duration_s)
