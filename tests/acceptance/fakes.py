@@ -9,7 +9,6 @@ import re
 import shlex
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Any
 
 from orchestrate.testing import Project, Result
 from tests.programs import put_program
+from tests.promises.processes import wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RUN_ID = re.compile(r"\d{8}T\d{6}Z-[a-z0-9]{6}")
@@ -225,13 +225,6 @@ class Stage(Project):
         wait_until((self.folder / name).exists, f"{name} never appeared")
 
 
-def wait_until(holds: Callable[[], bool], otherwise: str, timeout_s: float = 20) -> None:
-    end = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < end, otherwise
-        time.sleep(0.01)
-
-
 @functools.cache
 def _state_check() -> Any:
     from jsonschema import Draft202012Validator
@@ -246,13 +239,3 @@ def read_state(root: Path) -> dict[str, Any]:
     faults = [f"{error.json_path}: {error.message}" for error in _state_check().iter_errors(state)]
     assert not faults, faults
     return state
-
-
-def is_alive(pid: int) -> bool:
-    """Does a process still run? One that only waits to be collected does not."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    status = Path(f"/proc/{pid}/stat")
-    return not status.exists() or status.read_text("utf-8").rpartition(")")[2].split()[0] != "Z"

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.fakes import Stage, is_alive
+from tests.acceptance.fakes import Stage
+from tests.promises.processes import is_alive
 
 
 def dropping(stage: Stage, *names: str, pause_s: float = 0.3) -> AbstractContextManager[None]:

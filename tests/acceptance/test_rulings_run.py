@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.fakes import RUN_ID, Stage, is_alive, wait_until
+from tests.acceptance.fakes import RUN_ID, Stage
+from tests.promises.processes import is_alive, wait_until
 
 HELLO = """
     version: "1.1"

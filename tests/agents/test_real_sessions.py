@@ -15,12 +15,11 @@ import pytest
 
 from orchestrate.engine.prompts import CUT_OFF
 from orchestrate.testing import Project
-from tests.acceptance.fakes import wait_until
 from tests.agents.fakemodel import Answer, FakeModel, Request
 from tests.agents.installing import CannotInstall, install
 from tests.agents.test_real_programs import MODELS, PATIENCE_S, prepare_home
 from tests.machines.fakes import machine
-from tests.promises.processes import keepers_in, kill, programs_in
+from tests.promises.processes import keepers_in, kill, programs_in, wait_until
 
 pytestmark = pytest.mark.agents
 

@@ -7,22 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from orchestrate.testing import Project
-
-PATIENCE_S = 30.0
-
-
-def wait_until(holds: Callable[[], bool], otherwise: str) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end, otherwise
-        time.sleep(0.02)
+from tests.promises.processes import wait_until
 
 
 @contextmanager
@@ -67,12 +58,3 @@ def state_of(project: Project) -> dict[str, Any]:
 
 def await_file(project: Project, name: str) -> None:
     wait_until((project.folder / name).exists, f"{name} never appeared")
-
-
-def is_alive(pid: int) -> bool:
-    """Does a process still run? One that only waits to be collected does not."""
-    try:
-        found = Path(f"/proc/{pid}/stat").read_text("utf-8")
-    except OSError:
-        return False
-    return found.rpartition(")")[2].split()[0] != "Z"

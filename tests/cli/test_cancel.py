@@ -12,7 +12,8 @@ import pytest
 
 from orchestrate.state.locks import take
 from orchestrate.testing import Project
-from tests.cli.background import await_file, is_alive, latest_root, started, state_of, wait_until
+from tests.cli.background import await_file, latest_root, started, state_of
+from tests.promises.processes import is_alive, wait_until
 
 SLOW = """
 version: "1.1"

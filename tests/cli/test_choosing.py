@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from orchestrate.testing import Project
-from tests.cli.background import PATIENCE_S, await_file, latest_root, started
+from tests.cli.background import await_file, latest_root, started
 
 RETRIED = r"""
 version: "1.1"
@@ -159,7 +159,7 @@ def test_following_survives_retries(tmp_path: Path) -> None:
             command, cwd=tmp_path, stdout=subprocess.PIPE, text=True
         ) as following:
             assert following.stdout is not None
-            patience = threading.Timer(PATIENCE_S * 2, following.kill)
+            patience = threading.Timer(60.0, following.kill)
             patience.start()
             for number, lines in enumerate(wanted, 1):
                 heard = [following.stdout.readline().rstrip("\n") for _ in lines[:-1]]

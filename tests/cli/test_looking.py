@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from orchestrate.testing import Project
-from tests.cli.background import await_file, latest_root, started, state_of, wait_until
+from tests.cli.background import await_file, latest_root, started, state_of
+from tests.promises.processes import wait_until
 
 MIXED = r"""
 version: "1.1"

@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from orchestrate.testing import Project
-from tests.cli.background import await_file, is_alive, latest_root, started, wait_until
+from tests.cli.background import await_file, latest_root, started
 from tests.cli.conftest import RECIPE
+from tests.promises.processes import is_alive, wait_until
 
 PYTHON = shlex.quote(sys.executable)
 # Appends what it was told, a line for each time.

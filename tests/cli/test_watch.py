@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from orchestrate.testing import Project
-from tests.cli.background import await_file, state_of, wait_until
+from tests.cli.background import await_file, state_of
+from tests.promises.processes import wait_until
 
 MAIN = """
 version: "1.1"

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.fakes import Stage, wait_until
+from tests.acceptance.fakes import Stage
 from tests.machines.terminal import Terminal
 from tests.programs import put_program
+from tests.promises.processes import wait_until
 
 _ACTING = Path(__file__).with_name("acting.py")
 _VERSIONS = {"claude": "2.1.325 (Claude Code)", "codex": "codex-cli 0.166.0"}

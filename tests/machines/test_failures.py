@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from orchestrate.engine.prompts import CUT_OFF
-from tests.acceptance.fakes import is_alive, read_state
+from tests.acceptance.fakes import read_state
 from tests.machines.fakes import PAIR, Line, Scene, machine, said
+from tests.promises.processes import is_alive
 
 ONE = machine({"only": {"done": "!done"}})
 

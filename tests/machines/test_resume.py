@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from orchestrate.engine.prompts import CUT_OFF
-from tests.acceptance.fakes import is_alive, read_state, wait_until
+from tests.acceptance.fakes import read_state
 from tests.machines.fakes import PAIR, ROUND, Call, Scene, said
+from tests.promises.processes import is_alive, wait_until
 
 
 def kill_during_call(scene: Scene, text: str, number: int, *flags: str) -> Call:

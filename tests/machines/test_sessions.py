@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from orchestrate.engine.prompts import CUT_OFF
-from tests.acceptance.fakes import read_state, wait_until
+from tests.acceptance.fakes import read_state
 from tests.machines.fakes import PAIR, Scene, machine, said
+from tests.promises.processes import wait_until
 
 # One task, one session: after a commit the recipe starts over.
 TASKS = machine(

@@ -16,18 +16,15 @@ _MEMORY = "/dev/shm"
 
 def alive() -> list[int]:
     """Every process but zombies, which are only waiting to be collected."""
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with suppress(OSError):
-                status = Path(f"/proc/{name}/stat").read_bytes()
-                if status.rpartition(b")")[2].split()[0] != b"Z":
-                    found.append(int(name))
-    return found
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and is_alive(int(name))]
 
 
 def is_alive(pid: int) -> bool:
-    return pid in alive()
+    """Does a process still run? One that only waits to be collected does not."""
+    with suppress(OSError):
+        status = Path(f"/proc/{pid}/stat").read_bytes()
+        return status.rpartition(b")")[2].split()[0] != b"Z"
+    return False
 
 
 def progress_of(pid: int) -> bytes:
@@ -77,8 +74,8 @@ def watching_peaks(folder: Path) -> Iterator[dict[int, int]]:
         watcher.join()
 
 
-def wait_until(is_so: Callable[[], object], otherwise: str, seconds: float = 20.0) -> None:
-    give_up = time.monotonic() + seconds
+def wait_until(is_so: Callable[[], object], otherwise: str, timeout_s: float = 30.0) -> None:
+    give_up = time.monotonic() + timeout_s
     while not is_so():
         assert time.monotonic() < give_up, otherwise
         time.sleep(0.005)

@@ -14,8 +14,9 @@ from textwrap import dedent
 from typing import Any
 
 from orchestrate.testing import Project, Result
-from tests.acceptance.fakes import is_alive, read_state, wait_until
+from tests.acceptance.fakes import read_state
 from tests.programs import put_program
+from tests.promises.processes import is_alive, wait_until
 
 FAKE_CLAUDE = Path(__file__).with_name("claude.py")
 HEAD = "name: {name}\ndescription: A trial of ours\nversion: 1.2.3\n"

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.fakes import is_alive, read_state
+from tests.acceptance.fakes import read_state
 from tests.promises.lanes import Lane, Order
+from tests.promises.processes import is_alive
 from tests.recipes.fakes import Workshop, recipe, rule
 
 KILLED = -9

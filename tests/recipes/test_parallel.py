@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from tests.acceptance.fakes import is_alive
+from tests.promises.processes import is_alive
 from tests.recipes.fakes import Workshop, most_at_once, recipe, rule
 
 PARALLEL = recipe("""

@@ -7,8 +7,7 @@ import signal
 
 import pytest
 
-from tests.acceptance.fakes import is_alive, wait_until
-from tests.promises.processes import keepers_in
+from tests.promises.processes import is_alive, keepers_in, wait_until
 from tests.recipes.fakes import Workshop, recipe, rule
 
 PARALLEL = recipe("""

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.fakes import Played, Stage, is_alive, wait_until
+from tests.acceptance.fakes import Played, Stage
+from tests.promises.processes import is_alive, wait_until
 
 # Answers in its first calls, prints nothing and ends well in every later one.
 _SPEAKS = """

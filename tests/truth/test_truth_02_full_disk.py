@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from orchestrate.testing import Result
-from tests.acceptance.fakes import Stage, read_state, wait_until
+from tests.acceptance.fakes import Stage, read_state
 from tests.promises.killing import can_trace, fail_at
-from tests.promises.processes import end_all_in
+from tests.promises.processes import end_all_in, wait_until
 from tests.recipes.fakes import Workshop, recipe, rule
 from tests.truth.small_disks import SmallDisk, limited, small_disk
 

@@ -17,8 +17,8 @@ import pytest
 from orchestrate.cli.main import run_command
 from orchestrate.engine import checks
 from orchestrate.engine.schemas import is_quick, judge
-from tests.acceptance.fakes import Stage, read_state, wait_until
-from tests.promises.processes import end_all_in
+from tests.acceptance.fakes import Stage, read_state
+from tests.promises.processes import end_all_in, wait_until
 
 ENDLESS = {"type": "string", "pattern": "^(a+)+$"}
 UNIQUE = {"type": "array", "uniqueItems": True}

@@ -16,8 +16,8 @@ from orchestrate.errors import KeeperSilent
 from orchestrate.execute.base import SAY_AFTER_S
 from orchestrate.execute.keeper import patience
 from orchestrate.execute.keeper.patience import Patience
-from tests.acceptance.fakes import Stage, read_state, wait_until
-from tests.promises.processes import end_all_in
+from tests.acceptance.fakes import Stage, read_state
+from tests.promises.processes import end_all_in, wait_until
 
 WORKFLOW = """\
 version: "1.1"

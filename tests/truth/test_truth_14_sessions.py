@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from orchestrate.engine.prompts import CUT_OFF
-from tests.acceptance.fakes import is_alive, read_state, wait_until
+from tests.acceptance.fakes import read_state
 from tests.machines.fakes import Call, Line, Scene, machine, said
+from tests.promises.processes import is_alive, wait_until
 
 MACHINE = machine({"only": {"done": "!done"}})
 RECIPE = """

@@ -16,8 +16,8 @@ from orchestrate.engine.stop import Stop
 from orchestrate.show.event_lines import duration
 from orchestrate.show.live.picture import passed
 from orchestrate.state.times import local_time, seconds_of, timestamp
-from tests.acceptance.fakes import wait_until
 from tests.machines.fakes import Scene, said
+from tests.promises.processes import wait_until
 from tests.truth.test_truth_14_sessions import DIALECTS, MACHINE, scene_of
 
 NOW = 1_794_912_000.0

@@ -11,8 +11,8 @@ import pytest
 
 from orchestrate.engine.prompts import CUT_OFF
 from orchestrate.plan.retries import OUTAGE_RETRY, retry_delay
-from tests.acceptance.fakes import wait_until
 from tests.machines.fakes import Scene, said
+from tests.promises.processes import wait_until
 from tests.truth.test_truth_14_sessions import DIALECTS, FAILED, MACHINE, scene_of
 
 OVERLOADED: dict[str, Any] = {"error": "API Error: 529 overloaded", "status": 529}

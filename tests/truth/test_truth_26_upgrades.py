@@ -16,8 +16,8 @@ import pytest
 
 from orchestrate import installation
 from orchestrate.installation import replacement_of, was_replaced
-from tests.acceptance.fakes import REPOSITORY, Stage, read_state, wait_until
-from tests.promises.processes import end_all_in
+from tests.acceptance.fakes import REPOSITORY, Stage, read_state
+from tests.promises.processes import end_all_in, wait_until
 
 STOPPED = 5
 # What a run needs of other packages, besides the standard library.

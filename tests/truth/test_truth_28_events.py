@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from orchestrate.show import queued_output
-from tests.acceptance.fakes import Stage, read_state, wait_until
+from tests.acceptance.fakes import Stage, read_state
 from tests.machines.fakes import PAIR, ROUND, Scene, machine, said
+from tests.promises.processes import wait_until
 from tests.truth.test_truth_28_state import FIELDS, write_gated
 
 COMMANDS = """

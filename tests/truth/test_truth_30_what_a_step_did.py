@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.fakes import Stage, wait_until
+from tests.acceptance.fakes import Stage
 from tests.machines.fakes import PAIR, Scene, said
+from tests.promises.processes import wait_until
 
 SHELL = """
     version: "1.1"

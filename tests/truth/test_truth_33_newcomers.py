@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from orchestrate.testing import Project
-from tests.cli.background import await_file, started, state_of, wait_until
+from tests.cli.background import await_file, started, state_of
+from tests.promises.processes import wait_until
 
 RECIPE = """
 name: gated
