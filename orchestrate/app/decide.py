@@ -9,22 +9,25 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from orchestrate.errors import ConfigError, OrchestrateError, UsageError
 from orchestrate.exits import Ending, waits_for_person, waits_to_be_resumed
 from orchestrate.record import record, replace
+from orchestrate.state.apply import TIMEOUT, apply
 from orchestrate.state.ballots import cast
-from orchestrate.state.endings import ending_in
+from orchestrate.state.clock import now_by
+from orchestrate.state.events import GateDecided, RunEnded, run_ended
 from orchestrate.state.plan_file import index_of
-from orchestrate.view.run_view import RunView, gates_of, pending_gates, run_view
+from orchestrate.state.store import Store, load
+from orchestrate.state.times import local_time, seconds_of
+from orchestrate.state.users import user_name
+from orchestrate.view.run_view import RunView, run_view
 
 if TYPE_CHECKING:
-    from orchestrate.state.events import GateDecided, RunEnded
     from orchestrate.state.model import RunState
     from orchestrate.state.result import Approval
     from orchestrate.state.runs import Run
-    from orchestrate.state.store import Store
     from orchestrate.workspace import Workspace
 
 Decision = Literal["approved", "denied"]
@@ -60,9 +63,6 @@ def decide(
 ) -> Decided:
     """Record a decision about the gate that waits; a `UsageError` says why none can be."""
     from orchestrate.app.secrets import secrets_of_run
-    from orchestrate.state.clock import now_by
-    from orchestrate.state.events import GateDecided
-    from orchestrate.state.users import user_name
 
     store = _open(run, "approve" if decision == "approved" else "deny", note)
     try:
@@ -89,14 +89,11 @@ def decide_live(
     """
     from orchestrate.app.claim import orchestrator_of
     from orchestrate.app.secrets import secrets_of_run
-    from orchestrate.state.clock import now_by
-    from orchestrate.state.events import GateDecided
-    from orchestrate.state.users import user_name
 
-    document = run_view(run).document
-    gate = _choose_live(run, document, pending_gates(document), stage)
+    view = run_view(run)
+    gate = _choose_live(view, stage)
     said = secrets_of_run(run, workspace).text(message)
-    now = now_by(document["engine"].get("clock"))
+    now = now_by(view.state.clock)
     event = GateDecided(*gate.visited, now, decision, user_name(os.environ), said)
     counted, is_ours = cast(run.root, event)
     if not is_ours:
@@ -105,25 +102,24 @@ def decide_live(
         )
     give_up = time.monotonic() + _TAKEN_OVER_IN_S
     while time.monotonic() < give_up:
-        document = run_view(run).document
-        if not any(_is_of(one, event) for one in pending_gates(document)):
+        view = run_view(run)
+        if not any(_is_of(one, event) for one in view.state.pending):
             break
         if orchestrator_of(run) is None:
             return None
         time.sleep(_POLL_S)
-    status = document["status"]
-    ending = None if status == "running" else ending_in(document)
+    status = view.state.status
+    ending = None if status == "running" else view.state.ending
     return Decided(gate.stage, decision, event.by, said, status, ending)
 
 
-def _choose_live(
-    run: Run, document: dict[str, Any], gates: list[Approval], stage: str | None
-) -> Approval:
+def _choose_live(view: RunView, stage: str | None) -> Approval:
+    run, gates = view.run, view.state.pending
     waiting = list(dict.fromkeys(gate.stage for gate in gates))
     for gate in gates:
         if gate.stage == stage or (stage is None and len(waiting) == 1):
             return gate
-    decided = [gate for gate in gates_of(document) if gate.status != "pending"]
+    decided = [gate for gate in view.state.approvals if gate.status != "pending"]
     for gate in reversed(decided):
         if not gates and stage in (None, gate.stage):
             raise UsageError(
@@ -133,7 +129,7 @@ def _choose_live(
             )
     if not gates:
         raise ConfigError(
-            f"run {run.id} is at work and waits for no approval: it is {document['status']}",
+            f"run {run.id} is at work and waits for no approval: it is {view.state.status}",
             "decide when it has come to a gate",
         )
     raise UsageError(
@@ -159,31 +155,29 @@ def settle_overdue(run: Run) -> list[Decided]:
         store.close()
 
 
-def is_overdue(sight: RunView) -> bool:
+def is_overdue(view: RunView) -> bool:
     """Has the clock decided about a gate of a run that waits?"""
-    from orchestrate.state.clock import now_by
-    from orchestrate.state.times import seconds_of
 
-    if sight.is_live or sight.status not in ("paused", "interrupted"):
+    if view.is_live or view.status not in ("paused", "interrupted"):
         return False
-    now = now_by(sight.document["engine"].get("clock"))
+    now = now_by(view.state.clock)
     return any(
         gate.expires_at is not None and now >= seconds_of(gate.expires_at)
-        for gate in pending_gates(sight.document)
+        for gate in view.state.pending
     )
 
 
-def settled_sight(run: Run) -> RunView:
-    """The run as `look_at` sees it, after what the clock has decided was recorded."""
+def settled_view(run: Run) -> RunView:
+    """The run's view after what the clock has decided was recorded."""
 
-    sight = run_view(run)
-    if not is_overdue(sight):
-        return sight
+    view = run_view(run)
+    if not is_overdue(view):
+        return view
     try:
         settle_overdue(run)
     except OrchestrateError as error:
         why = f"a gate has expired, but that cannot be recorded: {error.message}"
-        return replace(sight, note="; ".join(filter(None, (sight.note, why))))
+        return replace(view, note="; ".join(filter(None, (view.note, why))))
     return run_view(run)
 
 
@@ -202,7 +196,6 @@ def _open(run: Run, verb: str, note: Callable[[str], None]) -> Store:
 
 def _settle(store: Store) -> list[Decided]:
     from orchestrate.engine.ops.gate import overdue
-    from orchestrate.state.clock import now_by
 
     if store.state.status not in ("paused", "running"):
         return []
@@ -231,9 +224,6 @@ def _record(store: Store, event: GateDecided) -> None:
 
 def _standing_after(store: Store, event: GateDecided) -> RunEnded:
     """How the run stands after a decision: tried on a second copy of the state."""
-    from orchestrate.state.apply import TIMEOUT, apply
-    from orchestrate.state.events import run_ended
-    from orchestrate.state.store import load
 
     # That it is parked is no end: what the decision leads to counts.
     tried = replace(load(store.run, store.index), ending=None)
@@ -291,8 +281,6 @@ def _pending(stages: list[str]) -> str:
 
 
 def _why_none(run: Run, state: RunState, stage: str | None) -> str:
-    from orchestrate.state.times import local_time
-
     decided = [gate for gate in state.approvals if gate.status != "pending"]
     for gate in reversed(decided):
         if stage in (None, gate.stage):

@@ -15,7 +15,7 @@ from orchestrate.app.open_store import open_stored
 from orchestrate.errors import OrchestrateError, StateError
 from orchestrate.exits import Ending, cancelled_by
 from orchestrate.state.decode import check_state
-from orchestrate.state.durable import read_file, write_durably, write_visibly
+from orchestrate.state.durable import read_file, write_durably
 from orchestrate.state.endings import encoded_ending
 from orchestrate.state.events import RunEnded, event_to_json, run_ended
 from orchestrate.state.journal import Journal
@@ -27,22 +27,6 @@ if TYPE_CHECKING:
     from orchestrate.state.locks import Lock
     from orchestrate.state.model import Index
     from orchestrate.state.runs import Run
-
-# There while `cancel` waits for the process of a run to end.
-_CANCELLING = "cancelling"
-
-
-def announce_cancelling(run: Run) -> None:
-    """Let the process that works on a run know that its end will be for good."""
-    write_visibly(run.root / _CANCELLING, b"")
-
-
-def forget_cancelling(run: Run) -> None:
-    (run.root / _CANCELLING).unlink(missing_ok=True)
-
-
-def is_cancelling(run: Run) -> bool:
-    return (run.root / _CANCELLING).exists()
 
 
 def index_if_kept(run: Run) -> Index | None:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from orchestrate.execute.liveness import is_keeper_alive, is_running
 from orchestrate.state.runs import Run
 from orchestrate.view.cursors import cursors_in
 from orchestrate.view.run_view import RunView
 
 
-def are_programs_left(sight: RunView) -> bool:
-    """Does a program of the run still run although nobody waits for it? `resume` adopts it."""
-    return not sight.is_live and do_programs_run(sight.run, sight.document)
+def are_programs_left(view: RunView) -> bool:
+    """Does a program of the run still run although no process waits for it? `resume` adopts it."""
+    return not view.is_live and do_programs_run(view)
 
 
-def do_programs_run(run: Run, document: dict[str, Any]) -> bool:
+def do_programs_run(view: RunView) -> bool:
     """Does a program of a step at which the run stands still run?"""
-    return is_kept(run) and any(
-        is_running(run.root, at.address.attempt_id)
-        for at in cursors_in(document)
+    return is_kept(view.run) and any(
+        is_running(view.run.root, at.address.attempt_id)
+        for at in cursors_in(view.state)
         if at.phase == "running"
     )
 

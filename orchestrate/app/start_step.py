@@ -113,15 +113,15 @@ def _read_given(
     name: str, steps: tuple[str, ...], variables: tuple[str, ...], place: Place
 ) -> Given:
     _, run, _ = find_stored(name, place.working_dir, place.state_dir)
-    sight = run_view(run)
-    if sight.is_live:
+    view = run_view(run)
+    if view.is_live:
         raise UsageError(f"run {run.id} is still running", "wait until it ends, or cancel it")
     results = {}
     for step in steps:
-        result = sight.document["steps"].get(step)
-        if isinstance(result, dict) and result.get("status") in _FINISHED:
-            results[step] = StepResult.from_json(result)
-    context = sight.document["context"]
+        result = view.state.root.steps.get(step)
+        if result is not None and result.status in _FINISHED:
+            results[step] = result
+    context = view.state.root.variables
     values = {key: restore_value(run.root, context[key]) for key in variables if key in context}
     return Given(run.id, results, values)
 

@@ -14,9 +14,9 @@ import click
 from orchestrate.app.open_run import runs_of
 from orchestrate.cli.group import COMMANDS, root
 from orchestrate.record import field, mutable_record, record
-from orchestrate.state.decode import check_seal
+from orchestrate.state.decode import decode
+from orchestrate.state.model import RunState
 from orchestrate.view.place import Place
-from orchestrate.view.run_view import pending_gates
 from orchestrate.view.step_logs import entries_of
 
 Kind = Literal["words", "files", "dirs"]
@@ -225,21 +225,22 @@ def _runs(line: Line) -> Iterator[Item]:
     yield from (Item(run.id) for run in found)
 
 
-def _document(line: Line) -> dict[str, Any]:
-    """The state of the run that the line names first, else of the latest; {} when it is too large
+def _state(line: Line) -> RunState | None:
+    """The state of the run that the line names first, else of the latest; None when it is too large
     to read for this."""
     from orchestrate.state.durable import read_file
     from orchestrate.state.runs import LATEST, find_run
 
     run = find_run(_runs_folder(line), line.arguments[0] if line.arguments else LATEST)
     if run.state.stat().st_size > _LARGEST_STATE:
-        return {}
+        return None
     content = read_file(run.state)
-    return check_seal(content) if content is not None else {}
+    return decode(None, content, run.id) if content is not None else None
 
 
 def _steps_of_run(line: Line) -> Iterator[Item]:
-    for entry in entries_of(_document(line)):
+    state = _state(line)
+    for entry in () if state is None else entries_of(state):
         yield Item(entry.path, entry.result.status)
 
 
@@ -262,7 +263,8 @@ def _steps_of_file(line: Line) -> Iterator[Item]:
 
 
 def _stages(line: Line) -> Iterator[Item]:
-    for gate in pending_gates(_document(line)):
+    state = _state(line)
+    for gate in () if state is None else state.pending:
         yield Item(gate.stage, "waits for a decision")
 
 

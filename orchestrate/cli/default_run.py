@@ -12,7 +12,6 @@ from orchestrate.plan.visible import visible
 from orchestrate.show.output import note
 from orchestrate.state.runs import LATEST
 from orchestrate.view.run_summary import summary_of
-from orchestrate.view.run_view import pending_gates
 
 if TYPE_CHECKING:
     from orchestrate.view.place import Place
@@ -30,7 +29,7 @@ def run_that_waits(parked: list[RunView], place: Place) -> str:
     """The run to decide about: the latest, else the only one that waits at a gate."""
 
     latest = find_stored(LATEST, place.working_dir, place.state_dir, is_looking=True)[1]
-    waiting = [sight.run.id for sight in parked if pending_gates(sight.document)]
+    waiting = [view.run.id for view in parked if view.state.pending]
     if latest.id in waiting or not waiting:
         return latest.id
     if len(waiting) == 1:

@@ -21,6 +21,8 @@ from orchestrate.state.events import (
     StepStarted,
     attempt_of,
 )
+from orchestrate.state.journal import end_of
+from orchestrate.state.locks import is_held
 from orchestrate.state.recorded import read_events
 from orchestrate.state.result import StepResult
 from orchestrate.view.run_view import run_view
@@ -69,7 +71,6 @@ class _Tail:
 
 def follow_step(run: Run, step: str, streams: Sequence[Stream], last_lines: int | None) -> None:
     """Print what the step writes, until it or the run ends; it need not have begun."""
-    from orchestrate.state.journal import end_of
 
     seq = end_of(run.events)
     entry = _await_entry(run, step)
@@ -86,11 +87,11 @@ def _await_entry(run: Run, step: str) -> Entry:
     """The step, once it has begun; an error if it cannot begin any more."""
 
     while True:
-        sight = run_view(run)
+        view = run_view(run)
         try:
-            return find_entry(run, sight.document, step)
+            return find_entry(run, view.state, step)
         except NoSuchStep:
-            if not sight.is_live or not knows_step(run, step):
+            if not view.is_live or view.index is None or not knows_step(view.index, step):
                 raise
         time.sleep(POLL_S)
 
@@ -124,8 +125,6 @@ class _Follower:
             self._end_attempt(None)
 
     def follow(self) -> None:
-        from orchestrate.state.locks import is_held
-
         while True:
             # Asked before reading: what a run writes last is there when its lock is free.
             is_live = is_held(self._run.lock_file)

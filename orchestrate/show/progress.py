@@ -23,6 +23,7 @@ from orchestrate.show.output import (
 )
 from orchestrate.show.spending import cost_words, token_words
 from orchestrate.state.address import FrameKey, log_name_in, name_of_node, shown_path
+from orchestrate.state.cancelling import is_cancelling
 from orchestrate.state.denials import denial_words
 from orchestrate.state.events import (
     AttemptEnded,
@@ -47,8 +48,16 @@ from orchestrate.state.events import (
     event_name,
 )
 from orchestrate.state.model import Frame, RunState
-from orchestrate.state.result import StepResult
+from orchestrate.view.advice import (
+    Reached,
+    failed_in,
+    resume_flags,
+    stopped_at,
+    values_wanted,
+    what_to_look_at,
+)
 from orchestrate.view.source_files import shown_definition
+from orchestrate.view.status_document import last_outcome
 
 if TYPE_CHECKING:
     from orchestrate.show.heartbeat import Heartbeat
@@ -254,7 +263,7 @@ def summary(store: Store) -> dict[str, Any]:
         "status": state.status,
         "reason": state.reason,
         "exit_code": ending.code if ending is not None else DONE,
-        **last_outcome(state.root.steps.get(state.current)),
+        **last_outcome(state),
         # The gate that a parked run waits at; all of them where stages wait side by side.
         "stage": gates[0].stage if gates else None,
         "approvals": [gate.question for gate in gates],
@@ -262,12 +271,6 @@ def summary(store: Store) -> dict[str, Any]:
         **({"costs": state.costs.to_json()} if state.costs.turns else {}),
         **({"denials": [denial.to_json() for denial in state.denials]} if state.denials else {}),
     }
-
-
-def last_outcome(result: StepResult | None) -> dict[str, Any]:
-    """A machine's newest outcome (A §2.3); null where there is none."""
-    known = result or StepResult()
-    return {"outcome": known.outcome, "otherDescription": known.outcome_description}
 
 
 def _step_statuses(root: Frame) -> dict[str, Any]:
@@ -288,7 +291,6 @@ def _step_statuses(root: Frame) -> dict[str, Any]:
 
 def last_words(store: Told, ending: Ending, place: Place) -> str:
     """How the run ended, and what to do now."""
-    from orchestrate.app.give_up import is_cancelling
 
     run_id = store.run.id
     state = store.state
@@ -318,10 +320,9 @@ def last_words(store: Told, ending: Ending, place: Place) -> str:
 
 def _waiting_for_a_person(store: Told, ending: Ending, place: Place) -> list[str]:
     """For a decision at a gate, or because attempts of a step were lost."""
-    from orchestrate.view.advice import stopped_at
 
     run_id, state = store.run.id, store.state
-    if not stopped_at(state, store.index):
+    if not stopped_at(state):
         lines = [f"run {run_id} {visible(ending.reason)}"]
     else:
         lines = [f"run {run_id} waits for a person: {visible(ending.reason)}"]
@@ -337,18 +338,10 @@ def _waiting_for_a_person(store: Told, ending: Ending, place: Place) -> list[str
 
 def _after_failure(store: Told, ending: Ending, place: Place) -> list[str]:
     """What to look at and how to go on; nothing that would only say that it cannot."""
-    from orchestrate.view.advice import (
-        Reached,
-        failed_in,
-        resume_flags,
-        stopped_at,
-        values_wanted,
-        what_to_look_at,
-    )
 
     run_id, state = store.run.id, store.state
     is_denied = any(gate.status == "denied" for gate in state.approvals)
-    stopped = stopped_at(state, store.index)
+    stopped = stopped_at(state)
     look = what_to_look_at(run_id, stopped, state.root.steps, is_denied=is_denied)
     lines = []
     if look is not None:
@@ -356,7 +349,7 @@ def _after_failure(store: Told, ending: Ending, place: Place) -> list[str]:
     flags = resume_flags(ending, Reached.of(state))
     is_at_end = state.root.here is None and state.restart is None
     if not is_denied and not is_at_end and flags is not None:
-        flags += values_wanted(failed_in(state, store.index))
+        flags += values_wanted(failed_in(state))
         lines.append(f"  go on:  {visible(place.command('resume', run_id, *flags))}")
     return lines
 

@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING
 
 from orchestrate.errors import OrchestrateError
 from orchestrate.record import record
+from orchestrate.state.address import Called, FrameKey
+from orchestrate.state.cancelling import is_cancelling
 from orchestrate.state.plan_file import is_plan_whole
 from orchestrate.state.result import Results, StepResult
+from orchestrate.view.cursors import cursors_in
+from orchestrate.view.place import Place
+from orchestrate.view.run_summary import FINAL
 from orchestrate.view.source_files import changed_files
 from orchestrate.workspace import open_workspace
 
 if TYPE_CHECKING:
     from orchestrate.exits import Ending
-    from orchestrate.state.model import Index, RunState
+    from orchestrate.state.model import RunState
     from orchestrate.view.run_view import RunView
 
 # A variable that stands alone, as it is written in a workflow or a recipe.
@@ -61,9 +66,9 @@ def as_started_flag(view: RunView) -> tuple[str, ...]:
 
     Texts alone are compared, which is cheap; where only a comment has changed, it works as well.
     """
-    workspace = open_workspace(view.document["engine"]["workspace"])
+    workspace = open_workspace(view.state.workspace)
     try:
-        is_changed = changed_files(view.document["sources"], workspace)
+        is_changed = changed_files(view.state.sources, workspace)
         return ("--as-started",) if is_changed and is_plan_whole(view.run) else ()
     except OrchestrateError:
         return ()
@@ -78,8 +83,6 @@ def values_wanted(failed: Iterable[tuple[str, StepResult]]) -> tuple[str, ...]:
 
     Nothing from outside gets into a recipe that another one calls, or into a part of a value.
     """
-    from orchestrate.state.address import Called, FrameKey
-
     names: list[str] = []
     for frame, result in failed:
         found = [_VARIABLE.match(text) for text in result.context.get("undefined_vars", ())]
@@ -107,25 +110,48 @@ def what_to_look_at(
     return (run_id,)
 
 
-def failed_in(state: RunState, index: Index) -> list[tuple[str, StepResult]]:
+def look_command(view: RunView, place: Place) -> str | None:
+    """The command that shows what the step printed that has stopped the run."""
+    stopped = [at.path for at in view.cursors if at.phase in ("failed", "lost")]
+    if view.status != "failed" and not (view.status == "paused" and stopped):
+        return None
+    root = view.state.root
+    reached = {node: number for number, node in enumerate(root.visits)}
+    steps = dict(sorted(root.steps.items(), key=lambda step: reached.get(step[0], -1)))
+    look = what_to_look_at(view.run.id, stopped, steps, is_denied=view.is_denied)
+    return None if look is None else place.command("logs", *look)
+
+
+def next_commands(view: RunView, place: Place) -> list[str]:
+    """The commands with which a person can go on."""
+    run_id = view.run.id
+    if view.status in FINAL or is_cancelling(view.run):
+        return []
+    gates = view.waiting_gates
+    if view.is_live and not gates:
+        return []
+    if gates:
+        # One that waits needs no name.
+        names = [gate.stage for gate in gates] if len(gates) > 1 else [None]
+        return [
+            place.command(verb, run_id, *filter(None, [name]))
+            for name in dict.fromkeys(names)
+            for verb in ("approve", "deny")
+        ]
+    if view.status != "failed":
+        return [place.command("resume", run_id, *as_started_flag(view))]
+    flags = () if view.ending is None else resume_flags(view.ending, Reached.of(view.state))
+    if view.is_denied or view.is_at_end or flags is None:
+        return []
+    more = (*values_wanted(failed_in(view.state)), *as_started_flag(view))
+    return [place.command("resume", run_id, *flags, *more)]
+
+
+def failed_in(state: RunState) -> list[tuple[str, StepResult]]:
     """The frames and results of the steps that have failed and stopped the run."""
-    from orchestrate.state.model import frames_below
-
-    return [
-        (frame.key, frame.steps.get(index.here(frame).node.name, StepResult()))
-        for frame in frames_below(state.root)
-        if frame.here is not None and frame.here.phase == "failed"
-    ]
+    return [(at.frame, at.result) for at in cursors_in(state) if at.phase == "failed"]
 
 
-def stopped_at(state: RunState, index: Index) -> list[str]:
+def stopped_at(state: RunState) -> list[str]:
     """The steps that have stopped the run."""
-    from orchestrate.state.address import FrameKey
-    from orchestrate.state.model import frames_below
-
-    found = []
-    for frame in frames_below(state.root):
-        if frame.here is not None and frame.here.phase in ("failed", "lost"):
-            name = index.here(frame).node.name
-            found.append(FrameKey.parse(frame.key).step(name).shown)
-    return found
+    return [at.path for at in cursors_in(state) if at.phase in ("failed", "lost")]

@@ -1,13 +1,10 @@
-"""Where a run stands: the steps at the cursors of its frames, read from a state document."""
+"""The steps at the cursors of a run's frames: at work, waiting, or what has stopped the run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 from orchestrate.record import record
 from orchestrate.state.address import Address, address_of, name_in_block
-from orchestrate.state.model import Here
+from orchestrate.state.model import Frame, Here, RunState, frames_below
 from orchestrate.state.result import StepResult
 
 
@@ -37,30 +34,18 @@ class Cursor:
         return address_of(self.frame, self.name, self.visit, self.attempt)
 
 
-def cursors_in(document: dict[str, Any]) -> list[Cursor]:
+def cursors_in(state: RunState) -> list[Cursor]:
     """The innermost steps at the cursors, in the order of the frames; none in a run that ended."""
-    return list(_cursors(document["engine"]["root"], document["steps"]))
+    return [
+        _cursor(frame, frame.here)
+        for frame in frames_below(state.root)
+        if frame.here is not None and frame.here.phase != "open"
+    ]
 
 
-def _cursors(frame: dict[str, Any], results: dict[str, Any]) -> Iterator[Cursor]:
-    if "here" not in frame:
-        return
-    here = Here(*frame["here"])
-    node = here.node
-    name = name_in_block(node, frame["block"])
-    result = results.get(name)
-    if here.phase == "open":
-        if "call" in frame:
-            inner = result.get("steps", {}) if isinstance(result, dict) else {}
-            yield from _cursors(frame["call"], inner)
-            return
-        loop = frame.get("loops", {}).get(node, {"open": {}, "name": ""})
-        items = results.get(loop["name"], [])
-        for position, inner_frame in loop["open"].items():
-            yield from _cursors(inner_frame, items[int(position)])
-        return
-    recorded = StepResult.from_json(result) if isinstance(result, dict) else StepResult()
-    yield Cursor(
-        frame["key"], name, here.visit, here.phase, here.attempt,
-        here.attempt_since or here.since, here.rest_until, recorded,
+def _cursor(frame: Frame, here: Here) -> Cursor:
+    name = name_in_block(here.node, frame.block)
+    return Cursor(
+        frame.key, name, here.visit, here.phase, here.attempt,
+        here.attempt_since or here.since, here.rest_until, frame.steps.get(name, StepResult()),
     )  # fmt: skip

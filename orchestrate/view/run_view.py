@@ -1,4 +1,4 @@
-"""Reads a run without its lock: what it has recorded, and whether a process works on it."""
+"""Where a run stands, read without its lock: its state, and whether a process works on it."""
 
 from __future__ import annotations
 
@@ -8,99 +8,106 @@ from orchestrate.errors import OrchestrateError, StateError
 from orchestrate.exits import Ending
 from orchestrate.record import record
 from orchestrate.state.codec import Encoder
-from orchestrate.state.decode import check_state
+from orchestrate.state.decode import check_state, decode
 from orchestrate.state.durable import parse_json, read_file
-from orchestrate.state.endings import ending_in
-from orchestrate.state.journal import read_tail
 from orchestrate.state.locks import is_held
+from orchestrate.state.model import Index, RunState
 from orchestrate.state.plan_file import index_of
 from orchestrate.state.result import Approval
 from orchestrate.state.runs import Run
 from orchestrate.state.store import load
+from orchestrate.view.cursors import Cursor, cursors_in
+from orchestrate.view.run_summary import FINAL
 
 
 @record
 class RunView:
-    """All that a run has recorded, in the shape of its state file.
+    """What a reader may know of a run.
 
-    `status` is the truth about it: a run that says `running` while nobody holds its lock is
-    `interrupted`. `note` says what could not be seen, and why.
+    `status` is the truth about it: a run that says `running` while no process holds its lock is
+    `interrupted`. `index` is None where the run keeps no plan that fits its state. `note` says what
+    could not be read, and why.
     """
 
     run: Run
+    state: RunState
+    index: Index | None
     status: str
     is_live: bool
-    document: dict[str, Any]
-    note: str
+    note: str = ""
 
     @property
     def ending(self) -> Ending | None:
         """How the run has stopped; None while it runs, and if its process is gone."""
-        is_open = self.status in ("running", "interrupted")
-        return None if is_open else ending_in(self.document)
+        return None if self.status in ("running", "interrupted") else self.state.ending
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The state as `state.json` has it, for programs (`docs/reference/state.md`)."""
+        if self.index is None:
+            return check_state(read_file(self.run.state) or b"", self.run.id)
+        found: dict[str, Any] = parse_json(Encoder(self.index).encode(self.state))
+        return found
+
+    @property
+    def cursors(self) -> list[Cursor]:
+        """The steps that the run stands at; those of a run that is over say nothing any more."""
+        return [] if self.status in FINAL else cursors_in(self.state)
+
+    @property
+    def waiting_gates(self) -> list[Approval]:
+        """The gates that a decision can still be made about."""
+        is_waiting = self.status in ("running", "interrupted", "paused")
+        return list(self.state.pending) if is_waiting else []
+
+    @property
+    def is_denied(self) -> bool:
+        """Was a gate of the run denied? That is final (rulings §8)."""
+        return any(gate.status == "denied" for gate in self.state.approvals)
+
+    @property
+    def is_at_end(self) -> bool:
+        """Is there no step left to go on with? So it is where a run went on after failures."""
+        return self.state.root.here is None and self.state.restart is None
 
 
 def run_view(run: Run) -> RunView:
-    """Everything about a run: its state file and what the journal has beyond it."""
+    """The run as its state file, and what the journal has beyond it, tell."""
     while True:
         was_held = is_held(run.lock_file)
-        document, note = _read(run)
+        state, index, note = _read(run)
         held = is_held(run.lock_file)
-        status = document["status"]
         # A run that ended while we read has written more since.
-        if status != "running" or held or not was_held:
+        if state.status != "running" or held or not was_held:
             break
-    if status == "running" and not held:
-        status = "interrupted"
-    return RunView(run, status, held, document, note)
+    status = "interrupted" if state.status == "running" and not held else state.status
+    return RunView(run, state, index, status, held, note)
 
 
-def _read(run: Run) -> tuple[dict[str, Any], str]:
-    document: dict[str, Any] | None = None
-    broken = "it is missing"
+def _read(run: Run) -> tuple[RunState, Index | None, str]:
+    try:
+        index = index_of(run)
+        return load(run, index), index, ""
+    except OrchestrateError as error:
+        return _state_file_alone(run, error)
+
+
+def _state_file_alone(run: Run, why: OrchestrateError) -> tuple[RunState, Index | None, str]:
+    """The state without what the journal may have beyond it."""
     content = read_file(run.state)
+    problem = "it is missing"
+    note = f"shown from state.json alone, which may lag: {why.message}"
     if content is not None:
         try:
-            document = check_state(content, run.id)
+            index = index_of(run)
+            return decode(index, content, run.id), index, note
+        except (ValueError, OrchestrateError):
+            pass
+        try:
+            return decode(None, content, run.id), None, note
         except ValueError as error:
-            broken = str(error)
-    try:
-        # Mostly the file is current, and the plan need not be read.
-        if document is not None and next(read_tail(run.events, document["seq"]), None) is None:
-            return document, ""
-        return _fold(run), ""
-    except OrchestrateError as error:
-        why = error.message
-        if document is None:
-            raise StateError(
-                f"run {run.id} cannot be read: state.json: {broken}; events.jsonl: {why}",
-                error.hint or f"look into {run.root}",
-            ) from None
-        return document, f"shown from state.json alone, which may lag: {why}"
-
-
-def _fold(run: Run) -> dict[str, Any]:
-    """The state file as it would be if it were written now."""
-    index = index_of(run)
-    document: dict[str, Any] = parse_json(Encoder(index).encode(load(run, index)))
-    return document
-
-
-def is_denied(document: dict[str, Any]) -> bool:
-    """Was a gate of the run denied? That is final (rulings §8)."""
-    return any(gate.status == "denied" for gate in gates_of(document))
-
-
-def is_at_end(document: dict[str, Any]) -> bool:
-    """Is there no step left to go on with? So it is where a run went on after failures."""
-    return "here" not in document["engine"]["root"] and document["engine"]["restart"] is None
-
-
-def gates_of(document: dict[str, Any]) -> list[Approval]:
-    """The records of the gates that were reached, oldest first."""
-    written = document.get("approvals") or document["engine"]["approvals"]
-    return [Approval(**gate) for gate in written]
-
-
-def pending_gates(document: dict[str, Any]) -> list[Approval]:
-    return [gate for gate in gates_of(document) if gate.status == "pending"]
+            problem = str(error)
+    raise StateError(
+        f"run {run.id} cannot be read: state.json: {problem}; events.jsonl: {why.message}",
+        why.hint or f"look into {run.root}",
+    ) from None

@@ -23,6 +23,7 @@ from orchestrate.state.recorded import read_events
 from orchestrate.state.result import StepResult
 
 if TYPE_CHECKING:
+    from orchestrate.state.model import Frame, RunState
     from orchestrate.state.runs import Run
 
 # `prompt`: what was sent to an agent.
@@ -70,12 +71,12 @@ class NoSuchStep(UsageError):
     """No step is called so, or it has not begun yet."""
 
 
-def find_entry(run: Run, document: dict[str, Any], text: str) -> Entry:
+def find_entry(run: Run, state: RunState, text: str) -> Entry:
     """The step that is meant: by its address, `Loop.3.Step`, or a name that is unique.
 
     A visit or attempt that is not the newest has its result in the journal only.
     """
-    entries = list(entries_of(document))
+    entries = list(entries_of(state))
     wanted = _address(text)
     for entry in entries:
         if (wanted is not None and wanted.covers(entry.address)) or text == entry.address.dotted:
@@ -96,12 +97,12 @@ def find_entry(run: Run, document: dict[str, Any], text: str) -> Entry:
     raise NoSuchStep(f"no step '{text}' has run{also}", _name_some(entries))
 
 
-def find_entries(run: Run, document: dict[str, Any], text: str) -> list[Entry]:
+def find_entries(run: Run, state: RunState, text: str) -> list[Entry]:
     """The step that is meant, or with `[*]` the steps of all items of a loop."""
     if "[*]" not in text:
-        return [find_entry(run, document, text)]
+        return [find_entry(run, state, text)]
     wanted = _address(text)
-    entries = list(entries_of(document))
+    entries = list(entries_of(state))
     found = [entry for entry in entries if wanted is not None and wanted.covers(entry.address)]
     if not found:
         if wanted is not None:
@@ -150,9 +151,30 @@ def was_at_work_since(result: StepResult, since: float) -> bool:
         return True
 
 
-def entries_of(document: dict[str, Any]) -> Iterator[Entry]:
+def entries_of(state: RunState) -> Iterator[Entry]:
     """Every step that has begun."""
-    return _below(document.get("steps", {}), FrameKey())
+    return _in_frame(state.root, FrameKey())
+
+
+def _in_frame(frame: Frame, key: FrameKey) -> Iterator[Entry]:
+    for name, result in frame.steps.items():
+        yield _entry(name, result, key)
+        if frame.call is not None and frame.call.owner == name:
+            yield from _in_frame(frame.call, key.call(name, 1, 1))
+        else:
+            yield from _below(result.steps, key.call(name, 1, 1))
+    for loop in frame.loops.values():
+        for position in sorted({*loop.done, *loop.open}):
+            item = key.item(loop.name, position, 1)
+            if position in loop.open:
+                yield from _in_frame(loop.open[position], item)
+            else:
+                yield from _below(json.loads(loop.done[position]), item)
+
+
+def _entry(name: str, result: StepResult, frame: FrameKey) -> Entry:
+    """A step's result knows its address; a call's place gives it."""
+    return Entry(Address.parse(result.address) if result.address else frame.step(name), result)
 
 
 def _name_some(entries: list[Entry]) -> str:
@@ -163,15 +185,14 @@ def _name_some(entries: list[Entry]) -> str:
 
 
 def _below(results: Mapping[str, Any], frame: FrameKey) -> Iterator[Entry]:
-    """Every step below some results. A step's result knows its address; a call's place gives it."""
+    """Every step below some results that have been written down."""
     for name, result in results.items():
         if isinstance(result, list):
             for index, inner in enumerate(result):
                 yield from _below(inner, frame.item(name, index, 1))
         elif "status" in result:
             found = StepResult.from_json(result)
-            address = Address.parse(found.address) if found.address else frame.step(name)
-            yield Entry(address, found)
+            yield _entry(name, found, frame)
             yield from _below(found.steps, frame.call(name, 1, 1))
 
 

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.errors import StateError
+from orchestrate.plan.nodes import Gate
 from orchestrate.state.address import Address
+from orchestrate.state.durable import parse_json, read_file
+from orchestrate.state.model import Index, RunState
 
 if TYPE_CHECKING:
     from orchestrate.state.runs import Run
@@ -23,24 +26,20 @@ def awaited(run: Run, at: Cursor) -> dict[str, Any]:
     return {}
 
 
-def knows_step(run: Run, path: str) -> bool:
+def knows_step(index: Index, path: str) -> bool:
     """May there be a step of that name, or at that place in a loop, later in the run?"""
     try:
-        name = Address.parse(path).name
+        name = Address.parse(path).name.rpartition(".")[2]
     except ValueError:
         return False
-    return any(True for _ in steps_called(run, name.rpartition(".")[2]))
+    blocks = (block for plan in index.program.plans for block in plan.blocks)
+    return any(node.name == name for block in blocks for node in block.nodes)
 
 
-def authored_steps(run: Run) -> list[str]:
-    """The names of the steps that the main definition has outside loops, in its order."""
-    document: dict[str, Any] = next(iter(_definitions(run).values()), {})
-    steps = document.get("steps")
-    if isinstance(steps, dict):
-        return list(steps)
-    found = [steps, *(stage.get("steps") for stage in document.get("stages") or ())]
-    listed = [step for part in found if isinstance(part, list) for step in part]
-    return [str(step.get("name") or step.get("id")) for step in listed]
+def steps_of_plan(index: Index, state: RunState) -> list[str]:
+    """The names of the steps that the plan has outside loops, in its order."""
+    nodes = index.plan(state.root.plan).blocks[0].nodes
+    return [node.name for node in nodes if not isinstance(node.op, Gate)]
 
 
 def steps_called(run: Run, name: str) -> Iterator[dict[str, Any]]:
@@ -65,8 +64,6 @@ def steps_called(run: Run, name: str) -> Iterator[dict[str, Any]]:
 
 def _definitions(run: Run) -> dict[str, Any]:
     """The run's copies of its definitions by name, the main one first; none if they are gone."""
-    from orchestrate.state.durable import parse_json, read_file
-
     try:
         found: dict[str, Any] = parse_json(read_file(run.root / "definition.json") or b"{}")
     except (ValueError, StateError):

@@ -58,7 +58,12 @@ _LAZY_IMPORTERS = {"orchestrate.cli.group", "orchestrate.cli.main"}
 _LAZY_DIALECTS = ("orchestrate.compile", "orchestrate.dialects")
 MOST_LATE_IMPORTS = 10
 # The imports in functions that stay, at most MOST_LATE_IMPORTS: (importer, imported) -> reason.
-LATE_IMPORTS_WITH_REASON: dict[tuple[str, str], str] = {}
+LATE_IMPORTS_WITH_REASON: dict[tuple[str, str], str] = {
+    (
+        "orchestrate.app.takeover",
+        "orchestrate.agents.registry",
+    ): "`status` needs the adapters only for a run whose session a person can go on in",
+}
 
 
 def _short(module: str) -> str:

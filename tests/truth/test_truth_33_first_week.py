@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from orchestrate.agents.claude import default_model
-from orchestrate.cli.commands.status import next_commands
+from orchestrate.state.model import Frame, RunState
+from orchestrate.state.result import Approval
 from orchestrate.state.runs import Run
 from orchestrate.state.times import seconds_of
 from orchestrate.testing import Project
+from orchestrate.view.advice import next_commands
 from orchestrate.view.place import Place
 from orchestrate.view.run_view import RunView
 from tests.cli.background import await_file, started, state_of
@@ -158,12 +160,15 @@ def test_truth_33_a_gate_that_the_clock_denied_says_so(
 
 def test_truth_33_status_of_a_run_that_asks_shows_how_to_decide() -> None:
     run = Run("20261117T111111Z-abcdef", Path("/nowhere"))
-    where = {"frame": "", "node": "approve:looking", "visit": 1}
-    asked = {"prompt": "Is it good?", "requested_at": "2026-11-17T11:11:11.000Z"}
-    gate = {"status": "pending", "stage": "looking", "expires_at": None, "default": "deny"}
-    document = {"approvals": [gate | where | asked], "engine": {"approvals": []}}
-    sight = RunView(run, "running", True, document, "")
-    assert next_commands(sight, Place(None, None)) == [
+    gate = Approval(
+        "looking", "pending", "Go on?", "2026-11-17T11:11:11Z", None, "deny", "", "g", 1
+    )
+    state = RunState(
+        run.id, "/nowhere", "w.yaml", "recipe", "1.3", "", {}, {}, "", 0.0, 0.0,
+        Frame("", "w.yaml", ""), approvals=[gate],
+    )  # fmt: skip
+    view = RunView(run, state, None, "running", is_live=True)
+    assert next_commands(view, Place(None, None)) == [
         f"orchestrate {verb} {run.id}" for verb in ("approve", "deny")
     ]
 

@@ -17,16 +17,17 @@ from orchestrate.errors import OrchestrateError
 from orchestrate.plan.visible import visible
 from orchestrate.record import record
 from orchestrate.show.output import answer, answer_json, note
+from orchestrate.state.runs import Run, list_runs
+from orchestrate.state.times import local_time, seconds_of
 from orchestrate.view.advice import as_started_flag
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import summary_of
-from orchestrate.view.run_view import pending_gates, run_view
+from orchestrate.view.run_view import run_view
 from orchestrate.view.source_files import shown_definition
 
 if TYPE_CHECKING:
     from orchestrate.app.decide import Decided, Decision
     from orchestrate.state.result import Approval
-    from orchestrate.state.runs import Run
     from orchestrate.view.run_view import RunView
 
 
@@ -52,10 +53,10 @@ def approvals(state_dir: str | None, working_dir: str | None, as_json: bool) -> 
 
     place = Place(working_dir, state_dir)
     waiting = []
-    for sight in _parked(place):
-        for gate in pending_gates(sight.document):
-            definition = sight.document["workflow_file"]
-            waiting.append(Waiting(sight.run.id, definition, sight.is_live, gate))
+    for view in _parked(place):
+        for gate in view.state.pending:
+            definition = view.state.definition
+            waiting.append(Waiting(view.run.id, definition, view.is_live, gate))
     if as_json:
         answer_json({"approvals": [_waiting_json(one) for one in waiting]})
     elif waiting:
@@ -67,9 +68,8 @@ def approvals(state_dir: str | None, working_dir: str | None, as_json: bool) -> 
 
 def _parked(place: Place) -> list[RunView]:
     """The runs that may wait at a gate; those that cannot be read are told, and left out."""
-    from orchestrate.app.decide import settled_sight
+    from orchestrate.app.decide import settled_view
     from orchestrate.app.open_run import runs_of
-    from orchestrate.state.runs import list_runs
 
     found = []
     for run in list_runs(runs_of(place, is_looking=True)):
@@ -78,12 +78,12 @@ def _parked(place: Place) -> list[RunView]:
         if not may_wait or glance.fields().get("dialect") != "recipe":
             continue
         try:
-            sight = settled_sight(run)
+            view = settled_view(run)
         except OrchestrateError as error:
             note(f"orchestrate: run {run.id} is left out: {visible(error.message)}\n")
             continue
-        if sight.status in ("running", "interrupted", "paused"):
-            found.append(sight)
+        if view.status in ("running", "interrupted", "paused"):
+            found.append(view)
     return found
 
 
@@ -97,8 +97,6 @@ def _waiting_json(one: Waiting) -> dict[str, Any]:
 
 
 def _waiting_text(one: Waiting, place: Place) -> str:
-    from orchestrate.state.times import local_time
-
     gate = one.gate
     lines = [f"{one.run_id}  {shown_definition(one.definition)}  stage '{visible(gate.stage)}'"]
     lines += [f"  | {visible(line)}" for line in gate.prompt.splitlines()]
@@ -113,7 +111,6 @@ def _waiting_text(one: Waiting, place: Place) -> str:
 
 def _until(gate: Approval) -> str:
     from orchestrate.show.event_lines import duration
-    from orchestrate.state.times import local_time, seconds_of
 
     if gate.expires_at is None:
         return ""

@@ -12,8 +12,10 @@ import click
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import Number
 from orchestrate.show.output import answer, answer_json, note
+from orchestrate.state.cancelling import announce_cancelling, forget_cancelling
+from orchestrate.state.users import user_name
 from orchestrate.view.place import Place
-from orchestrate.view.run_view import is_denied, run_view
+from orchestrate.view.run_view import run_view
 
 if TYPE_CHECKING:
     from orchestrate.state.runs import Run
@@ -34,7 +36,6 @@ def cancel(
     Its programs are ended, and it cannot be resumed any more; `orchestrate stop` ends them so that
     it can. A run that is over stays as it is.
     """
-    from orchestrate.app.give_up import forget_cancelling
     from orchestrate.app.open_run import find_stored
 
     _, found, _ = find_stored(run, working_dir, state_dir, is_looking=True)
@@ -53,9 +54,8 @@ def cancel(
 def _cancel(run: Run, again: str, give_up: float) -> tuple[str, str]:
     """What was done, and how the run stands now."""
     from orchestrate.app.claim import AtWorkError, claim_briefly
-    from orchestrate.app.give_up import announce_cancelling, index_if_kept, record_cancelled
+    from orchestrate.app.give_up import index_if_kept, record_cancelled
     from orchestrate.app.reach_owner import ask_to_end, await_end, end_programs
-    from orchestrate.state.users import user_name
 
     # Read before the lock is taken, so that it is held for an instant only.
     index = index_if_kept(run)
@@ -78,7 +78,7 @@ def _cancel(run: Run, again: str, give_up: float) -> tuple[str, str]:
         # Now that it cannot change any more.
         over = _is_over(run, bool(told))
         if over is None:
-            is_interrupted = run_view(run).document["status"] == "running"
+            is_interrupted = run_view(run).state.status == "running"
             ended = end_programs(
                 run, "cancelled", is_interrupted=is_interrupted, give_up=give_up, again=again
             )
@@ -94,13 +94,13 @@ def _cancel(run: Run, again: str, give_up: float) -> tuple[str, str]:
 
 
 def _is_over(run: Run, was_at_work: bool) -> tuple[str, str] | None:
-    document = run_view(run).document
-    status = document["status"]
+    view = run_view(run)
+    status = view.state.status
     if status == "completed":
         how = "was completed before it could be cancelled" if was_at_work else "is completed"
         return f"run {run.id} {how}; there is nothing to cancel", status
     if status == "cancelled":
         return f"run {run.id} is cancelled already", status
-    if status == "failed" and is_denied(document):
+    if status == "failed" and view.is_denied:
         return f"run {run.id} was denied, which is final; there is nothing to cancel", status
     return None

@@ -21,12 +21,14 @@ from orchestrate.errors import UsageError
 from orchestrate.plan.visible import visible
 from orchestrate.record import record
 from orchestrate.show.output import answer_json, note
+from orchestrate.state.locks import is_held
+from orchestrate.state.runs import LATEST, Run, may_name_run
+from orchestrate.state.times import timestamp
 from orchestrate.view.place import Place
 from orchestrate.view.run_view import run_view
 from orchestrate.view.step_logs import find_entries, source_of, was_at_work_since
 
 if TYPE_CHECKING:
-    from orchestrate.state.runs import Run
     from orchestrate.view.step_logs import Entry, Stream
 
 _POLL_S = 0.25
@@ -130,7 +132,6 @@ def _meant(
 ) -> tuple[str, str | None]:
     """`logs A` is a run when A names one, else a step of the latest run."""
     from orchestrate.app.open_run import runs_of
-    from orchestrate.state.runs import LATEST, may_name_run
 
     runs = runs_of(Place(working_dir, state_dir), is_looking=True)
     is_run = step is not None or may_name_run(runs, run)
@@ -173,15 +174,14 @@ def _check_prompt(step: str | None, flags: dict[str, Any]) -> None:
 
 
 def _entries(run: Run, step: str) -> list[Entry]:
-    sight = run_view(run)
-    if sight.note:
-        note(f"orchestrate: {visible(sight.note)}\n")
-    return find_entries(run, sight.document, step)
+    view = run_view(run)
+    if view.note:
+        note(f"orchestrate: {visible(view.note)}\n")
+    return find_entries(run, view.state, step)
 
 
 def _show_log(run: Run, wish: Wish, as_json: bool) -> None:
     from orchestrate.show.printing import Printer, print_source, read_source
-    from orchestrate.state.locks import is_held
 
     path = run.logs / "orchestrator.log"
     if as_json:
@@ -203,7 +203,6 @@ def _show_log(run: Run, wish: Wish, as_json: bool) -> None:
 def _first_since(path: Path, since: float) -> int:
     """Where the first line begins that was logged since then; lines begin with their time."""
     from orchestrate.show.printing import open_source
-    from orchestrate.state.times import timestamp
 
     wanted = timestamp(since).encode()
     offset = 0

@@ -13,6 +13,7 @@ from orchestrate.cli.options import json_option, state_dir_option, working_dir_o
 from orchestrate.cli.params import Number
 from orchestrate.exits import stopped_by
 from orchestrate.show.output import answer, answer_json, note
+from orchestrate.view.advice import next_commands
 from orchestrate.view.place import Place
 from orchestrate.view.run_view import run_view
 
@@ -55,7 +56,6 @@ def _stop(run: Run, place: Place, give_up: float) -> tuple[str, str, list[str]]:
     from orchestrate.app.claim import AtWorkError, claim_briefly
     from orchestrate.app.give_up import index_if_kept, record_end
     from orchestrate.app.reach_owner import ask_to_end, await_end, end_programs, still_running
-    from orchestrate.cli.commands.status import next_commands
     from orchestrate.engine.stop import ASKED_TO_STOP
 
     again = place.command("stop", run.id)
@@ -72,9 +72,9 @@ def _stop(run: Run, place: Place, give_up: float) -> tuple[str, str, list[str]]:
             await_end(run, error.owner, give_up)
     is_open = was_left = False
     try:
-        document = run_view(run).document
-        is_open = not told and document["status"] == "running"
-        was_left = is_open or (not told and do_programs_run(run, document))
+        view = run_view(run)
+        is_open = not told and view.state.status == "running"
+        was_left = is_open or (not told and do_programs_run(view))
         if was_left:
             end_programs(run, interrupted.reason, is_interrupted=True, give_up=give_up, again=again)
     except BaseException:
@@ -83,11 +83,11 @@ def _stop(run: Run, place: Place, give_up: float) -> tuple[str, str, list[str]]:
     if is_open:
         record_end(run, lock, index_if_kept(run), interrupted, note)
     lock.release()
-    sight = run_view(run)
-    if are_programs_left(sight):
+    view = run_view(run)
+    if are_programs_left(view):
         raise still_running(run, again)
-    message = _words(sight.status, was_at_work=bool(told) or was_left)
-    return f"run {run.id} {message}", sight.status, next_commands(sight, place)
+    message = _words(view.status, was_at_work=bool(told) or was_left)
+    return f"run {run.id} {message}", view.status, next_commands(view, place)
 
 
 def _words(status: str, *, was_at_work: bool) -> str:

@@ -11,6 +11,7 @@ from orchestrate.cli.options import json_option, run_argument, state_dir_option,
 from orchestrate.cli.params import SECONDS
 from orchestrate.exits import ABANDONED, TIME_IS_UP
 from orchestrate.show.output import answer_json, note
+from orchestrate.view.advice import next_commands
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import summary_of
 
@@ -50,16 +51,16 @@ def wait(
 
 def wait_for(run: Run, place: Place, *, timeout_s: float | None, as_json: bool) -> int:
     """Wait, tell how the run stands then, and give its exit code."""
-    from orchestrate.app.decide import settled_sight
+    from orchestrate.app.decide import settled_view
 
     if not await_end(run, timeout_s):
         return _tell_late(run, timeout_s or 0, as_json)
-    sight = settled_sight(run)
-    code = code_of(sight)
+    view = settled_view(run)
+    code = code_of(view)
     if as_json:
-        answer_json(_document(sight, code, place))
+        answer_json(_document(view, code, place))
     else:
-        note(words_about(sight, place))
+        note(words_about(view, place))
     return code
 
 
@@ -75,33 +76,31 @@ def await_end(run: Run, timeout_s: float | None) -> bool:
     return True
 
 
-def code_of(sight: RunView) -> int:
+def code_of(view: RunView) -> int:
     """The exit code of the command that carried the run out, or that it has been left."""
-    ending = sight.ending
+    ending = view.ending
     return ABANDONED if ending is None else ending.code
 
 
-def words_about(sight: RunView, place: Place) -> str:
+def words_about(view: RunView, place: Place) -> str:
     """How the run stands now, in a line, and the commands to go on."""
-    from orchestrate.cli.commands.status import next_commands
     from orchestrate.show.status import standing
 
-    lines = [f"run {sight.run.id} {standing(sight.status, sight.ending)}"]
-    if sight.status == "interrupted":
+    lines = [f"run {view.run.id} {standing(view.status, view.ending)}"]
+    if view.status == "interrupted":
         lines.append("  its process is gone; what it had begun can be gone on with")
-    lines += [f"  go on:  {command}" for command in next_commands(sight, place)]
+    lines += [f"  go on:  {command}" for command in next_commands(view, place)]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _document(sight: RunView, code: int, place: Place) -> dict[str, Any]:
-    from orchestrate.cli.commands.status import next_commands
+def _document(view: RunView, code: int, place: Place) -> dict[str, Any]:
 
     return {
-        "run_id": sight.run.id,
-        "status": sight.status,
-        "reason": None if sight.ending is None else sight.ending.reason,
+        "run_id": view.run.id,
+        "status": view.status,
+        "reason": None if view.ending is None else view.ending.reason,
         "exit_code": code,
-        "next": next_commands(sight, place),
+        "next": next_commands(view, place),
     }
 
 

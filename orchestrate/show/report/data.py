@@ -10,10 +10,14 @@ from orchestrate.exits import Ending
 from orchestrate.record import field, mutable_record, replace
 from orchestrate.show.draw.path_taken import draw_path, index_or_reason
 from orchestrate.state.events import RunStarted
+from orchestrate.state.locks import is_held
 from orchestrate.state.result import Denials
+from orchestrate.state.times import timestamp
+from orchestrate.view.advice import next_commands
 from orchestrate.view.changes import Changes, find_changes
 from orchestrate.view.history import Chronicle, read_chronicle
 from orchestrate.view.run_view import RunView, run_view
+from orchestrate.view.status_document import step_summaries
 from orchestrate.view.step_logs import entries_of
 from orchestrate.view.step_totals import Tally, Usage
 
@@ -72,28 +76,25 @@ def gather(run: Run, workspace: Workspace, place: Place, now: float) -> Report:
     """The report of a run in any condition; an error only if nothing at all can be read."""
     from orchestrate.plan.visible import plural
     from orchestrate.show.report.details import find_details
-    from orchestrate.state.locks import is_held
 
     notes: list[str] = []
-    sight: RunView | None = None
+    view: RunView | None = None
     damage: OrchestrateError | None = None
     try:
-        sight = run_view(run)
+        view = run_view(run)
     except OrchestrateError as error:
         damage = error
         notes.append(f"The run is damaged: {error.message}.")
-    is_live = sight.is_live if sight is not None else is_held(run.lock_file)
+    is_live = view.is_live if view is not None else is_held(run.lock_file)
     index, program, why_no_plan = index_or_reason(run)
     chronicle = read_chronicle(run, index, now, is_live=is_live)
     if damage is not None and chronicle.started is None:
         raise damage
     notes += [f"{text[0].upper()}{text[1:]}." for text in chronicle.notes]
-    if sight is not None and sight.note:
-        notes.append(f"{sight.note[0].upper()}{sight.note[1:]}.")
-    if sight is not None:
-        added = chronicle.tallies.add_results(
-            (e.address, e.result) for e in entries_of(sight.document)
-        )
+    if view is not None and view.note:
+        notes.append(f"{view.note[0].upper()}{view.note[1:]}.")
+    if view is not None:
+        added = chronicle.tallies.add_results((e.address, e.result) for e in entries_of(view.state))
         if added:
             notes.append(
                 f"{plural(added, 'step')} that the journal does not have: from state.json, without "
@@ -103,15 +104,15 @@ def gather(run: Run, workspace: Workspace, place: Place, now: float) -> Report:
     usage = Usage()
     for tally in tallies:
         usage.include(tally.usage)
-    started, ended = _times(chronicle, sight, is_live)
+    started, ended = _times(chronicle, view, is_live)
     report = Report(
         run_id=run.id,
         root=str(run.root),
-        name=_name_of(program, chronicle, sight),
-        definition=_definition_of(chronicle.started, sight),
-        dialect=_dialect_of(chronicle.started, sight),
-        status=sight.status if sight is not None else "damaged",
-        ending=None if sight is None else sight.ending,
+        name=_name_of(program, chronicle, view),
+        definition=_definition_of(chronicle.started, view),
+        dialect=_dialect_of(chronicle.started, view),
+        status=view.status if view is not None else "damaged",
+        ending=None if view is None else view.ending,
         started=started,
         ended=ended,
         now=now,
@@ -123,59 +124,53 @@ def gather(run: Run, workspace: Workspace, place: Place, now: float) -> Report:
         whole_plan=place.command("plan", "--run", run.id, "--format", "svg"),
         all_logs=place.command("logs", run.id, "STEP"),
     )
-    _add_standing(report, sight, place)
+    _add_standing(report, view, place)
     _add_drawing(report, program, index, why_no_plan)
-    report.details = find_details(run, sight, tallies)
+    report.details = find_details(run, view, tallies)
     return report
 
 
-def _times(
-    chronicle: Chronicle, sight: RunView | None, is_live: bool
-) -> tuple[float, float | None]:
-    from orchestrate.state.times import seconds_of
-
+def _times(chronicle: Chronicle, view: RunView | None, is_live: bool) -> tuple[float, float | None]:
     if chronicle.started is not None:
         started = chronicle.started.at
     else:
-        started = seconds_of(sight.document["started_at"]) if sight is not None else 0.0
+        started = view.state.started_at if view is not None else 0.0
     if is_live:
         return started, None
     if chronicle.tallies.last_at:
         return started, chronicle.tallies.last_at
-    return started, seconds_of(sight.document["updated_at"]) if sight is not None else started
+    return started, view.state.updated_at if view is not None else started
 
 
-def _name_of(program: Program | None, chronicle: Chronicle, sight: RunView | None) -> str:
+def _name_of(program: Program | None, chronicle: Chronicle, view: RunView | None) -> str:
     from orchestrate.plan.nodes import main_plan
 
     if program is not None:
         plan = main_plan(program)
         return plan.title or plan.name or plan.id
-    return os.path.basename(_definition_of(chronicle.started, sight)) or "?"
+    return os.path.basename(_definition_of(chronicle.started, view)) or "?"
 
 
-def _definition_of(started: RunStarted | None, sight: RunView | None) -> str:
+def _definition_of(started: RunStarted | None, view: RunView | None) -> str:
     if started is not None:
         return started.definition
-    return "unknown" if sight is None else str(sight.document["workflow_file"])
+    return "unknown" if view is None else view.state.definition
 
 
-def _dialect_of(started: RunStarted | None, sight: RunView | None) -> str:
+def _dialect_of(started: RunStarted | None, view: RunView | None) -> str:
     if started is not None:
         return started.dialect
-    return "unknown" if sight is None else str(sight.document["dialect"])
+    return "unknown" if view is None else view.state.dialect
 
 
-def _add_standing(report: Report, sight: RunView | None, place: Place) -> None:
+def _add_standing(report: Report, view: RunView | None, place: Place) -> None:
     """What `status` says: how to go on, and how loops and calls stand, whose ends are no events."""
-    if sight is None:
+    if view is None:
         return
-    from orchestrate.cli.commands.status import view
-
-    shown = view(sight, place, report.now)
-    report.next = shown["next"]
+    report.next = next_commands(view, place)
+    steps = step_summaries(view.state.root)
     for tally in report.tallies:
-        step = shown["steps"].get(tally.path)
+        step = steps.get(tally.path)
         if not tally.last and step is not None:
             tally.last = step["status"]
 
@@ -200,7 +195,6 @@ def _vertex_count(drawing: Drawing) -> int:
 
 def as_json(report: Report) -> dict[str, Any]:
     """The report as data."""
-    from orchestrate.state.times import timestamp
 
     def moment(at: float | None) -> str | None:
         return None if at is None else timestamp(at)

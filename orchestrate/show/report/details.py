@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from orchestrate.record import record, replace
 from orchestrate.state.address import Address, log_name_in
+from orchestrate.view.step_logs import entries_of, from_result, source_of
 from orchestrate.view.step_totals import Example, Tally
+from orchestrate.view.waiting import steps_called
 
 if TYPE_CHECKING:
     from orchestrate.state.runs import Run
@@ -40,13 +42,12 @@ class Detail:
     parts: list[Part]
 
 
-def find_details(run: Run, sight: RunView | None, tallies: list[Tally]) -> list[Detail]:
+def find_details(run: Run, view: RunView | None, tallies: list[Tally]) -> list[Detail]:
     """The texts of the first steps' last visits, and of a few items of each loop."""
-    from orchestrate.view.step_logs import entries_of
 
     entries: dict[str, Entry] = {}
-    if sight is not None:
-        entries = {entry.path: entry for entry in entries_of(sight.document)}
+    if view is not None:
+        entries = {entry.path: entry for entry in entries_of(view.state)}
     details = []
     for tally in tallies[:MOST_DETAILED]:
         prompt = _authored(run, tally)
@@ -75,7 +76,6 @@ def _heading(example: Example, tally: Tally) -> str:
 
 def _authored(run: Run, tally: Tally) -> list[Part]:
     """What the recipe says, from the run's own copy of it, in which secrets are masked."""
-    from orchestrate.view.waiting import steps_called
 
     step = next(steps_called(run, tally.address.name), None)
     if not isinstance(step, dict):
@@ -92,8 +92,6 @@ def _authored(run: Run, tally: Tally) -> list[Part]:
 
 
 def _texts_of(run: Run, example: Example, entry: Entry | None) -> list[Part]:
-    from orchestrate.view.step_logs import from_result, source_of
-
     parts = []
     result = example.result
     if result.message:

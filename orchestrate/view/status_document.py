@@ -1,0 +1,175 @@
+"""What `status --json` answers; the text of `status` is drawn from it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from orchestrate.state.codec import machine_record
+from orchestrate.state.model import Frame, Loop, RunState
+from orchestrate.state.result import StepResult
+from orchestrate.state.runs import Run
+from orchestrate.state.stages import stages_of
+from orchestrate.state.times import timestamp
+from orchestrate.view.advice import look_command, next_commands
+from orchestrate.view.cursors import Cursor
+from orchestrate.view.place import Place
+from orchestrate.view.run_summary import FINAL
+from orchestrate.view.run_view import RunView
+from orchestrate.view.waiting import awaited, steps_of_plan
+
+_STEP_FIELDS = ("status", "last_attempt", "exit_code", "duration_ms", "attempts", "outcome",
+                "reason", "agent", "model", "model_requested", "permissions", "denials", "recipe",
+                "from_run")  # fmt: skip
+
+
+def status_document(
+    view: RunView, place: Place, now: float, *, programs_left: bool, takeovers: Sequence[str]
+) -> dict[str, Any]:
+    """The whole answer. `takeovers` are commands that go on in a session of the run by hand."""
+    state = view.state
+    gates = view.waiting_gates
+    shown = {
+        "run_id": state.run_id,
+        "run_root": str(view.run.root),
+        "dialect": state.dialect,
+        "workflow_file": state.definition,
+        "status": view.status,
+        "reason": None if view.ending is None else view.ending.reason,
+        "started_at": timestamp(state.started_at),
+        "updated_at": timestamp(state.updated_at),
+        "completed_at": None if state.completed_at is None else timestamp(state.completed_at),
+        "elapsed_ms": _elapsed_ms(view, now),
+        "steps": step_summaries(state.root),
+        "not_reached": _not_reached(view),
+        "current": [_current(at, view, now) for at in view.cursors],
+        **last_outcome(state),
+        "stage": gates[0].stage if gates else None,
+        "approvals": [gate.question for gate in gates],
+        "at_terminal": bool(gates) and view.is_live,
+        "programs_left": programs_left,
+        "note": view.note,
+        "look": look_command(view, place),
+        "next": next_commands(view, place),
+        **_by_dialect(view),
+    }
+    if state.costs.turns:
+        shown["costs"] = state.costs.to_json()
+    if state.denials:
+        shown["denials"] = [denial.to_json() for denial in state.denials]
+    if takeovers:
+        shown["takeover"] = takeovers[0]
+        shown["takeovers"] = list(takeovers)
+    return shown
+
+
+def last_outcome(state: RunState) -> dict[str, Any]:
+    """A machine's newest outcome (A §2.3); null where there is none."""
+    here = state.root.here
+    current = state.current or (here.node if here is not None else "")
+    known = state.root.steps.get(current) if state.dialect == "machine" else None
+    known = known or StepResult()
+    return {"outcome": known.outcome, "otherDescription": known.outcome_description}
+
+
+def _by_dialect(view: RunView) -> dict[str, Any]:
+    if view.index is None:
+        return {}
+    match view.state.dialect:
+        case "recipe":
+            return {"stages": stages_of(view.index, view.state)}
+        case "machine":
+            machine = machine_record(view.state, view.index.plan(view.state.root.plan))
+            # An id that was chosen for a session which no agent has confirmed may be unused.
+            seen = {} if machine["sessionCreated"] else {"sessionId": None}
+            return {"machine": machine | seen}
+        case _:
+            return {}
+
+
+def _elapsed_ms(view: RunView, now: float) -> int:
+    """From the start to the end; for a run that was left, to the last sign of life."""
+    state = view.state
+    end = now
+    if not view.is_live or state.status != "running":
+        end = state.completed_at or state.updated_at
+    if view.status == "interrupted":
+        # Killed: what its programs printed since is later than the last thing that it recorded.
+        end = max(end, min(_last_written(view.run), now))
+    return max(0, round((end - state.started_at) * 1000))
+
+
+def _last_written(run: Run) -> float:
+    """When a file of the run was changed last; 0 if that cannot be told."""
+    times = [0.0]
+    for folder in (run.root / "keeper", run.logs):
+        with suppress(OSError), os.scandir(folder) as entries:
+            times += [entry.stat(follow_symlinks=False).st_mtime for entry in entries]
+    return max(times)
+
+
+def step_summaries(root: Frame) -> dict[str, Any]:
+    """The steps of the main block in the order they were first reached."""
+    reached = {node: number for number, node in enumerate(root.visits)}
+    loops = {loop.name: loop for loop in root.loops.values()}
+    names = sorted((*root.steps, *loops), key=lambda name: reached.get(name, -1))
+    return {
+        name: _loop(loops[name], root) if name in loops else _step(root.steps[name])
+        for name in names
+    }
+
+
+def _not_reached(view: RunView) -> list[str]:
+    """The steps outside loops that have not begun; of a machine, some may never do."""
+    if view.status in FINAL or view.index is None:
+        return []
+    root = view.state.root
+    begun = {*root.steps, *(loop.name for loop in root.loops.values())}
+    return [name for name in steps_of_plan(view.index, view.state) if name not in begun]
+
+
+def _step(result: StepResult) -> dict[str, Any]:
+    shown = dict(result.only(*_STEP_FIELDS).to_json())
+    if result.outcome_description is not None:
+        shown["otherDescription"] = result.outcome_description
+    if result.error is not None:
+        shown["error"] = result.message
+    return shown
+
+
+def _loop(loop: Loop, root: Frame) -> dict[str, Any]:
+    here = root.here
+    status = "running"
+    if loop.is_closed:
+        status = "failed" if loop.failed else "completed"
+    elif here is not None and here.node == loop.node and here.phase == "failed":
+        status = "failed"
+    return {
+        "status": status,
+        "total": len(loop.items),
+        "completed": len(loop.done),
+        "failed": loop.failed,
+    }
+
+
+def _current(at: Cursor, view: RunView, now: float) -> dict[str, Any]:
+    shown: dict[str, Any] = {"step": at.path, "phase": at.phase, "attempt": at.attempt}
+    if at.visit > 1:
+        shown["visit"] = at.visit
+    if at.since:
+        shown["since"] = timestamp(at.since)
+        shown["for_ms"] = max(0, round((now - at.since) * 1000))
+    if at.phase in ("running", "arriving") and view.status == "running":
+        shown |= awaited(view.run, at)
+    if at.phase == "resting":
+        shown["rests_until"] = timestamp(at.rest_until)
+        shown |= at.result.only("retry").to_json()
+    if at.phase == "asking":
+        stages = [gate.stage for gate in view.waiting_gates if gate.frame == at.frame]
+        shown["stage"] = stages[-1] if stages else at.name
+    if at.result.error is not None:
+        shown["error"] = at.result.message
+    known = at.result.only("agent", "model", "permissions", "session_id", "denials")
+    return shown | known.to_json()
