@@ -20,7 +20,6 @@ from orchestrate.state.durable import read_file
 from orchestrate.state.events import RunResumed, RunStarted
 from orchestrate.state.recorded import read_events
 from orchestrate.state.runs import find_run
-from orchestrate.view.place import Place
 from orchestrate.workspace import open_workspace
 
 if TYPE_CHECKING:
@@ -138,14 +137,3 @@ def refuse_linked(run: Run, recorded_place: str) -> None:
     is_shared = run.events.exists() and os.stat(run.events).st_nlink > 1
     if is_shared and not is_same_place(recorded_place, place_of(str(run.root))):
         raise linked_copy(run.root)
-
-
-def runs_of(place: Place, *, is_looking: bool = False) -> Runs:
-    """The folder of the runs: where the user said, or the configuration, or the workspace's.
-
-    For commands that only look, the rest of the configuration may be wrong.
-    """
-    workspace = workspace_of(place.working_dir)
-    given = place.state_dir
-    config = config_for_looking(workspace, given) if is_looking else load_config(workspace)
-    return runs_folder(workspace, config, given)

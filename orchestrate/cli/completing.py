@@ -7,22 +7,18 @@ without a line here. Nothing that goes wrong may reach the terminal of somebody 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal
+from typing import Literal
 
 import click
 
-from orchestrate.app.open_run import runs_of
+from orchestrate.app.runs_folder import runs_of
 from orchestrate.cli.group import COMMANDS, root
 from orchestrate.record import field, mutable_record, record
-from orchestrate.state.decode import decode
-from orchestrate.state.model import RunState
+from orchestrate.state.runs import Runs, list_runs
 from orchestrate.view.place import Place
-from orchestrate.view.step_logs import entries_of
 
 Kind = Literal["words", "files", "dirs"]
 _MOST = 200
-# A state of many thousand steps is not worth the wait.
-_LARGEST_STATE = 4_000_000
 
 
 @record
@@ -212,36 +208,26 @@ def _recipes(line: Line) -> Iterator[Item]:
             yield Item(recipe_id, origin)
 
 
-def _runs_folder(line: Line) -> Any:
+def _runs_folder(line: Line) -> Runs:
     return runs_of(Place(line.options.get("--working-dir"), line.options.get("--state-dir")))
 
 
 def _runs(line: Line) -> Iterator[Item]:
-    from orchestrate.state.runs import list_runs
-
     found = list_runs(_runs_folder(line))
     if found:
         yield Item("latest", "the newest run")
     yield from (Item(run.id) for run in found)
 
 
-def _state(line: Line) -> RunState | None:
-    """The state of the run that the line names first, else of the latest; None when it is too large
-    to read for this."""
-    from orchestrate.state.durable import read_file
-    from orchestrate.state.runs import LATEST, find_run
-
-    run = find_run(_runs_folder(line), line.arguments[0] if line.arguments else LATEST)
-    if run.state.stat().st_size > _LARGEST_STATE:
-        return None
-    content = read_file(run.state)
-    return decode(None, content, run.id) if content is not None else None
+def _run_named(line: Line) -> str | None:
+    return line.arguments[0] if line.arguments else None
 
 
 def _steps_of_run(line: Line) -> Iterator[Item]:
-    state = _state(line)
-    for entry in () if state is None else entries_of(state):
-        yield Item(entry.path, entry.result.status)
+    from orchestrate.cli.completing_runs import steps_of
+
+    for path, status in steps_of(_runs_folder(line), _run_named(line)):
+        yield Item(path, status)
 
 
 def _runs_or_steps(line: Line) -> Iterator[Item]:
@@ -263,9 +249,10 @@ def _steps_of_file(line: Line) -> Iterator[Item]:
 
 
 def _stages(line: Line) -> Iterator[Item]:
-    state = _state(line)
-    for gate in () if state is None else state.pending:
-        yield Item(gate.stage, "waits for a decision")
+    from orchestrate.cli.completing_runs import waiting_stages
+
+    for stage in waiting_stages(_runs_folder(line), _run_named(line)):
+        yield Item(stage, "waits for a decision")
 
 
 def _schemas(_: Line) -> Iterator[Item]:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrate.app.open_run import find_stored, runs_of
+from orchestrate.app.open_run import find_stored
+from orchestrate.app.runs_folder import runs_of
 from orchestrate.errors import UsageError
 from orchestrate.plan.visible import visible
 from orchestrate.show.output import note

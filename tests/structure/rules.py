@@ -60,6 +60,14 @@ MOST_LATE_IMPORTS = 10
 # The imports in functions that stay, at most MOST_LATE_IMPORTS: (importer, imported) -> reason.
 LATE_IMPORTS_WITH_REASON: dict[tuple[str, str], str] = {
     (
+        "orchestrate.cli.commands.status",
+        "orchestrate.cli.status_answer",
+    ): "Tab after `status` loads the command for its words, and no reader of runs",
+    (
+        "orchestrate.cli.completing",
+        "orchestrate.cli.completing_runs",
+    ): "each press of Tab starts a process, and few of them ask about a run's steps",
+    (
         "orchestrate.app.takeover",
         "orchestrate.agents.registry",
     ): "`status` needs the adapters only for a run whose session a person can go on in",

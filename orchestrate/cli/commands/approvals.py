@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrate.app.runs_folder import runs_of
 from orchestrate.cli.options import (
     json_option,
     run_argument,
@@ -69,7 +70,6 @@ def approvals(state_dir: str | None, working_dir: str | None, as_json: bool) -> 
 def _parked(place: Place) -> list[RunView]:
     """The runs that may wait at a gate; those that cannot be read are told, and left out."""
     from orchestrate.app.decide import settled_view
-    from orchestrate.app.open_run import runs_of
 
     found = []
     for run in list_runs(runs_of(place, is_looking=True)):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrate.app.runs_folder import runs_of
 from orchestrate.cli.moments import moment_of
 from orchestrate.cli.options import (
     json_option,
@@ -131,7 +132,6 @@ def _meant(
     run: str, step: str | None, working_dir: str | None, state_dir: str | None
 ) -> tuple[str, str | None]:
     """`logs A` is a run when A names one, else a step of the latest run."""
-    from orchestrate.app.open_run import runs_of
 
     runs = runs_of(Place(working_dir, state_dir), is_looking=True)
     is_run = step is not None or may_name_run(runs, run)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrate.app.open_run import runs_of
+from orchestrate.app.runs_folder import runs_of
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import AT_LEAST_0
 from orchestrate.record import record
