@@ -12,7 +12,7 @@ from docs.pages import REPOSITORY
 from docs.spec.items import owners_of, spec_items
 from orchestrate.codes import CODES
 from orchestrate.compile import compile_file, require_program
-from orchestrate.exits import MEANINGS
+from orchestrate.exits import ENDS, MEANINGS
 from orchestrate.plan.nodes import Gate, main_plan
 from orchestrate.show.draw.graph import render_mermaid
 from orchestrate.workspace import open_workspace
@@ -45,6 +45,8 @@ def make(words: list[str]) -> str:
             return code_table()
         case "exits":
             return exit_table()
+        case "ends":
+            return end_table()
         case "spec":
             return spec_table(*arguments)
         case _:
@@ -65,6 +67,12 @@ def exit_table() -> str:
     """The exit codes of the command line."""
     rows = (f"| {', '.join(map(str, codes))} | {told} |" for codes, told in MEANINGS.items())
     return "\n".join(["| code | what happened |", "|---|---|", *rows]) + "\n"
+
+
+def end_table() -> str:
+    """The kinds of a run's end."""
+    rows = (f"| `{kind}` | {end.status} | {end.code} |" for kind, end in ENDS.items())
+    return "\n".join(["| kind | status | exit code |", "|---|---|---|", *rows]) + "\n"
 
 
 def field_table(schema_name: str, definition: str) -> str:

@@ -96,27 +96,37 @@ def repair_hint(run_id: str) -> str:
     return f"to go back to the newest valid state: orchestrate resume {run_id} --repair"
 
 
+_RESUME = ", then resume"
+_RESUME_WHOLE = f"{_RESUME}; nothing that was recorded is lost"
+# What to do about an error of the system, and what after that.
 _WAYS_OUT = {
-    errno.ENOSPC: "free some disk space, then resume; nothing that was recorded is lost",
-    errno.EDQUOT: "free some of your quota, then resume; nothing that was recorded is lost",
-    errno.EFBIG: "raise the file size limit (ulimit -f), then resume",
-    errno.EROFS: "the file system is read-only: choose another folder with --state-dir",
-    errno.EACCES: "give yourself write permission there, or choose a folder with --state-dir",
-    errno.EPERM: "give yourself write permission there, or choose a folder with --state-dir",
-    errno.EMFILE: "raise the limit of open files (ulimit -n), then resume",
-    errno.ENFILE: "the machine has too many open files: end other programs, then resume",
-    errno.ENOMEM: "the machine has too little memory: end other programs, then resume",
-    errno.EIO: "the disk reports errors: check it before you resume",
-    errno.ENOENT: "the run's folder is gone; look at the other runs with: orchestrate runs",
-    errno.ELOOP: "a link stands where a file of ours belongs: remove it",
+    errno.ENOSPC: ("free some disk space", _RESUME_WHOLE),
+    errno.EDQUOT: ("free some of your quota", _RESUME_WHOLE),
+    errno.EFBIG: ("raise the file size limit (ulimit -f)", _RESUME),
+    errno.EROFS: ("the file system is read-only: choose another folder with --state-dir", ""),
+    errno.EACCES: ("give yourself write permission there, or choose a folder with --state-dir", ""),
+    errno.EPERM: ("give yourself write permission there, or choose a folder with --state-dir", ""),
+    errno.EMFILE: ("raise the limit of open files (ulimit -n)", _RESUME),
+    errno.ENFILE: ("the machine has too many open files: end other programs", _RESUME),
+    errno.ENOMEM: ("the machine has too little memory: end other programs", _RESUME),
+    errno.EIO: ("the disk reports errors: check it before you resume", ""),
+    errno.ENOENT: ("the run's folder is gone; look at the other runs with: orchestrate runs", ""),
+    errno.ELOOP: ("a link stands where a file of ours belongs: remove it", ""),
 }
+
+
+def way_out(number: int) -> str:
+    """What to do about an error of the system; '' if we do not know."""
+    return _WAYS_OUT.get(number, ("", ""))[0]
 
 
 def explain(verb: str, path: Path, error: OSError) -> StateError:
     """The error that names what failed, why, and a way out."""
     name = errno.errorcode.get(error.errno or 0, "unknown error")
     reason = f"{error.strerror or error} ({name})"
-    return StateError(f"cannot {verb} {path}: {reason}", _WAYS_OUT.get(error.errno or 0, ""))
+    return StateError(
+        f"cannot {verb} {path}: {reason}", "".join(_WAYS_OUT.get(error.errno or 0, ()))
+    )
 
 
 def linked_copy(run_dir: Path) -> ConfigError:

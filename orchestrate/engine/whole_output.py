@@ -13,7 +13,7 @@ from orchestrate.engine.evaluate import render
 from orchestrate.engine.faults import StepFault
 from orchestrate.engine.programs import MakeJob, Watch, run_program
 from orchestrate.engine.step import Step
-from orchestrate.errors import OrchestrateError, StateError, explain
+from orchestrate.errors import OrchestrateError, StateError, explain, way_out
 from orchestrate.execute.base import Exit, Lost
 from orchestrate.exits import STEP_FAILED
 from orchestrate.plan.nodes import Ask, Run
@@ -101,11 +101,10 @@ def _explained(step: Step, path: Path, name: str) -> StateError:
 
 
 def _told(step: Step, what: str, name: str) -> StateError:
-    way_out = explain("write", Path(), OSError(_number(name), "")).hint if name else ""
-    way_out = way_out.partition(", then resume")[0] or "let nobody change the run's files"
+    remedy = (way_out(_number(name)) if name else "") or "let nobody change the run's files"
     return StateError(
         f"step '{step.address.step.shown}' has no result: {what}",
-        f"{way_out}, then run the step again: orchestrate resume {step.rt.facts.id}",
+        f"{remedy}, then run the step again: orchestrate resume {step.rt.facts.id}",
     )
 
 
