@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from orchestrate.plan.nodes import Ask, Run
@@ -16,6 +14,7 @@ from orchestrate.show.event_lines import duration
 from orchestrate.show.live.picture import Program
 from orchestrate.show.live.tails import Tail, Tails
 from orchestrate.show.output import note
+from orchestrate.show.recurring import Recurring
 from orchestrate.state.address import log_name_in
 from orchestrate.state.model import Index, RunState, frames_below
 
@@ -46,35 +45,26 @@ def interval() -> float:
 
 
 class Heartbeat:
-    """A thread that wakes once an interval, until it is closed."""
+    """Tells once an interval what is at work, until it is closed."""
 
     def __init__(self, store: Told, label: Callable[[str, str], str], every_s: float) -> None:
         self._store = store
         self._label = label
         self._every_s = every_s
         self._tails = Tails(store.run.logs)
-        self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
-        # A machine that has no room for another thread still runs the run, without these lines.
-        with suppress(RuntimeError):
-            self._thread.start()
-
-    def close(self) -> None:
-        self._closed.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread = Recurring("heartbeat", every_s, self._beat)
+        self.close = self._thread.close
 
     def _beat(self) -> None:
-        while not self._closed.wait(self._every_s):
-            at_work, spent = self._store.look(self._see)
-            now = time.time()
-            # Those that have just begun had a line of their own.
-            due = [one for one in at_work if now - one.program.began >= self._every_s * 0.9]
-            for one in due[:_MOST_LINES]:
-                note(line_about(one, self._tails.of(one.program, now), spent, now) + "\n")
-            if len(due) > _MOST_LINES:
-                note(f"  … and {plural(len(due) - _MOST_LINES, 'more program')} at work\n")
-            self._tails.forget_all_but([one.program for one in due])
+        at_work, spent = self._store.look(self._see)
+        now = time.time()
+        # Those that have just begun had a line of their own.
+        due = [one for one in at_work if now - one.program.began >= self._every_s * 0.9]
+        for one in due[:_MOST_LINES]:
+            note(line_about(one, self._tails.of(one.program, now), spent, now) + "\n")
+        if len(due) > _MOST_LINES:
+            note(f"  … and {plural(len(due) - _MOST_LINES, 'more program')} at work\n")
+        self._tails.forget_all_but([one.program for one in due])
 
     def _see(self, state: RunState) -> tuple[list[AtWork], str]:
         return programs_in(state, self._store.index, self._label), spent_so_far(state)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from orchestrate.plan.visible import clip, visible
 from orchestrate.show.output import note
+from orchestrate.show.recurring import Recurring
 from orchestrate.state.model import Frame, RunState, frames_below
 
 if TYPE_CHECKING:
@@ -23,22 +22,17 @@ _WIDTH = 100
 
 
 class Ticking:
-    """A thread that tells what runs, until it is closed."""
+    """Tells what runs again and again, until it is closed."""
 
     def __init__(self, store: Told, label: Callable[[str, str], str]) -> None:
         self._store = store
         self._label = label
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
-        self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._tick, name="progress", daemon=True)
-        # A machine that has no room for another thread still runs the run, without these lines.
-        with suppress(RuntimeError):
-            self._thread.start()
+        every_s = _EVERY_S if self._is_terminal else _EVERY_S_IN_A_LOG
+        self._thread = Recurring("progress", every_s, self._tick)
 
     def close(self) -> None:
-        self._closed.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.close()
         self.clear()
 
     def clear(self) -> None:
@@ -47,13 +41,11 @@ class Ticking:
             note("\r\x1b[K")
 
     def _tick(self) -> None:
-        every = _EVERY_S if self._is_terminal else _EVERY_S_IN_A_LOG
-        while not self._closed.wait(every):
-            lines = self._store.look(self._lines)
-            if self._is_terminal:
-                note("\r\x1b[K" + clip("  ".join(lines[:2]), _WIDTH))
-            else:
-                note("".join(f"{line}\n" for line in lines))
+        lines = self._store.look(self._lines)
+        if self._is_terminal:
+            note("\r\x1b[K" + clip("  ".join(lines[:2]), _WIDTH))
+        else:
+            note("".join(f"{line}\n" for line in lines))
 
     def _lines(self, state: RunState) -> list[str]:
         return running_lines(state, self._label, time.time())
