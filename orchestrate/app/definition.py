@@ -53,14 +53,6 @@ def _require_here() -> None:
         raise UsageError("the current folder does not exist any more") from None
 
 
-def tell_place(workspace: Workspace) -> None:
-    """A run that works elsewhere than in the current folder says so (rulings §1)."""
-    if os.path.realpath(os.getcwd()) != str(workspace.root):
-        from orchestrate.plan.visible import visible
-
-        note(f"  it works in {visible(str(workspace.root))}\n")
-
-
 def compile_definition(name: str, workspace: Workspace) -> Compilation:
     """Compile a file, or the recipe of that id when there is no such file."""
     from pathlib import Path

@@ -39,6 +39,18 @@ def run_argument(command: Command) -> Command:
     return click.argument("run", metavar="[RUN]", required=False, default="latest")(command)
 
 
+def end_within_option(command: Command) -> Command:
+    """`--wait`: for the commands that end what runs."""
+    return click.option(
+        "--wait",
+        "wait_s",
+        type=Number(float, 0, 86400),
+        default=60.0,
+        metavar="SECONDS",
+        help="How long the run may take to end its programs (default: 60).",
+    )(command)
+
+
 def json_option(command: Command) -> Command:
     """`--json`: one JSON document on stdout, also when the command fails."""
 

@@ -44,5 +44,4 @@ class Number(_ParamType):
 
 
 AT_LEAST_0 = Number(int, 0)
-AT_LEAST_1 = Number(int, 1)
 SECONDS = Number(float, 0)

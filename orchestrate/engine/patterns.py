@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from orchestrate.engine.confine import (
@@ -59,12 +59,6 @@ def match_pattern(workspace: Workspace, pattern: str) -> list[str]:
     parts = _parse(pattern)
     with open_root(workspace) as root:
         found = set(_walk(root, "", parts, folders_only=pattern.endswith("/")))
-    return sorted(found, key=encode_path)
-
-
-def match_patterns(workspace: Workspace, patterns: Iterable[str]) -> list[str]:
-    """The paths that match any of the patterns, each once, in order."""
-    found = {path for pattern in patterns for path in match_pattern(workspace, pattern)}
     return sorted(found, key=encode_path)
 
 

@@ -19,7 +19,6 @@ from orchestrate.engine.patterns import (
     _parse_part,
     escape_pattern,
     match_pattern,
-    match_patterns,
     show_pattern,
 )
 from orchestrate.workspace import Workspace
@@ -79,10 +78,6 @@ class TestMatching:
     )
     def test_pattern(self, workspace: Workspace, pattern: str, found: list[str]) -> None:
         assert match_pattern(workspace, pattern) == found
-
-    def test_several_patterns_give_each_path_once(self, workspace: Workspace) -> None:
-        found = match_patterns(workspace, ["b.csv", "*.csv", "c.txt"])
-        assert found == ["B.csv", "a.csv", "ab.csv", "b.csv", "c.txt"]
 
     def test_variables_are_filled_in_first(self, workspace: Workspace) -> None:
         """C acceptance 24."""

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
-from orchestrate.cli.params import Number
+from orchestrate.cli.options import (
+    end_within_option,
+    json_option,
+    state_dir_option,
+    working_dir_option,
+)
 from orchestrate.show.output import answer, answer_json, note
 from orchestrate.state.cancelling import announce_cancelling, forget_cancelling
 from orchestrate.state.users import user_name
@@ -23,8 +27,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="End a run for good.")
 @click.argument("run", metavar="RUN")
-@click.option("--wait", "wait_s", type=Number(float, 0, 86400), default=60.0, metavar="SECONDS",
-              help="How long the run may take to end its programs (default: 60).")  # fmt: skip
+@end_within_option
 @state_dir_option
 @working_dir_option
 @json_option

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrate.app.kept_programs import are_programs_left, do_programs_run
-from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
-from orchestrate.cli.params import Number
+from orchestrate.cli.options import (
+    end_within_option,
+    json_option,
+    state_dir_option,
+    working_dir_option,
+)
 from orchestrate.exits import stopped_by
 from orchestrate.show.output import answer, answer_json, note
 from orchestrate.view.advice import next_commands
@@ -25,8 +29,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Stop a run, so that it can be resumed.")
 @click.argument("run", metavar="RUN")
-@click.option("--wait", "wait_s", type=Number(float, 0, 86400), default=60.0, metavar="SECONDS",
-              help="How long the run may take to end its programs (default: 60).")  # fmt: skip
+@end_within_option
 @state_dir_option
 @working_dir_option
 @json_option
