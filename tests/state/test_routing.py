@@ -236,6 +236,7 @@ def test_a_called_plan_has_a_context_of_its_own_and_returns_it() -> None:
     )
     assert [*result["steps"]] == ["one", "each"]
     assert "error" not in result
+    assert result["duration_ms"] == 5000, "a second an event"
     assert [*run.state.frames] == [""]
 
 
