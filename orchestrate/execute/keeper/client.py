@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Literal
 
 from orchestrate.errors import ConfigError, InternalError
@@ -273,12 +272,7 @@ class Keeper:
     def __enter__(self) -> Keeper:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _ask(self, op: Literal["run", "start"], request: Request) -> None:
