@@ -122,7 +122,7 @@ def workflow_plan() -> Plan:
 def recipe_plan() -> Plan:
     call = Node(
         "call", "call", Call("machine.yaml", MapExpr((("x", NOTES),)), 3, 9),
-        ((OK, Goto("gate")), (FAILED, Finish("partial")), (SKIPPED, Goto("gate"))),
+        ((OK, Goto("gate")), (FAILED, Finish("partial", "partial")), (SKIPPED, Goto("gate"))),
         Goto("gate"), HERE,
         guard=Chain(Compare(NOTES, "==", Const("high")),
                     (("or", Compare(NOTES, "!=", Const("low"))),)),
@@ -154,11 +154,11 @@ def machine_plan() -> Plan:
     node = Node(
         "go", "go", Ask(RunAgent(), Text(("Go.",)), "shared", ("again", "done"), "opus"),
         (
-            ("again", Restart("machine.yaml")), ("done", Finish("done")),
+            ("again", Restart("machine.yaml")), ("done", Finish("done", "exit")),
             (INVALID, Abort("orchestration-error", "orchestration-error")),
             (FAILED, Abort("agent", "failed")), (LOST, Goto("go")),
         ),
-        Finish(""), HERE,
+        Finish("", "exit"), HERE,
     )  # fmt: skip
     return Plan(
         "machine.yaml", "machine", "m", "M", "about", "", (Block("main", "go", (node,)),),

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import signal
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
 from orchestrate import errors, exits
 from orchestrate.execute.keeper import launch
 from orchestrate.exits import ENDS, MEANINGS, Ending, EndKind, EndStatus, end, older_end
+from orchestrate.plan.codec import freeze, thaw
+from orchestrate.state.endings import encoded_ending, ending_in
+from orchestrate.state.events import RunEnded, event_from_json
+from tests.unit.plans import every_kind
 
 
 def kinds_in(union: object) -> set[str]:
@@ -146,3 +150,44 @@ def test_a_reason_is_worth_saying(kind: EndKind, reason: str, tells: bool) -> No
 )
 def test_what_was_recorded_without_its_kind(ending: Ending) -> None:
     assert older_end(ending.status, ending.reason, ending.code) == ending.kind
+
+
+def test_an_older_state_file_is_read() -> None:
+    written = {"status": "failed", "reason": "max-total-steps"}
+    ended = {**written, "engine": {"ending": ["failed", "max-total-steps", 3]}}
+    assert ending_in(ended) == exits.steps_exceeded()
+    left = {"status": "cancelled", "reason": "cancelled by me", "engine": {"ending": None}}
+    assert ending_in(left) == exits.cancelled_by("me")
+    assert ending_in({"status": "running", "reason": None, "engine": {"ending": None}}) is None
+
+
+def test_an_ending_is_read_as_it_was_written() -> None:
+    ending = exits.waits_for_person([], ["plan"])
+    document = {"status": "paused", "reason": "", "engine": {"ending": encoded_ending(ending)}}
+    assert ending_in(document) == ending
+
+
+def test_an_older_event_is_read() -> None:
+    written = {"on": "run-ended", "at": 1.0, "status": "paused", "reason": "interrupted"}
+    event = event_from_json({**written, "code": 130})
+    assert isinstance(event, RunEnded)
+    assert event.ending == exits.stopped_by(signal.SIGINT)
+
+
+def test_an_older_plan_is_read() -> None:
+    program = every_kind()
+    assert thaw(_without_ends(freeze(program))) == program
+
+
+def _without_ends(written: Any) -> Any:
+    """The plan as it was frozen when a finish had its reason only."""
+    if isinstance(written, list):
+        return [_without_ends(item) for item in written]
+    if not isinstance(written, dict):
+        return written
+    is_finish = written.get("@") == "Finish"
+    return {
+        key: _without_ends(value)
+        for key, value in written.items()
+        if not (is_finish and key == "end")
+    }
