@@ -144,7 +144,9 @@ class Decider(People):
         is_decided: Callable[[], object],
     ) -> tuple[Literal["approved", "denied"], str]:
         assert not is_decided()
-        assert (stage, prompt) == ("planning", "Go on?")
+        assert stage == "planning"
+        assert prompt.startswith("Go on?")
+        assert prompt.endswith("| fine"), "with the answer that is to be judged"
         assert seconds_left is not None
         assert 0 < seconds_left <= 60
         return self._decision, "because"
