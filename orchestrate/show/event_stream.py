@@ -12,6 +12,7 @@ from orchestrate.show.queued_output import QueuedOutput
 from orchestrate.state.events import Event, Gap, RunResumed, RunStarted
 from orchestrate.state.recorded import read_events
 from orchestrate.view.event_records import EventRecords
+from orchestrate.view.follower import JournalTail
 
 if TYPE_CHECKING:
     from orchestrate.state.model import RunState
@@ -62,10 +63,9 @@ def show_events(
 
     records = EventRecords(run)
     is_live = follows and is_held(run.lock_file)
-    seq = 0
+    tail = JournalTail(run, 0)
     shown: list[dict[str, Any]] = []
-    for one in read_events(run.events):
-        seq = one.seq
+    for one in tail.news():
         record = records.record(one.seq, one.event)
         if since is None or isinstance(one.event, Gap) or one.event.at >= since:
             shown.append(record)
@@ -75,8 +75,7 @@ def show_events(
         time.sleep(_POLL_S)
         # Asked before reading: what a run writes last is there when its lock is free.
         is_live = is_held(run.lock_file)
-        for one in read_events(run.events, seq):
-            seq = one.seq
+        for one in tail.news():
             _print_line(records.record(one.seq, one.event))
 
 

@@ -21,10 +21,9 @@ from orchestrate.state.events import (
     StepStarted,
     attempt_of,
 )
-from orchestrate.state.journal import end_of
 from orchestrate.state.locks import is_held
-from orchestrate.state.recorded import read_events
 from orchestrate.state.result import StepResult
+from orchestrate.view.follower import JournalTail, tail_from_now
 from orchestrate.view.run_view import run_view
 from orchestrate.view.step_logs import Entry, NoSuchStep, Stream, find_entry, from_result
 from orchestrate.view.waiting import knows_step
@@ -71,10 +70,9 @@ class _Tail:
 
 def follow_step(run: Run, step: str, streams: Sequence[Stream], last_lines: int | None) -> None:
     """Print what the step writes, until it or the run ends; it need not have begun."""
-
-    seq = end_of(run.events)
+    journal = tail_from_now(run)
     entry = _await_entry(run, step)
-    follower = _Follower(run, entry, seq, streams)
+    follower = _Follower(run, entry, journal, streams)
     try:
         follower.begin(last_lines)
         if not entry.is_over:
@@ -85,7 +83,6 @@ def follow_step(run: Run, step: str, streams: Sequence[Stream], last_lines: int 
 
 def _await_entry(run: Run, step: str) -> Entry:
     """The step, once it has begun; an error if it cannot begin any more."""
-
     while True:
         view = run_view(run)
         try:
@@ -97,10 +94,12 @@ def _await_entry(run: Run, step: str) -> Entry:
 
 
 class _Follower:
-    def __init__(self, run: Run, entry: Entry, seq: int, streams: Sequence[Stream]) -> None:
+    def __init__(
+        self, run: Run, entry: Entry, journal: JournalTail, streams: Sequence[Stream]
+    ) -> None:
         self._run = run
         self._entry = entry
-        self._seq = seq
+        self._journal = journal
         self._printer = Printer()
         self._tails = {stream: _Tail() for stream in streams}
         # What the files of the newest attempt begin with.
@@ -151,8 +150,7 @@ class _Follower:
         found = []
         # A journal that is damaged meanwhile says nothing more; the files still do.
         with suppress(OrchestrateError):
-            for recorded in read_events(self._run.events, self._seq):
-                self._seq = recorded.seq
+            for recorded in self._journal.news():
                 event = recorded.event
                 if (
                     isinstance(event, StepStarted | AttemptEnded | StepFinished)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from orchestrate.state.apply import apply
 from orchestrate.state.events import Event
 from orchestrate.state.journal import end_of
 from orchestrate.state.plan_file import index_of
-from orchestrate.state.recorded import read_events
+from orchestrate.state.recorded import Recorded, read_events
 from orchestrate.state.store import load
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Seen = TypeVar("Seen")
 
 
-class Tail:
+class JournalTail:
     """The events that a journal has gained since the last look, which costs a `stat` if none."""
 
     def __init__(self, run: Run, after: int) -> None:
@@ -29,15 +29,14 @@ class Tail:
         self._seq = after
         self._size = -1
 
-    def news(self) -> list[Event]:
+    def news(self) -> Iterator[Recorded]:
         size = os.stat(self._path).st_size
         if size == self._size:
-            return []
+            return
         self._size = size
-        found = list(read_events(self._path, self._seq))
-        if found:
-            self._seq = found[-1].seq
-        return [recorded.event for recorded in found]
+        for recorded in read_events(self._path, self._seq):
+            self._seq = recorded.seq
+            yield recorded
 
 
 class Follower:
@@ -47,7 +46,7 @@ class Follower:
         self.run = run
         self.index: Index = index_of(run)
         self.state: RunState = load(run, self.index)
-        self._tail = Tail(run, self.state.seq)
+        self._tail = JournalTail(run, self.state.seq)
         self._folding = threading.Lock()
 
     def look(self, reader: Callable[[RunState], Seen]) -> Seen:
@@ -57,12 +56,12 @@ class Follower:
 
     def catch_up(self, hear: Callable[[Event, RunState], None]) -> None:
         """Fold in what has happened since, and tell of each event."""
-        for event in self._tail.news():
+        for recorded in self._tail.news():
             with self._folding:
-                apply(self.index, self.state, event)
-                self.state.seq += 1
-            hear(event, self.state)
+                apply(self.index, self.state, recorded.event)
+                self.state.seq = recorded.seq
+            hear(recorded.event, self.state)
 
 
-def tail_from_now(run: Run) -> Tail:
-    return Tail(run, end_of(run.events))
+def tail_from_now(run: Run) -> JournalTail:
+    return JournalTail(run, end_of(run.events))

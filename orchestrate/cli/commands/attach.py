@@ -137,8 +137,8 @@ def _follow_blindly(run: Run, stop: Stop) -> None:
     is_running = True
     while is_running and not stop.is_requested:
         is_running = summary_of(run).status == "running"
-        for event in tail.news():
-            for line in plain_lines(event, Unnumbered()):
+        for recorded in tail.news():
+            for line in plain_lines(recorded.event, Unnumbered()):
                 note(line + "\n")
         if is_running:
             stop.rest(_POLL_S)
