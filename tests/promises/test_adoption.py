@@ -98,7 +98,7 @@ def killed_and_resumed(
 
 
 @pytest.mark.parametrize(
-    "number", [10, pytest.param(100, marks=pytest.mark.soak)], ids=["some", "many"]
+    "number", [5, pytest.param(100, marks=pytest.mark.soak)], ids=["some", "many"]
 )
 def test_promise_02_each_program_is_adopted(number: int, quick_top: Path, lanes: Lanes) -> None:
     """100 of 100: same process, output byte-identical, real exit code, timeout honoured."""

@@ -136,7 +136,7 @@ def tops(quick_top: Path) -> Iterator[Path]:
     return (quick_top / str(number) for number in itertools.count())
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(document=workflows(), kill=KILLS)
 def test_a_killed_workflow_is_equivalent(
     document: dict[str, Any], kill: Kill, tops: Iterator[Path], lanes: Lanes

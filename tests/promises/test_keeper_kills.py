@@ -120,7 +120,7 @@ def test_whoever_dies_only_lost_attempts_are_repeated(
 
 @pytest.mark.skipif(not can_trace(), reason="needs strace; the blows above need nothing")
 @pytest.mark.parametrize(
-    "number", [24, pytest.param(300, marks=pytest.mark.soak)], ids=["some", "many"]
+    "number", [8, pytest.param(300, marks=pytest.mark.soak)], ids=["some", "many"]
 )
 def test_the_keeper_is_killed_at_its_system_calls(
     number: int, quick_top: Path, lanes: Lanes

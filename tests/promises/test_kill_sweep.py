@@ -189,7 +189,7 @@ def kills_at_some(shape: Shape, top: Path, lanes: Lanes, number: int) -> int:
 def test_a_killed_run_is_resumed_as_if_nothing_had_happened(
     shape: Shape, quick_top: Path, lanes: Lanes
 ) -> None:
-    assert kills_at_some(shape, quick_top, lanes, 60) >= 50
+    assert kills_at_some(shape, quick_top, lanes, 16) >= 13
 
 
 @pytest.mark.parametrize("shape", OF_AGENTS, ids=lambda shape: shape.name)
@@ -205,9 +205,9 @@ def test_a_killed_recipe_or_machine_is_resumed_as_if_nothing_had_happened(
 def test_a_resume_is_killed_three_times_over(shape: Shape, quick_top: Path, lanes: Lanes) -> None:
     chance = random.Random(seed_of(shape.name))
     sweep = begin(shape, quick_top, lanes)
-    kills = sweep_over(sweep, [choose_chain(sweep, chance) for _ in range(4)])
-    print(f"{shape.name}: {kills} kills in 4 chains")
-    assert kills >= 8
+    kills = sweep_over(sweep, [choose_chain(sweep, chance) for _ in range(2)])
+    print(f"{shape.name}: {kills} kills in 2 chains")
+    assert kills >= 4
 
 
 @pytest.mark.soak
