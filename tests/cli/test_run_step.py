@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from orchestrate.plan.check import problems
 from orchestrate.plan.nodes import Abort, Each, Finish, Gate, Goto, Leave, main_plan
 from orchestrate.testing import Project
 from orchestrate.workspace import open_workspace, package_data
+from tests.acceptance.fakes import Stage
 from tests.cli.background import latest_root, state_of
 
 WORKFLOW = """
@@ -218,3 +220,19 @@ def test_given_steps_can_never_be_performed(project: Project) -> None:
         assert node.op != find_step(program, node.name).op
     assert {target for _, target in first.routes} == {Goto("Bad")}
     assert {target for _, target in second.routes} == {Goto("Late")}
+
+
+def test_what_a_given_result_cost_is_not_counted_again(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.claude("def answer(prompt): return 'yes'")
+    stage.write("p.md", "Do it.")
+    ask = "{name: Ask, provider: claude, input_file: p.md}"
+    use = '{name: Use, command: [echo, "${steps.Ask.output}"]}'
+    stage.write("w.yaml", f'version: "1.1"\nname: w\nsteps:\n  - {ask}\n  - {use}\n')
+    stage.run("run", "w.yaml").assert_success()
+    first = json.loads(stage.run("status", "latest", "--json").stdout)
+    again = stage.run(
+        "run-step", "Use", "--workflow", "w.yaml", "--from", first["run_id"], "--json"
+    )
+    assert first["costs"]["turns"] == 1
+    assert "costs" not in json.loads(again.assert_success().stdout)
