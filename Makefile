@@ -14,6 +14,10 @@ READY := $(VENV)/.ready
 # Most tests wait for programs half of the time, so that one worker more than cores is well used.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)' 2>/dev/null || echo 2)
 
+# The inner loop: tests that start few processes or none.
+QUICK := tests/unit tests/golden tests/schemas tests/structure tests/engine \
+  tests/state/test_apply.py tests/state/test_codec.py tests/state/test_routing.py
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := setup
@@ -56,7 +60,7 @@ demo: $(PRODUCT) ## a typo caught, tests that decide, a run killed and resumed, 
 	@$(PY) demo/demo.py
 
 quick: $(READY) ## the tests of a minute: units, goldens, schemas, structure
-	@$(PY) -m pytest -n $(WORKERS) tests/unit tests/golden tests/schemas tests/structure $(ARGS)
+	@$(PY) -m pytest -n $(WORKERS) $(QUICK) $(ARGS)
 
 test: $(READY) ## run the tests; the real agent programs are left out
 	@$(PY) -m pytest -n $(WORKERS) $(ARGS)
