@@ -19,7 +19,7 @@ from orchestrate.state.address import log_name_in
 from orchestrate.state.model import Index, RunState, frames_below
 
 if TYPE_CHECKING:
-    from orchestrate.view.observed import Told
+    from orchestrate.view.watched_run import WatchedRun
 
 VARIABLE = "ORCHESTRATE_HEARTBEAT"
 _EVERY_S = 60.0
@@ -47,7 +47,7 @@ def interval() -> float:
 class Heartbeat:
     """Tells once an interval what is at work, until it is closed."""
 
-    def __init__(self, store: Told, label: Callable[[str, str], str], every_s: float) -> None:
+    def __init__(self, store: WatchedRun, label: Callable[[str, str], str], every_s: float) -> None:
         self._store = store
         self._label = label
         self._every_s = every_s

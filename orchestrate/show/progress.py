@@ -64,8 +64,8 @@ if TYPE_CHECKING:
     from orchestrate.show.live.view import View
     from orchestrate.show.ticking import Ticking
     from orchestrate.state.store import Store
-    from orchestrate.view.observed import Told
     from orchestrate.view.place import Place
+    from orchestrate.view.watched_run import WatchedRun
     from orchestrate.view.watching import Watching
 
 _FIELDS = (
@@ -79,7 +79,7 @@ class Progress:
     """Hears every event of a run and tells what matters of it."""
 
     def __init__(
-        self, store: Told, logbook: Logbook | None, watching: Watching, foot: str = ""
+        self, store: WatchedRun, logbook: Logbook | None, watching: Watching, foot: str = ""
     ) -> None:
         self._store = store
         self._logbook = logbook
@@ -103,7 +103,7 @@ class Progress:
             self._ticking = Ticking(store, self.label)
         self._heartbeat = self._start_heartbeat(store)
 
-    def _start_heartbeat(self, store: Told) -> Heartbeat | None:
+    def _start_heartbeat(self, store: WatchedRun) -> Heartbeat | None:
         """Only for a run of our own that nobody draws on a terminal."""
         watching = self._watching
         is_drawn = watching.live or self._ticking is not None or watching.quiet or watching.as_json
@@ -289,7 +289,7 @@ def _step_statuses(root: Frame) -> dict[str, Any]:
     return steps
 
 
-def last_words(store: Told, ending: Ending, place: Place) -> str:
+def last_words(store: WatchedRun, ending: Ending, place: Place) -> str:
     """How the run ended, and what to do now."""
 
     run_id = store.run.id
@@ -318,7 +318,7 @@ def last_words(store: Told, ending: Ending, place: Place) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _waiting_for_a_person(store: Told, ending: Ending, place: Place) -> list[str]:
+def _waiting_for_a_person(store: WatchedRun, ending: Ending, place: Place) -> list[str]:
     """For a decision at a gate, or because attempts of a step were lost."""
 
     run_id, state = store.run.id, store.state
@@ -336,7 +336,7 @@ def _waiting_for_a_person(store: Told, ending: Ending, place: Place) -> list[str
     return lines
 
 
-def _after_failure(store: Told, ending: Ending, place: Place) -> list[str]:
+def _after_failure(store: WatchedRun, ending: Ending, place: Place) -> list[str]:
     """What to look at and how to go on; nothing that would only say that it cannot."""
 
     run_id, state = store.run.id, store.state

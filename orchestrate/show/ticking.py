@@ -13,7 +13,7 @@ from orchestrate.show.recurring import Recurring
 from orchestrate.state.model import Frame, RunState, frames_below
 
 if TYPE_CHECKING:
-    from orchestrate.view.observed import Told
+    from orchestrate.view.watched_run import WatchedRun
 
 # A terminal's line is drawn over; a log would only grow.
 _EVERY_S = 1.0
@@ -24,7 +24,7 @@ _WIDTH = 100
 class Ticking:
     """Tells what runs again and again, until it is closed."""
 
-    def __init__(self, store: Told, label: Callable[[str, str], str]) -> None:
+    def __init__(self, store: WatchedRun, label: Callable[[str, str], str]) -> None:
         self._store = store
         self._label = label
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty()

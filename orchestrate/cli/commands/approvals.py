@@ -73,9 +73,9 @@ def _parked(place: Place) -> list[RunView]:
 
     found = []
     for run in list_runs(runs_of(place, is_looking=True)):
-        glance = summary_of(run)
-        may_wait = glance.status in ("running", "interrupted", "paused")
-        if not may_wait or glance.fields().get("dialect") != "recipe":
+        summary = summary_of(run)
+        may_wait = summary.status in ("running", "interrupted", "paused")
+        if not may_wait or summary.fields().get("dialect") != "recipe":
             continue
         try:
             view = settled_view(run)

@@ -52,12 +52,12 @@ class Chosen:
     newest: frozenset[str]
     statuses: tuple[str, ...]
 
-    def spares(self, glance: RunSummary) -> bool:
+    def spares(self, summary: RunSummary) -> bool:
         """Does it stay because it is not finished, and nobody named such runs?"""
-        return not self.statuses and glance.status in _UNFINISHED
+        return not self.statuses and summary.status in _UNFINISHED
 
-    def wants(self, glance: RunSummary) -> bool:
-        return not self.statuses or glance.status in self.statuses
+    def wants(self, summary: RunSummary) -> bool:
+        return not self.statuses or summary.status in self.statuses
 
 
 @click.command(short_help="Remove old runs.")
@@ -150,13 +150,13 @@ def _clean(folder: Runs, before: float, chosen: Chosen) -> Tidied:
 
     def is_used(run: Run) -> bool:
         """Asked about each run right before it would be removed."""
-        glance = summary_of(run)
-        if run.id in chosen.newest or not chosen.wants(glance):
+        summary = summary_of(run)
+        if run.id in chosen.newest or not chosen.wants(summary):
             kept.add(run.id)
             return True
-        if chosen.spares(glance) and not is_kept(run):
+        if chosen.spares(summary) and not is_kept(run):
             kept.add(run.id)
-            left[run.id] = glance.status
+            left[run.id] = summary.status
             return True
         sizes[run.id] = _size_of(run)
         return False
@@ -181,16 +181,16 @@ def _rehearse(folder: Runs, before: float, chosen: Chosen) -> Tidied:
         try:
             if run.id in chosen.newest or last_change(run) >= before:
                 continue
-            glance = summary_of(run)
-            if not chosen.wants(glance):
+            summary = summary_of(run)
+            if not chosen.wants(summary):
                 continue
             if is_held(run.lock_file) or is_kept(run):
                 tidied.in_use.append(run.id)
                 continue
-            if chosen.spares(glance):
-                tidied.left[run.id] = glance.status
+            if chosen.spares(summary):
+                tidied.left[run.id] = summary.status
                 continue
-            tidied.shown.append(glance)
+            tidied.shown.append(summary)
             tidied.removed.append(run.id)
             tidied.freed += _size_of(run)
         except (OSError, OrchestrateError) as error:

@@ -43,14 +43,14 @@ class Wanted:
             not self.until or run.id[: len(self.until)] <= self.until
         )
 
-    def wants(self, glance: RunSummary) -> bool:
-        if self.statuses and self.statuses.isdisjoint((glance.status, glance.shown_status)):
+    def wants(self, summary: RunSummary) -> bool:
+        if self.statuses and self.statuses.isdisjoint((summary.status, summary.shown_status)):
             return False
         if not self.dialects and not self.definition:
             return True
-        if self.dialects and glance.field("dialect") not in self.dialects:
+        if self.dialects and summary.field("dialect") not in self.dialects:
             return False
-        return _matches(str(glance.field("workflow_file") or ""), self.definition)
+        return _matches(str(summary.field("workflow_file") or ""), self.definition)
 
 
 def _matches(path: str, wanted: str) -> bool:
@@ -99,12 +99,12 @@ def runs(
     wanted = _wanted(filters)
     folder = runs_of(Place(working_dir, state_dir), is_looking=True)
     known = list_runs(folder)
-    found = _glances(known, wanted, reverse and order == "started")
+    found = _summaries(known, wanted, reverse and order == "started")
     if order != "started":
         found = iter(_sorted(list(found), order, reverse))
     chosen, more = _choose(found, limit)
     if as_json:
-        answer_json({"runs": [_as_json(glance) for glance in chosen], "more": more})
+        answer_json({"runs": [_as_json(summary) for summary in chosen], "more": more})
     elif not known:
         answer(f"There are no runs in {folder.folder}.\n")
     elif not chosen:
@@ -134,57 +134,57 @@ def _wanted(filters: dict[str, Any]) -> Wanted:
 def _choose(found: Iterator[RunSummary], limit: int) -> tuple[list[RunSummary], bool]:
     """The runs to show, and whether there are more; no more of them are read than needed."""
     chosen: list[RunSummary] = []
-    for glance in found:
+    for summary in found:
         if limit and len(chosen) == limit:
             return chosen, True
-        chosen.append(glance)
+        chosen.append(summary)
     return chosen, False
 
 
-def _glances(known: tuple[Run, ...], wanted: Wanted, oldest_first: bool) -> Iterator[RunSummary]:
+def _summaries(known: tuple[Run, ...], wanted: Wanted, oldest_first: bool) -> Iterator[RunSummary]:
     for run in reversed(known) if oldest_first else known:
         if wanted.may_want(run):
-            glance = summary_of(run)
-            if wanted.wants(glance):
-                yield glance
+            summary = summary_of(run)
+            if wanted.wants(summary):
+                yield summary
 
 
-def _sorted(glances: list[RunSummary], order: str, reverse: bool) -> list[RunSummary]:
+def _sorted(summaries: list[RunSummary], order: str, reverse: bool) -> list[RunSummary]:
     now = time.time()
     keys: dict[str, Callable[[RunSummary], Any]] = {
-        "updated": lambda glance: str(glance.field("updated_at") or ""),
-        "duration": lambda glance: elapsed_s(glance.status, glance.fields(), now) or 0.0,
-        "status": lambda glance: STATUSES.index(glance.status),
-        "definition": lambda glance: str(glance.field("workflow_file") or ""),
+        "updated": lambda summary: str(summary.field("updated_at") or ""),
+        "duration": lambda summary: elapsed_s(summary.status, summary.fields(), now) or 0.0,
+        "status": lambda summary: STATUSES.index(summary.status),
+        "definition": lambda summary: str(summary.field("workflow_file") or ""),
     }
     # The latest and the longest come first, names from the beginning; equal ones newest first.
-    return sorted(glances, key=keys[order], reverse=(order in ("updated", "duration")) != reverse)
+    return sorted(summaries, key=keys[order], reverse=(order in ("updated", "duration")) != reverse)
 
 
-def _as_json(glance: RunSummary) -> dict[str, Any]:
-    fields = glance.fields()
+def _as_json(summary: RunSummary) -> dict[str, Any]:
+    fields = summary.fields()
     names = ("reason", "dialect", "workflow_file", "started_at", "updated_at", "completed_at")
-    shown = {"run_id": glance.run.id, "run_root": str(glance.run.root), "status": glance.status}
-    seconds = elapsed_s(glance.status, fields, time.time())
+    shown = {"run_id": summary.run.id, "run_root": str(summary.run.root), "status": summary.status}
+    seconds = elapsed_s(summary.status, fields, time.time())
     took = {"elapsed_ms": None if seconds is None else round(seconds * 1000)}
     return shown | {name: fields.get(name) for name in names} | took
 
 
-def table(glances: list[RunSummary]) -> str:
+def table(summaries: list[RunSummary]) -> str:
     """A line for each: its id, how it stands, its age, how long it took, and its definition."""
     from orchestrate.show.event_lines import duration
 
     now = time.time()
     lines = []
-    for glance in glances:
-        fields = glance.fields()
+    for summary in summaries:
+        fields = summary.fields()
         definition = shown_definition(str(fields.get("workflow_file", "?")))
         started = _seconds(fields.get("started_at"))
-        took = elapsed_s(glance.status, fields, now)
+        took = elapsed_s(summary.status, fields, now)
         ago = "" if started is None else age(max(0.0, now - started))
         shown = "" if took is None else duration(took * 1000)
         lines.append(
-            f"{glance.run.id}  {glance.shown_status:11}  {ago:>8}  {shown:>8}  {definition}\n"
+            f"{summary.run.id}  {summary.shown_status:11}  {ago:>8}  {shown:>8}  {definition}\n"
         )
     return "".join(lines)
 

@@ -21,7 +21,7 @@ from orchestrate.show.live.screen import Screen
 from orchestrate.show.live.tails import Tails
 from orchestrate.state.events import AttemptEnded, Event, StepFinished, StepStarted
 from orchestrate.state.model import RunState
-from orchestrate.view.observed import Told
+from orchestrate.view.watched_run import WatchedRun
 
 # At most this often, however much happens; and this often when nothing does but the clock's ticking
 # and the programs' talking.
@@ -43,7 +43,7 @@ _ERASE_LINE, _ERASE_BELOW = "\x1b[K", "\x1b[J"
 class View:
     """A run, drawn until it is closed. `take` is where `note` and `answer` go meanwhile."""
 
-    def __init__(self, told: Told, foot: str = "") -> None:
+    def __init__(self, told: WatchedRun, foot: str = "") -> None:
         self._told = told
         self._artist = Artist(told.index)
         self._tails = Tails(told.run.logs)

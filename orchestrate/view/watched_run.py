@@ -1,4 +1,4 @@
-"""A run as it is told about: one's own (`Store`), or that of another process (`Follower`)."""
+"""A run that is being watched: this process's own (`Store`) or another's (`Follower`)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 Seen = TypeVar("Seen")
 
 
-class Told(Protocol):
-    """What whoever tells about a run may ask it."""
+class WatchedRun(Protocol):
+    """What those who show a run may ask it."""
 
     @property
     def run(self) -> Run: ...
