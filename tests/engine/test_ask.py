@@ -155,6 +155,9 @@ def test_the_steps_of_a_machine_share_a_session(tmp_path: Path) -> None:
         assert first.session == second.session
         assert (first.is_new_session, second.is_new_session) == (True, False)
         assert run.document["machine"]["sessionId"] == first.session
+        told = [event["about"] for event in run.journal if event["on"] == "step-started"]
+        assert told[0]["new_session_id"] == told[1]["session_id"] == first.session
+        assert "session_id" not in told[0], "nobody has seen it yet"
 
 
 def test_every_step_of_a_recipe_has_a_session_of_its_own(tmp_path: Path) -> None:

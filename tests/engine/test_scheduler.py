@@ -17,7 +17,7 @@ from orchestrate.errors import ConfigError
 from orchestrate.plan.override import with_max_parallel, with_max_restarts, with_max_visits
 from orchestrate.state.ballots import cast
 from orchestrate.state.codec import Encoder
-from orchestrate.state.events import Event, GateDecided
+from orchestrate.state.events import AttemptEnded, Event, GateDecided
 from orchestrate.state.model import RunState
 from tests.engine.performing import outcome, running
 from tests.recipes.fakes import recipe
@@ -114,6 +114,28 @@ def test_when_an_item_fails_nothing_new_begins_and_the_others_end(tmp_path: Path
         assert run.document["for_each"]["each"]["completed_indices"] == [1]
         run.record("run-resumed")
         assert [task.frame.key for task in ready(run.store.state)] == ["each[0]"]
+
+
+def test_an_item_that_rests_is_dropped_when_another_one_fails(tmp_path: Path) -> None:
+    rests = threading.Event()
+
+    def answer(question: Question) -> Failure:
+        if question.place == "each[1]":
+            return Failure("overloaded", "come back in an hour", retry_at=2e9)
+        assert rests.wait(60)
+        return Failure("crash", "no")
+
+    program = compiled(PARALLEL.replace("collect: all", "on_error: continue"))
+    with running(tmp_path, program, {"each": [answer]}, context={"items": [*"ab"]}) as run:
+
+        def hear(event: Event, _: RunState) -> None:
+            if isinstance(event, AttemptEnded):
+                rests.set()
+
+        run.store.listeners.append(hear)
+        assert run.to_end() == COMPLETED
+        assert [e["frame"] for e in run.journal if e["on"] == "item-stopped"] == ["each[1]"]
+        assert run.agent.steps[-1] == "after"
 
 
 def test_a_gate_parks_the_run_when_nobody_is_there(tmp_path: Path) -> None:

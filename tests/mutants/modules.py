@@ -24,7 +24,7 @@ _COMMANDS = _tests("acceptance", "at_flow at_capture at_values at_dependencies a
 # Whole packages; modules that have tests of their own are named below.
 _PACKAGES = {
     "orchestrate/state": _FOLD,
-    "orchestrate/engine": (*_ENGINE, *_FOLD),
+    "orchestrate/engine": _ENGINE,
 }
 _GROUPS: dict[tuple[str, ...], str] = {
     _KEEPER: "execute/keeper: boot capture client connections facts guardian journal launch"
