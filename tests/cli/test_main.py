@@ -76,6 +76,8 @@ def test_help_loads_no_compiler_code(project: Project) -> None:
             "orchestrate.show.inert",
             "orchestrate.show.output",
             "orchestrate.errors",
+            "orchestrate.exits",
+            "orchestrate.record",
         }
 
 

@@ -115,10 +115,13 @@ def test_truth_07_a_signal_ends_a_check_and_resume_asks_nobody_again(
         assert process.wait(20) == code
     assert time.monotonic() - began < 60
     assert read_state(latest(stage))["status"] == "paused"
-    # Whoever mends the schema gets the result that is there.
+    # The schema is a part of the definition: a mended one starts the run over (truth 22).
     stage.write("schema.json", json.dumps(FINE))
-    stage.run("resume", "latest").assert_success()
-    assert (ledger(stage), (stage.folder / "after").exists()) == (1, True)
+    told = stage.run("resume", "latest").assert_exit(2)
+    assert "has changed: schema.json" in told.stderr
+    assert (ledger(stage), (stage.folder / "after").exists()) == (1, False)
+    stage.run("resume", "latest", "--force-restart").assert_success()
+    assert (ledger(stage), (stage.folder / "after").exists()) == (2, True)
 
 
 def test_truth_07_cancel_works_while_a_check_goes_on(stage: Stage) -> None:
