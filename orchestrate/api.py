@@ -15,11 +15,12 @@ from orchestrate.app import resume as resuming
 from orchestrate.app import start as starting
 from orchestrate.app.claim import AtWorkError
 from orchestrate.app.decide import Decided
-from orchestrate.app.definition import compiled, workspace_of
+from orchestrate.app.definition import compiled
 from orchestrate.app.listeners import listen_safely
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.reporter import Logbook, Reporter, Stop
 from orchestrate.app.settings import RunSettings
+from orchestrate.app.workspaces import workspace_of
 from orchestrate.plan.nodes import Program
 from orchestrate.record import record
 from orchestrate.show.event_lines import machine_fields

@@ -126,3 +126,23 @@ def _folded(word: str) -> str:
 @lru_cache(maxsize=4096)
 def _pairs(word: str) -> frozenset[str]:
     return frozenset(word[i : i + 2] for i in range(-1, len(word)))
+
+
+@record
+class CheckedFile:
+    """What a check found out about one file."""
+
+    file: str
+    dialect: str | None
+    valid: bool
+    exit_code: int
+    steps: int
+    # Those of `steps` that stand in a workflow's loops: `run` does not number them.
+    looped: int
+    diagnostics: tuple[Diagnostic, ...]
+    dropped: int
+
+
+def distinct(files: Iterable[CheckedFile]) -> list[Diagnostic]:
+    """All findings; one in a file that several others include is told once."""
+    return list(dict.fromkeys(finding for file in files for finding in file.diagnostics))

@@ -1,16 +1,35 @@
-"""A run's settings applied to its plan: the flags, and what the configuration adds."""
+"""What the configuration adds to a run's settings, and all of them applied to its plan."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.settings import FLAGS
 from orchestrate.plan import override
 from orchestrate.plan.check import check_program
+from orchestrate.record import replace
 
 if TYPE_CHECKING:
+    from orchestrate.app.config_model import Config
     from orchestrate.app.settings import RunSettings
     from orchestrate.plan.nodes import Program
+
+
+def configured(settings: RunSettings, config: Config) -> RunSettings:
+    """The settings with what the configuration says where no flag does."""
+    values: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
+    for name, row in FLAGS.items():
+        # `--live` and the setting `live` are not of one kind: how a run is shown depends on both.
+        if row.key is None or row.kind == "pair" or name not in config.values:
+            continue
+        if not settings.is_given(name):
+            (defaults if row.group == "plan" else values)[name] = config.values[name]
+    backend = values.get("backend", settings.backend)
+    if backend is not None:
+        values["backend"] = override.known_backend(backend)
+    agents = config.values.get("agents") or {}
+    return replace(settings, **values, defaults=defaults, agents=agents)
 
 
 def with_flags(program: Program, settings: RunSettings) -> Program:

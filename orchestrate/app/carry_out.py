@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from orchestrate import __version__
 from orchestrate.app.agents import agent_of, backend_of, definition_of, keep_turn
 from orchestrate.app.agents_asked import asked_lines, who_is_asked
+from orchestrate.app.checksums import checksums
 from orchestrate.app.concurrent_runs import INSIDE, inside_of
-from orchestrate.app.definition import checksums
 from orchestrate.app.executors import executors_of
 from orchestrate.app.frozen_run import DOCUMENTS, frozen_agents, frozen_bytes, frozen_schemas
 from orchestrate.app.late_plans import LatePlans

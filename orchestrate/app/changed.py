@@ -10,11 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.app.definition import checksums
+from orchestrate.app.checksums import checksums
+from orchestrate.app.frozen_run import agents_of, read_frozen, read_frozen_late
+from orchestrate.app.secrets import secrets_for
+from orchestrate.compile import compile_file, require_program
 from orchestrate.engine.faults import StepFault
 from orchestrate.engine.outputs import read_schema_text
 from orchestrate.errors import OrchestrateError, UsageError
+from orchestrate.plan.codec import meaning
 from orchestrate.plan.visible import visible
+from orchestrate.state.durable import dump_json, parse_json
 from orchestrate.view.place import Place
 from orchestrate.view.source_files import changed_files, file_at, own_files
 
@@ -33,8 +38,6 @@ def refuse_changed(
     header: Header, state: RunState, workspace: Workspace, reporter: Reporter
 ) -> None:
     """Refuse to go on if the definition has changed; say so if only its wording has."""
-    from orchestrate.app.frozen_run import read_frozen, read_frozen_late
-
     frozen = read_frozen(header.root)
     if frozen is None:
         return  # `recompile` has compared the files
@@ -70,8 +73,6 @@ def _changes(
     definition: str, before: Mapping[str, str], frozen: Frozen, workspace: Workspace
 ) -> dict[str, str]:
     """The user's files that differ, each with how if that matters, else with ''."""
-    from orchestrate.compile import compile_file, require_program
-
     own = own_files(before)
     differing = changed_files(before, workspace)
     if not differing:
@@ -109,11 +110,6 @@ def _is_same(
     program: Program, documents: Mapping[str, Any], frozen: Frozen, workspace: Workspace
 ) -> bool:
     """The same agents, and the same documents or the same plans."""
-    from orchestrate.app.frozen_run import agents_of
-    from orchestrate.app.secrets import secrets_for
-    from orchestrate.plan.codec import meaning
-    from orchestrate.state.durable import dump_json, parse_json
-
     mask = secrets_for(program, workspace).data if frozen.is_masked else lambda value: value
     agents = {n: {"fields": a.fields, "body": a.body} for n, a in frozen.agents.items()}
     if mask(agents_of(program, workspace)) != agents:
@@ -131,8 +127,6 @@ def _is_same(
 
 def recompile(header: Header, workspace: Workspace) -> Program:
     """The program of a run that keeps no copy of it; refused if a file of it has changed."""
-    from orchestrate.compile import compile_file, require_program
-
     compilation = compile_file(file_at(header.definition, workspace), workspace)
     before, now = header.sources, checksums(compilation, workspace)
     changed = {path for path in {*before, *now} if before.get(path) != now.get(path)}

@@ -5,8 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.app.config_model import Config, Origin
 from orchestrate.app.webhook import address_fault
-from orchestrate.errors import ConfigError, DefinitionError
+from orchestrate.diagnostics import closest
+from orchestrate.errors import ConfigError, DefinitionError, OrchestrateError
+from orchestrate.plan.override import BACKENDS
+from orchestrate.source.breaks import unify_line_ends
+from orchestrate.source.explain import explain
+from orchestrate.source.include import Document
+from orchestrate.source.located import LocatedMap, Source, Sources, line_of, located_map, pack
+from orchestrate.source.reader import ReadFault, read_source
+from orchestrate.source.schema import check_shipped
+from orchestrate.source.yaml import parse_yaml
 
 if TYPE_CHECKING:
     from orchestrate.diagnostics import Diagnostic
@@ -18,12 +28,6 @@ _INVALID = 5
 
 def read_config_file(path: Path, display: str) -> LocatedMap:
     """The settings, located; a file that does not fit its schema is refused, with the places."""
-    from orchestrate.source.breaks import unify_line_ends
-    from orchestrate.source.include import Document
-    from orchestrate.source.located import LocatedMap, Sources, pack
-    from orchestrate.source.reader import ReadFault, read_source
-    from orchestrate.source.yaml import parse_yaml
-
     sources = Sources()
     faults: list[ReadFault] = []
     data: Any = None
@@ -54,14 +58,24 @@ def read_config_file(path: Path, display: str) -> LocatedMap:
     return data
 
 
+def read_one_setting(path: Path, name: str, fault: OrchestrateError) -> str | None:
+    """The text of one setting in a file that is faulty elsewhere; else the fault is raised."""
+    try:
+        text = read_source(path, str(path)).text
+        faults: list[ReadFault] = []
+        data = parse_yaml(text, 0, faults.append) if name in text else None
+    except ReadFault:
+        raise fault from None
+    value = data.get(name) if isinstance(data, LocatedMap) else None
+    if faults or not isinstance(value, str | None) or value == "":
+        raise fault
+    return value
+
+
 def setting_faults(document: Document) -> list[Diagnostic]:
     """What the schema has against the settings, and the names of agents that nobody knows."""
-    from orchestrate.source.schema import check_shipped
-
     violations = check_shipped("config", document.data)
     if violations:
-        from orchestrate.source.explain import explain
-
         explained = (explain(document, violation) for violation in violations)
         return [diagnostic for diagnostic in explained if diagnostic is not None]
     return [*_unknown_agents(document), *_unclear_notifications(document)]
@@ -69,8 +83,6 @@ def setting_faults(document: Document) -> list[Diagnostic]:
 
 def _unknown_agents(document: Document) -> list[Diagnostic]:
     """`backend` may be an alias; under `agents` only our own name has an effect."""
-    from orchestrate.plan.override import BACKENDS
-
     data, own = document.data, tuple(dict.fromkeys(BACKENDS.values()))
     named = [(data["backend"], data.value_mark("backend"))] if "backend" in data else []
     wrong = [(name, mark) for name, mark in named if name not in BACKENDS]
@@ -78,8 +90,6 @@ def _unknown_agents(document: Document) -> list[Diagnostic]:
         wrong += [(name, mark) for name, _, mark, _ in data["agents"].entries() if name not in own]
     found = []
     for name, mark in wrong:
-        from orchestrate.diagnostics import closest
-
         found.append(
             document.sources.diagnostic(
                 "E104", f"there is no agent '{name}'", document.sources.span(mark),
@@ -113,3 +123,39 @@ def _unclear_notifications(document: Document) -> list[Diagnostic]:
             hint = "write it as https://HOST/PATH"
             found.append(document.sources.diagnostic("E105", fault, span, hint=hint))
     return found
+
+
+def overlay(
+    config: Config, values: dict[str, Any], over: LocatedMap, display: str, prefix: str = ""
+) -> None:
+    """Mappings merge, so that a project's agents do not take away the user's; the rest replaces."""
+    for name, value, mark, _ in over.entries():
+        dotted = prefix + name
+        if isinstance(value, LocatedMap):
+            values[name] = dict(values.get(name) or {})
+            overlay(config, values[name], value, display, f"{dotted}.")
+        elif dotted == "secrets":
+            # What one file names must not stop being masked because another names something else.
+            values[name] = list(dict.fromkeys((*values.get(name, ()), *value)))
+            for place, secret in enumerate(value):
+                line = line_of(value.marks[place]) + 1
+                config.origins.setdefault(f"secrets.{secret}", Origin(display, line))
+            config.origins[dotted] = Origin(display, line_of(mark) + 1)
+        else:
+            values[name] = value
+            config.origins[dotted] = Origin(display, line_of(mark) + 1)
+
+
+def typed(variable: str, text: str, kind: type, name: str) -> Any:
+    """The value of a variable; it has to fit the schema as the setting itself does."""
+    try:
+        value = kind(text)
+    except ValueError:
+        raise ConfigError(f"{variable} is '{text}', which is not a number") from None
+    if check_shipped("config", {name: value}):
+        sources = Sources()
+        sources.register(Source(variable, Path(variable), text))
+        document = Document(Path(variable), located_map(0, [(name, value, 0, 0)]), sources)
+        fault = setting_faults(document)[0]
+        raise ConfigError(f"{variable}: {fault.message}", fault.hint)
+    return value

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from orchestrate.app.config import Config, config_files, load_config
+from orchestrate.app.config import config_files, load_config, state_dir_in
+from orchestrate.app.config_model import Config
 from orchestrate.errors import DefinitionError, OrchestrateError
+from orchestrate.plan.visible import visible
 
 if TYPE_CHECKING:
     from orchestrate.workspace import Workspace
 
+Tell = Callable[[str], None]
 _NEEDED = "state_dir"
 
 
-def config_for_looking(workspace: Workspace, state_dir: str | None = None) -> Config:
+def config_for_looking(
+    workspace: Workspace, tell_fault: Tell, state_dir: str | None = None
+) -> Config:
     """The configuration, or of a faulty one only where the runs are, which is all that is needed.
 
     Where just that cannot be told, and no flag says it, the fault is raised after all.
@@ -26,39 +32,24 @@ def config_for_looking(workspace: Workspace, state_dir: str | None = None) -> Co
         if state_dir is None:
             found = _state_dir_in(workspace, error)
             values = {} if found is None else {_NEEDED: found}
-        from orchestrate.plan.visible import visible
-        from orchestrate.show.output import note_once
-
         why = visible(_in_short(error))
-        note_once(f"orchestrate: the configuration is left aside: {why}\n")
+        tell_fault(f"orchestrate: the configuration is left aside: {why}\n")
         return Config(values)
+
+
+def config_told(workspace: Workspace, state_dir: str | None, tell_fault: Tell | None) -> Config:
+    """For a command that only looks, which gives `tell_fault`; any other refuses a fault."""
+    if tell_fault is None:
+        return load_config(workspace)
+    return config_for_looking(workspace, tell_fault, state_dir)
 
 
 def _state_dir_in(workspace: Workspace, fault: OrchestrateError) -> str | None:
     given = os.environ.get("ORCHESTRATE_STATE_DIR")
     if given:
         return given
-    from orchestrate.source.located import LocatedMap
-    from orchestrate.source.reader import ReadFault, read_source
-    from orchestrate.source.yaml import parse_yaml
-
     for path in reversed(config_files(workspace, os.environ)):
-        if not os.path.lexists(path):
-            continue
-        try:
-            text = read_source(path, str(path)).text
-        except ReadFault:
-            raise fault from None
-        if _NEEDED not in text:
-            continue
-        faults: list[ReadFault] = []
-        try:
-            data = parse_yaml(text, 0, faults.append)
-        except ReadFault:
-            raise fault from None
-        value = data.get(_NEEDED) if isinstance(data, LocatedMap) else None
-        if faults or not isinstance(value, str | None) or value == "":
-            raise fault
+        value = state_dir_in(path, fault) if os.path.lexists(path) else None
         if value is not None:
             return value
     return None

@@ -1,16 +1,19 @@
-"""Finding and compiling the recipe that a command names, and telling its warnings."""
+"""Finds and compiles the recipe that a command names."""
 
 from __future__ import annotations
 
 import os
 import re
-import sys
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from orchestrate.app.config_model import FILE
+from orchestrate.compile import compile_file, require_program
+from orchestrate.diagnostics import closest
+from orchestrate.dialects.catalogue import SUFFIXES, find_recipe, recipe_files
 from orchestrate.errors import UsageError
-from orchestrate.show.output import note, wants_colour
-from orchestrate.view.source_files import stable_path
+from orchestrate.plan.nodes import main_plan
+from orchestrate.record import replace
+from orchestrate.workspace import open_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,39 +29,9 @@ if TYPE_CHECKING:
 _UNSET = re.compile(r"\Anothing in this recipe sets \{\{\s*(\w+)")
 
 
-def workspace_of(working_dir: str | None) -> Workspace:
-    """`--working-dir`, else the nearest folder upwards with `.orchestrate/`, else this one."""
-    if working_dir is not None:
-        return workspace_here(working_dir)
-    from orchestrate.workspace import find_workspace
-
-    _require_here()
-    return find_workspace()
-
-
-def workspace_here(working_dir: str | None) -> Workspace:
-    """`--working-dir`, else the current folder, whatever stands above it."""
-    from orchestrate.workspace import open_workspace
-
-    _require_here()
-    if working_dir is not None and not os.path.isdir(working_dir):
-        raise UsageError(f"--working-dir: '{working_dir}' is not a folder")
-    return open_workspace(working_dir)
-
-
-def _require_here() -> None:
-    try:
-        os.getcwd()
-    except FileNotFoundError:
-        raise UsageError("the current folder does not exist any more") from None
-
-
 def compile_definition(name: str, workspace: Workspace) -> Compilation:
     """Compile a file, or the recipe of that id when there is no such file."""
     from pathlib import Path
-
-    from orchestrate.compile import compile_file
-    from orchestrate.dialects.catalogue import find_recipe
 
     if not name:
         raise UsageError("the name of a file or recipe is empty")
@@ -77,9 +50,6 @@ def _explain_configuration(
     """The settings are no recipe; who checks them has another command."""
     if compilation.dialect is not None or path.name != "config.yaml":
         return compilation
-    from orchestrate.app.config import FILE
-    from orchestrate.record import replace
-
     if os.path.realpath(path) != os.path.realpath(workspace.root / FILE):
         return compilation
     hint = "this is the configuration; `orchestrate config show` checks it"
@@ -92,10 +62,6 @@ def _explain_configuration(
 
 def _explain_missing(compilation: Compilation, path: Path, workspace: Workspace) -> Compilation:
     """A file that does not exist may be a slip of a recipe's id or of a neighbour's name."""
-    from orchestrate.diagnostics import closest
-    from orchestrate.dialects.catalogue import SUFFIXES, recipe_files
-    from orchestrate.record import replace
-
     if path.suffix.lower() in SUFFIXES:
         try:
             names = sorted(os.listdir(path.parent))
@@ -117,9 +83,6 @@ def _explain_missing(compilation: Compilation, path: Path, workspace: Workspace)
 
 def _elsewhere(path: Path, workspace: Workspace) -> str:
     """Where the name would be found if the user stood elsewhere, as a hint; '' if nowhere."""
-    from orchestrate.dialects.catalogue import find_recipe
-    from orchestrate.workspace import open_workspace
-
     if os.path.isfile(workspace.root / path):
         there = os.path.relpath(workspace.root / path)
         return f"FILE starts at the current folder, not at the workspace: write {there}"
@@ -131,20 +94,9 @@ def _elsewhere(path: Path, workspace: Workspace) -> str:
 
 
 def compiled(name: str, workspace: Workspace) -> tuple[Compilation, Program]:
-    """The program; all its errors as one exception. Its warnings are for `tell_warnings`."""
-    from orchestrate.compile import require_program
-
+    """The program; all its errors as one exception. Its warnings are in the compilation."""
     compilation = compile_definition(name, workspace)
     return compilation, require_program(compilation)
-
-
-def checksums(compilation: Compilation, workspace: Workspace) -> dict[str, str]:
-    """The checksum of each file that went into the program, by its path from the workspace."""
-    found = {}
-    for source in compilation.sources.files:
-        digest = sha256(source.text.encode("utf-8", "surrogatepass")).hexdigest()
-        found[stable_path(source.path, workspace)] = f"sha256:{digest}"
-    return found
 
 
 def without_given(compilation: Compilation, given: Iterable[str]) -> tuple[Diagnostic, ...]:
@@ -153,19 +105,8 @@ def without_given(compilation: Compilation, given: Iterable[str]) -> tuple[Diagn
     return tuple(f for f in compilation.diagnostics if not _is_given(f, names))
 
 
-def tell_warnings(compilation: Compilation, given: Iterable[str] = ()) -> None:
-    """Warnings go to stderr; that a variable has no value is none if it was `given` one."""
-    told = without_given(compilation, given)
-    if told:
-        from orchestrate.show.findings import draw
-
-        note(draw(told, compilation.dropped, colour=wants_colour(sys.stderr)))
-
-
 def given_names(program: Program) -> list[str]:
     """The context variables that a program has with all its flags applied."""
-    from orchestrate.plan.nodes import main_plan
-
     return [name for name, _ in main_plan(program).context.items]
 
 
@@ -175,10 +116,3 @@ def _is_given(finding: Diagnostic, given: Iterable[str]) -> bool:
     missing = _UNSET.search(finding.message)
     name = missing[1] if missing is not None else ""
     return name in given or any(f"--context {name}=" in finding.hint for name in given)
-
-
-def compiled_program(name: str, workspace: Workspace) -> Program:
-    """The program, its warnings told."""
-    compilation, program = compiled(name, workspace)
-    tell_warnings(compilation)
-    return program

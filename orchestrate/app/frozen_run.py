@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrate import __version__
+from orchestrate.dialects.agent_definitions import AgentFile, read_agent
 from orchestrate.engine.faults import StepFault
 from orchestrate.engine.outputs import read_schema_text
 from orchestrate.errors import ConfigError, explain
@@ -101,8 +102,6 @@ def keep_running(path: Path, running: Program, mask: Mask) -> None:
 
 def agents_of(program: Program, workspace: Workspace) -> dict[str, Any]:
     """What the files of the named agents say; one that is missing is left to those who need it."""
-    from orchestrate.dialects.agent_definitions import read_agent
-
     found: dict[str, Any] = {}
     for name in sorted(_agent_names(program)):
         try:
@@ -200,8 +199,6 @@ def _all_frozen(root: Path) -> list[Frozen]:
 
 
 def _read(path: Path) -> Frozen | None:
-    from orchestrate.dialects.agent_definitions import AgentFile
-
     data = read_plan_file(path)
     if data is None:
         return None

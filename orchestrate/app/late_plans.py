@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrate.app.agents import refuse_unusable
 from orchestrate.app.apply_flags import with_settings
 from orchestrate.app.changed import recompile
-from orchestrate.app.definition import checksums
+from orchestrate.app.checksums import checksums
 from orchestrate.app.frozen_run import (
     frozen_agents,
     frozen_bytes,

@@ -7,10 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.app.config import load_config, runs_folder
-from orchestrate.app.config_lenient import config_for_looking
-from orchestrate.app.definition import workspace_of
+from orchestrate.app.config import runs_folder
+from orchestrate.app.config_lenient import Tell, config_told
 from orchestrate.app.settings import RunSettings, settings_of
+from orchestrate.app.workspaces import workspace_of
 from orchestrate.errors import StateError, linked_copy
 from orchestrate.execute.place import is_same_place, place_of
 from orchestrate.record import record
@@ -41,16 +41,16 @@ class Header:
 
 
 def find_stored(
-    text: str, working_dir: str | None, state_dir: str | None, *, is_looking: bool = False
+    text: str, working_dir: str | None, state_dir: str | None, *, tell_fault: Tell | None = None
 ) -> tuple[Runs, Run, Workspace]:
     """The run that the user means, and the workspace that it works in.
 
     A run inside the current workspace belongs to it, also after the folder was moved or copied;
-    one that lies elsewhere (`--state-dir`) belongs to the workspace it was started in. For whoever
-    only looks, the rest of the configuration may be wrong.
+    one that lies elsewhere (`--state-dir`) belongs to the workspace it was started in. For commands
+    that only look, the rest of the configuration may be wrong: `tell_fault` hears of it.
     """
     workspace = workspace_of(working_dir)
-    config = config_for_looking(workspace, state_dir) if is_looking else load_config(workspace)
+    config = config_told(workspace, state_dir, tell_fault)
     runs = runs_folder(workspace, config, state_dir)
     run = find_run(runs, text)
     if working_dir is None and not run.root.is_relative_to(workspace.root):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from orchestrate.app.claim import has_open, orchestrator_of
@@ -12,7 +13,6 @@ from orchestrate.app.kept_programs import is_kept
 from orchestrate.errors import ConfigError, KeeperSilent
 from orchestrate.execute import local
 from orchestrate.execute.liveness import keeper_pid
-from orchestrate.show.output import note
 
 if TYPE_CHECKING:
     from orchestrate.state.locks import Owner
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 _POLL_S = 0.05
 
 
-def ask_to_end(run: Run, owner: Owner, number: signal.Signals, verb: str) -> None:
+def ask_to_end(
+    run: Run, owner: Owner, number: signal.Signals, verb: str, note: Callable[[str], None]
+) -> None:
     """Send the orchestrator a signal; only a process of this host that has the run's lock."""
     if owner.host != os.uname().nodename:
         raise ConfigError(
@@ -50,7 +52,7 @@ def ask_to_end(run: Run, owner: Owner, number: signal.Signals, verb: str) -> Non
         os.close(handle)
 
 
-def await_end(run: Run, owner: Owner, give_up: float) -> None:
+def await_end(run: Run, owner: Owner, give_up: float, note: Callable[[str], None]) -> None:
     """Wait until the orchestrator has ended; one that was stopped cannot, which is said at once."""
     was_told = False
     while orchestrator_of(run) is not None:

@@ -1,4 +1,4 @@
-"""Goes on with a run after anything, at the right point."""
+"""Goes on with a run after anything, at the right point, or starts it over."""
 
 from __future__ import annotations
 
@@ -8,34 +8,43 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.agents import refuse_unusable
+from orchestrate.app.apply_flags import with_settings
 from orchestrate.app.carry_out import carry_out
 from orchestrate.app.changed import refuse_changed
 from orchestrate.app.concurrent_runs import entering
 from orchestrate.app.config import load_config
+from orchestrate.app.config_model import Config
 from orchestrate.app.context import context_of, given_values
 from orchestrate.app.frozen_run import frozen_agents, require_whole
 from orchestrate.app.late_plans import LatePlans, keep_flags, program_to_run
 from orchestrate.app.notify import tell_owed
-from orchestrate.app.open_run import header_of
+from orchestrate.app.open_run import given_later, header_of
 from orchestrate.app.open_store import open_stored
 from orchestrate.app.queues import archive_processed
 from orchestrate.app.reachable import secrets_to_run
 from orchestrate.app.secrets import mask_settings, refuse_unset_late
+from orchestrate.app.single_step import as_started as reduced_as_started
+from orchestrate.app.start import Outcome, Prepared, carry_out_anew
 from orchestrate.app.stopping import stoppable
+from orchestrate.app.undefined import refuse_undefined
 from orchestrate.app.unread_context import tell_unread_of
+from orchestrate.compile import compile_file, require_program
+from orchestrate.dialects.lowering import constant_map
 from orchestrate.engine.git_head import head_of
-from orchestrate.errors import UsageError
+from orchestrate.errors import ConfigError, UsageError
 from orchestrate.execute.place import is_same_place, place_of
 from orchestrate.exits import DONE, ENDS, Ending
 from orchestrate.plan.nodes import Each, main_plan
-from orchestrate.plan.override import known_backend
+from orchestrate.plan.override import known_backend, with_context
 from orchestrate.plan.visible import visible
 from orchestrate.record import record, replace
 from orchestrate.state.clock import drop_anchor, holds, now_by
 from orchestrate.state.durable import parse_json
 from orchestrate.state.events import RunResumed
+from orchestrate.state.locks import is_held
 from orchestrate.state.model import Index, frames_below
 from orchestrate.state.runs import claim_run
+from orchestrate.view.source_files import file_at
 
 if TYPE_CHECKING:
     from orchestrate.app.open_run import Header
@@ -43,7 +52,7 @@ if TYPE_CHECKING:
     from orchestrate.app.settings import RunSettings
     from orchestrate.plan.nodes import Program
     from orchestrate.state.model import RunState
-    from orchestrate.state.runs import Run
+    from orchestrate.state.runs import Run, Runs
     from orchestrate.state.store import Store
     from orchestrate.view.place import Place
     from orchestrate.workspace import Workspace
@@ -237,3 +246,25 @@ def _is_over(run: Run, state: RunState, place: Place) -> tuple[str, int] | None:
         reason = f"run {run.id} has {state.status}: {state.ending.reason}"
         return f"{reason}; there is nothing left to do", state.ending.code
     return None
+
+
+def start_over(
+    runs: Runs, found: Run, workspace: Workspace, given: RunSettings, reporter: Reporter
+) -> Outcome:
+    """A new run of the definition as it is now, with the first start's flags and context."""
+    if is_held(found.lock_file):
+        raise ConfigError(f"run {found.id} is still running", "end it first: orchestrate cancel")
+    header = header_of(found)
+    settings = header.settings.with_unkept(given)
+    compilation = compile_file(file_at(header.definition, workspace), workspace)
+    program = with_settings(reduced_as_started(require_program(compilation), settings), settings)
+    values = header.context | given_later(found) | context_of(program, given, workspace)
+    program = with_context(program, constant_map(values))
+    refuse_undefined(compilation, program)
+    refuse_unusable(program, workspace, settings)
+    return carry_out_anew(
+        Prepared(compilation, program, workspace, settings, Config()),
+        runs,
+        reporter,
+        begun=lambda _: reporter.note(f"it starts over what run {found.id} was\n"),
+    )

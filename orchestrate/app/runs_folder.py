@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from orchestrate.app.config import load_config, runs_folder
-from orchestrate.app.config_lenient import config_for_looking
-from orchestrate.app.definition import workspace_of
+from orchestrate.app.config import runs_folder
+from orchestrate.app.config_lenient import Tell, config_told
+from orchestrate.app.workspaces import workspace_of
 from orchestrate.state.runs import Runs
 from orchestrate.view.place import Place
 
 
-def runs_of(place: Place, *, is_looking: bool = False) -> Runs:
+def runs_of(place: Place, *, tell_fault: Tell | None = None) -> Runs:
     """The folder of the runs: where the user said, or the configuration, or the workspace's.
 
-    For commands that only look, the rest of the configuration may be wrong.
+    For commands that only look, the rest of the configuration may be wrong:
+    `tell_fault` hears of it.
     """
     workspace = workspace_of(place.working_dir)
     given = place.state_dir
-    config = config_for_looking(workspace, given) if is_looking else load_config(workspace)
+    config = config_told(workspace, given, tell_fault)
     return runs_folder(workspace, config, given)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.agents.keys import key_variables
 from orchestrate.app.config import load_config
+from orchestrate.app.config_lenient import config_for_looking
 from orchestrate.engine.masked_keys import MASKED
 from orchestrate.engine.secrets import Masking, Secrets
 from orchestrate.errors import ConfigError
@@ -17,7 +18,7 @@ from orchestrate.record import replace
 from orchestrate.state.plan_file import programs_kept
 
 if TYPE_CHECKING:
-    from orchestrate.app.config import Config
+    from orchestrate.app.config_model import Config
     from orchestrate.app.late_plans import LatePlans
     from orchestrate.app.reporter import Reporter
     from orchestrate.app.settings import RunSettings
@@ -39,9 +40,8 @@ def secrets_of_run(run: Run, workspace: Workspace) -> Secrets:
 
     The configuration holds values that no run keeps (`agents.NAME.env`).
     """
-    from orchestrate.app.config_lenient import config_for_looking
-
-    secrets = Secrets(Program("", ()), os.environ, masking_in(config_for_looking(workspace)))
+    masking = masking_in(config_for_looking(workspace, lambda _: None))
+    secrets = Secrets(Program("", ()), os.environ, masking)
     for program in programs_kept(run):
         secrets.learn(program)
     return secrets

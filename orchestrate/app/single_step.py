@@ -41,7 +41,7 @@ from orchestrate.plan.nodes import (
     plan_of,
 )
 from orchestrate.record import field_names, is_record, record, replace
-from orchestrate.state.address import Address
+from orchestrate.state.address import Address, file_name_for
 
 _MOST_NAMES = 12
 
@@ -105,8 +105,6 @@ def reduce_to(program: Program, name: str, given: Sequence[str]) -> Program:
 
     The plan gets an id of its own, so that the whole plan can never be taken for it.
     """
-    from orchestrate.state.address import file_name_for
-
     plan = main_plan(program)
     step = find_step(program, name)
     blocks = _blocks_below(plan, step)

@@ -11,26 +11,20 @@ from orchestrate.app.agents import (
     refuse_settings,
     refuse_unusable,
 )
-from orchestrate.app.apply_flags import with_defaults, with_flags, with_settings
+from orchestrate.app.agents_asked import asked_json, asked_lines, who_is_asked
+from orchestrate.app.apply_flags import configured, with_defaults, with_flags
 from orchestrate.app.carry_out import carry_out, start_run
 from orchestrate.app.concurrent_runs import entering
-from orchestrate.app.config import Config, configured, load_config, runs_folder
-from orchestrate.app.context import context_of, with_given_context
+from orchestrate.app.config import load_config, runs_folder
+from orchestrate.app.config_model import Config
+from orchestrate.app.context import with_given_context
 from orchestrate.app.definition import compiled, given_names, without_given
-from orchestrate.app.open_run import given_later, header_of
 from orchestrate.app.queues import archive_processed, check_archive, clean_processed
-from orchestrate.app.single_step import as_started
 from orchestrate.app.stand_ins import holding_session, with_stand_in
 from orchestrate.app.stopping import stoppable
 from orchestrate.app.undefined import refuse_undefined
 from orchestrate.app.unread_context import tell_unread
-from orchestrate.compile import compile_file, require_program
-from orchestrate.dialects.lowering import constant_map
-from orchestrate.errors import ConfigError
-from orchestrate.plan.override import with_context
 from orchestrate.record import record, replace
-from orchestrate.state.locks import is_held
-from orchestrate.view.source_files import file_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +35,7 @@ if TYPE_CHECKING:
     from orchestrate.exits import Ending
     from orchestrate.plan.nodes import Program
     from orchestrate.state.locks import Lock
-    from orchestrate.state.runs import Run, Runs
+    from orchestrate.state.runs import Runs
     from orchestrate.state.store import Store
     from orchestrate.workspace import Workspace
 
@@ -83,10 +77,12 @@ def prepare(
     return Prepared(compilation, program, workspace, settings, config)
 
 
-def rehearse(prepared: Prepared, reporter: Reporter) -> None:
-    """Refuse what a run would refuse of the agents' settings, and warn as it would."""
+def rehearse(prepared: Prepared, reporter: Reporter) -> tuple[list[str], list[dict[str, Any]]]:
+    """Whom a run would ask, as lines and as data; it is refused and warned of as a run would be."""
     refuse_settings(prepared.program, prepared.workspace, prepared.settings)
     _warn(prepared, reporter)
+    asked = who_is_asked(prepared.program, prepared.workspace, prepared.settings)
+    return list(asked_lines(asked)), asked_json(asked)
 
 
 def _warn(prepared: Prepared, reporter: Reporter) -> None:
@@ -153,25 +149,3 @@ def carry_out_anew(
         # Others may go on with the run, also while a stopped terminal does not take our last words.
         reporter.ended(store, ending)
         return Outcome(store, ending)
-
-
-def start_over(
-    runs: Runs, found: Run, workspace: Workspace, given: RunSettings, reporter: Reporter
-) -> Outcome:
-    """A new run of the definition as it is now, with the first start's flags and context."""
-    if is_held(found.lock_file):
-        raise ConfigError(f"run {found.id} is still running", "end it first: orchestrate cancel")
-    header = header_of(found)
-    settings = header.settings.with_unkept(given)
-    compilation = compile_file(file_at(header.definition, workspace), workspace)
-    program = with_settings(as_started(require_program(compilation), settings), settings)
-    values = header.context | given_later(found) | context_of(program, given, workspace)
-    program = with_context(program, constant_map(values))
-    refuse_undefined(compilation, program)
-    refuse_unusable(program, workspace, settings)
-    return carry_out_anew(
-        Prepared(compilation, program, workspace, settings, Config()),
-        runs,
-        reporter,
-        begun=lambda _: reporter.note(f"it starts over what run {found.id} was\n"),
-    )

@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.agents import refuse_unusable
-from orchestrate.app.apply_flags import with_defaults, with_flags
-from orchestrate.app.config import configured, load_config, runs_folder
+from orchestrate.app.apply_flags import configured, with_defaults, with_flags
+from orchestrate.app.config import load_config, runs_folder
 from orchestrate.app.context import with_given_context
 from orchestrate.app.definition import compiled
 from orchestrate.app.open_run import find_stored

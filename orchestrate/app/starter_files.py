@@ -13,6 +13,7 @@ from pathlib import Path
 
 from orchestrate.errors import ConfigError
 from orchestrate.record import record
+from orchestrate.workspace import package_data
 
 FOLDER = ".orchestrate"
 DIALECTS = ("machine", "recipe", "workflow")
@@ -44,8 +45,6 @@ class Done:
 
 def pieces(dialect: str, backend: str | None, permissions: str | None = None) -> Iterator[Piece]:
     """Every file of a first `.orchestrate`, in the order in which a reader meets them."""
-    from orchestrate.workspace import package_data
-
     example = package_data() / ".orchestrate.example"
     settings = (example / "config.yaml").read_text("utf-8")
     yield Piece(

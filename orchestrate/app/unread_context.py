@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from orchestrate.app.definition import given_names
+from orchestrate.app.single_step import references_in
 from orchestrate.diagnostics import closest
 from orchestrate.plan.visible import visible
 
@@ -52,8 +53,6 @@ def tell_unread_of(
 
 def _read_names(program: Program) -> set[str]:
     """The variables that any step of the program refers to."""
-    from orchestrate.app.single_step import references_in
-
     return {
         ref.path[1]
         for plan in program.plans

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from orchestrate.plan.expr import references, show
+from orchestrate.plan.nodes import Ask, FileText, Run
 from orchestrate.record import record
 
 if TYPE_CHECKING:
@@ -77,9 +79,6 @@ def files_of(compilation: Compilation, workspace: Workspace) -> list[str]:
 
 def _read_when_run(program: Program) -> Iterator[str]:
     """Prompts and inputs in files of their own (C `input_file`), where the name is fixed."""
-    from orchestrate.plan.expr import references, show
-    from orchestrate.plan.nodes import Ask, FileText, Run
-
     for plan in program.plans:
         for block in plan.blocks:
             for node in block.nodes:

@@ -200,7 +200,7 @@ def _flags(line: Line) -> Iterator[Item]:
 
 
 def _recipes(line: Line) -> Iterator[Item]:
-    from orchestrate.app.definition import workspace_of
+    from orchestrate.app.workspaces import workspace_of
     from orchestrate.dialects.catalogue import recipe_files
 
     for recipe_id, _, origin in recipe_files(workspace_of(line.options.get("--working-dir"))):
@@ -237,15 +237,11 @@ def _runs_or_steps(line: Line) -> Iterator[Item]:
 
 
 def _steps_of_file(line: Line) -> Iterator[Item]:
-    from orchestrate.app.definition import compile_definition, workspace_of
-    from orchestrate.compile import require_program
-    from orchestrate.plan.nodes import Gate, main_plan
+    from orchestrate.app.recipes import step_ids
+    from orchestrate.app.workspaces import workspace_of
 
     workspace = workspace_of(line.options.get("--working-dir"))
-    program = require_program(compile_definition(line.options["--workflow"], workspace))
-    for node in main_plan(program).blocks[0].nodes:
-        if not isinstance(node.op, Gate):
-            yield Item(node.id)
+    yield from (Item(step) for step in step_ids(line.options["--workflow"], workspace))
 
 
 def _stages(line: Line) -> Iterator[Item]:

@@ -10,7 +10,7 @@ from orchestrate.app.open_run import find_stored
 from orchestrate.app.runs_folder import runs_of
 from orchestrate.errors import UsageError
 from orchestrate.plan.visible import visible
-from orchestrate.show.output import note
+from orchestrate.show.output import note, note_once
 from orchestrate.state.runs import LATEST
 from orchestrate.view.run_summary import summary_of
 
@@ -29,7 +29,7 @@ def is_unnamed(context: click.Context) -> bool:
 def run_that_waits(parked: list[RunView], place: Place) -> str:
     """The run to decide about: the latest, else the only one that waits at a gate."""
 
-    latest = find_stored(LATEST, place.working_dir, place.state_dir, is_looking=True)[1]
+    latest = find_stored(LATEST, place.working_dir, place.state_dir, tell_fault=note_once)[1]
     waiting = [view.run.id for view in parked if view.state.pending]
     if latest.id in waiting or not waiting:
         return latest.id
@@ -46,7 +46,7 @@ def tell_paused(place: Place) -> None:
     """Runs that could be resumed, for who named none and got one that is completed."""
     from orchestrate.state.runs import list_runs
 
-    runs = list_runs(runs_of(place, is_looking=True))
+    runs = list_runs(runs_of(place, tell_fault=note_once))
     paused = [run.id for run in runs if summary_of(run).status in ("paused", "interrupted")]
     for run_id in paused[:_MOST]:
         note(f"  another one waits: {visible(place.command('resume', run_id))}\n")

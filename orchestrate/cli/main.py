@@ -110,9 +110,9 @@ def _dispatch(arguments: Sequence[str], settings: dict[str, Any]) -> int:
     if arguments[:1] == ["validate"] and len(arguments) > 1:
         files = tuple(arguments[1:])
         if not any(name.startswith("-") for name in files):
-            from orchestrate.app.check import check_files
+            from orchestrate.cli.validating import validate_files
 
-            return check_files(files)
+            return validate_files(files)
     from orchestrate.cli.group import run_group
 
     return run_group(arguments, settings)

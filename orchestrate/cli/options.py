@@ -11,11 +11,12 @@ from orchestrate.app.settings import FLAGS, Flag, Group, RunSettings
 from orchestrate.cli.params import Number
 from orchestrate.errors import UsageError
 from orchestrate.record import replace
+from orchestrate.show.live.wanted import is_live
 from orchestrate.show.output import ask_for_raw
 from orchestrate.view.watching import Watching
 
 if TYPE_CHECKING:
-    from orchestrate.app.config import Config
+    from orchestrate.app.config_model import Config
     from orchestrate.cli.detach import Departure
     from orchestrate.view.place import Place
 
@@ -131,8 +132,6 @@ def watching_of(
     departure: Departure | None = None,
 ) -> Watching:
     """How the run is to be shown."""
-    from orchestrate.show.live.wanted import is_live
-
     if settings.quiet and settings.verbose:
         raise UsageError("--quiet and --verbose exclude each other")
     if settings.debug_env and not settings.debug:

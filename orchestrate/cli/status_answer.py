@@ -11,7 +11,7 @@ from orchestrate.app.open_run import find_stored
 from orchestrate.app.takeover import takeovers
 from orchestrate.cli.commands.attach import watch_run
 from orchestrate.cli.commands.wait import code_of
-from orchestrate.show.output import answer, answer_json
+from orchestrate.show.output import answer, answer_json, note_once
 from orchestrate.show.status import draw_status
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import summary_of
@@ -20,7 +20,7 @@ from orchestrate.view.status_document import status_document
 
 
 def show_status(name: str, place: Place, *, watches: bool, as_json: bool) -> int:
-    _, run, workspace = find_stored(name, place.working_dir, place.state_dir, is_looking=True)
+    _, run, workspace = find_stored(name, place.working_dir, place.state_dir, tell_fault=note_once)
     if watches and summary_of(run).status == "running":
         return watch_run(run, workspace, place, None)
     view = settled_view(run)

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from orchestrate import __version__
 from orchestrate.codes import CODES
-from orchestrate.diagnostics import Diagnostic
+from orchestrate.diagnostics import CheckedFile, Diagnostic, distinct
 from orchestrate.errors import DefinitionError, OrchestrateError
 from orchestrate.plan.visible import visible
 from orchestrate.show.findings import sentence
-
-if TYPE_CHECKING:
-    from orchestrate.app.check import CheckedFile
 
 _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def json_document(files: Sequence[CheckedFile]) -> dict[str, Any]:
     """`validate --format json`."""
-    from orchestrate.app.check import distinct
-
     severities = [diagnostic.severity for diagnostic in distinct(files)]
     return {
         "files": [

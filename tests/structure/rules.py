@@ -58,7 +58,19 @@ _LAZY_IMPORTERS = {"orchestrate.cli.group", "orchestrate.cli.main"}
 _LAZY_DIALECTS = ("orchestrate.compile", "orchestrate.dialects")
 MOST_LATE_IMPORTS = 10
 # The imports in functions that stay, at most MOST_LATE_IMPORTS: (importer, imported) -> reason.
+_HELP = "the help and the completion of a command load no compiler (ADR 0006)"
 LATE_IMPORTS_WITH_REASON: dict[tuple[str, str], str] = {
+    ("orchestrate.cli.commands.run", "orchestrate.cli.starting"): _HELP,
+    ("orchestrate.cli.commands.resume", "orchestrate.cli.starting"): _HELP,
+    ("orchestrate.cli.commands.run_step", "orchestrate.cli.starting"): _HELP,
+    ("orchestrate.cli.commands.validate", "orchestrate.cli.validating"): _HELP,
+    ("orchestrate.cli.commands.validate", "orchestrate.app.check_context"): _HELP,
+    ("orchestrate.app.config", "orchestrate.app.config_file"): (
+        "most workspaces have no configuration, and commands that look need no YAML reader"
+    ),
+    ("orchestrate.app.check", "orchestrate.app.agents"): (
+        "most files give no agent settings, and are checked often"
+    ),
     (
         "orchestrate.cli.commands.status",
         "orchestrate.cli.status_answer",

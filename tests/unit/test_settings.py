@@ -14,7 +14,8 @@ import click
 import pytest
 
 import orchestrate
-from orchestrate.app.config import configured, load_config
+from orchestrate.app.apply_flags import configured
+from orchestrate.app.config import load_config
 from orchestrate.app.settings import FLAGS, RunSettings, settings_of
 from orchestrate.cli.commands.resume import resume
 from orchestrate.cli.commands.run import run

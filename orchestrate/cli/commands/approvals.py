@@ -17,7 +17,7 @@ from orchestrate.cli.options import (
 from orchestrate.errors import OrchestrateError
 from orchestrate.plan.visible import visible
 from orchestrate.record import record
-from orchestrate.show.output import answer, answer_json, note
+from orchestrate.show.output import answer, answer_json, note, note_once
 from orchestrate.state.runs import Run, list_runs
 from orchestrate.state.times import local_time, seconds_of
 from orchestrate.view.advice import as_started_flag
@@ -72,7 +72,7 @@ def _parked(place: Place) -> list[RunView]:
     from orchestrate.app.decide import settled_view
 
     found = []
-    for run in list_runs(runs_of(place, is_looking=True)):
+    for run in list_runs(runs_of(place, tell_fault=note_once)):
         summary = summary_of(run)
         may_wait = summary.status in ("running", "interrupted", "paused")
         if not may_wait or summary.fields().get("dialect") != "recipe":
@@ -193,7 +193,7 @@ def _decide(
     from orchestrate.app.decide import decide, decide_live
     from orchestrate.app.open_run import find_stored
 
-    _, run, workspace = find_stored(name, place.working_dir, place.state_dir, is_looking=True)
+    _, run, workspace = find_stored(name, place.working_dir, place.state_dir, tell_fault=note_once)
     while True:
         try:
             return run, decide(run, workspace, stage, decision, message, note)

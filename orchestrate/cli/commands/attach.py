@@ -12,7 +12,7 @@ from orchestrate.cli.options import json_option, run_argument, state_dir_option,
 from orchestrate.errors import OrchestrateError
 from orchestrate.exits import of_signal
 from orchestrate.plan.visible import visible
-from orchestrate.show.output import answer, note
+from orchestrate.show.output import answer, note, note_once
 from orchestrate.view.follower import Follower, tail_from_now
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import summary_of
@@ -49,7 +49,7 @@ def attach(
     """
     from orchestrate.app.open_run import find_stored
 
-    _, found, workspace = find_stored(run, working_dir, state_dir, is_looking=True)
+    _, found, workspace = find_stored(run, working_dir, state_dir, tell_fault=note_once)
     place = Place(working_dir, state_dir)
     if as_json:
         from orchestrate.cli.commands.wait import wait_for
@@ -88,7 +88,7 @@ def _follow(
     from orchestrate.show.progress import Progress, last_words
     from orchestrate.show.ticking import running_lines
 
-    configured = config_for_looking(workspace).get("live")
+    configured = config_for_looking(workspace, note_once).get("live")
     watching = Watching(live=is_live(Watching(), live, configured))
     try:
         follower = Follower(run)

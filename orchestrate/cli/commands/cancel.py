@@ -15,7 +15,7 @@ from orchestrate.cli.options import (
     state_dir_option,
     working_dir_option,
 )
-from orchestrate.show.output import answer, answer_json, note
+from orchestrate.show.output import answer, answer_json, note, note_once
 from orchestrate.state.cancelling import announce_cancelling, forget_cancelling
 from orchestrate.state.users import user_name
 from orchestrate.view.place import Place
@@ -41,7 +41,7 @@ def cancel(
     """
     from orchestrate.app.open_run import find_stored
 
-    _, found, _ = find_stored(run, working_dir, state_dir, is_looking=True)
+    _, found, _ = find_stored(run, working_dir, state_dir, tell_fault=note_once)
     try:
         again = Place(working_dir, state_dir).command("cancel", found.id)
         message, status = _cancel(found, again, time.monotonic() + wait_s)
@@ -74,8 +74,8 @@ def _cancel(run: Run, again: str, give_up: float) -> tuple[str, str]:
             if error.owner.pid not in told:
                 told.add(error.owner.pid)
                 announce_cancelling(run)
-                ask_to_end(run, error.owner, signal.SIGTERM, "cancel")
-            await_end(run, error.owner, give_up)
+                ask_to_end(run, error.owner, signal.SIGTERM, "cancel", note)
+            await_end(run, error.owner, give_up, note)
     ended = False
     try:
         # Now that it cannot change any more.

@@ -2,62 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from orchestrate.app.kept_programs import is_kept
+from orchestrate.app import clean as cleaning
+from orchestrate.app.clean import UNFINISHED, Chosen, Tidied
+from orchestrate.app.config import load_config
 from orchestrate.app.runs_folder import runs_of
+from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.moments import UNITS, age_in_seconds
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import AT_LEAST_0
 from orchestrate.cli.terminal import has_terminal
-from orchestrate.errors import ConfigError, OrchestrateError, UsageError
+from orchestrate.errors import ConfigError, UsageError
 from orchestrate.exits import DONE, ENVIRONMENT
-from orchestrate.record import field, mutable_record, record
 from orchestrate.show.output import answer, answer_json, note
 from orchestrate.view.place import Place
-from orchestrate.view.run_summary import STATUSES, RunSummary, summary_of
-
-if TYPE_CHECKING:
-    from orchestrate.state.runs import Run, Runs
+from orchestrate.view.run_summary import STATUSES
 
 _VARIABLE = "ORCHESTRATE_KEEP_RUNS"
 _MOST_NAMES = 20
-# Somebody may still go on with these, or decide about them: they go only when they are named.
-_UNFINISHED = ("interrupted", "paused")
-
-
-@mutable_record
-class Tidied:
-    """What `clean` did, or would do."""
-
-    removed: list[str] = field(default_factory=list)
-    in_use: list[str] = field(default_factory=list)
-    failed: list[tuple[str, str]] = field(default_factory=list)
-    # Old enough, but not finished; by id, with how they stand.
-    left: dict[str, str] = field(default_factory=dict)
-    # What stands in the list that is shown before anything is removed.
-    shown: list[RunSummary] = field(default_factory=list)
-    freed: int = 0
-
-
-@record
-class Chosen:
-    """Which runs the user means: unfinished ones only by their status."""
-
-    newest: frozenset[str]
-    statuses: tuple[str, ...]
-
-    def spares(self, summary: RunSummary) -> bool:
-        """Does it stay because it is not finished, and nobody named such runs?"""
-        return not self.statuses and summary.status in _UNFINISHED
-
-    def wants(self, summary: RunSummary) -> bool:
-        return not self.statuses or summary.status in self.statuses
 
 
 @click.command(short_help="Remove old runs.")
@@ -96,10 +63,11 @@ def clean(
     newest = frozenset(run.id for run in list_runs(folder)[: keep or 0])
     chosen = Chosen(newest, statuses)
     asks = not (dry_run or yes or as_json) and has_terminal()
-    if asks and not _is_wanted(_rehearse(folder, before, chosen)):
+    if asks and not _is_wanted(cleaning.rehearse(folder, before, chosen)):
         note("nothing is removed\n")
         return 0
-    tidied = _rehearse(folder, before, chosen) if dry_run else _clean(folder, before, chosen)
+    work = cleaning.rehearse if dry_run else cleaning.clean
+    tidied = work(folder, before, chosen)
     for run_id, reason in tidied.failed:
         note(f"orchestrate: run {run_id} cannot be removed: {reason}\n")
     if as_json:
@@ -125,9 +93,6 @@ def _age_of(older_than: str | None, keep: int | None, working_dir: str | None) -
     """
     if older_than is not None:
         return age_in_seconds("--older-than", older_than)
-    from orchestrate.app.config import load_config
-    from orchestrate.app.definition import workspace_of
-
     days = load_config(workspace_of(working_dir)).get("keep_runs")
     if days is None and keep is not None:
         return 0.0
@@ -139,75 +104,6 @@ def _age_of(older_than: str | None, keep: int | None, working_dir: str | None) -
     if days < 0:
         raise ConfigError(f"{_VARIABLE} is {days}: a run cannot be younger than new")
     return float(days * UNITS["d"])
-
-
-def _clean(folder: Runs, before: float, chosen: Chosen) -> Tidied:
-    from orchestrate.state.runs import clean_runs
-
-    sizes: dict[str, int] = {}
-    kept: set[str] = set()
-    left: dict[str, str] = {}
-
-    def is_used(run: Run) -> bool:
-        """Asked about each run right before it would be removed."""
-        summary = summary_of(run)
-        if run.id in chosen.newest or not chosen.wants(summary):
-            kept.add(run.id)
-            return True
-        if chosen.spares(summary) and not is_kept(run):
-            kept.add(run.id)
-            left[run.id] = summary.status
-            return True
-        sizes[run.id] = _size_of(run)
-        return False
-
-    done = clean_runs(folder, before, is_used)
-    return Tidied(
-        removed=done.removed,
-        in_use=[run_id for run_id in done.in_use if run_id not in kept],
-        failed=done.failed,
-        left=left,
-        freed=sum(sizes[run_id] for run_id in done.removed),
-    )
-
-
-def _rehearse(folder: Runs, before: float, chosen: Chosen) -> Tidied:
-    """What would be done, found without touching anything."""
-    from orchestrate.state.locks import is_held
-    from orchestrate.state.runs import last_change, list_runs
-
-    tidied = Tidied()
-    for run in reversed(list_runs(folder)):
-        try:
-            if run.id in chosen.newest or last_change(run) >= before:
-                continue
-            summary = summary_of(run)
-            if not chosen.wants(summary):
-                continue
-            if is_held(run.lock_file) or is_kept(run):
-                tidied.in_use.append(run.id)
-                continue
-            if chosen.spares(summary):
-                tidied.left[run.id] = summary.status
-                continue
-            tidied.shown.append(summary)
-            tidied.removed.append(run.id)
-            tidied.freed += _size_of(run)
-        except (OSError, OrchestrateError) as error:
-            tidied.failed.append((run.id, str(error)))
-    return tidied
-
-
-def _size_of(run: Run) -> int:
-    """What a run's folder takes on the disk; links are not followed."""
-    total = 0
-    for folder, _, names in os.walk(run.root):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(folder, name)).st_blocks * 512
-            except OSError:
-                continue
-    return total
 
 
 def _as_json(tidied: Tidied, dry_run: bool) -> dict[str, Any]:
@@ -235,7 +131,7 @@ def _text(tidied: Tidied, dry_run: bool) -> str:
         more = ", …" if len(tidied.in_use) > _MOST_NAMES else ""
         lines.append(f"in use and kept: {shown}{more}\n")
     if tidied.left:
-        found = [status for status in _UNFINISHED if status in tidied.left.values()]
+        found = [status for status in UNFINISHED if status in tidied.left.values()]
         flags = " ".join(f"--status {status}" for status in found)
         count = plural(len(tidied.left), "run")
         lines.append(f"can still be resumed and kept: {count}; to choose them, add {flags}\n")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from orchestrate.cli.completing import complete
 from orchestrate.cli.options import json_option
 from orchestrate.show.output import answer, answer_json
 
@@ -34,8 +35,6 @@ def completion(shell: str, words: tuple[str, ...], as_json: bool) -> int:
         else:
             answer(script, is_ours=True)
         return 0
-    from orchestrate.cli.completing import complete
-
     kind, found = complete(list(words), shell)
     if as_json:
         candidates = [{"value": item.value, "about": item.about} for item in found]

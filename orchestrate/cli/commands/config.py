@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrate.app.config import config_files, load_config
+from orchestrate.app.config_model import FILE
+from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.options import json_option, working_dir_option
 from orchestrate.errors import UsageError
+from orchestrate.plan.visible import visible
 from orchestrate.show.output import answer, answer_json
+from orchestrate.workspace import package_data
 
 if TYPE_CHECKING:
-    from orchestrate.app.config import Config
+    from orchestrate.app.config_model import Config
     from orchestrate.workspace import Workspace
 
 _PLAIN = re.compile(r"[A-Za-z./][\w./@-]*( [\w./@-]+)*")
@@ -40,15 +45,11 @@ def config(what: str, origin: bool, working_dir: str | None, as_json: bool) -> i
     workspace, that over the user's file, and all of them over the defaults. Values that look like
     secrets are hidden.
     """
-    from orchestrate.app.definition import workspace_of
-
     workspace = workspace_of(working_dir)
     if what == "path":
         if origin:
             raise UsageError("--origin is for `config show`")
         return _show_paths(workspace, as_json)
-    from orchestrate.app.config import load_config
-
     loaded = load_config(workspace)
     settings = _hidden(_with_defaults(loaded.values))
     origins = {name: str(loaded.origins.get(name, "default")) for name in _leaves(settings)}
@@ -62,9 +63,6 @@ def config(what: str, origin: bool, working_dir: str | None, as_json: bool) -> i
 
 
 def _show_paths(workspace: Workspace, as_json: bool) -> int:
-    from orchestrate.app.config import FILE, config_files
-    from orchestrate.plan.visible import visible
-
     ours = workspace.root / FILE
     files = [
         {
@@ -86,8 +84,6 @@ def _show_paths(workspace: Workspace, as_json: bool) -> int:
 def _with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
     """Every setting in the schema's order: what is configured, else its default if it has one."""
     import json
-
-    from orchestrate.workspace import package_data
 
     text = (package_data() / "schemas" / "config.schema.json").read_text("utf-8")
     known: dict[str, Any] = json.loads(text)["properties"]
@@ -136,8 +132,6 @@ def _lines(
     settings: Mapping[str, Any], origins: Mapping[str, str], prefix: str = "", indent: str = ""
 ) -> Iterator[str]:
     """The settings as YAML, with origins as comments."""
-    from orchestrate.plan.visible import visible
-
     rows: list[tuple[str, str, str, Mapping[str, Any] | None]] = []
     for name, value in settings.items():
         if isinstance(value, Mapping) and value:

@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import click
 
+from orchestrate.app.doctor import Finding, examine
+from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
-from orchestrate.errors import DefinitionError, OrchestrateError
 from orchestrate.exits import DONE, ENVIRONMENT
-from orchestrate.record import record
+from orchestrate.plan.visible import visible
 from orchestrate.show.output import answer, answer_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from orchestrate.agents.adapter import Login
-    from orchestrate.app.config import Config
-    from orchestrate.workspace import Workspace
-
-_PATIENCE_S = 20
-
-
-@record
-class Finding:
-    """One thing that was looked at. `is_needed`: without it nothing runs."""
-
-    name: str
-    is_well: bool
-    detail: str
-    advice: str = ""
-    is_needed: bool = False
 
 
 @click.command(short_help="Check what this computer has of what runs need.")
@@ -50,10 +28,7 @@ def doctor(state_dir: str | None, working_dir: str | None, as_json: bool) -> int
     can work here, 5 when something that every run needs is missing. An agent that is not installed
     or logged in is no fault: you need those that your recipes ask.
     """
-    from orchestrate.app.definition import workspace_of
-
-    workspace = workspace_of(working_dir)
-    findings = [*_machine(), *_workspace(workspace, state_dir), *_agents()]
+    findings = examine(workspace_of(working_dir), state_dir)
     if as_json:
         answer_json({"findings": [_as_json(finding) for finding in findings]})
     else:
@@ -72,178 +47,7 @@ def _as_json(finding: Finding) -> dict[str, Any]:
 
 
 def _lines(finding: Finding) -> Iterator[str]:
-    from orchestrate.plan.visible import visible
-
     mark = "ok" if finding.is_well else "--"
     yield f"{mark}  {finding.name:16}  {visible(finding.detail)}"
     if finding.advice:
         yield f"    {'':16}  {visible(finding.advice)}"
-
-
-def _machine() -> Iterator[Finding]:
-    version = ".".join(map(str, sys.version_info[:3]))
-    yield Finding("python", True, version)
-    if sys.platform == "linux":
-        yield Finding("process trees", True, "whole trees are ended (child subreaper)")
-    else:
-        yield Finding(
-            "process trees", False, "only process groups can be ended here",
-            "a program that leaves its group may outlive its step",
-        )  # fmt: skip
-    yield from _catalogue_tools()
-    git = _first_line(("git", "--version"))
-    yield Finding(
-        "git", bool(git), git or "not found",
-        "" if git else "the recipes of the catalogue that commit need it",
-    )  # fmt: skip
-
-
-def _catalogue_tools() -> Iterator[Finding]:
-    """`bd`, which prompts of the catalogue tell agents to use."""
-    import shutil
-
-    from orchestrate.workspace import package_data
-
-    prompts = package_data() / "prompts"
-    folders = {file.parent.name for file in prompts.rglob("*.md") if _uses_bd(file)}
-    users = _recipes_with(folders, package_data() / "workflows")
-    found = shutil.which("bd")
-    if users:
-        yield Finding(
-            "bd", found is not None, found or f"not found; needed by {', '.join(users)}",
-            "" if found else "an agent's issue tracker (beads); other recipes work without it",
-        )  # fmt: skip
-
-
-def _recipes_with(folders: set[str], shelf: Path) -> list[str]:
-    """The ids of the recipes that include a prompt of these folders, also by way of a shared file.
-
-    Their texts are searched, which is enough for files of our own: nothing need be compiled.
-    """
-    texts = {file: file.read_text("utf-8") for file in sorted(shelf.rglob("*.yaml"))}
-    wanted = {f"prompts/{folder}/" for folder in folders}
-    users: set[Path] = set()
-    while (
-        found := {file for file, text in texts.items() if any(name in text for name in wanted)}
-        - users
-    ):
-        users |= found
-        wanted |= {f"$include: {file.relative_to(shelf).as_posix()}" for file in found}
-    return [file.stem for file in sorted(users) if file.parent == shelf]
-
-
-def _uses_bd(prompt: Path) -> bool:
-    return "`bd " in prompt.read_text("utf-8", "replace")
-
-
-def _workspace(workspace: Workspace, state_dir: str | None) -> Iterator[Finding]:
-    from orchestrate.app.config import FILE, load_config, runs_folder
-
-    try:
-        config = load_config(workspace)
-    except OrchestrateError as error:
-        message = error.message
-        if isinstance(error, DefinitionError):
-            first = error.diagnostics[0]
-            message = f"{first.span.file}:{first.span.line}: {first.message}"
-        advice = error.hint or "to see all that is wrong: orchestrate config show"
-        yield Finding("configuration", False, message, advice, is_needed=True)
-        return
-    origins = sorted({origin.place for origin in config.origins.values()})
-    nothing = f"{FILE} sets nothing" if (workspace.root / FILE).is_file() else "none"
-    yield Finding("configuration", True, ", ".join(origins) or f"{nothing}; defaults hold")
-    folder = runs_folder(workspace, config, state_dir).folder
-    yield _locks(folder)
-    backend = config.values.get("backend", "claude-code")
-    permissions = config.values.get("permissions", "bypass")
-    yield _default_agent(config, str(backend), f"default {backend}, permissions {permissions}")
-
-
-def _default_agent(config: Config, backend: str, detail: str) -> Finding:
-    """Recipes that name no agent ask this one; it has to be there for them, but for no others."""
-    from orchestrate.agents.finding import Missing
-    from orchestrate.agents.registry import find_program, is_program
-    from orchestrate.plan.override import known_backend
-
-    name = known_backend(backend)
-    found = find_program(name, os.environ) if is_program(name) else None
-    if not isinstance(found, Missing) or config.agent(name).get("path"):
-        return Finding("agents", True, detail)
-    return Finding(
-        "agents", False, f"{detail}; but {name} is not installed",
-        f"install it ({found.program.install}), choose another (backend: in the configuration), "
-        "or try recipes without one: --backend rehearsal",
-    )  # fmt: skip
-
-
-def _locks(folder: Path) -> Finding:
-    """Can a lock be taken where runs are kept? Tried in the nearest folder that is there."""
-    import tempfile
-
-    from orchestrate.state.locks import take
-
-    place = folder
-    while not place.is_dir():
-        place = place.parent
-    try:
-        with (
-            tempfile.TemporaryDirectory(prefix=".orchestrate-doctor-", dir=place) as scratch,
-            take(type(folder)(scratch) / "try.lock", "a lock", ("orchestrate", "doctor")),
-        ):
-            return Finding("runs", True, f"{folder} (locks work)")
-    except (OSError, OrchestrateError) as error:
-        return Finding(
-            "runs", False, f"{folder}: {error}", "choose a folder on a local disk: --state-dir",
-            is_needed=True,
-        )  # fmt: skip
-
-
-def _agents() -> Iterator[Finding]:
-    from orchestrate.agents.finding import Missing, version_in
-    from orchestrate.agents.registry import PROGRAMS, find_program, program_version, untried
-    from orchestrate.agents.versions import tried_words
-
-    for name in PROGRAMS:
-        found = find_program(name, os.environ)
-        if isinstance(found, Missing):
-            advice = f"to install it: {found.program.install}"
-            yield Finding(name, False, f"not installed ({found.program.title})", advice)
-            continue
-        said = _first_line(program_version(name, found))
-        version = version_in(said) if said else "does not say its version"
-        adapter = PROGRAMS[name]()
-        is_logged_in, login = _login(adapter.login, os.environ)
-        detail = f"{version} at {found}; {_tried(adapter.tried)}{login}"
-        how = "" if is_logged_in else f"to log in: {adapter.login.command}"
-        notes = (untried(name), tried_words(version, adapter.tried), how)
-        yield Finding(name, bool(said) and is_logged_in, detail, "; ".join(filter(None, notes)))
-
-
-def _tried(tried: tuple[str, ...]) -> str:
-    words = " to ".join(dict.fromkeys((tried[0], tried[-1]))) if tried else ""
-    return f"tried with {words}; " if words else ""
-
-
-def _login(login: Login, environment: Mapping[str, str]) -> tuple[bool, str]:
-    """Is a key or a login to be seen? Only whether it is there is looked at, never what it says."""
-    variable = next((name for name in login.variables if environment.get(name)), "")
-    if variable:
-        return True, f"key: {variable}"
-    home = environment.get("HOME", "")
-    file = next((f for f in login.files if os.path.isfile(f.replace("~", home, 1))), "")
-    if file:
-        return True, f"login: {file}"
-    looked = ", ".join((*login.variables, *login.files))
-    keychain = "" if sys.platform == "linux" else "; a keychain was not looked at"
-    return False, f"no key or login seen (looked for {looked}{keychain})"
-
-
-def _first_line(command: tuple[str, ...]) -> str:
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-            timeout=_PATIENCE_S, check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip().partition("\n")[0] if done.returncode == 0 else ""

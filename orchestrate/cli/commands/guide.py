@@ -6,6 +6,7 @@ import click
 
 from orchestrate.cli.options import json_option
 from orchestrate.show.output import answer, answer_json
+from orchestrate.workspace import package_data
 
 _FENCE = "---\n"
 
@@ -18,8 +19,6 @@ def guide(skill: bool, as_json: bool) -> int:
 
     Tell your agent to read it, or keep it where the agent finds it by itself, as a skill.
     """
-    from orchestrate.workspace import package_data
-
     text = (package_data() / "skills" / "orchestrate-recipes" / "SKILL.md").read_text("utf-8")
     front, body = _split(text)
     if as_json:

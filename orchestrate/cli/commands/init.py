@@ -6,9 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrate.app.starter_files import DIALECTS
+from orchestrate.agents.finding import Missing
+from orchestrate.agents.registry import PROGRAMS, find_program
+from orchestrate.app.starter_files import DIALECTS, ignore_runs, pieces, recipe_id, write_piece
+from orchestrate.app.workspaces import workspace_here
 from orchestrate.cli.options import json_option, working_dir_option
+from orchestrate.cli.terminal import has_terminal, read_line
+from orchestrate.diagnostics import closest
+from orchestrate.engine.stop import Stop, listening
 from orchestrate.errors import OrchestrateError
+from orchestrate.plan.override import known_backend
 from orchestrate.show.output import answer, answer_json, note
 
 PERMISSIONS = ("bypass", "edit", "default", "read-only")
@@ -49,14 +56,8 @@ def init(
     to .gitignore. On a terminal it asks which agent you have, what it may do without asking and
     what kind of recipe you want, unless these are given or --yes is.
     """
-    from orchestrate.app.definition import workspace_here
-    from orchestrate.app.starter_files import ignore_runs, pieces, write_piece
-    from orchestrate.cli.terminal import has_terminal
-
     workspace = workspace_here(working_dir)
     if backend is not None:
-        from orchestrate.plan.override import known_backend
-
         backend = known_backend(backend)
     if not (is_sure or as_json) and has_terminal():
         backend = backend or _ask_backend()
@@ -98,9 +99,6 @@ def _permission_words(done: list[Done], permissions: str | None) -> str:
 def _ask_backend() -> str:
     import os
 
-    from orchestrate.agents.finding import Missing
-    from orchestrate.agents.registry import PROGRAMS, find_program
-
     installed = [n for n in PROGRAMS if not isinstance(find_program(n, os.environ), Missing)]
     note(f"Known agents: {', '.join(PROGRAMS)}\n")
     note(f"Installed here: {', '.join(installed) or 'none of them'}\n")
@@ -124,10 +122,6 @@ def _ask_dialect() -> str:
 
 def _ask(question: str, choices: tuple[str, ...], default: str) -> str:
     """One of the choices; Ctrl-C or the end of input leaves, before anything is written."""
-    from orchestrate.cli.terminal import read_line
-    from orchestrate.diagnostics import closest
-    from orchestrate.engine.stop import Stop, listening
-
     stop = Stop()
     with listening(stop):
         while True:
@@ -144,8 +138,6 @@ def _ask(question: str, choices: tuple[str, ...], default: str) -> str:
 
 
 def _next_commands(dialect: str) -> list[str]:
-    from orchestrate.app.starter_files import recipe_id
-
     name = recipe_id(dialect)
     # A workflow's commands are run as they are; there is no agent to stand in for.
     rehearse = "" if dialect == "workflow" else " --backend rehearsal"

@@ -21,7 +21,7 @@ from orchestrate.cli.params import AT_LEAST_0
 from orchestrate.errors import UsageError
 from orchestrate.plan.visible import visible
 from orchestrate.record import record
-from orchestrate.show.output import answer_json, note
+from orchestrate.show.output import answer_json, note, note_once
 from orchestrate.state.locks import is_held
 from orchestrate.state.runs import LATEST, Run, may_name_run
 from orchestrate.state.times import timestamp
@@ -90,7 +90,7 @@ def logs(
     if flags["as_events"]:
         _refuse_beside_events(step, as_json, flags)
     wish = _wish(step, as_json, flags)
-    _, found, _ = find_stored(run, working_dir, state_dir, is_looking=True)
+    _, found, _ = find_stored(run, working_dir, state_dir, tell_fault=note_once)
     if flags["as_events"]:
         from orchestrate.show.event_stream import show_events
 
@@ -133,7 +133,7 @@ def _meant(
 ) -> tuple[str, str | None]:
     """`logs A` is a run when A names one, else a step of the latest run."""
 
-    runs = runs_of(Place(working_dir, state_dir), is_looking=True)
+    runs = runs_of(Place(working_dir, state_dir), tell_fault=note_once)
     is_run = step is not None or may_name_run(runs, run)
     return (run, step) if is_run else (LATEST, run)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrate.app.definition import compiled_program, workspace_of
+from orchestrate.app.open_run import find_stored
+from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.options import (
     choose_format,
     json_option,
@@ -15,7 +17,19 @@ from orchestrate.cli.options import (
     working_dir_option,
 )
 from orchestrate.errors import UsageError
-from orchestrate.show.output import answer, answer_json, note
+from orchestrate.plan.nodes import main_plan
+from orchestrate.plan.to_json import program_json
+from orchestrate.plan.visible import visible
+from orchestrate.show.draw.drawing import draw_program
+from orchestrate.show.draw.graph import dot_of, mermaid_of
+from orchestrate.show.draw.path import render_path
+from orchestrate.show.draw.path_taken import draw_path, index_or_reason
+from orchestrate.show.draw.svg import render_svg
+from orchestrate.show.findings import draw
+from orchestrate.show.output import answer, answer_bytes, answer_json, note, note_once, wants_colour
+from orchestrate.show.plan_text import render_text, show_target
+from orchestrate.state.locks import is_held
+from orchestrate.view.history import read_chronicle
 
 if TYPE_CHECKING:
     from orchestrate.plan.nodes import Program
@@ -56,20 +70,16 @@ def plan(
     if run_text is not None:
         return _show_run(run_text, shape, working_dir, state_dir)
     assert file is not None
-    program = compiled_program(file, workspace_of(working_dir))
+    from orchestrate.app.definition import compiled
+
+    compilation, program = compiled(file, workspace_of(working_dir))
+    note(draw(compilation.diagnostics, compilation.dropped, colour=wants_colour(sys.stderr)))
     match shape:
         case "json":
-            from orchestrate.plan.to_json import program_json
-
             answer_json(program_json(program))
         case "text":
-            from orchestrate.show.plan_text import render_text
-
             answer(render_text(program))
         case _:
-            from orchestrate.plan.nodes import main_plan
-            from orchestrate.show.draw.drawing import draw_program
-
             main = main_plan(program)
             _draw(draw_program(program), shape, main.title or main.name or main.id)
     return 0
@@ -78,34 +88,18 @@ def plan(
 def _draw(drawing: Drawing, shape: str, title: str) -> None:
     match shape:
         case "mermaid":
-            from orchestrate.show.draw.graph import mermaid_of
-
             answer(mermaid_of(drawing))
         case "dot":
-            from orchestrate.show.draw.graph import dot_of
-
             answer(dot_of(drawing))
         case "svg":
-            from orchestrate.plan.visible import visible
-            from orchestrate.show.draw.svg import render_svg
-            from orchestrate.show.output import answer_bytes
-
             # As bytes: a document says its encoding, whatever the terminal's is.
             answer_bytes(render_svg(drawing, visible(title)).encode("utf-8", "backslashreplace"))
         case _:
-            from orchestrate.show.draw.path import render_path
-
             answer(render_path(drawing))
 
 
 def _show_run(text: str, shape: str, working_dir: str | None, state_dir: str | None) -> int:
-    from orchestrate.app.open_run import find_stored
-    from orchestrate.plan.visible import visible
-    from orchestrate.show.draw.path_taken import draw_path, index_or_reason
-    from orchestrate.state.locks import is_held
-    from orchestrate.view.history import read_chronicle
-
-    _, found, _ = find_stored(text, working_dir, state_dir, is_looking=True)
+    _, found, _ = find_stored(text, working_dir, state_dir, tell_fault=note_once)
     index, program, why_no_plan = index_or_reason(found)
     chronicle = read_chronicle(found, index, time.time(), is_live=is_held(found.lock_file))
     drawing, remark = draw_path(chronicle, program, index, why_no_plan)
@@ -122,9 +116,6 @@ def _show_run(text: str, shape: str, working_dir: str | None, state_dir: str | N
 def _run_json(
     run_id: str, program: Program | None, trail: Trail | None, notes: list[str]
 ) -> dict[str, Any]:
-    from orchestrate.plan.to_json import program_json
-    from orchestrate.show.plan_text import show_target
-
     document: dict[str, Any] = {} if program is None else program_json(program)
     path: dict[str, Any] = {"run_id": run_id, "notes": [text for text in notes if text]}
     if trail is not None:

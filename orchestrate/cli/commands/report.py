@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchestrate.app.open_run import find_stored
+from orchestrate.app.secrets import secrets_of_run
+from orchestrate.app.user_files import write_named
 from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
+from orchestrate.engine.texts import show_size
 from orchestrate.errors import UsageError
-from orchestrate.show.output import answer_json, answer_text, note
+from orchestrate.plan.visible import visible
+from orchestrate.show.output import answer_json, answer_text, note, note_once
+from orchestrate.show.report.data import as_json as data_of
+from orchestrate.show.report.data import gather
+from orchestrate.show.report.html import render_html
+from orchestrate.show.report.markdown import render_markdown
 from orchestrate.view.place import Place
 
 if TYPE_CHECKING:
@@ -44,22 +53,16 @@ def report(
     steps with their attempts, time, cost and tokens, approvals, files changed, prompts and outputs.
     It can be asked for at any time; a damaged run is reported as far as it can be read.
     """
-    from orchestrate.app.open_run import find_stored
-    from orchestrate.app.secrets import secrets_of_run
-    from orchestrate.show.report.data import gather
-
     kind = shape or _ENDINGS.get(os.path.splitext(output or "")[1].lower(), "html")
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     if output is None and kind == "html" and is_terminal and not as_json:
         raise UsageError(
             "HTML is not for a terminal", "say where: -o report.html; or read it: --format md"
         )
-    _, found, workspace = find_stored(run, working_dir, state_dir, is_looking=True)
+    _, found, workspace = find_stored(run, working_dir, state_dir, tell_fault=note_once)
     secrets = secrets_of_run(found, workspace)
     gathered = gather(found, workspace, Place(working_dir, state_dir), time.time())
     if as_json and output is None:
-        from orchestrate.show.report.data import as_json as data_of
-
         answer_json(secrets.data(data_of(gathered)) | {"file": None})
         return 0
     content = _render(gathered, kind, secrets)
@@ -68,34 +71,20 @@ def report(
         return 0
     _write(output, content)
     if as_json:
-        from orchestrate.show.report.data import as_json as data_of
-
         answer_json(secrets.data(data_of(gathered)) | {"file": os.path.abspath(output)})
     else:
-        from orchestrate.engine.texts import show_size
-        from orchestrate.plan.visible import visible
-
         note(f"wrote {visible(output)} ({show_size(len(content))})\n")
     return 0
 
 
 def _render(gathered: Report, kind: str, secrets: Secrets) -> bytes:
-    if kind == "html":
-        from orchestrate.show.report.html import render_html
-
-        text = render_html(gathered)
-    else:
-        from orchestrate.show.report.markdown import render_markdown
-
-        text = render_markdown(gathered)
+    text = render_html(gathered) if kind == "html" else render_markdown(gathered)
     # The run's own files are masked; names of files and commits were made by agents.
     return secrets.text(text).encode("utf-8", "backslashreplace")
 
 
 def _write(output: str, content: bytes) -> None:
     """The whole file or the old one: it may be open in a browser."""
-    from orchestrate.app.user_files import write_named
-
     if os.path.isdir(output):
         raise UsageError(f"-o: '{output}' is a folder", "name a file in it")
     write_named(output, str(os.getpid()), lambda file: file.write(content))

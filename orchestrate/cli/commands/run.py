@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -10,17 +10,10 @@ from orchestrate.app.settings import RunSettings
 from orchestrate.cli.options import (
     flag_options,
     json_option,
-    refuse_events,
     state_dir_option,
-    watching_of,
     working_dir_option,
 )
-from orchestrate.errors import UsageError
-from orchestrate.show.output import answer, answer_json, note
 from orchestrate.view.place import Place
-
-if TYPE_CHECKING:
-    from orchestrate.app.start import Prepared
 
 
 @click.command(short_help="Run a recipe.")
@@ -45,44 +38,7 @@ def run(
     configuration and the flags are applied as in a run. A flag that has no meaning for the file's
     dialect is an error.
     """
-    from orchestrate.app.definition import workspace_of
-    from orchestrate.app.start import prepare, start
-    from orchestrate.cli.detach import detached
-    from orchestrate.cli.reporting import CommandLine
+    from orchestrate.cli.starting import run_recipe
 
-    settings = RunSettings(**flags)
-    refuse_events(settings, as_json, dry_run)
-    if dry_run and settings.detach:
-        raise UsageError("--dry-run and --detach exclude each other")
     place = Place(working_dir, state_dir)
-    prepared = prepare(file, workspace_of(working_dir), settings)
-    if dry_run:
-        return _show(prepared, as_json)
-    departure = detached(settings, place, as_json)
-    if isinstance(departure, int):
-        return departure
-    watching = watching_of(prepared.settings, as_json, prepared.config, place, departure)
-    return start(prepared, CommandLine(watching, departure)).ending.code
-
-
-def _show(prepared: Prepared, as_json: bool) -> int:
-    """What would run, and who would be asked."""
-    from orchestrate.app.agents_asked import asked_json, asked_lines, who_is_asked
-    from orchestrate.app.start import rehearse
-    from orchestrate.cli.reporting import CommandLine
-    from orchestrate.plan.nodes import main_plan
-    from orchestrate.plan.to_json import program_json
-    from orchestrate.show.dry_run import render_dry_run
-    from orchestrate.view.watching import Watching
-
-    program, settings = prepared.program, prepared.settings
-    rehearse(prepared, CommandLine(Watching(quiet=settings.quiet)))
-    asked = who_is_asked(program, prepared.workspace, settings)
-    if as_json:
-        document = {"dialect": main_plan(program).dialect, "program": program_json(program)}
-        answer_json(document | {"asked": asked_json(asked)})
-        return 0
-    answer(render_dry_run(program))
-    for line in asked_lines(asked):
-        note(f"{line}\n")
-    return 0
+    return run_recipe(file, RunSettings(**flags), place, dry_run=dry_run, as_json=as_json)

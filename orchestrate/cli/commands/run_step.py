@@ -10,9 +10,7 @@ from orchestrate.app.settings import RunSettings
 from orchestrate.cli.options import (
     flag_options,
     json_option,
-    refuse_events,
     state_dir_option,
-    watching_of,
     working_dir_option,
 )
 from orchestrate.view.place import Place
@@ -42,13 +40,7 @@ def run_step(
     A loop runs with all its items. A step that refers to the results of others is refused, unless
     --from names a run that has them. The exit code is that of `run`.
     """
-    from orchestrate.app.definition import workspace_of
-    from orchestrate.app.start_step import prepare_step, start_step
-    from orchestrate.cli.reporting import CommandLine
+    from orchestrate.cli.starting import run_one_step
 
-    settings = RunSettings(**flags)
-    refuse_events(settings, as_json)
     place = Place(working_dir, state_dir)
-    prepared, given = prepare_step(file, step, workspace_of(working_dir), settings, from_run, place)
-    watching = watching_of(prepared.settings, as_json, prepared.config, place)
-    return start_step(prepared, given, CommandLine(watching)).ending.code
+    return run_one_step(file, step, RunSettings(**flags), place, from_run, as_json=as_json)

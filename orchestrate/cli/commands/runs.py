@@ -12,7 +12,7 @@ from orchestrate.app.runs_folder import runs_of
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import AT_LEAST_0
 from orchestrate.record import record
-from orchestrate.show.output import answer, answer_json
+from orchestrate.show.output import answer, answer_json, note_once
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import STATUSES, RunSummary, summary_of
 from orchestrate.view.source_files import shown_definition
@@ -97,7 +97,7 @@ def runs(
     from orchestrate.state.runs import list_runs
 
     wanted = _wanted(filters)
-    folder = runs_of(Place(working_dir, state_dir), is_looking=True)
+    folder = runs_of(Place(working_dir, state_dir), tell_fault=note_once)
     known = list_runs(folder)
     found = _summaries(known, wanted, reverse and order == "started")
     if order != "started":

@@ -5,8 +5,10 @@ from __future__ import annotations
 import click
 
 from orchestrate.cli.options import json_option
+from orchestrate.diagnostics import closest
 from orchestrate.errors import UsageError
 from orchestrate.show.output import answer, answer_bytes, answer_json
+from orchestrate.workspace import package_data
 
 SCHEMAS: dict[str, str] = {
     "machine": "A recipe of states and outcomes.",
@@ -30,13 +32,9 @@ def schema(name: str | None, list_all: bool, as_json: bool) -> int:
         _list_names(as_json)
         return 0
     if name not in SCHEMAS:
-        from orchestrate.diagnostics import closest
-
         near = closest(name, SCHEMAS)
         also = f" (did you mean '{near}'?)" if near else ""
         raise UsageError(f"there is no schema '{name}'{also}", f"known: {', '.join(SCHEMAS)}")
-    from orchestrate.workspace import package_data
-
     answer_bytes((package_data() / "schemas" / f"{name}.schema.json").read_bytes())
     return 0
 

@@ -16,7 +16,7 @@ from orchestrate.cli.options import (
     working_dir_option,
 )
 from orchestrate.exits import stopped_by
-from orchestrate.show.output import answer, answer_json, note
+from orchestrate.show.output import answer, answer_json, note, note_once
 from orchestrate.view.advice import next_commands
 from orchestrate.view.place import Place
 from orchestrate.view.run_view import run_view
@@ -44,7 +44,7 @@ def stop(
     """
     from orchestrate.app.open_run import find_stored
 
-    _, found, _ = find_stored(run, working_dir, state_dir, is_looking=True)
+    _, found, _ = find_stored(run, working_dir, state_dir, tell_fault=note_once)
     place = Place(working_dir, state_dir)
     message, status, commands = _stop(found, place, time.monotonic() + wait_s)
     if as_json:
@@ -71,8 +71,8 @@ def _stop(run: Run, place: Place, give_up: float) -> tuple[str, str, list[str]]:
         except AtWorkError as error:
             if error.owner.pid not in told:
                 told.add(error.owner.pid)
-                ask_to_end(run, error.owner, ASKED_TO_STOP, "stop")
-            await_end(run, error.owner, give_up)
+                ask_to_end(run, error.owner, ASKED_TO_STOP, "stop", note)
+            await_end(run, error.owner, give_up, note)
     is_open = was_left = False
     try:
         view = run_view(run)

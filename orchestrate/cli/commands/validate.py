@@ -1,14 +1,19 @@
-"""`orchestrate validate`: its options; `app/check.py` does the work."""
+"""`orchestrate validate`: its options; `cli/validating.py` does the work."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
+from typing import Any
 
 import click
 
 from orchestrate.app.settings import RunSettings
+from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.options import choose_format, json_option, working_dir_option
-from orchestrate.show.output import answer
+from orchestrate.diagnostics import CheckedFile, distinct
+from orchestrate.exits import DONE
+from orchestrate.show.formats import github_commands, json_document, sarif_document
+from orchestrate.show.output import answer, answer_json
 
 
 @click.command(short_help="Check recipes without running anything.")
@@ -52,24 +57,28 @@ def validate(
     machines are not, and with 2 otherwise. That nothing in a file sets a variable is a warning,
     because a run may be given it; with --context a variable that still has no value is an error.
     """
-    from orchestrate.app.check import check_files
+    from orchestrate.app.check_context import files_of, with_values
+    from orchestrate.cli.validating import validate_files
 
     shape = choose_format(output_format, as_json)
+    workspace = workspace_of(working_dir)
     if check_all:
-        from orchestrate.app.definition import workspace_of
-        from orchestrate.cli.commands.list import own_recipes
-
-        files += tuple(os.path.relpath(path) for path in own_recipes(workspace_of(working_dir)))
+        files += files_of(workspace)
         if not files and shape == "text":
             answer("There are no recipes in workflows/ and .orchestrate/recipes/.\n")
-            return 0
+            return DONE
     elif not files:
         raise click.UsageError("Missing argument 'FILE...'.", click.get_current_context())
-    return check_files(
-        files,
-        shape=shape,
-        strict=strict,
-        working_dir=working_dir,
-        tells_namesakes=check_all,
-        settings=RunSettings(context=context, context_file=context_file),
-    )
+    settings = RunSettings(context=context, context_file=context_file)
+    more: dict[str, Any] = {"strict": strict, "tells_namesakes": check_all}
+    if settings.given():
+        more["change"] = lambda compilation: with_values(compilation, settings, workspace)
+    tell = None if shape == "text" else _TELL[shape]
+    return validate_files(files, working_dir, tell, **more)
+
+
+_TELL: dict[str, Callable[[list[CheckedFile]], None]] = {
+    "json": lambda files: answer_json(json_document(files)),
+    "github": lambda files: answer(github_commands(distinct(files)), is_ours=True),
+    "sarif": lambda files: answer_json(sarif_document(distinct(files))),
+}

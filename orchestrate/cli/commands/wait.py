@@ -10,7 +10,7 @@ import click
 from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
 from orchestrate.cli.params import SECONDS
 from orchestrate.exits import ABANDONED, TIME_IS_UP
-from orchestrate.show.output import answer_json, note
+from orchestrate.show.output import answer_json, note, note_once
 from orchestrate.view.advice import next_commands
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import summary_of
@@ -44,7 +44,7 @@ def wait(
     """
     from orchestrate.app.open_run import find_stored
 
-    _, found, _ = find_stored(run, working_dir, state_dir, is_looking=True)
+    _, found, _ = find_stored(run, working_dir, state_dir, tell_fault=note_once)
     place = Place(working_dir, state_dir)
     return wait_for(found, place, timeout_s=timeout_s, as_json=as_json)
 

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchestrate.app.watched_files import Snapshot, contents_of, files_of, take_snapshot
+from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.commands.run import run
+from orchestrate.cli.main import tell
 from orchestrate.errors import OrchestrateError, UsageError
 from orchestrate.exits import HUNG_UP, INTERRUPTED, TERMINATED
 from orchestrate.plan.visible import plural, visible
 from orchestrate.record import field, mutable_record
-from orchestrate.show.output import answer_json, finish_output, note
+from orchestrate.show.findings import count_line, draw
+from orchestrate.show.output import answer, answer_json, finish_output, note, wants_colour
 
 if TYPE_CHECKING:
     from orchestrate.compile import Compilation
@@ -58,8 +61,6 @@ def watch(file: str, validates: bool, working_dir: str | None, as_json: bool, **
     during a run waits until the run ends. Ctrl-C ends it; a run that is at work is stopped so that
     it can be resumed. All flags of `run` are taken.
     """
-    from orchestrate.app.definition import workspace_of
-
     flags["working_dir"] = working_dir
     watched = Watch(file, workspace_of(working_dir), validates, as_json, flags)
     try:
@@ -96,13 +97,12 @@ def _watch(watched: Watch) -> int:
 
 
 def _compile(watched: Watch) -> Compilation:
-    from orchestrate.app.definition import compile_definition
-    from orchestrate.compile import require_program
+    from orchestrate.app.definition import compile_definition, compiled
 
     compilation = compile_definition(watched.file, watched.workspace)
     if watched.count == 0 and not os.path.lexists(compilation.path):
-        # A slip: nobody waits for that.
-        require_program(compilation)
+        # A slip: nobody waits for that, and it is refused.
+        compiled(watched.file, watched.workspace)
     return compilation
 
 
@@ -126,9 +126,6 @@ def _round(watched: Watch, compilation: Compilation, changed: list[str]) -> int:
 
 
 def _check(watched: Watch, compilation: Compilation) -> int:
-    from orchestrate.show.findings import count_line, draw
-    from orchestrate.show.output import answer, wants_colour
-
     findings = compilation.diagnostics
     name = visible(watched.workspace.display(compilation.path.absolute()))
     note(draw(findings, compilation.dropped, colour=wants_colour(sys.stderr)))
@@ -164,8 +161,6 @@ def _run(watched: Watch, told: dict[str, Any]) -> int:
         if isinstance(error, UsageError) and watched.count == 1:
             # Flags do not change any more: nothing that is edited would help.
             raise
-        from orchestrate.cli.main import tell
-
         # What kept a run from starting; the next change may mend it.
         tell(error, as_json=False)
         told["error"] = error.message

@@ -1,0 +1,114 @@
+"""Removes old runs, never one that is in use or may still be gone on with."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from orchestrate.app.kept_programs import is_kept
+from orchestrate.errors import OrchestrateError
+from orchestrate.record import field, mutable_record, record
+from orchestrate.state.locks import is_held
+from orchestrate.state.runs import clean_runs, last_change, list_runs
+from orchestrate.view.run_summary import RunSummary, summary_of
+
+if TYPE_CHECKING:
+    from orchestrate.state.runs import Run, Runs
+
+# A person may still go on with these, or decide about them: they go only when they are named.
+UNFINISHED = ("interrupted", "paused")
+
+
+@mutable_record
+class Tidied:
+    """What `clean` did, or would do."""
+
+    removed: list[str] = field(default_factory=list)
+    in_use: list[str] = field(default_factory=list)
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    # Old enough, but not finished; by id, with how they stand.
+    left: dict[str, str] = field(default_factory=dict)
+    # What stands in the list that is shown before anything is removed.
+    shown: list[RunSummary] = field(default_factory=list)
+    freed: int = 0
+
+
+@record
+class Chosen:
+    """Which runs the user means: unfinished ones only by their status."""
+
+    newest: frozenset[str]
+    statuses: tuple[str, ...]
+
+    def spares(self, summary: RunSummary) -> bool:
+        """Does it stay because it is not finished, and nobody named such runs?"""
+        return not self.statuses and summary.status in UNFINISHED
+
+    def wants(self, summary: RunSummary) -> bool:
+        return not self.statuses or summary.status in self.statuses
+
+
+def clean(folder: Runs, before: float, chosen: Chosen) -> Tidied:
+    """Remove the chosen runs in which nothing has happened since."""
+    sizes: dict[str, int] = {}
+    kept: set[str] = set()
+    left: dict[str, str] = {}
+
+    def is_used(run: Run) -> bool:
+        """Asked about each run right before it would be removed."""
+        summary = summary_of(run)
+        if run.id in chosen.newest or not chosen.wants(summary):
+            kept.add(run.id)
+            return True
+        if chosen.spares(summary) and not is_kept(run):
+            kept.add(run.id)
+            left[run.id] = summary.status
+            return True
+        sizes[run.id] = _size_of(run)
+        return False
+
+    done = clean_runs(folder, before, is_used)
+    return Tidied(
+        removed=done.removed,
+        in_use=[run_id for run_id in done.in_use if run_id not in kept],
+        failed=done.failed,
+        left=left,
+        freed=sum(sizes[run_id] for run_id in done.removed),
+    )
+
+
+def rehearse(folder: Runs, before: float, chosen: Chosen) -> Tidied:
+    """What would be done, found without touching anything."""
+
+    tidied = Tidied()
+    for run in reversed(list_runs(folder)):
+        try:
+            if run.id in chosen.newest or last_change(run) >= before:
+                continue
+            summary = summary_of(run)
+            if not chosen.wants(summary):
+                continue
+            if is_held(run.lock_file) or is_kept(run):
+                tidied.in_use.append(run.id)
+                continue
+            if chosen.spares(summary):
+                tidied.left[run.id] = summary.status
+                continue
+            tidied.shown.append(summary)
+            tidied.removed.append(run.id)
+            tidied.freed += _size_of(run)
+        except (OSError, OrchestrateError) as error:
+            tidied.failed.append((run.id, str(error)))
+    return tidied
+
+
+def _size_of(run: Run) -> int:
+    """What a run's folder takes on the disk; links are not followed."""
+    total = 0
+    for folder, _, names in os.walk(run.root):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(folder, name)).st_blocks * 512
+            except OSError:
+                continue
+    return total
