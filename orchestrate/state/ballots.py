@@ -11,7 +11,7 @@ import os
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from orchestrate.errors import explain
 from orchestrate.record import record, replace
@@ -22,8 +22,10 @@ from orchestrate.state.durable import (
     sync_folder,
     write_durably,
 )
-from orchestrate.state.events import GateDecided
-from orchestrate.state.result import Approval
+
+if TYPE_CHECKING:
+    from orchestrate.state.events import GateDecided
+    from orchestrate.state.result import Approval
 
 _FOLDER = "ballots"
 # Named after the process that writes it; with what `write_durably` puts around a name.
