@@ -206,10 +206,17 @@ class Trial:
 
     def lost(self) -> set[str]:
         """The attempts that were reported as lost."""
+        return self._ended("lost")
+
+    def void(self) -> set[str]:
+        """Those that count for nothing, because their output could not be written whole."""
+        return self._ended("void")
+
+    def _ended(self, why: str) -> set[str]:
         return {
             attempt_of(event)
             for event in self.events()
-            if event["on"] == "attempt-ended" and event["why"] == "lost"
+            if event["on"] == "attempt-ended" and event["why"] == why
         }
 
     def gates(self) -> list[dict[str, Any]]:
