@@ -10,7 +10,7 @@ import os
 import sys
 import time
 
-from orchestrate.execute.keeper.protocol import KEEPER_MARKER, MARKER, WITHIN
+from orchestrate.execute.keeper.protocol import MARKER, WITHIN
 from orchestrate.execute.keeper.standard import signal
 
 TYPE_CHECKING = False
@@ -251,14 +251,17 @@ def has_mark(pid: int, token: str, attempt: str = "") -> bool:
 
 
 def tokens_beginning(start: str) -> set[str]:
-    """The tokens of all processes that begin so: of programs, and of what starts them."""
+    """The tokens of all programs that begin so, and of what they started.
+
+    A keeper's own token is none of them: one that is only starting has no program yet, and must not
+    make its run look robbed.
+    """
     found: set[str] = set()
     for pid in _numbers():
         environment = _environment(pid)
         if start.encode("ascii") not in environment:
             continue
-        marks = [_value_in(environment, name) for name in (KEEPER_MARKER, MARKER)]
-        marks += _value_in(environment, WITHIN).split(b" ")
+        marks = [_value_in(environment, MARKER), *_value_in(environment, WITHIN).split(b" ")]
         tokens = [mark.partition(b":")[0].decode("ascii", "replace") for mark in marks]
         found.update(token for token in tokens if token.startswith(start))
     return found
