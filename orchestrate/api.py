@@ -21,6 +21,7 @@ from orchestrate.app.open_run import find_stored
 from orchestrate.app.reporter import Logbook, Reporter, Stop
 from orchestrate.app.settings import RunSettings
 from orchestrate.app.workspaces import workspace_of
+from orchestrate.errors import UsageError
 from orchestrate.plan.nodes import Program
 from orchestrate.record import record
 from orchestrate.show.event_lines import machine_fields
@@ -129,6 +130,8 @@ def decide(
     state_dir: str | Path | None = None,
 ) -> Decided:
     """Decide about the gate that a run waits at; `resume` goes on after an approval."""
+    if decision not in ("approved", "denied"):
+        raise UsageError(f"a decision is 'approved' or 'denied', not {decision!r}")
     _, found, home = find_stored(run, _text(workspace), _text(state_dir))
     while True:
         try:

@@ -45,7 +45,9 @@ class Chosen:
         return not self.statuses and summary.status in UNFINISHED
 
     def wants(self, summary: RunSummary) -> bool:
-        return not self.statuses or summary.status in self.statuses
+        return not self.statuses or not {summary.status, summary.shown_status}.isdisjoint(
+            self.statuses
+        )
 
 
 def clean(folder: Runs, before: float, chosen: Chosen) -> Tidied:

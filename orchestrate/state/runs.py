@@ -16,6 +16,7 @@ import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 from orchestrate.diagnostics import closest
@@ -43,6 +44,8 @@ RunId = str
 LATEST = "latest"
 
 _RUN_ID = re.compile(r"\A[0-9]{8}T[0-9]{6}Z-[a-z0-9]{6}\Z")
+# How much of an id is the moment at which the run was started.
+_MOMENT = len("20250115T143022Z")
 _LIKE_RUN_ID = re.compile(r"\A[0-9]{8}T")
 _RUN_PREFIX = re.compile(r"\A[0-9TZa-z-]{1,23}\Z")
 _LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -196,7 +199,25 @@ def list_runs(runs: Runs) -> tuple[Run, ...]:
         return ()
     except OSError as error:
         raise explain("read", runs.folder, error) from error
-    return tuple([Run(run_id, runs.folder / run_id) for run_id in sorted(ids, reverse=True)])
+    ids.sort(reverse=True)
+    # An id knows seconds; runs of the same one are told apart by their files.
+    moments = [run_id[:_MOMENT] for run_id in ids]
+    twins = {one for one, next_ in pairwise(moments) if one == next_}
+    if twins:
+        ids.sort(
+            key=lambda run_id: (
+                run_id[:_MOMENT], _made_at(runs, run_id) if run_id[:_MOMENT] in twins else 0
+            ),
+            reverse=True,
+        )  # fmt: skip
+    return tuple([Run(run_id, runs.folder / run_id) for run_id in ids])
+
+
+def _made_at(runs: Runs, run_id: RunId) -> int:
+    try:
+        return os.stat(f"{runs.folder}/{run_id}/definition.json").st_mtime_ns
+    except OSError:
+        return 0
 
 
 def may_name_run(runs: Runs, text: str) -> bool:

@@ -172,14 +172,14 @@ def test_a20_1_the_catalogue_has_no_other_machine() -> None:
 @pytest.mark.parametrize("recipe", TABLES)
 def test_a20_1_other_always_exits_with_the_conventional_reason(recipe: str) -> None:
     for node in plan_of(recipe).blocks[0].nodes:
-        assert dict(node.routes)["other"] == Finish("user-provided-other")
+        assert dict(node.routes)["other"] == Finish("user-provided-other", "exit")
 
 
 @pytest.mark.parametrize(("where", "reason"), REASONS.items(), ids=str)
 def test_a20_1_exit_reasons(where: tuple[str, str, str], reason: str) -> None:
     recipe, step, outcome = where
     node = next(n for n in plan_of(recipe).blocks[0].nodes if n.id == step)
-    assert dict(node.routes)[outcome] == Finish(reason)
+    assert dict(node.routes)[outcome] == Finish(reason, "exit")
 
 
 @pytest.mark.parametrize("step", ["code-review", "fix", "commit"])

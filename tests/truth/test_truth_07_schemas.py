@@ -275,7 +275,9 @@ def checking_in(stage: Stage) -> list[int]:
 
 
 @pytest.mark.parametrize("who", ["agent", "command"])
-def test_truth_07_a_check_that_is_killed_is_made_again(stage: Stage, who: str) -> None:
+def test_truth_07_a_check_that_is_killed_is_made_again(
+    stage: Stage, who: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = workflow()
     if who == "agent":
         stage.claude(
@@ -292,9 +294,10 @@ def test_truth_07_a_check_that_is_killed_is_made_again(stage: Stage, who: str) -
     assert process.returncode == 5
     assert "could not be checked" in told
     assert read_state(latest(stage))["status"] == "paused"
-    stage.write("schema.json", json.dumps(FINE))
-    stage.run("resume", "latest").assert_success()
-    assert (ledger(stage), (stage.folder / "after").exists()) == (1, True)
+    monkeypatch.setattr(checks, "PATIENCE_S", 0.5)
+    told = stage.run("resume", "latest").assert_exit(1).stderr
+    assert "longer than 0.5 s" in told
+    assert (ledger(stage), (stage.folder / "after").exists()) == (1, False)
 
 
 def test_truth_07_a_steps_duration_includes_its_check(stage: Stage) -> None:

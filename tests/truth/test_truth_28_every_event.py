@@ -125,7 +125,7 @@ import sys
 from orchestrate.show.{module} import {name}
 def fail(*_):
     raise KeyError("frame")
-{name}.hear = fail
+{name}.{method} = fail
 from orchestrate.cli.main import main
 sys.argv[1:] = ["run", "w.yaml", "--events"]
 main()
@@ -133,17 +133,18 @@ main()
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [("event_stream", "EventStream"), ("progress", "Progress")]
+    ("module", "name", "method"),
+    [("event_stream", "EventStream", "begin"), ("progress", "Progress", "hear")],
 )
 def test_truth_28_a_fault_in_showing_a_run_does_not_end_it(
-    tmp_path: Path, module: str, name: str
+    tmp_path: Path, module: str, name: str, method: str
 ) -> None:
     stage = Stage(tmp_path)
     steps = "  - {name: A, command: ['true']}\n  - {name: B, command: [touch, made]}\n"
     stage.write("w.yaml", f'version: "1.1"\nname: w\nsteps:\n{steps}')
 
     done = subprocess.run(
-        [sys.executable, "-c", BROKEN.format(module=module, name=name)],
+        [sys.executable, "-c", BROKEN.format(module=module, name=name, method=method)],
         cwd=stage.folder,
         env={**os.environ, **stage.surroundings},
         stdin=subprocess.DEVNULL,
