@@ -21,7 +21,7 @@ from orchestrate.app.open_run import find_stored
 from orchestrate.app.reporter import Logbook, Reporter, Stop
 from orchestrate.app.settings import RunSettings
 from orchestrate.app.workspaces import workspace_of
-from orchestrate.errors import UsageError
+from orchestrate.errors import OrchestrateError, UsageError
 from orchestrate.plan.nodes import Program
 from orchestrate.record import record
 from orchestrate.show.event_lines import machine_fields
@@ -171,7 +171,15 @@ class _Messages(Reporter):
         listen_safely(store, "progress", lambda: progress.hear, self.note)
         if self._on_event is not None:
             on_event = self._on_event
-            listen_safely(store, "on_event", lambda: on_event, self.note)
+
+            def hear(event: Event, state: RunState) -> None:
+                try:
+                    on_event(event, state)
+                except OrchestrateError as error:
+                    # An error of the caller's own work is not one of the run's.
+                    raise RuntimeError(repr(error)) from error
+
+            listen_safely(store, "on_event", lambda: hear, self.note)
         stop.on_request.append(progress.stopping)
         return progress.close
 

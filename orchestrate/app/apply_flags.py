@@ -43,6 +43,8 @@ def with_flags(program: Program, settings: RunSettings) -> Program:
 def with_defaults(program: Program, settings: RunSettings) -> Program:
     """The program with what the configuration says where neither the recipe nor a flag does."""
     for name, value in settings.defaults.items():
+        if settings.is_given(name):
+            continue  # a flag of a later resume
         kind = FLAGS[name].key
         assert kind is not None
         usual = getattr(override, f"with_{name}")

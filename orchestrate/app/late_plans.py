@@ -26,7 +26,7 @@ from orchestrate.engine.faults import StepFault
 from orchestrate.errors import DefinitionError, OrchestrateError
 from orchestrate.plan.nodes import main_plan
 from orchestrate.record import record
-from orchestrate.state.plan_file import FILE, late_file
+from orchestrate.state.plan_file import FILE, is_current, late_file
 from orchestrate.view.source_files import file_at, stable_path
 
 if TYPE_CHECKING:
@@ -112,8 +112,11 @@ def program_to_run(header: Header, workspace: Workspace, *, as_started: bool) ->
 def keep_flags(
     run: Run, program: Program, late: LatePlans, found: Iterable[str], flags: Mapping[str, Any]
 ) -> None:
-    """Keep the plans as they run if `resume` was given flags, those found late included."""
-    if not flags:
+    """Keep the plans as they run if `resume` was given flags, those found late included.
+
+    Those of an older format are brought up, so that readers and deciders can use them.
+    """
+    if not flags and is_current(run.root / FILE):
         return
     running = {run.root / FILE: program}
     running |= {late_file(run.root, plan_id): late.whole(plan_id) for plan_id in found}

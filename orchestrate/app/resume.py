@@ -251,13 +251,20 @@ def _is_over(run: Run, state: RunState, place: Place) -> tuple[str, int] | None:
 def start_over(
     runs: Runs, found: Run, workspace: Workspace, given: RunSettings, reporter: Reporter
 ) -> Outcome:
-    """A new run of the definition as it is now, with the first start's flags and context."""
+    """A new run of the definition as it is now, with the earlier run's flags and context.
+
+    Flags and values that are given now win over those.
+    """
     if is_held(found.lock_file):
         raise ConfigError(f"run {found.id} is still running", "end it first: orchestrate cancel")
     header = header_of(found)
-    settings = header.settings.with_unkept(given)
+    if given.backend is not None:
+        given = replace(given, backend=known_backend(given.backend))
+    settings = given.over(header.settings)
     compilation = compile_file(file_at(header.definition, workspace), workspace)
-    program = with_settings(reduced_as_started(require_program(compilation), settings), settings)
+    program = reduced_as_started(require_program(compilation), settings)
+    given.check(program)
+    program = with_settings(program, settings)
     values = header.context | given_later(found) | context_of(program, given, workspace)
     program = with_context(program, constant_map(values))
     refuse_undefined(compilation, program)

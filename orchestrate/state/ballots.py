@@ -97,7 +97,9 @@ def _read(path: Path) -> Vote | None:
         decision, by, message = parse_json(content)
     except (ValueError, TypeError):
         return None
-    return Vote("approved" if decision == "approved" else "denied", str(by), str(message))
+    if decision not in ("approved", "denied"):
+        return None
+    return Vote(decision, str(by), str(message))
 
 
 def _file(root: Path, frame: str, node: str, visit: int) -> Path:

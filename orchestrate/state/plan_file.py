@@ -75,6 +75,15 @@ def read_program(path: Path, written: Any) -> Program:
         raise damaged(path, error) from None
 
 
+def is_current(path: Path) -> bool:
+    """Is the file of the format that is written now? Its first words say so."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(64).replace(b" ", b"").startswith(b'{"format":%d,' % FORMAT)
+    except OSError:
+        return True  # there is nothing to bring up
+
+
 def read_plan_file(path: Path) -> dict[str, Any] | None:
     """The content of a plan file, its programs still as data; None if there is none."""
     content = read_file(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import isfinite
 from typing import Any, ClassVar, Literal, TypeVar
 
 from orchestrate.record import field_names, record
@@ -245,4 +246,6 @@ def _added(known: _Figure | None, reported: _Figure | None) -> _Figure | None:
     """The sum of what was reported, without the dust of binary fractions; None if nothing was."""
     if known is None or reported is None:
         return reported if known is None else known
-    return round(known + reported, 10)
+    total = round(known + reported, 10)
+    # What no one can have paid is no report.
+    return total if isfinite(total) else known

@@ -143,6 +143,14 @@ def test_a_record_of_before_we_listened_for_silence() -> None:
     assert exit_of(json_of(record)).fell_silent is False
 
 
+def test_a_record_with_one_fault_for_all_outputs() -> None:
+    faults = ("stdout_fault", "stderr_fault", "tee_fault", "start_fault")
+    record = dict.fromkeys(Exit.__match_args__, 0) | {"stdout": "", "stderr": None}
+    earlier = {name: value for name, value in record.items() if name not in faults}
+    found = exit_of(json_of(earlier | {"output_error": "ENOSPC"}))
+    assert (found.stdout_fault, found.stderr_fault, found.start_fault) == ("ENOSPC", "", "")
+
+
 def test_an_attempt_among_many_is_found_quickly(tmp_path: Path) -> None:
     """Counted in processor time, because a test machine may have much else to do."""
     (tmp_path / FOLDER).mkdir()

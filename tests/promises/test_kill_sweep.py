@@ -196,7 +196,8 @@ def test_a_killed_run_is_resumed_as_if_nothing_had_happened(
 def test_a_killed_recipe_or_machine_is_resumed_as_if_nothing_had_happened(
     shape: Shape, quick_top: Path, lanes: Lanes
 ) -> None:
-    kills = kills_at_some(shape, quick_top, lanes, 6)
+    # More than are asked for: on a busy machine some of these calls do not come.
+    kills = kills_at_some(shape, quick_top, lanes, 8)
     # Threads share the system calls of a parallel loop: which of them makes the nth is chance.
     assert kills >= (5 if shape.is_ordered else 3)
 

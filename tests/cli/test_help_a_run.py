@@ -1,0 +1,99 @@
+"""Flags, values and decisions that must reach a run which is resumed, started over or older."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import orchestrate
+from orchestrate import RunSettings
+from orchestrate.app.apply_flags import with_settings
+from orchestrate.errors import UsageError
+from orchestrate.plan.nodes import main_plan
+from orchestrate.state.events import StepFinished
+from orchestrate.state.result import Costs, StepResult
+from orchestrate.testing import Project
+
+AGENT = "---\nname: helper\ndescription: Helps\n---\nYou help.\n"
+GATED = """
+    name: gated
+    description: Waits for an approval
+    version: "1.0.0"
+    stages:
+      - name: first
+        steps: [{id: one, agent: helper, prompt: One.}]
+        approval: {required: true, prompt: "Go on?"}
+      - name: second
+        steps: [{id: two, agent: helper, prompt: Two.}]
+"""
+WORKFLOW = """
+    version: "1.1"
+    name: two
+    steps:
+      - {name: A, command: ["true"]}
+      - {name: B, command: ["true"]}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    files = {"g.yaml": GATED, "w.yaml": WORKFLOW, ".orchestrate/agents/helper.md": AGENT}
+    project = Project(tmp_path, files)
+    project.run("run", "g.yaml", "--backend", "rehearsal").assert_exit(6)
+    return project
+
+
+def latest(project: Project) -> Path:
+    return project.folder / ".orchestrate" / "runs" / "latest"
+
+
+@pytest.mark.parametrize("word", ["approve", "Approved", "maybe", None])
+def test_a_word_that_is_no_decision_decides_nothing(project: Project, word: str) -> None:
+    with pytest.raises(UsageError, match="'approved' or 'denied'"):
+        orchestrate.decide(word, workspace=project.folder)  # type: ignore[arg-type]
+    assert not (latest(project) / "ballots").exists()
+    project.run("approve").assert_success()
+
+
+def test_flags_hold_for_a_run_that_starts_over(project: Project) -> None:
+    told = project.run("resume", "--force-restart", "--permissions", "read-only").assert_exit(6)
+    assert "starts over" in told.stderr
+    settings = json.loads((latest(project) / "events.jsonl").read_text().splitlines()[0])
+    kept = settings["event"]["settings"]
+    assert (kept["backend"], kept["permissions"]) == ("rehearsal", "read-only")
+    project.run("resume", "--force-restart", "--max-steps", "3").assert_exit(2)
+
+
+def test_a_flag_of_resume_wins_over_the_configuration_of_the_start(project: Project) -> None:
+    program = orchestrate.compile_file(project.folder / "g.yaml", workspace=project.folder)
+    settings = RunSettings(max_parallel=6, defaults={"max_parallel": 2})
+    assert main_plan(with_settings(program, settings)).limits.max_parallel == 6
+    settings = RunSettings(defaults={"max_parallel": 2})
+    assert main_plan(with_settings(program, settings)).limits.max_parallel == 2
+
+
+def test_a_gate_of_an_older_run_can_be_decided_after_a_resume(project: Project) -> None:
+    path = latest(project) / "plan.json"
+    plan = json.loads(path.read_bytes())
+    del plan["running"]
+    path.write_text(json.dumps(plan | {"format": 1}))
+    project.run("approve").assert_exit(5)
+    project.run("resume").assert_exit(6)
+    project.run("approve", "--resume").assert_success()
+
+
+def test_a_cost_beyond_all_numbers_is_no_report() -> None:
+    turn = StepResult(cost_usd=1e308)
+    assert Costs().with_turn(turn).with_turn(turn).cost_usd == 1e308
+
+
+def test_an_error_of_the_callers_own_work_does_not_stop_the_run(project: Project) -> None:
+    def listen(event: object, _: object) -> None:
+        if isinstance(event, StepFinished):
+            orchestrate.compile_file("nope.yaml", workspace=project.folder)
+
+    result = orchestrate.start(project.folder / "w.yaml", workspace=project.folder, on_event=listen)
+    assert (result.status, result.exit_code) == ("completed", 0)
+    assert any("on_event" in message for message in result.messages)
