@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,6 +151,8 @@ def typed(variable: str, text: str, kind: type, name: str) -> Any:
     """The value of a variable; it has to fit the schema as the setting itself does."""
     try:
         value = kind(text)
+        if isinstance(value, float) and not isfinite(value):
+            raise ValueError(text)
     except ValueError:
         raise ConfigError(f"{variable} is '{text}', which is not a number") from None
     if check_shipped("config", {name: value}):

@@ -65,6 +65,25 @@ class Flag:
     def option(self) -> str:
         return "--" + self.name.replace("_", "-")
 
+    def require_value(self, value: Any) -> None:
+        """Refuse what the command line would not take: the Python interface gives any value."""
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        is_right = True
+        match self.kind:
+            case "choice":
+                is_right = value in self.choices
+            case "whole" | "seconds":
+                is_right = is_number and self.least <= value < float("inf")
+            case "switch" | "pair":
+                is_right = isinstance(value, bool)
+            case "texts":
+                is_right = isinstance(value, tuple) and all(isinstance(v, str) for v in value)
+            case "text" | "optional text":
+                is_right = isinstance(value, str)
+        if not is_right:
+            choices = f"; one of {', '.join(self.choices)}" if self.choices else ""
+            raise UsageError(f"{self.option} cannot be {value!r}{choices}")
+
     def require_applicable(self, dialect: Dialect) -> None:
         """Refuse a flag that would have no effect (rulings §5)."""
         if dialect in self.dialects:
@@ -262,6 +281,7 @@ class RunSettings:
         dialect = next(plan.dialect for plan in program.plans if plan.id == program.main)
         for row in self.given():
             row.require_applicable(dialect)
+            row.require_value(getattr(self, row.name))
         if self.model is not None and not self.model.strip():
             raise UsageError("--model: the name is empty")
 

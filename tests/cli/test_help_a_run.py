@@ -97,3 +97,47 @@ def test_an_error_of_the_callers_own_work_does_not_stop_the_run(project: Project
     result = orchestrate.start(project.folder / "w.yaml", workspace=project.folder, on_event=listen)
     assert (result.status, result.exit_code) == ("completed", 0)
     assert any("on_event" in message for message in result.messages)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        RunSettings(log_level="loud"),  # type: ignore[arg-type]
+        RunSettings(on_error="bogus"),  # type: ignore[arg-type]
+        RunSettings(silence_timeout=float("nan")),
+        RunSettings(max_retries="x"),  # type: ignore[arg-type]
+        RunSettings(max_retries=-1),
+    ],
+    ids=repr,
+)
+def test_settings_from_python_are_checked_as_flags_are(
+    project: Project, settings: RunSettings
+) -> None:
+    before = latest(project).resolve()
+    with pytest.raises(UsageError, match="cannot be"):
+        orchestrate.start(project.folder / "w.yaml", workspace=project.folder, settings=settings)
+    assert latest(project).resolve() == before
+
+
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_a_number_that_is_none_is_refused_in_a_variable(project: Project, value: str) -> None:
+    told = project.run("run", "w.yaml", env={"ORCHESTRATE_SILENCE_TIMEOUT": value}).assert_exit(5)
+    assert "is not a number" in told.stderr
+
+
+def test_a_rehearsal_can_answer_with_data(project: Project) -> None:
+    project.write(
+        "d.yaml",
+        """
+        name: data
+        description: Uses a value of an answer
+        version: "1.0.0"
+        steps:
+          - {id: look, agent: helper, prompt: Look., output: found}
+          - {id: use, agent: helper, prompt: "Use {{found.word}}."}
+    """,
+    )
+    project.write("s.yaml", 'look: [{text: \'{"word": "yes"}\'}]\n')
+    flags = ("--backend", "rehearsal", "--script", "s.yaml")
+    project.run("run", "d.yaml", *flags).assert_success()
+    assert "Use yes." in project.run("logs", "latest", "use", "--prompt").stdout
