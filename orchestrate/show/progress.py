@@ -50,6 +50,7 @@ from orchestrate.state.events import (
 from orchestrate.state.model import Frame, RunState
 from orchestrate.view.advice import (
     Reached,
+    as_started_flag,
     failed_in,
     resume_flags,
     stopped_at,
@@ -308,7 +309,8 @@ def last_words(store: WatchedRun, ending: Ending, place: Place) -> str:
             lines.append(f"run {run_id} is being cancelled for good")
         case _:
             lines.append(f"run {run_id} stopped: {visible(ending.reason)}")
-            lines.append(f"  go on:  {visible(place.command('resume', run_id))}")
+            more = as_started_flag(store.run, store.state)
+            lines.append(f"  go on:  {visible(place.command('resume', run_id, *more))}")
     if state.costs.turns:
         lines.append("  " + cost_line(state))
     if state.denials:
@@ -349,7 +351,7 @@ def _after_failure(store: WatchedRun, ending: Ending, place: Place) -> list[str]
     flags = resume_flags(ending, Reached.of(state))
     is_at_end = state.root.here is None and state.restart is None
     if not is_denied and not is_at_end and flags is not None:
-        flags += values_wanted(failed_in(state))
+        flags += (*values_wanted(failed_in(state)), *as_started_flag(store.run, state))
         lines.append(f"  go on:  {visible(place.command('resume', run_id, *flags))}")
     return lines
 

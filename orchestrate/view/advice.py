@@ -21,6 +21,7 @@ from orchestrate.workspace import open_workspace
 if TYPE_CHECKING:
     from orchestrate.exits import Ending
     from orchestrate.state.model import RunState
+    from orchestrate.state.runs import Run
     from orchestrate.view.run_view import RunView
 
 # A variable that stands alone, as it is written in a workflow or a recipe.
@@ -61,15 +62,15 @@ def resume_flags(ending: Ending, reached: Reached) -> tuple[str, ...] | None:
             return ()
 
 
-def as_started_flag(view: RunView) -> tuple[str, ...]:
+def as_started_flag(run: Run, state: RunState) -> tuple[str, ...]:
     """`--as-started` where a file of the definition is not as it was: `resume` may be refused.
 
     Texts alone are compared, which is cheap; where only a comment has changed, it works as well.
     """
-    workspace = open_workspace(view.state.workspace)
+    workspace = open_workspace(state.workspace)
     try:
-        is_changed = changed_files(view.state.sources, workspace)
-        return ("--as-started",) if is_changed and is_plan_whole(view.run) else ()
+        is_changed = changed_files(state.sources, workspace)
+        return ("--as-started",) if is_changed and is_plan_whole(run) else ()
     except OrchestrateError:
         return ()
 
@@ -139,11 +140,11 @@ def next_commands(view: RunView, place: Place) -> list[str]:
             for verb in ("approve", "deny")
         ]
     if view.status != "failed":
-        return [place.command("resume", run_id, *as_started_flag(view))]
+        return [place.command("resume", run_id, *as_started_flag(view.run, view.state))]
     flags = () if view.ending is None else resume_flags(view.ending, Reached.of(view.state))
     if view.is_denied or view.is_at_end or flags is None:
         return []
-    more = (*values_wanted(failed_in(view.state)), *as_started_flag(view))
+    more = (*values_wanted(failed_in(view.state)), *as_started_flag(view.run, view.state))
     return [place.command("resume", run_id, *flags, *more)]
 
 

@@ -141,3 +141,15 @@ def test_a_rehearsal_can_answer_with_data(project: Project) -> None:
     flags = ("--backend", "rehearsal", "--script", "s.yaml")
     project.run("run", "d.yaml", *flags).assert_success()
     assert "Use yes." in project.run("logs", "latest", "use", "--prompt").stdout
+
+
+def test_a_run_that_goes_on_as_started_advises_what_works(project: Project) -> None:
+    project.write(
+        "w.yaml", WORKFLOW.replace('["true"]}\n      - {name: B', '["false"]}\n      - {name: B')
+    )
+    project.run("run", "w.yaml").assert_exit(1)
+    project.write("w.yaml", WORKFLOW)
+    told = project.run("resume", "--as-started").assert_exit(1).stderr
+    advised = next(line for line in told.splitlines() if "go on:" in line).split("orchestrate ")[1]
+    assert advised.endswith("--as-started")
+    project.run(*advised.split()).assert_exit(1)

@@ -241,4 +241,4 @@ def _told(run: Run, decided: Decided, place: Place, *, goes_on: bool = False) ->
 
 
 def _resume(run: Run, place: Place) -> str:
-    return place.command("resume", run.id, *as_started_flag(run_view(run)))
+    return place.command("resume", run.id, *as_started_flag(run, run_view(run).state))
