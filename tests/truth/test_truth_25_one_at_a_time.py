@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.promises.processes import wait_until
 from tests.recipes.fakes import Workshop, recipe, rule
 
 SLOW = recipe('steps: [{id: a, agent: helper, prompt: "STEP:a"}]')
@@ -67,6 +68,10 @@ def test_truth_25_of_two_at_the_same_moment_one_wins(shop: Workshop, slow: Path)
     ]  # fmt: skip
     try:
         shop.await_calls(1)
+        # The winner must not be over before the others have tried.
+        wait_until(
+            lambda: sum(process.poll() is not None for process in started) == 2, "nobody lost"
+        )
         slow.touch()
         codes = sorted(process.wait(60) for process in started)
     finally:
