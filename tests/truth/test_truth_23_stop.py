@@ -135,7 +135,8 @@ def test_truth_23_of_two_runs_in_one_instant_the_refused_one_leaves_nothing(tmp_
             rivals = [stack.enter_context(scene.command(*words)) for _ in range(4)]
             codes = [rival.wait(60) for rival in rivals]
         # Who has the session finds that the program does not know it.
-        assert set(codes) == {4, 5}, codes
+        # On a slow machine they may come one after another, and then no one is refused.
+        assert {4} <= set(codes) <= {4, 5}, codes
         made += codes.count(4)
         assert len(list(runs.glob("2*"))) == made
         assert read_state(runs / "latest")["status"] == "failed"
