@@ -11,18 +11,21 @@ PY := $(VENV)/bin/python
 PRODUCT := $(VENV)/.product
 READY := $(VENV)/.ready
 
-# Most tests wait for programs half of the time, so that one worker more than cores is well used.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)' 2>/dev/null || echo 2)
+# Most tests wait for programs half of the time, so that two workers more than cores are well used.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 2)' 2>/dev/null || echo 2)
 
 # The inner loop: tests that start few processes or none.
 QUICK := tests/unit tests/golden tests/schemas tests/structure tests/engine \
   tests/state/test_apply.py tests/state/test_codec.py tests/state/test_routing.py
 
+# What a step is compared with. Each is left out where it cannot be installed.
+PEERS := doit pypyr rust-just go-task-bin luigi dbos langgraph langgraph-checkpoint-sqlite
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
-.PHONY: setup help demo quick test test-agents coverage goldens lint soak mutants bench clean stale
+.PHONY: setup help demo quick test test-agents test-browser coverage goldens lint soak mutants bench bench-peers clean stale
 
 # The stamp holds the folder it was made for: an environment that was moved, copied or lost its
 # interpreter would quietly test another tree, so it is made again.
@@ -56,21 +59,27 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 	@echo "  ARGS='...' is handed on: make test ARGS='-k include -x'"
 
-demo: $(PRODUCT) ## a typo caught, tests that decide, a run killed and resumed, an approval, a report
+demo: $(PRODUCT) ## the loop with a stand-in agent: tests decide, killed and resumed, approved, reported
 	@$(PY) demo/demo.py
 
 quick: $(READY) ## the tests of a minute: units, goldens, schemas, structure
 	@$(PY) -m pytest -n $(WORKERS) $(QUICK) $(ARGS)
 
 test: $(READY) ## run the tests; the real agent programs are left out
-	@$(PY) -m pytest -n $(WORKERS) $(ARGS)
+	@$(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 test-agents: $(READY) ## run the tests with the real agent programs, which npm installs
 	@$(PY) -m tests.agents.installing
 	@$(PY) -m pytest -n $(WORKERS) -m "agents and not soak" tests/agents $(ARGS)
 
+test-browser: $(READY) ## run the tests of the console in Chromium, and with made-up requests
+	@$(PY) -m pip install --quiet --editable '.[browser-tests]' || \
+	  echo "schemathesis cannot be installed: tests/serve/test_openapi.py is left out" >&2
+	@$(PY) -c 'import schemathesis' 2>/dev/null || left_out=--ignore=tests/serve/test_openapi.py; \
+	$(PY) -m pytest -n $(WORKERS) -m "browser and not soak" tests/serve $$left_out $(ARGS)
+
 coverage: $(READY) ## run the tests and report branch coverage
-	@$(PY) -m pytest -n auto --cov --cov-report=term $(ARGS)
+	@ORCHESTRATE_TESTS_SPAWN=1 $(PY) -m pytest -n auto --cov --cov-report=term $(ARGS)
 
 goldens: $(READY) ## write the golden files anew; read the diff before you commit it
 	@$(PY) -m pytest tests/golden --update-goldens $(ARGS)
@@ -84,7 +93,7 @@ lint: $(READY) ## ruff, formatting, types, and whether schemas and docs are up t
 	@$(PY) -m docs.build --check
 
 soak: $(READY) ## the long run: every test, slow ones and agents too, and many more generated examples
-	@HYPOTHESIS_PROFILE=soak $(PY) -m pytest -n auto -m "" $(ARGS)
+	@HYPOTHESIS_PROFILE=soak ORCHESTRATE_TESTS_SPAWN=1 $(PY) -m pytest -n auto -m "" $(ARGS)
 
 mutants: $(READY) ## break the state, engine and keeper code; do tests notice? (Linux, root)
 	@$(PY) -m tests.mutants $(ARGS)
@@ -92,6 +101,12 @@ mutants: $(READY) ## break the state, engine and keeper code; do tests notice? (
 bench: $(READY) ## measure start-up, compile times and runs as ratios
 	@$(PY) benchmarks/run.py $(ARGS)
 	@$(PY) benchmarks/engine.py
+
+bench-peers: $(READY) ## a step's cost beside other tools; writes the table of the docs
+	@test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
+	@for peer in $(PEERS); do \
+	  .venv-peers/bin/python -m pip install --quiet $$peer || echo "$$peer is left out" >&2; done
+	@$(PY) benchmarks/peers.py --write $(ARGS)
 
 clean: ## remove .venv, caches and built files; runs under .orchestrate/ stay
 	@rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*

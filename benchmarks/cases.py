@@ -24,9 +24,17 @@ from orchestrate.workspace import open_workspace
 START_UP = 1.3
 SMALL_FILE = 2.0
 LARGE_FILE = 1.5
+ONE_STEP_RUN = 2.5
 
 _PARTS = ("parse_yaml", "ruamel safe (C)", "json.loads", "check_shipped", "jsonschema")
 IMPORT_CLICK = "python -c 'import click'"
+_ONE_STEP = """\
+version: "1.1"
+name: one
+steps:
+  - name: Step
+    command: ["true"]
+"""
 _LOAD_ONLY = """\
 import sys
 from pathlib import Path
@@ -94,6 +102,18 @@ def measure_small_files(setting: Setting) -> list[Row]:
         ]
     taken = interleave(subjects, setting.rounds)
     return _against(taken, IMPORT_CLICK, SMALL_FILE)
+
+
+def measure_commands(setting: Setting) -> list[Row]:
+    """Commands about one run of one step, and that run itself."""
+    setting.folder.joinpath("one.yaml").write_text(_ONE_STEP, "utf-8")
+    words = {"run": ["run", "one.yaml"], "run --dry-run": ["run", "--dry-run", "one.yaml"]}
+    words |= {name: [name] for name in ("status", "runs", "logs")}
+    subjects = [_click(setting)]
+    subjects += [_process(setting, name, *_module(), *given) for name, given in words.items()]
+    taken = interleave(subjects, setting.rounds)
+    reach = {"run": ONE_STEP_RUN}
+    return [_compare(taken, name, IMPORT_CLICK, reach.get(name)) for name in words]
 
 
 def measure_large_files(setting: Setting) -> list[Row]:
@@ -175,6 +195,7 @@ def measure_memory(setting: Setting) -> list[Row]:
 BENCHMARKS = {
     "startup": Benchmark("Start-up", measure_start_up),
     "small": Benchmark("validate of a file with 10 steps", measure_small_files),
+    "commands": Benchmark("A run of one step, and commands about it", measure_commands),
     "large": Benchmark("validate of a large file", measure_large_files),
     "parts": Benchmark("The stages of a large file (context)", measure_parts),
     "memory": Benchmark("Peak memory (context)", measure_memory),

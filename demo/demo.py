@@ -1,7 +1,9 @@
-"""`make demo`: a typo is caught, tests decide, a run is killed and goes on, a person approves.
+"""`make demo`: the loop that everybody wants, in two minutes and without an agent program or a key.
 
-Everything happens in a scratch folder that is removed at the end. No agent program, key or network
-is needed: `demo/stand_in.py` answers in place of Claude Code.
+An agent implements, the tests decide, what failed goes back to the same session, a person approves,
+the agent commits; on the way a typo is caught, and the run is killed and goes on. Everything
+happens in a scratch folder that is removed at the end; `demo/stand_in.py` answers in place of
+Claude Code.
 """
 
 from __future__ import annotations
@@ -17,50 +19,35 @@ import time
 from pathlib import Path
 
 LOOP = """\
-version: "1.1"
-name: write-and-test
+id: build-it
+label: Build it
+description: Implement a task, prove it with the tests, ask, commit
+inputs: {task: {description: What to build}}
+limits: {cost_usd: 5, time: 2h}
+initialStep: implement
 steps:
-  - name: Write
-    provider: claude
-    input_file: prompts/write.md
-  - name: Test
-    command: ["python3", "-m", "unittest", "-q", "test_slug"]
-    output_capture: text
-    on:
-      success: {goto: Commit}
-      failure: {goto: Repair}
-  - name: Repair
-    provider: claude
-    input_file: prompts/repair.md
-    on:
-      success: {goto: Test}
-  - name: Commit
-    command: ["git", "commit", "--quiet", "--all", "--message", "Add slug()"]
-"""
-NOTES = """\
-name: release-notes
-description: Write the notes and let a person read them before they go out
-version: "1.0.0"
-stages:
-  - name: write
-    steps:
-      - id: draft
-        agent: writer
-        prompt: Describe the change in one sentence.
-        output: notes
-    approval:
-      required: true
-      timeout: 3600
-      prompt: "Publish this? {{notes}}"
-  - name: publish
-    steps:
-      - id: publish
-        agent: writer
-        prompt: "Publish: {{notes}}"
+  implement:
+    prompt: "Implement this: {{task}}"
+    check: {command: [python3, -m, unittest, -q, test_slug], rounds: 3}
+    outcomes: [complete, check-failed, other]
+    onOutcome:
+      complete: {nextStep: approve}
+      check-failed: {action: exit, reason: tests-still-fail, status: failed}
+      other: {action: exit, reason: user-provided-other, status: failed}
+  approve:
+    approval: {prompt: "Commit this?", timeout: 24h, default: deny}
+    onOutcome:
+      approved: {nextStep: commit}
+      denied: {action: exit, reason: denied, status: failed}
+  commit:
+    prompt: Commit the changes with a clear message.
+    model: haiku
+    outcomes: [committed, other]
+    onOutcome:
+      committed: {action: exit, reason: changes-committed}
+      other: {action: exit, reason: user-provided-other, status: failed}
 """
 FILES = {
-    "prompts/write.md": "Write slug(title) into slug.py.\n",
-    "prompts/repair.md": "Repair slug.py: test_slug.py fails.\n",
     "slug.py": "",
     "test_slug.py": (
         "import unittest\n"
@@ -69,11 +56,11 @@ FILES = {
         "    def test_it(self):\n"
         "        self.assertEqual(slug('Hello, World!'), 'hello-world')\n"
     ),
-    ".orchestrate/agents/writer.md": "---\nname: writer\ndescription: writes\n---\nBe brief.\n",
-    ".gitignore": ".orchestrate/runs/\n.orchestrate/locks/\n__pycache__/\ncalls.txt\n",
-    "notes.yaml": NOTES,
+    ".gitignore": ".orchestrate/runs/\n.orchestrate/locks/\n__pycache__/\ncalls.txt\nbuild.yaml\n",
 }
+TASK = "slug(title) in slug.py"
 _PATIENCE_S = 60.0
+_SHOWN_OF_REPORT = 14
 
 
 def main() -> int:
@@ -117,64 +104,66 @@ def orchestrate(folder: Path, *arguments: str, code: int = 0) -> None:
     """Run the real command where the user would see it; anything but `code` ends the demo."""
     print(f"$ orchestrate {shlex.join(arguments)}", flush=True)
     done = subprocess.run(
-        [sys.executable, "-m", "orchestrate", *arguments], cwd=folder, check=False
-    )
+        [sys.executable, "-m", "orchestrate", *arguments],
+        cwd=folder, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
     if done.returncode != code:
         sys.exit(f"the demo broke: exit code {done.returncode}, not {code}")
 
 
 def catch_typo(project: Path) -> None:
     say("A typo costs a fraction of a second, not an hour of agent time")
-    (project / "loop.yaml").write_text(LOOP.replace("goto: Repair", "goto: Repiar"))
-    orchestrate(project, "validate", "loop.yaml", code=2)
-    (project / "loop.yaml").write_text(LOOP)
-    orchestrate(project, "validate", "loop.yaml")
+    (project / "build.yaml").write_text(LOOP.replace("nextStep: approve", "nextStep: aprove"))
+    orchestrate(project, "validate", "build.yaml", code=1)
+    (project / "build.yaml").write_text(LOOP)
+    say("Every route can be rehearsed, without an agent, a command or a change")
+    orchestrate(project, "run", "build.yaml", TASK, "--backend", "rehearsal", "--cover")
 
 
 def kill_and_resume(project: Path) -> None:
     """An agent writes, the tests decide; killed in the repair with no chance to tidy up."""
-    say("An agent writes, the tests decide. We kill the run (SIGKILL) while the agent repairs")
-    print("$ orchestrate run loop.yaml", flush=True)
+    say("An agent implements, the tests decide. We kill the run (SIGKILL) while it mends its bug")
+    print(f"$ orchestrate run build.yaml {shlex.quote(TASK)} --verbose", flush=True)
     process = subprocess.Popen(
-        [sys.executable, "-m", "orchestrate", "run", "loop.yaml"], cwd=project
+        [sys.executable, "-m", "orchestrate", "run", "build.yaml", TASK, "--verbose"],
+        cwd=project,
     )
     calls = project / "calls.txt"
     give_up = time.monotonic() + _PATIENCE_S
     while time.monotonic() < give_up and process.poll() is None:
-        if calls.exists() and "Repair" in calls.read_text():
+        if calls.exists() and "mend" in calls.read_text():
             break
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     say("What is known about it now")
-    orchestrate(project, "status", "latest")
-    say("Go on: what was done is not done again, and the agent that still runs is adopted")
-    orchestrate(project, "resume", "latest")
-    made = calls.read_text().splitlines()
-    print("\nThe agent's own ledger:", flush=True)
-    print("".join(f"  {line}\n" for line in made), end="")
-    if [line.split()[0] for line in made] != ["Write", "Repair"]:
-        sys.exit("the demo broke: an agent's call was repeated or lost")
-    print("Two calls, though the run was killed: nothing repeated, nothing lost.")
+    orchestrate(project, "status")
+    say("Go on: nothing is done again, the agent that still runs is adopted; a person is asked")
+    orchestrate(project, "resume", code=6)
 
 
 def approve(project: Path) -> None:
-    say("A person decides: without a terminal the run parks (exit code 6) until one does")
-    print("$ orchestrate run notes.yaml", flush=True)
-    parked = subprocess.run(
-        [sys.executable, "-m", "orchestrate", "run", "notes.yaml"],
-        cwd=project, check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    if parked.returncode != 6:
-        sys.exit(f"the demo broke: exit code {parked.returncode}, not 6")
-    orchestrate(project, "approve", "latest", "--message", "good")
-    orchestrate(project, "resume", "latest")
+    say("The run is parked (exit code 6), and nothing runs, until somebody decides")
+    orchestrate(project, "approve", "--message", "good")
+    orchestrate(project, "resume")
+    made = (project / "calls.txt").read_text().splitlines()
+    print("\nThe agent's own ledger:", flush=True)
+    print("".join(f"  {line}\n" for line in made), end="")
+    if [line.split()[0] for line in made] != ["implement", "mend", "commit"]:
+        sys.exit("the demo broke: an agent's call was repeated or lost")
+    if len({line.split()[-1] for line in made}) != 1:
+        sys.exit("the demo broke: what failed did not go back to the same session")
+    print("Three calls in one session, though the run was killed: nothing repeated, nothing lost.")
+    subprocess.run(["git", "--no-pager", "log", "--oneline"], cwd=project, check=True)
 
 
 def report(project: Path) -> None:
     say("What it cost, and the report that tells the whole story (also as a page of HTML)")
-    orchestrate(project, "status", "latest")
-    orchestrate(project, "report", "latest", "--format", "md")
+    orchestrate(project, "status")
+    orchestrate(project, "report", "--format", "md", "--output", "report.md")
+    lines = (project / "report.md").read_text().splitlines()
+    print("\n".join(lines[:_SHOWN_OF_REPORT]))
+    print(f"... and {len(lines) - _SHOWN_OF_REPORT} lines more: each prompt, answer and check")
 
 
 if __name__ == "__main__":

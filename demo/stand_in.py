@@ -8,6 +8,7 @@ to a prompt that shows the failed tests repairs it. What it says it cost is made
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -35,7 +36,7 @@ def main() -> int:
     session = arguments[arguments.index(flag) + 1] if flag in arguments else "stand-in"
     prompt = sys.stdin.read()
     say(session, type="system", subtype="init", model=_MODEL, tools=["Edit"])
-    answer = work(prompt)
+    answer = work(prompt, session)
     said = {"role": "assistant", "model": _MODEL, "content": [{"type": "text", "text": answer}]}
     say(session, type="assistant", message=said)
     used = {"inputTokens": 1200, "outputTokens": 90, "costUSD": 0.012}
@@ -47,17 +48,24 @@ def main() -> int:
     return 0
 
 
-def work(prompt: str) -> str:
-    with Path("calls.txt").open("a", encoding="utf-8") as ledger:
-        ledger.write(prompt.splitlines()[0] + "\n")
-    if prompt.startswith("Repair"):
+def work(prompt: str, session: str) -> str:
+    if "Your work was checked" in prompt:
+        note("mend", session)
         time.sleep(2)  # long enough to be killed meanwhile
         Path("slug.py").write_text(REPAIRED, "utf-8")
-        return "Only letters and digits are kept now."
-    if prompt.startswith("Write"):
+        return 'Only letters and digits are kept now.\n\n{"outcome": "complete"}'
+    if prompt.startswith("Implement"):
+        note("implement", session)
         Path("slug.py").write_text(FIRST, "utf-8")
-        return "slug() is written."
-    return "Titles become slugs: 'Hello, World!' is hello-world."
+        return 'slug() is written.\n\n{"outcome": "complete"}'
+    note("commit", session)
+    subprocess.run(["git", "commit", "-qam", "Add slug()"], check=True)
+    return 'Committed.\n\n{"outcome": "committed"}'
+
+
+def note(what: str, session: str) -> None:
+    with Path("calls.txt").open("a", encoding="utf-8") as ledger:
+        ledger.write(f"{what} in session {session}\n")
 
 
 def say(session: str, **event: object) -> None:

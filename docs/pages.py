@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,7 +123,21 @@ def _fences(text: str) -> Iterator[Fence]:
         )
 
 
-def work_through(page: Page) -> Iterator[Result]:
+def run_in_shell(command: str, folder: Path, environment: Mapping[str, str]) -> bytes:
+    """What a command prints."""
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, check=False, timeout=60,
+    )  # fmt: skip
+    return done.stdout
+
+
+# A way to run a command in a folder and an environment.
+Run = Callable[[str, Path, Mapping[str, str]], bytes]
+
+
+def work_through(page: Page, run: Run = run_in_shell) -> Iterator[Result]:
     """Go through the fences of a page in order, as a reader would."""
     with open_page(page.supplies) as folder:
         commands = _install_command(folder.parent / "bin")
@@ -132,7 +146,7 @@ def work_through(page: Page) -> Iterator[Result]:
             if fence.file is not None:
                 write_file(folder / fence.file, fence.text)
             if fence.language == "console":
-                yield Result(fence, console=_run_console(fence.text, folder, commands, runs))
+                yield Result(fence, console=_run_console(fence.text, folder, commands, runs, run))
             elif fence.language == "yaml" and "fragment" not in fence.marks:
                 yield Result(fence, compilation=_compile(fence, folder))
 
@@ -185,23 +199,21 @@ def _install_command(folder: Path) -> Path:
     return folder
 
 
-def _run_console(text: str, folder: Path, commands: Path, runs: dict[str, str]) -> str:
+def _run_console(text: str, folder: Path, commands: Path, runs: dict[str, str], run: Run) -> str:
     """The console text with what the commands in it really print."""
     environment = os.environ | {
         "PATH": f"{commands}{os.pathsep}{os.environ.get('PATH', '')}",
         "PYTHONPATH": str(REPOSITORY),
         "PYTHONUTF8": "1",
+        # Both streams are shown as one: in the order in which they were written.
+        "PYTHONUNBUFFERED": "1",
         "XDG_CONFIG_HOME": str(commands.parent / "config"),
+        "XDG_STATE_HOME": str(commands.parent / "state"),
         "LC_ALL": "C.UTF-8",
     }
     shown = []
     for command in re.findall(r"^\$ (.+)$", text, re.MULTILINE):
-        done = subprocess.run(
-            ["sh", "-c", command],
-            cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, check=False, timeout=60,
-        )  # fmt: skip
-        printed = done.stdout.decode()
+        printed = run(command, folder, environment).decode()
         printed += "\n" if printed and not printed.endswith("\n") else ""
         if "bug in orchestrate" in printed:
             raise RuntimeError(f"{command}: {printed}")

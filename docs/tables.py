@@ -1,4 +1,4 @@
-"""Parts of pages that are made from the sources: tables of fields and codes, the catalogue."""
+"""Parts of pages that are made from the sources: tables of fields and exit codes, the catalogue."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
+from docs.commands import command_text
 from docs.pages import REPOSITORY
 from docs.spec.items import owners_of, spec_items
-from orchestrate.codes import CODES
 from orchestrate.compile import compile_file, require_program
 from orchestrate.exits import ENDS, MEANINGS
-from orchestrate.plan.nodes import Gate, main_plan
-from orchestrate.show.draw.graph import render_mermaid
+from orchestrate.plan.nodes import main_plan
 from orchestrate.workspace import open_workspace
 
 Schema = dict[str, Any]
@@ -39,10 +38,8 @@ def make(words: list[str]) -> str:
             return field_table(*arguments)
         case "catalogue":
             return catalogue_table(*arguments)
-        case "drawing":
-            return drawing(*arguments)
-        case "codes":
-            return code_table()
+        case "command":
+            return command_text(*arguments)
         case "exits":
             return exit_table()
         case "ends":
@@ -84,6 +81,8 @@ def field_table(schema_name: str, definition: str) -> str:
         found = _strict(found["properties"][key])
     lines = ["| field | type | default | meaning |", "|---|---|---|---|"]
     for key, value in found["properties"].items():
+        if key == "$schema":  # for editors; the pages say so once
+            continue
         meaning, default = _meaning(value)
         if key in found.get("required", ()):
             default = "**required**"
@@ -149,7 +148,7 @@ def catalogue_table(folder: str) -> str:
             plan = main_plan(require_program(compile_file(file, open_workspace())))
         name = path.relative_to(REPOSITORY / "workflows").with_suffix("").as_posix()
         about = plan.description or _opening_sentence(path)
-        steps = sum(not isinstance(node.op, Gate) for node in plan.blocks[0].nodes)
+        steps = sum(node.is_step for node in plan.blocks[0].nodes)
         lines.append(f"| `{name}` | {plan.dialect} | {steps} | {about} |")
     return "\n".join(lines) + "\n"
 
@@ -163,19 +162,3 @@ def _opening_sentence(path: Path) -> str:
         if "yaml-language-server" not in line:
             words.append(line.lstrip("# "))
     return re.split(r"\.(?:\s|$)", " ".join(words), maxsplit=1)[0]
-
-
-def drawing(recipe: str) -> str:
-    file = Path("workflows") / f"{recipe}.yaml"
-    with chdir(REPOSITORY):
-        program = require_program(compile_file(file, open_workspace()))
-    return f"```mermaid\n{render_mermaid(program)}```\n"
-
-
-def code_table() -> str:
-    lines = ["| code | name | meaning |", "|---|---|---|"]
-    for code in sorted(CODES):
-        name, summary = CODES[code]
-        anchor = f"{code} {name}".lower().replace(" ", "-")
-        lines.append(f"| [{code}](#{anchor}) | {name} | {summary} |")
-    return "\n".join(lines) + "\n"

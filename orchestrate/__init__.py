@@ -1,13 +1,13 @@
 """orchestrate: recipes for coding agents, compiled to a checked plan before anything runs."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+# Not from `typing`: a keeper, which each run starts, has no need of that module.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from orchestrate.api import RunResult, compile_file, decide, read_run, resume, start
     from orchestrate.app.settings import RunSettings
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "RunResult",
     "RunSettings",
@@ -20,8 +20,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def __getattr__(name: str) -> object:
     """The Python interface is loaded when it is first used: the commands have no need of it."""
     if name not in __all__:
         raise AttributeError(f"module 'orchestrate' has no attribute '{name}'")
-    return getattr(import_module("orchestrate.api"), name)
+    from importlib import import_module
+
+    found: object = getattr(import_module("orchestrate.api"), name)
+    return found

@@ -5,7 +5,7 @@ Nothing is printed and no one is asked. What goes wrong is an exception of `orch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -13,27 +13,27 @@ from typing import Any, Literal
 from orchestrate.app import decide as deciding
 from orchestrate.app import resume as resuming
 from orchestrate.app import start as starting
-from orchestrate.app.claim import AtWorkError
-from orchestrate.app.decide import Decided
 from orchestrate.app.definition import compiled
+from orchestrate.app.edit_run import Wishes
 from orchestrate.app.listeners import listen_safely
 from orchestrate.app.open_run import find_stored
-from orchestrate.app.reporter import Logbook, Reporter, Stop
+from orchestrate.app.prepare import prepare
+from orchestrate.app.reporter import Reporter, Stop
 from orchestrate.app.settings import RunSettings
+from orchestrate.app.settle import Decided
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.errors import OrchestrateError, UsageError
 from orchestrate.plan.nodes import Program
-from orchestrate.record import record
-from orchestrate.show.event_lines import machine_fields
+from orchestrate.record import field, record
 from orchestrate.show.findings import draw
-from orchestrate.show.progress import Progress
-from orchestrate.state.events import Event
+from orchestrate.state.events import Event, RunResumed, RunStarted
 from orchestrate.state.model import RunState
+from orchestrate.state.recorded import last_recorded
 from orchestrate.state.runs import LATEST
 from orchestrate.state.store import Store
 from orchestrate.view.place import Place
+from orchestrate.view.result_document import outputs_document
 from orchestrate.view.run_view import RunView, run_view
-from orchestrate.view.watching import Watching
 
 Listener = Callable[[Event, RunState], None]
 _NO_VALUES: Mapping[str, Any] = MappingProxyType({})
@@ -52,6 +52,8 @@ class RunResult:
     reason: str
     exit_code: int
     messages: tuple[str, ...]
+    # What the run gives, once it has come to its end.
+    outputs: dict[str, Any] = field(default_factory=dict)
 
 
 def compile_file(file: str | Path, *, workspace: str | Path | None = None) -> Program:
@@ -73,37 +75,42 @@ def start(
     `settings` are the flags of `orchestrate run`; `on_event` hears each event once it is on record.
     """
     place = Place(_text(workspace), _text(state_dir))
-    prepared = starting.prepare(
-        str(file), workspace_of(place.working_dir), settings or RunSettings(), context
-    )
+    prepared = prepare(str(file), workspace_of(place.working_dir), _settings(settings), context)
     reporter = _Messages(place, on_event)
     outcome = starting.start(prepared, reporter)
     return _result(outcome.store, outcome.ending.code, reporter)
 
 
-def resume(
+def resume(  # noqa: PLR0913 - one a flag
     run: str = LATEST,
     *,
     workspace: str | Path | None = None,
     state_dir: str | Path | None = None,
     context: Mapping[str, Any] = _NO_VALUES,
     as_started: bool = False,
+    edited: bool = False,
+    redo: Sequence[str] = (),
+    accept: Sequence[str] = (),
     repair: bool = False,
     on_event: Listener | None = None,
     settings: RunSettings | None = None,
 ) -> RunResult:
-    """Go on with a run; one that is over stays as it is, and the result says so."""
+    """Go on with a run; one that is over stays as it is, and the result says so.
+
+    `edited` takes the files as they are now, `redo` does steps again, `accept` keeps results.
+    """
     place = Place(_text(workspace), _text(state_dir))
     _, found, home = find_stored(run, place.working_dir, place.state_dir)
     reporter = _Messages(place, on_event)
     resumed = resuming.resume(
         found,
         home,
-        settings or RunSettings(),
+        _settings(settings),
         reporter,
         context=context,
         repair=repair,
         as_started=as_started,
+        wishes=Wishes(edited, tuple(redo), tuple(accept)),
     )
     if resumed.nothing_left:
         reporter.note(resumed.nothing_left)
@@ -133,18 +140,11 @@ def decide(
     if decision not in ("approved", "denied"):
         raise UsageError(f"a decision is 'approved' or 'denied', not {decision!r}")
     _, found, home = find_stored(run, _text(workspace), _text(state_dir))
-    while True:
-        try:
-            return deciding.decide(found, home, stage, decision, message)
-        except AtWorkError:
-            # A process works on the run: it takes the decision over, or is about to come to it.
-            decided = deciding.decide_live(found, home, stage, decision, message)
-        if decided is not None:
-            return decided
+    return deciding.decide(found, home, stage, decision, message)
 
 
 class _Messages(Reporter):
-    """Keeps messages, writes the run's log, and lets one listener hear the events."""
+    """Keeps messages, and lets one listener hear the events."""
 
     def __init__(self, place: Place, on_event: Listener | None) -> None:
         super().__init__(place)
@@ -160,15 +160,7 @@ class _Messages(Reporter):
     def findings(self, found: Any, dropped: int) -> None:
         self.note(draw(found, dropped))
 
-    def asks(self, store: Store, logbook: Logbook, lines: list[str]) -> None:
-        is_machine = store.state.dialect == "machine"
-        fields = machine_fields(store.state, store.index) if is_machine else {}
-        for line in lines:
-            logbook.write("info", f"[run:asks] {line}", fields)
-
-    def follow(self, store: Store, logbook: Logbook, stop: Stop) -> Callable[[], None]:
-        progress = Progress(store, logbook, Watching(quiet=True, as_json=True))
-        listen_safely(store, "progress", lambda: progress.hear, self.note)
+    def follow(self, store: Store, stop: Stop) -> Callable[[], None]:  # noqa: ARG002
         if self._on_event is not None:
             on_event = self._on_event
 
@@ -180,8 +172,11 @@ class _Messages(Reporter):
                     raise RuntimeError(repr(error)) from error
 
             listen_safely(store, "on_event", lambda: hear, self.note)
-        stop.on_request.append(progress.stopping)
-        return progress.close
+            # The run's start, or its resume, was recorded before anyone could listen.
+            begun = last_recorded(store.run.events)
+            if isinstance(begun, RunStarted | RunResumed):
+                store.listeners[-1](begun, store.state)
+        return lambda: None
 
 
 def _result(store: Store, code: int, reporter: _Messages) -> RunResult:
@@ -193,7 +188,17 @@ def _result(store: Store, code: int, reporter: _Messages) -> RunResult:
         reason=state.reason or "",
         exit_code=code,
         messages=tuple(reporter.messages),
+        outputs=outputs_document(store.run, state).get("outputs", {}),
     )
+
+
+def _settings(given: RunSettings | None) -> RunSettings:
+    if given is not None and not isinstance(given, RunSettings):
+        raise UsageError(
+            f"settings are a RunSettings, not {type(given).__name__}",
+            "e.g. settings=orchestrate.RunSettings(max_retries=2)",
+        )
+    return given or RunSettings()
 
 
 def _text(path: str | Path | None) -> str | None:

@@ -50,6 +50,8 @@ CODES: dict[str, Code] = {
     "E107": Code("too-few-items", "A list or mapping has fewer entries than it needs."),
     "E108": Code("repeated-item", "A list repeats an item."),
     "E109": Code("needs-newer-version", "The field needs a newer `version:`."),
+    "E110": Code("input-form", "An input says what cannot hold, or takes another's name."),
+    "E111": Code("limit-twice", "A limit is written in two places."),
     # variables and templates
     "E120": Code("malformed-variable", "A variable or template is not written correctly."),
     "E121": Code("unknown-variable", "The variable cannot exist where it is used."),
@@ -57,6 +59,8 @@ CODES: dict[str, Code] = {
     "E123": Code("malformed-condition", "The condition cannot be parsed."),
     "E124": Code("unknown-step-result", "The variable names a step or a result that is not there."),
     "E125": Code("undefined-variable", "A variable is certain to have no value where it is used."),
+    "E126": Code("session-of-two", "One session cannot be used by two agents."),
+    "E127": Code("command-beside-words", "An input of type command stands beside other words."),
     # machine
     "E201": Code("unknown-initial-step", "`initialStep` is not one of the steps."),
     "E202": Code("undeclared-outcome", "`onOutcome` names an outcome that is not declared."),
@@ -67,18 +71,23 @@ CODES: dict[str, Code] = {
     "E207": Code("outcome-without-transition", "An outcome has no transition."),
     "E208": Code("unknown-recipe", "`restart-new-session` names a recipe that cannot be found."),
     # recipe
+    "E209": Code("step-kind-fields", "A machine's step has fields that do not go together."),
     "E301": Code("steps-and-stages", "A recipe has both or neither of `steps` and `stages`."),
     "E302": Code("duplicate-id", "Two steps or stages share a name."),
     "E303": Code("agent-step-fields", "An agent step lacks a field or has one it cannot use."),
     "E304": Code("recipe-step-fields", "A recipe step lacks a field or has one it cannot use."),
-    "E305": Code("loop-fields", "A loop field is used without `foreach`."),
+    "E305": Code("loop-fields", "A field of a loop is used without its loop."),
     "E306": Code("foreach-not-variable", "`foreach` is not one variable reference."),
     "E307": Code("reserved-name", "A variable takes a reserved name."),
     "E308": Code("unknown-dependency", "`depends_on` names no earlier step."),
     "E309": Code("condition-without-variable", "A condition has no variable."),
     "E310": Code("gate-without-prompt", "A required approval has no prompt."),
     "E311": Code("sub-recipe-unreadable", "The sub-recipe's file cannot be used."),
-    "E312": Code("sub-recipe-dialect", "The sub-recipe is not a recipe."),
+    "E313": Code("bash-step-fields", "A bash step lacks a field or has one it cannot use."),
+    "E314": Code(
+        "approval-step-fields", "An approval step lacks a field or has one it cannot use."
+    ),
+    "E315": Code("call-arguments", "A call does not give the called file what it needs."),
     # workflow
     "E401": Code("step-kind", "A step is not exactly one kind of step."),
     "E402": Code("duplicate-step", "Two steps of one scope share a name."),
@@ -97,6 +106,7 @@ CODES: dict[str, Code] = {
     "E415": Code("prompt-placeholder", "${PROMPT} stands outside a provider template."),
     "E416": Code("shell-place", "A value stands where a shell would evaluate it."),
     "E417": Code("command-override", "`command_override` is not supported."),
+    "E418": Code("goto-out-of-parallel", "A goto leaves a loop whose items run at once."),
     # warnings
     "W101": Code("mixed-and-or", "A condition mixes `and` and `or`."),
     "W102": Code("maybe-undefined", "A variable may be undefined when it is used."),
@@ -104,6 +114,7 @@ CODES: dict[str, Code] = {
     "W104": Code("unknown-agent", "The agent or provider is not known here."),
     "W105": Code("endless-wait", "A wait or a gate may never end."),
     "W106": Code("comment-in-text", "A text ends where YAML reads a comment."),
+    "W107": Code("unbraked-circle", "A circle of steps asks an agent, and nothing limits it."),
     "W201": Code("unreachable-step", "No path leads to the step."),
     "W202": Code("only-loops", "From here no path leads to an end."),
     "W203": Code("no-other-outcome", "A step has no `other` outcome as a way out."),

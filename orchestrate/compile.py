@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from orchestrate.catalogue import agent_places, find_recipe, recipe_files
 from orchestrate.diagnostics import Diagnostic, Findings
-from orchestrate.dialects.catalogue import agent_places, find_recipe, recipe_files
 from orchestrate.dialects.lowering import Lowering, TooManyFindings
 from orchestrate.dialects.shape import (
     THREE_SHAPES,
@@ -29,12 +30,13 @@ from orchestrate.dialects.shape import (
 from orchestrate.errors import DefinitionError
 from orchestrate.exits import DONE, invalid_definition
 from orchestrate.plan.check import check_program
-from orchestrate.plan.nodes import Dialect, Plan, PlanId, Program, SourceFile
+from orchestrate.plan.flow import analyse
+from orchestrate.plan.nodes import Call, Dialect, Plan, PlanId, Program, Restart, SourceFile
 from orchestrate.record import field, mutable_record, record, replace
 from orchestrate.source.include import Document, Loader
 from orchestrate.source.located import Sources, mark_at
 from orchestrate.source.prune import prune
-from orchestrate.source.schema import check_shipped
+from orchestrate.source.schema import Violation, check_shipped
 from orchestrate.workspace import Workspace, is_within, package_data
 
 
@@ -56,15 +58,19 @@ class Compilation:
         return DONE if self.program is not None else invalid_definition(self.dialect)
 
 
-def compile_file(path: Path, workspace: Workspace) -> Compilation:
-    """Compile a definition and everything it can reach."""
+def compile_file(
+    path: Path, workspace: Workspace, texts: Mapping[Path, str] = MappingProxyType({})
+) -> Compilation:
+    """Compile a definition and everything it can reach; `texts` stand in for files."""
     with _collector_paused():
-        return _compile_in(_Session(workspace), path)
+        session = _Session(workspace)
+        session.loader.texts = texts
+        return _compile_in(session, path)
 
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Everything we build lives to the end: the garbage collector would walk it in vain."""
+    """Everything we build lives to the end: the garbage collector would walk it for nothing."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -80,8 +86,9 @@ def _compile_in(session: _Session, path: Path) -> Compilation:
     findings = session.findings
     program = None
     if not findings.has_errors and main is not None:
+        mains = {main, *_restarted(session.plans.values())}
         plans = tuple(
-            _as_main(plan) if plan.id == main else plan for plan in session.plans.values()
+            _as_main(plan) if plan.id in mains else plan for plan in session.plans.values()
         )
         program = Program(main, plans)
         check_program(program)
@@ -96,13 +103,22 @@ def _compile_in(session: _Session, path: Path) -> Compilation:
     )
 
 
+def _restarted(plans: Iterable[Plan]) -> Iterator[PlanId]:
+    """The plans that a machine may go on as."""
+    for node in (node for plan in plans for block in plan.blocks for node in block.nodes):
+        yield from (target.plan for _, target in node.routes if isinstance(target, Restart))
+
+
 def _as_main(plan: Plan) -> Plan:
     """The plan that is run; what a called recipe inherits, the main one has by default."""
-    if plan.dialect != "recipe":
+    nodes = (node for block in plan.blocks for node in block.nodes)
+    if plan.dialect != "recipe" and not any(isinstance(node.op, Call) for node in nodes):
         return plan
-    from orchestrate.dialects.recipe.lower import with_default_limits
+    from orchestrate.dialects.recipe.lower import MAX_DEPTH, with_default_limits
 
-    return replace(plan, limits=with_default_limits(plan.limits))
+    if plan.dialect == "recipe":
+        return replace(plan, limits=with_default_limits(plan.limits))
+    return replace(plan, limits=replace(plan.limits, max_depth=MAX_DEPTH))
 
 
 def require_program(compilation: Compilation) -> Program:
@@ -130,12 +146,13 @@ class _Session:
     documents: dict[PlanId, Any] = field(default_factory=dict)
     _requested: dict[Path, PlanId | None] = field(default_factory=dict)
     _waiting: list[tuple[PlanId, Document]] = field(default_factory=list)
+    _calls: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.loader = Loader(self.workspace, self.findings)
 
     def request(self, path: Path) -> PlanId | None:
-        """Load a file now and lower it later; None when it is no definition at all."""
+        """Load a file now and lower it later; None when it is not a definition at all."""
         real = Path(os.path.realpath(path))
         if real not in self._requested:
             self._requested[real] = None
@@ -193,22 +210,23 @@ class _Session:
             plan = self._compile(plan_id, document)
             if plan is not None:
                 self.plans[plan_id] = plan
+        with suppress(TooManyFindings):
+            for site in self._calls:
+                if site.plan in self.plans:
+                    site.check(self.plans[site.plan])
 
     def _compile(self, plan_id: PlanId, document: Document) -> Plan | None:
         dialect = self.dialects[plan_id]
         data = document.data
         version = str(data.get("version", "")) if dialect == "workflow" else ""
         violations = check_shipped(dialect, data, version)
-        if violations:
-            from orchestrate.source.explain import explain
-
-            for number, violation in enumerate(violations):
-                if self.findings.is_full:
-                    self.findings.dropped += len(violations) - number
-                    return None
-                explained = explain(document, violation)
-                if explained is not None:
-                    self.findings.add(explained)
+        for number, violation in enumerate(violations):
+            if self.findings.is_full:
+                self.findings.dropped += len(violations) - number
+                return None
+            explained = self.explain(document, violation)
+            if explained is not None:
+                self.findings.add(explained)
         if self.findings.has_errors:
             data = prune(data, violations)
         work = Lowering(plan_id, document, data, self.workspace, self.findings, self)
@@ -216,15 +234,19 @@ class _Session:
             plan = _lower(dialect, work)
         except TooManyFindings:
             return None
+        self._calls += work.calls
         # After an error the routes are not the author's: paths would seem broken that are not.
         if plan is not None and not self.findings.has_errors:
-            from orchestrate.plan.flow import analyse
-
             for finding in analyse(plan, work.uses):
                 work.report_at(finding.code, finding.message, finding.span, hint=finding.hint)
         return plan
 
     # What lowering asks of the library:
+
+    def explain(self, document: Document, violation: Violation) -> Diagnostic | None:
+        from orchestrate.source.explain import explain
+
+        return explain(document, violation)
 
     def by_id(self, recipe_id: str) -> PlanId | None:
         path = find_recipe(recipe_id, self.workspace)

@@ -14,7 +14,7 @@ from orchestrate.record import field, mutable_record, record
 
 Severity = Literal["error", "warning"]
 
-# A hostile file can hold a million mistakes; nobody reads more than this many.
+# A hostile file can hold a million mistakes; no reader wants more than this many.
 MOST_FINDINGS = 200
 
 
@@ -62,7 +62,7 @@ class Findings:
 
     @property
     def is_full(self) -> bool:
-        """Nothing more will be shown, so nobody needs to work out where and why."""
+        """Nothing more will be shown, so where and why need not be worked out."""
         return self.has_errors and len(self.items) >= MOST_FINDINGS
 
     def add(self, diagnostic: Diagnostic) -> None:
@@ -119,6 +119,24 @@ def closest(word: str, candidates: Iterable[object]) -> str:
     return by_folded[match[0]] if match else ""
 
 
+def closest_file(name: str, others: Iterable[str]) -> str:
+    """The file that `name` is probably a slip of; that both end in `.yaml` says nothing."""
+    stems: dict[str, str] = {}
+    for other in others:
+        stems.setdefault(other.rpartition(".")[0] or other, other)
+    stem = name.rpartition(".")[0] or name
+    near = stems.get(stem) or stems.get(closest(stem, stems), "")
+    if near:
+        return near
+    # Names of a letter or two are like none by the share of what is equal.
+    slips = [other for other in stems if len(other) == len(stem) < 3 and _differ_once(stem, other)]
+    return stems[slips[0]] if len(slips) == 1 else ""
+
+
+def _differ_once(word: str, other: str) -> bool:
+    return sum(mine != its for mine, its in zip(word, other, strict=True)) == 1
+
+
 def _folded(word: str) -> str:
     return word[:200].lower().replace("_", "-")
 
@@ -146,3 +164,8 @@ class CheckedFile:
 def distinct(files: Iterable[CheckedFile]) -> list[Diagnostic]:
     """All findings; one in a file that several others include is told once."""
     return list(dict.fromkeys(finding for file in files for finding in file.diagnostics))
+
+
+def worst_code(files: Iterable[CheckedFile]) -> int:
+    """The exit code of the worst of the files; 0 if all are valid."""
+    return max((file.exit_code for file in files if not file.valid), default=0)

@@ -2,7 +2,7 @@
 
     OrchestrateError
     ├── UsageError        2   the command line itself is wrong
-    ├── ConfigError       5   an unknown agent, a missing tool, a lock somebody else holds
+    ├── ConfigError       5   an unknown agent, a missing tool, a lock that another process holds
     ├── DefinitionError   1/2 a recipe that does not compile (1 for machines, 2 otherwise)
     ├── StateError        5   the state of a run cannot be read or written
     └── InternalError     70  our own bug
@@ -124,9 +124,10 @@ def explain(verb: str, path: Path, error: OSError) -> StateError:
     """The error that names what failed, why, and a way out."""
     name = errno.errorcode.get(error.errno or 0, "unknown error")
     reason = f"{error.strerror or error} ({name})"
-    return StateError(
-        f"cannot {verb} {path}: {reason}", "".join(_WAYS_OUT.get(error.errno or 0, ()))
-    )
+    hint = "".join(_WAYS_OUT.get(error.errno or 0, ()))
+    if verb == "make" and error.errno == errno.ENOENT:
+        hint = "no folder can be made there: choose another one with --state-dir"
+    return StateError(f"cannot {verb} {path}: {reason}", hint)
 
 
 def linked_copy(run_dir: Path) -> ConfigError:

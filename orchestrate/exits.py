@@ -1,7 +1,7 @@
 """Every exit code and every way a run ends, in one table; nothing else knows a code by its number.
 
 An end travels as its kind, from the plan's routes and the engine through the events and the state
-to whoever shows it. Its reason is for people: it is rendered here or by the dialect, and never read
+to what shows it. Its reason is for people: it is rendered here or by the dialect, and never read
 back.
 """
 
@@ -38,13 +38,14 @@ MEANINGS: dict[tuple[int, ...], str] = {
     (AGENT_FAILED,): "a machine's agent failed",
     (ENVIRONMENT,): "configuration: an unknown agent, a program that is not installed, a lock that "
     "another process holds, a state or a program's output that cannot be read or written",
-    (PARKED,): "the run waits for a person: for an approval, or because a step was lost",
-    (ABANDONED,): "`wait`, `attach`: nobody works on the run any more, but it has not ended; "
+    (PARKED,): "the run waits for a person: for an approval, because a step was lost, or because a "
+    "limit of cost, tokens, time or calls was reached",
+    (ABANDONED,): "`wait`, `attach`, `answer`: no process works on the run, but it has not ended; "
     "`resume` goes on",
     (BUG,): "a bug in orchestrate",
     (TIME_IS_UP,): "`wait --timeout`: the time is up",
     (HUNG_UP, INTERRUPTED, TERMINATED): "ended by SIGHUP, SIGINT, SIGTERM",
-    (OUTPUT_CLOSED,): "whoever read stdout went away, as `head` does",
+    (OUTPUT_CLOSED,): "the reader of stdout went away, as `head` does",
 }
 
 # What a step's result has as its `exit_code` where no program gave one (C). A program that a
@@ -70,18 +71,21 @@ def invalid_definition(dialect: str | None) -> int:
 
 EndStatus = Literal["completed", "failed", "cancelled", "paused"]
 # How a plan comes to its end by itself, and what makes it give up.
-FinishKind = Literal["completed", "exit", "partial"]
-AbortKind = Literal["failed", "denied", "orchestration-error", "agent", "lost"]
-# The bounds of a plan. A flag widens a guardrail of a machine for its `resume`; other limits stand
-# in the recipe alone.
+FinishKind = Literal["completed", "exit", "partial", "exit-failed"]
+AbortKind = Literal["failed", "denied", "orchestration-error", "agent", "lost", "check-failed"]
+# The bounds of a plan. A flag widens a guardrail for its `resume`; a "limit" stands in the recipe
+# alone.
 LimitKind = Literal["guardrail-visits", "guardrail-steps", "guardrail-restarts", "limit"]
+# What a run may use up; it parks before an agent is asked once more.
+BudgetKind = Literal["max-cost", "max-tokens", "max-time", "max-calls"]
 StopKind = Literal["interrupted", "hung-up", "terminated"]
-# What keeps a run from going on that is no part of it.
+# What keeps a run from going on from outside of it.
 FaultKind = Literal["session-locked", "environment", "state", "upgrade", "bug"]
 EndKind = (
     FinishKind
     | AbortKind
     | LimitKind
+    | BudgetKind
     | StopKind
     | FaultKind
     | Literal["failures", "gate", "approved", "left", "cancelled"]
@@ -101,6 +105,8 @@ ENDS: dict[EndKind, End] = {
     "completed": End("completed", DONE),
     "exit": End("completed", DONE),
     "partial": End("completed", DONE),
+    # The author's exit says that the run has failed (`status: failed`).
+    "exit-failed": End("failed", FAILED),
     # It came to its end although steps had failed (`--on-error continue`).
     "failures": End("failed", FAILED),
     "failed": End("failed", FAILED),
@@ -111,11 +117,18 @@ ENDS: dict[EndKind, End] = {
     "guardrail-steps": End("failed", LIMIT),
     "guardrail-restarts": End("failed", LIMIT),
     "limit": End("failed", LIMIT),
+    # What an agent did has not held, as often as it was told so.
+    "check-failed": End("failed", LIMIT),
     # A person has to decide: about a gate, or whether a step that was lost is started anew.
     "gate": End("paused", PARKED),
     "lost": End("paused", PARKED),
     # A gate was approved from outside, and no process carries the run out.
     "approved": End("paused", PARKED),
+    # A budget is used up: who resumes the run says how much more it may take.
+    "max-cost": End("paused", PARKED),
+    "max-tokens": End("paused", PARKED),
+    "max-time": End("paused", PARKED),
+    "max-calls": End("paused", PARKED),
     "interrupted": End("paused", INTERRUPTED),
     "hung-up": End("paused", HUNG_UP),
     "terminated": End("paused", TERMINATED),
@@ -128,13 +141,14 @@ ENDS: dict[EndKind, End] = {
     "bug": End("paused", BUG),
     "cancelled": End("cancelled", FAILED),
 }
-# Somebody wanted these.
+BUDGETS: tuple[EndKind, ...] = ("max-cost", "max-tokens", "max-time", "max-calls")
+# A person asked for these.
 STOPPED: tuple[EndKind, ...] = ("interrupted", "hung-up", "terminated", "left")
 
 
 @record
 class Ending:
-    """How a run has stopped, for good or until somebody goes on with it."""
+    """How a run has stopped, for good or until it is resumed."""
 
     status: EndStatus
     reason: str
@@ -175,8 +189,8 @@ def visits_exceeded(step: str) -> Ending:
     return end("guardrail-visits", f"max-step-visits-exceeded:{step}")
 
 
-def steps_exceeded() -> Ending:
-    return end("guardrail-steps", "max-total-steps")
+def steps_exceeded(reason: str = "max-total-steps") -> Ending:
+    return end("guardrail-steps", reason)
 
 
 def restarts_exceeded(most: int) -> Ending:
@@ -191,12 +205,12 @@ def waits_for_person(lost: Iterable[str], stages: Iterable[str]) -> Ending:
     return end(kind, "; ".join([*words, *([f"waits for an approval of {shown}"] if shown else [])]))
 
 
-def waits_to_be_resumed(stage: str, *, by_timeout: bool) -> Ending:
+def waits_to_be_resumed(stage: str, decision: str, *, by_timeout: bool) -> Ending:
     by = " by timeout" if by_timeout else ""
-    return end("approved", f"stage '{stage}' is approved{by}; waits to be resumed")
+    return end("approved", f"stage '{stage}' is {decision}{by}; waits to be resumed")
 
 
-# Before 0.2 an end was recorded without its kind: only here is that told from its words.
+# Before 0.2 an end was recorded without its kind: only here is the kind read from its words.
 
 _FINISHES: dict[str, FinishKind] = {
     "completed": "completed",

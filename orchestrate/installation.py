@@ -1,7 +1,7 @@
 """Whether the program is still the one that was started: it may be upgraded or removed meanwhile.
 
 Much is imported only when it is needed. What is imported after an upgrade may be missing, or not
-fit to what is loaded, and fail in any way; that is no bug, and the next command is whole again.
+fit to what is loaded, and fail in any way; that is not a bug, and the next command is whole again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def replacement_of(error: BaseException, run_id: str = "") -> ConfigError | None
     return UpgradedError(
         f"orchestrate, or a package that it needs, was upgraded or removed while {what} "
         f"({type(error).__name__}: {str(error)[:200]})",
-        f"nothing that was recorded is lost; see that it is installed, and resume with: {then}"
+        f"nothing recorded is lost; make sure that it is installed, and resume with: {then}"
         if run_id
-        else f"see that it is installed, then {then}",
+        else f"make sure that it is installed, then {then}",
     )

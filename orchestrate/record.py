@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 class FrozenRecordError(AttributeError):
-    """Somebody tried to change a frozen record; make a changed copy with `replace`."""
+    """A frozen record was to be changed; make a changed copy with `replace`."""
 
 
 class _Field:

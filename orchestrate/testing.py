@@ -3,7 +3,8 @@
 `Project(tmp_path, {"workflows/x.yaml": text}).run("validate", "workflows/x.yaml")` does what the
 command does and returns what came of it. `run` works in the process of the test, which saves the
 start of an interpreter and all imports; `spawn` and `background` start a process of their own, for
-tests that signal, kill, time or environment of a process are the point of.
+tests that signal, kill, time or environment of a process are the point of. `FakeExecutor` stands in
+for the programs of a run (`orchestrate/execute/fake.py`).
 """
 
 from __future__ import annotations
@@ -22,11 +23,20 @@ from io import TextIOWrapper
 from pathlib import Path
 from textwrap import dedent
 from types import FrameType
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import orchestrate
 from orchestrate.cli.main import run_command
+from orchestrate.execute.fake import Act, FakeExecutor
 from orchestrate.record import record
+
+__all__ = [
+    "Act",
+    "FakeExecutor",
+    "Project",
+    "Result",
+    "TookTooLong",
+]
 
 _Reaction = Callable[[int, FrameType | None], Any] | int | None
 # How a new process reacts; a test may have it otherwise.
@@ -69,8 +79,24 @@ class Result:
         return [finding["code"] for file in self.json()["files"] for finding in file["diagnostics"]]
 
 
+def start_process(*arguments: str, cwd: Path, env: Mapping[str, str]) -> subprocess.Popen[str]:
+    """The command in a process of its own, with no terminal and no input."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "orchestrate", *arguments],
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+
+
 class Project:
     """A folder with files in it, and a way to run `orchestrate` there as a user would."""
+
+    # Our own tests have a quicker way to start so many of them.
+    start: ClassVar[Callable[..., subprocess.Popen[str]]] = staticmethod(start_process)
 
     def __init__(self, folder: Path, files: Mapping[str, str] | None = None) -> None:
         self.folder = folder
@@ -99,7 +125,9 @@ class Project:
         """
         is_main = threading.current_thread() is threading.main_thread()
         if not is_main or not _DETACHES.isdisjoint(arguments):
-            return self.spawn(*arguments, env=env, timeout_s=timeout_s)
+            with self.background(*arguments, env=env) as process:
+                said = process.communicate(timeout=timeout_s)
+            return Result(arguments, process.returncode, *said)
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             with ExitStack() as stack:
                 stack.enter_context(_no_threads_left())
@@ -131,15 +159,7 @@ class Project:
         self, *arguments: str, env: Mapping[str, str] | None = None
     ) -> Iterator[subprocess.Popen[str]]:
         """A real process that works beside the test; what is left of it at the end is killed."""
-        with subprocess.Popen(
-            [sys.executable, "-m", "orchestrate", *arguments],
-            cwd=self.folder,
-            env=self._environment(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-        ) as process:
+        with self.start(*arguments, cwd=self.folder, env=self._environment(env)) as process:
             try:
                 yield process
             finally:

@@ -14,10 +14,16 @@ class Workspace:
     """The folder a run works in (`--working-dir`); `root` is its real path.
 
     `run` is the folder of the run that works in it, wherever that lies: no step may write there.
+    `aliases` are names of agents in recipes from elsewhere, each with ours.
     """
 
     root: Path
     run: Path | None = None
+    aliases: tuple[tuple[str, str], ...] = ()
+
+    def agent_called(self, name: str) -> str:
+        """Our name of an agent."""
+        return dict(self.aliases).get(name, name)
 
     def display(self, path: Path) -> str:
         """The path as messages show it: relative to where the user stands, if that can be read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -13,6 +14,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from orchestrate.state import clock
+from orchestrate.testing import Project
+from tests.commands import CHANGED, SPAWNS, Command
+from tests.cpu_listing import CpuListing
+from tests.promises.processes import folder_in_memory, memory_with_room
+
+Project.start = Command
+# So many programs are started that compiling our modules for each would take half of the time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 settings.register_profile(
     "default", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -29,6 +38,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what the tests see as the new golden files (then read the diff)",
     )
+    parser.addoption(
+        "--cpu",
+        metavar="N",
+        type=int,
+        nargs="?",
+        const=60,
+        help="list the N files and tests that took the most processor time",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -39,8 +56,18 @@ def pytest_configure(config: pytest.Config) -> None:
     session when two runs tidy at once.
     """
     if not hasattr(config, "workerinput") and not config.option.basetemp:
-        config.option.basetemp = tempfile.mkdtemp(prefix="orchestrate-tests-")
+        is_named = SPAWNS or "TMPDIR" in os.environ
+        place = None if is_named else memory_with_room()
+        config.option.basetemp = tempfile.mkdtemp(prefix="orchestrate-tests-", dir=place)
         config.stash[_OWN_FOLDER] = Path(config.option.basetemp)
+    if config.option.cpu is not None:
+        config.pluginmanager.register(CpuListing(config.option.cpu))
+
+
+def pytest_collection_finish() -> None:
+    """The garbage collector need not walk through all tests and modules again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
@@ -56,6 +83,13 @@ _OWN_FOLDER = pytest.StashKey[Path]()
 @pytest.fixture
 def update_goldens(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-goldens"))
+
+
+@pytest.fixture
+def quick_top() -> Iterator[Path]:
+    """A folder in memory where there is one; keepers that are left in it end with the test."""
+    with folder_in_memory() as folder:
+        yield folder
 
 
 @pytest.fixture
@@ -76,6 +110,29 @@ def time_passes(monkeypatch: pytest.MonkeyPatch) -> TimePasses:
         monkeypatch.setattr(clock, "_since_boot", lambda: since_boot() + seconds)
 
     return skip
+
+
+Quicker = Callable[[str, float], None]
+
+
+@pytest.fixture
+def quicker(monkeypatch: pytest.MonkeyPatch) -> Quicker:
+    """Let commands wait less: a value of a module, by `module:NAME`. `make soak` waits for all."""
+
+    def change(place: str, value: float) -> None:
+        if not SPAWNS:
+            monkeypatch.setitem(CHANGED, place, value)
+            monkeypatch.setattr(place.replace(":", "."), value)
+
+    return change
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Runs note their workspaces in the user's state folder: not in that of whoever tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,1 +1,1 @@
-"""Whoever answers a prompt: real agent programs, declared commands, and agents without a bill."""
+"""Agents: real programs, declared commands, and stand-ins without a bill."""

@@ -8,14 +8,14 @@ a text, and was not ended by us (docs/reference/agents.md): each of these alone 
 
 from __future__ import annotations
 
-import re
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from orchestrate.agent_flags import OWN_FIELDS, flag_of_ours
 from orchestrate.agents.base import (
     Failure,
     FailureKind,
@@ -28,7 +28,7 @@ from orchestrate.agents.base import (
 )
 from orchestrate.agents.failures import failure_of, reason_in, stderr_tail
 from orchestrate.agents.finding import Missing, Program, find_program, missing_failure
-from orchestrate.agents.parse import Event, events_in, newest_events, one_line, read_events
+from orchestrate.agents.parse import Event, events_in, one_line, read_events
 from orchestrate.agents.settings import (
     TIERS,
     Setting,
@@ -37,12 +37,14 @@ from orchestrate.agents.settings import (
     permission_fault,
     setting_faults,
 )
+from orchestrate.agents.transcript import Piece
 from orchestrate.agents.versions import version_numbers
 from orchestrate.record import field, record, replace
+from orchestrate.regex import regex
 
-_SESSION_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}\Z")
+_SESSION_ID = regex(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}\Z")
 _SESSION_IN_FIRST = 256 * 1024
-_HALF_CHARACTERS = re.compile("[\ud800-\udfff]")
+_HALF_CHARACTERS = regex("[\ud800-\udfff]")
 # One argument may have 128 KiB on Linux; the prompt never is one, but a system prompt may be.
 _LONGEST_ARGUMENT = 131_071
 
@@ -147,13 +149,16 @@ class Adapter:
     # The output's meaning; the number is the time, for failures that say when to come back.
     parse: Callable[[Iterable[Event], float], Parsed]
     session_of: Callable[[Event], str | None]
-    progress_of: Callable[[Event], str]
+    # What an event tells people (`transcript.py`).
+    pieces_of: Callable[[Event], list[Piece]]
     take_over: Callable[[str], tuple[str, ...]]
     permissions: tuple[Permissions, ...]
     # The model that it is told where no step names one; None leaves it to the program.
     default_model: Callable[[Mapping[str, str], Path], str | None] = lambda _environment, _: None
     tiers: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Setting] = field(default_factory=dict)
+    # Flags of its own that are ours to set, besides those that any program may have.
+    own_flags: tuple[str, ...] = ()
     # What exit codes of its own mean when the output says nothing.
     exit_kinds: Mapping[int, FailureKind] = field(default_factory=dict)
     # In bytes. A program that cuts off what is longer would answer half a question.
@@ -164,8 +169,6 @@ class Adapter:
     begins_session: Callable[[Event], bool] = lambda _: False
     # Is the session's file there, with the environment that the program has?
     has_session: Callable[[str, Mapping[str, str]], bool] = lambda _session, _environment: False
-    # Does one event have only a few letters of what is said?
-    speaks_in_pieces: bool = False
     # Why its behaviour is known from documentation only.
     untried: str = ""
     # The versions that were tried, oldest first.
@@ -203,6 +206,7 @@ class ProgramAgent:
             return Reply(failure=Failure("invalid-request", refusal))
         asked = read_settings(adapter, question)
         call = adapter.make_call(asked)
+        call = replace(call, arguments=_with_more(call.arguments, question.settings))
         if fault := _argument_fault(call) or _size_fault(adapter, call.stdin):
             return Reply(failure=Failure("invalid-request", fault))
         found = find_program(adapter.program, question.environment)
@@ -257,15 +261,6 @@ class ProgramAgent:
         is_id = _SESSION_ID.match(session) is not None
         return is_id and self.adapter.has_session(session, environment)
 
-    def last_words(self, output: bytes) -> str:
-        words, kind = "", None
-        for event in newest_events(output):
-            if words and (not self.adapter.speaks_in_pieces or event.get("type") != kind):
-                break
-            kind = event.get("type")
-            words = self.adapter.progress_of(event) + words
-        return one_line(words)
-
     def takeover(self, session: str, workspace: Path) -> tuple[str, ...] | None:  # noqa: ARG002
         return self.adapter.take_over(session) if _SESSION_ID.match(session) else None
 
@@ -290,9 +285,21 @@ def step_faults(
     """Why a program cannot be asked like this, known before anything starts."""
     title = adapter.program.title
     faults = setting_faults(title, adapter.settings, adapter.permissions, settings)
+    faults += tuple(_argument_faults(adapter, settings.get("agent_args")))
     if permissions not in adapter.permissions and "permissions" not in settings:
         faults += (permission_fault(title, adapter.permissions, permissions),)
     return faults
+
+
+def _argument_faults(adapter: Adapter, arguments: Any) -> Iterator[str]:
+    """Arguments of the author's that would change what we hold the program to."""
+    title = adapter.program.title
+    for argument in map(str, arguments if isinstance(arguments, list | tuple) else ()):
+        own = flag_of_ours(argument, adapter.own_flags)
+        # Codex takes its settings one by one: `-c sandbox_mode=...`.
+        key = argument.removeprefix("--config=").removeprefix("-c").partition("=")[0]
+        if own or key in adapter.own_flags:
+            yield f"'{own or key}' of {title} is set by orchestrate: {OWN_FIELDS}"
 
 
 def refuse(adapter: Adapter, question: Question) -> str | None:
@@ -301,7 +308,7 @@ def refuse(adapter: Adapter, question: Question) -> str | None:
     if faults := step_faults(adapter, question.settings, question.permissions):
         return "; ".join(faults)
     if question.model is not None and not is_word(question.model):
-        return f"{question.model!r} is no model name"
+        return f"{question.model!r} is not a model name"
     # An empty prompt passes: it may stand for one that was sent before the orchestrator was killed
     # and cannot be made again. Programs that are really given an empty one refuse it themselves.
     if question.prompt.isspace():
@@ -314,7 +321,7 @@ def refuse(adapter: Adapter, question: Question) -> str | None:
     if not has_session:
         return f"{title} needs a session id"
     if question.session is not None and not _SESSION_ID.match(question.session):
-        return f"{question.session!r} is no session id"
+        return f"{question.session!r} is not a session id"
     return None
 
 
@@ -334,19 +341,25 @@ def _known_session(adapter: Adapter, question: Question) -> str | None:
 def _named_model(turn: Turn) -> str | None:
     """The model by the name that a program was given, where it does not say which one answered.
 
-    A tier is no name: what stands behind it only the program knows.
+    A tier is not a name: only the program knows its model.
     """
     return None if turn.model in TIERS else turn.model
 
 
 def _argument_fault(call: Call) -> str | None:
-    """Only a system prompt can be at fault: nothing else that a user wrote becomes an argument."""
+    """Only a system prompt can be at fault: other settings were looked at."""
     for argument in call.arguments:
         if "\0" in argument:
             return "the system prompt contains a NUL character"
         if len(argument.encode("utf-8")) > _LONGEST_ARGUMENT:
             return f"the system prompt is longer than {_LONGEST_ARGUMENT} bytes"
     return None
+
+
+def _with_more(arguments: tuple[str, ...], settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """The author's arguments come behind the subcommand and before ours, which win."""
+    place = 1 if arguments and not arguments[0].startswith("-") else 0
+    return (*arguments[:place], *(settings.get("agent_args") or ()), *arguments[place:])
 
 
 def _invocation(path: Path, call: Call, environment: Mapping[str, str]) -> Invocation:
@@ -366,7 +379,7 @@ def _invocation(path: Path, call: Call, environment: Mapping[str, str]) -> Invoc
 
 
 def _failure(adapter: Adapter, finished: Finished, parsed: Parsed, now: float) -> Failure | None:
-    """Why this is no answer, or None if it is one."""
+    """Why this is not an answer, or None if it is one."""
     title = adapter.program.title
     last = f"; the last of it was: {one_line(parsed.note)}" if parsed.note else ""
     if finished.start_error:
@@ -374,9 +387,9 @@ def _failure(adapter: Adapter, finished: Finished, parsed: Parsed, now: float) -
     if finished.stopped:
         return Failure("stopped", f"{title} was ended: {finished.stopped}{last}")
     if finished.timed_out:
-        return Failure("timeout", f"{title} took longer than it may and was ended{last}")
+        return Failure("timeout", f"{title} exceeded its time limit and was ended{last}")
     if finished.fell_silent:
-        return Failure("silent", f"{title} said nothing for too long and was ended{last}")
+        return Failure("silent", f"{title} was silent for too long and was ended{last}")
     if parsed.failure is not None:
         return parsed.failure
     if finished.signal is not None:

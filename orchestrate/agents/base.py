@@ -1,4 +1,4 @@
-"""The seam between the engine and whoever answers a prompt: a `Question` in, a `Reply` out.
+"""The seam between the engine and what answers a prompt: a `Question` in, a `Reply` out.
 
 An agent that is a program says how it is called (`Invocation`) and what its output means; it never
 starts anything itself. The engine does, through the keeper, so that a program which outlived the
@@ -7,7 +7,7 @@ orchestrator is adopted and its output read as if nothing had happened.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -15,7 +15,7 @@ from orchestrate.record import field, record
 
 Permissions = Literal["bypass", "edit", "default", "read-only"]
 
-# Why an agent did not answer. `is_transient` says which of them another try may mend.
+# Why an agent did not answer. `is_transient` says which of them another try may cure.
 FailureKind = Literal[
     "rate-limit",  # told to come back later; `retry_at` says when, where the program knows
     "overloaded",  # the service has trouble
@@ -48,14 +48,14 @@ class Question:
     environment: Mapping[str, str]
     session: str | None = None
     is_new_session: bool = True
-    # The session's last turn has no end, so that nobody knows how much of it was kept.
+    # The session's last turn has no end, so that how much of it was kept is unknown.
     is_after_cut: bool = False
     model: str | None = None
     system_prompt: str | None = None
     permissions: Permissions = "bypass"
     # What a step says about its agent beyond all this: tools, and the parameters of a provider.
     settings: Mapping[str, Any] = field(default_factory=dict)
-    # What the program printed when it was asked for its version; '' if nobody asked.
+    # What the program printed when it was asked for its version; '' if it was not.
     version: str = ""
     # Where a program that tells its usage in a file may write that file; nothing is there yet.
     usage_file: Path | None = None
@@ -73,8 +73,9 @@ class Question:
     outcomes: tuple[str, ...] = ()
     # How often the step was visited before the last restart, where each session counts anew.
     earlier_visits: int = 0
-    # Those of `outcomes` that lead to an end, the shortest way first.
-    ways_out: Callable[[], Sequence[str]] = tuple
+    # What a rehearsal answers without a script: an outcome (or `@failed`), and a text, None where
+    # any will do.
+    rehearsed: Callable[[], tuple[str, str | None]] = lambda: ("", None)
     # The prompt without the words for machines at its end, for a person who picks from `outcomes`.
     shown: str = ""
 
@@ -156,7 +157,7 @@ RunProgram = Callable[[Invocation], Finished]
 
 
 class Agent(Protocol):
-    """Whoever answers. Agents hold no state between calls: the engine keeps what matters."""
+    """What answers prompts. Agents hold no state between calls: the engine keeps what matters."""
 
     @property
     def name(self) -> str:
@@ -178,7 +179,7 @@ class Agent(Protocol):
         """Does a person answer, who may take long, and whom others should be able to see wait?"""
 
     def ask(self, question: Question, run: RunProgram) -> Reply:
-        """Answer one question. Agents that are no programs never call `run`."""
+        """Answer one question. Stand-ins never call `run`."""
 
     def session_in(self, output: bytes, asked: str | None = None) -> str | None:
         """The session id, as soon as a part of the program's output shows that there is one.
@@ -187,10 +188,7 @@ class Agent(Protocol):
         """
 
     def has_session(self, session: str, environment: Mapping[str, str]) -> bool:
-        """Is the session's own file there? False where nobody knows how to look."""
-
-    def last_words(self, output: bytes) -> str:
-        """What the tail of a running program's output says, for people; '' if nothing yet."""
+        """Is the session's own file there? False where we do not know how to look."""
 
     def takeover(self, session: str, workspace: Path) -> tuple[str, ...] | None:
         """The command with which a person goes on in the session by hand, if there is one."""

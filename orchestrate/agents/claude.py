@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -21,14 +20,18 @@ from orchestrate.agents.parse import (
     map_at,
     number_at,
     text_at,
-    tool_words,
     total,
+    value_at,
     whole_at,
 )
 from orchestrate.agents.settings import Setting, is_word
+from orchestrate.agents.transcript import Piece, call_piece, texts_in, words_of
 from orchestrate.agents.versions import version_numbers
+from orchestrate.regex import regex
 
 _EDITING_TOOLS = ("Edit", "Write", "NotebookEdit")
+# And those of Qwen Code, whose events are the same.
+_WRITERS = (*_EDITING_TOOLS, "MultiEdit", "write_file", "edit", "notebook_edit")
 _PERMISSIONS = {
     "bypass": ("--dangerously-skip-permissions",),
     "edit": ("--permission-mode", "acceptEdits"),
@@ -55,9 +58,9 @@ _LIMITS = ("error_max_turns", "error_max_budget_usd")
 # What the model read: new text, and text that was cached.
 _USAGE_READ = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _MODEL_READ = ("inputTokens", "cacheCreationInputTokens", "cacheReadInputTokens")
-_DISABLED = re.compile(r"No such tool available: (\S+?)\. \S+ is disabled for this session")
+_DISABLED = regex(r"No such tool available: (\S+?)\. \S+ is disabled for this session")
 # What Claude Code takes for the start of a file's name. Its white space includes U+FEFF.
-_MENTION = re.compile("(?<![^\\s\ufeff])@(?=\\S)")
+_MENTION = regex("(?<![^\\s\ufeff])@(?=\\S)")
 _MENTIONS_CAN_BE_TURNED_OFF = (2, 1, 299)
 
 
@@ -162,7 +165,7 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
             case "system", "init":
                 model = text_at(event, "model") or None
             case "assistant", _:
-                # Whoever spoke last; the program may have fallen back to another model.
+                # The model that spoke last; the program may have fallen back to another model.
                 model = _speaker(event) or model
             case "result", _:
                 results.append(event)
@@ -170,7 +173,7 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
                 reset_at = number_at(event, "rate_limit_info", "resetsAt")
             case _:
                 pass
-        note = progress_of(event) or note
+        note = words_of(pieces_of(event)) or note
     if not results:
         return Parsed(session=session, model=model, note=note, denied=(*denied.values(),))
     last = results[-1]
@@ -292,26 +295,54 @@ def has_session(session: str, environment: Mapping[str, str]) -> bool:
     return False
 
 
-def progress_of(event: Event) -> str:
-    """What an event tells a person who watches: words, a tool, or what it waits for."""
+def pieces_of(event: Event) -> list[Piece]:
+    """What an event tells a person who watches: words, tools, or what the program waits for."""
     match text_at(event, "type"), text_at(event, "subtype"):
         case "system", "api_retry":
             tries = f"{event.get('attempt')} of {event.get('max_retries')}"
             status = whole_at(event, "error_status") or "no answer"
-            return f"waits to try again ({tries}): {text_at(event, 'error')} ({status})"
+            waits = f"waits to try again ({tries}): {text_at(event, 'error')} ({status})"
+            return [Piece("note", waits)]
+        case "stream_event", _:
+            # Only with --include-partial-messages among the user's own arguments.
+            delta = map_at(event, "event", "delta")
+            if said := text_at(delta, "text"):
+                return [Piece("said", said, is_delta=True)]
+            thought = text_at(delta, "thinking")
+            return [Piece("thinking", thought, is_delta=True)] if thought else []
         case "assistant", _:
-            return _last_part(list_at(event, "message", "content"))
+            parts = list_at(event, "message", "content")
+            return [piece for part in parts for piece in _piece_of(part)]
+        case "user", _:
+            return [_result_of(part) for part in list_at(event, "message", "content")]
+        case "result", _ if event.get("is_error"):
+            errors = "; ".join(map(str, list_at(event, "errors")))
+            text = text_at(event, "result") or text_at(event, "error", "message") or errors
+            return [Piece("note", text, is_error=True, is_answer=True)]
+        case "result", _:
+            return [Piece("said", text_at(event, "result"), is_answer=True)]
         case _:
-            return ""
+            return []
 
 
-def _last_part(parts: list[Any]) -> str:
-    for part in reversed(parts):
-        if text := text_at(part, "text"):
-            return text
-        if text_at(part, "type") == "tool_use":
-            return tool_words(text_at(part, "name"), map_at(part, "input"))
-    return ""
+def _piece_of(part: Any) -> list[Piece]:
+    match text_at(part, "type"):
+        case "thinking":
+            return [Piece("thinking", text_at(part, "thinking"))]
+        case "tool_use":
+            tool, call = text_at(part, "name"), text_at(part, "id")
+            return [call_piece(tool, call, map_at(part, "input"), _WRITERS)]
+        case _:
+            return [Piece("said", text)] if (text := text_at(part, "text")) else []
+
+
+def _result_of(part: Any) -> Piece:
+    """What a message to the model has: only the results of tools are told."""
+    if text_at(part, "type") != "tool_result":
+        return Piece("result")
+    text = texts_in(value_at(part, "content"))
+    call, is_error = text_at(part, "tool_use_id"), part.get("is_error") is True
+    return Piece("result", text, call=call, is_error=is_error)
 
 
 CLAUDE_CODE = Adapter(
@@ -341,9 +372,10 @@ CLAUDE_CODE = Adapter(
     parse=parse,
     session_of=session_of,
     has_session=has_session,
-    progress_of=progress_of,
+    pieces_of=pieces_of,
     take_over=lambda session: ("claude", "--resume", session),
     permissions=("bypass", "edit", "default", "read-only"),
+    own_flags=("-c", "-p", "-r", "--max-turns", "--max-budget-usd", "--effort", "--verbose"),
     tiers={"haiku": "haiku", "sonnet": "sonnet", "opus": "opus"},
     settings={
         "tools": Setting("names", "the only tools that it has"),

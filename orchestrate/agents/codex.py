@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, Turn
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
-from orchestrate.agents.parse import Event, map_at, text_at, whole_at
+from orchestrate.agents.parse import Event, list_at, map_at, text_at, value_at, whole_at
 from orchestrate.agents.settings import Setting
+from orchestrate.agents.transcript import Piece, call_piece, texts_in, words_of
 
 _PERMISSIONS = {
     "bypass": ("--dangerously-bypass-approvals-and-sandbox",),
@@ -61,7 +62,7 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
     usage: Event = {}
     for event in events:
         session = session_of(event) or session
-        note = progress_of(event) or note
+        note = words_of(pieces_of(event)) or note
         match text_at(event, "type"):
             case "item.completed" if text_at(event, "item", "type") == "agent_message":
                 text = text_at(event, "item", "text")
@@ -103,18 +104,42 @@ def session_of(event: Event) -> str | None:
     return text_at(event, "thread_id") or None
 
 
-def progress_of(event: Event) -> str:
-    match text_at(event, "type"), text_at(event, "item", "type"):
+def pieces_of(event: Event) -> list[Piece]:
+    item = map_at(event, "item")
+    match text_at(event, "type"), text_at(item, "type"):
         case "error", _:
-            return text_at(event, "message")
+            return [Piece("note", text_at(event, "message"))]
+        case "turn.failed", _:
+            return [
+                Piece("note", text_at(event, "error", "message"), is_error=True, is_answer=True)
+            ]
         case "item.started" | "item.completed", "agent_message":
-            return text_at(event, "item", "text")
-        case "item.started" | "item.completed", "command_execution":
-            return f"runs: {text_at(event, 'item', 'command')}"
-        case "item.started" | "item.completed", "mcp_tool_call":
-            return f"uses the tool {text_at(event, 'item', 'tool')}"
+            return [Piece("said", text_at(item, "text"))]
+        case "item.completed", "reasoning":
+            return [Piece("thinking", text_at(item, "text"))]
+        case "item.completed", "error":
+            return [Piece("note", text_at(item, "message"), is_answer=True)]
+        case "item.started" | "item.completed", "command_execution" | "mcp_tool_call":
+            return _call_pieces(item, is_over=text_at(event, "type") == "item.completed")
+        case "item.completed", "file_change":
+            paths = (text_at(change, "path") for change in list_at(item, "changes"))
+            return [Piece("wrote", path, "patch") for path in paths if path]
+        case "item.completed", "web_search":
+            return [Piece("runs", text_at(item, "query"), "web_search")]
         case _:
-            return ""
+            return []
+
+
+def _call_pieces(item: Event, *, is_over: bool) -> list[Piece]:
+    call, error = text_at(item, "id"), text_at(item, "error", "message")
+    if text_at(item, "type") == "command_execution":
+        begins = Piece("runs", text_at(item, "command"), "shell", call)
+        text = text_at(item, "aggregated_output")
+    else:
+        begins = call_piece(_tool_of(item), call, map_at(item, "arguments"))
+        text = error or texts_in(value_at(item, "result", "content"))
+    is_error = bool(error or whole_at(item, "exit_code")) or text_at(item, "status") == "failed"
+    return [begins, Piece("result", text, call=call, is_error=is_error)] if is_over else [begins]
 
 
 CODEX = Adapter(
@@ -132,9 +157,29 @@ CODEX = Adapter(
     make_call=make_call,
     parse=parse,
     session_of=session_of,
-    progress_of=progress_of,
+    pieces_of=pieces_of,
     take_over=lambda session: ("codex", "resume", session),
     permissions=("bypass", "edit", "default", "read-only"),
+    own_flags=(
+        "-C",
+        "-a",
+        "-m",
+        "-o",
+        "-p",
+        "-s",
+        "--cd",
+        "--profile",
+        "--skip-git-repo-check",
+        "approval_policy",
+        "default_permissions",
+        "developer_instructions",
+        "model",
+        "permissions",
+        "profile",
+        "sandbox_mode",
+        "sandbox_permissions",
+        "sandbox_workspace_write",
+    ),
     settings={"effort": Setting("word", "how hard it thinks: low, medium, high, ...")},
     longest_prompt=1 << 20,
 )

@@ -8,8 +8,9 @@ from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, Turn
 from orchestrate.agents.base import FailureKind
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
-from orchestrate.agents.parse import Event, map_at, text_at, tool_words, whole_at
+from orchestrate.agents.parse import Event, map_at, text_at, whole_at
 from orchestrate.agents.settings import Setting
+from orchestrate.agents.transcript import Piece, call_piece, words_of
 from orchestrate.record import replace
 
 _PERMISSIONS = {
@@ -21,6 +22,7 @@ _PERMISSIONS = {
 }
 # The oldest that was seen to know it; 1.0.73 ends at once: unknown option '--usage-output-file'.
 _USAGE_FILE_SINCE = (1, 0, 102)
+_WRITERS = ("create", "edit", "str_replace", "apply_patch")
 _KINDS: dict[str, FailureKind] = {"authentication": "auth", "rate_limit": "rate-limit"}
 
 
@@ -57,7 +59,7 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
     denied: list[str] = []
     for event in events:
         session = session_of(event) or session
-        note = progress_of(event) or note
+        note = words_of(pieces_of(event)) or note
         call = text_at(event, "data", "toolCallId")
         match text_at(event, "type"):
             case "tool.execution_start":
@@ -91,7 +93,7 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
 
 
 def add_usage(parsed: Parsed, usage: Event) -> Parsed:
-    """Tokens of the whole session, by model; its bill is in credits, which are no dollars."""
+    """Tokens of the whole session, by model; its bill is in credits, not dollars."""
     by_model = [model for model in map_at(usage, "modelMetrics").values() if map_at(model, "usage")]
     if not by_model:
         return parsed
@@ -118,18 +120,29 @@ def begins_session(event: Event) -> bool:
     return text_at(event, "type") == "user.message"
 
 
-def progress_of(event: Event) -> str:
+def pieces_of(event: Event) -> list[Piece]:
+    data = map_at(event, "data")
+    call = text_at(data, "toolCallId")
     match text_at(event, "type"):
+        case "assistant.message_delta":
+            return [Piece("said", text_at(data, "deltaContent"), is_delta=True)]
         case "assistant.message":
-            return text_at(event, "data", "content")
+            return [Piece("said", text_at(data, "content"))]
+        case "assistant.reasoning_delta":
+            return [Piece("thinking", text_at(data, "deltaContent"), is_delta=True)]
+        case "assistant.reasoning":
+            return [Piece("thinking", text_at(data, "content"))]
         case "session.info" | "session.error":
-            return text_at(event, "data", "message")
+            return [Piece("note", text_at(data, "message"))]
         case "tool.execution_start":
-            return tool_words(
-                text_at(event, "data", "toolName"), map_at(event, "data", "arguments")
-            )
+            return [
+                call_piece(text_at(data, "toolName"), call, map_at(data, "arguments"), _WRITERS)
+            ]
+        case "tool.execution_complete":
+            text = text_at(data, "error", "message") or text_at(data, "result", "content")
+            return [Piece("result", text, call=call, is_error=data.get("success") is False)]
         case _:
-            return ""
+            return []
 
 
 COPILOT = Adapter(
@@ -153,9 +166,10 @@ COPILOT = Adapter(
     session_of=session_of,
     begins_session=begins_session,
     add_usage=add_usage,
-    progress_of=progress_of,
+    pieces_of=pieces_of,
     take_over=lambda session: ("copilot", f"--resume={session}"),
     permissions=("bypass", "edit", "default", "read-only"),
+    own_flags=("-C", "-i", "-p", "-s", "--no-ask-user", "--no-auto-update", "--no-color"),
     # From `copilot help config` of 1.0.102.
     tiers={"haiku": "claude-haiku-5.5", "sonnet": "claude-sonnet-5.5", "opus": "claude-opus-5.5"},
     settings={

@@ -41,7 +41,7 @@ def _own(
     reported: float | None, before: float | None, counts_up: bool
 ) -> tuple[float | None, float | None]:
     """The turn's own part of a figure, and the figure's total after the turn."""
-    if reported is None:
+    if reported is None or reported < 0:  # nothing that can be true was reported
         return None, before
     if not counts_up:
         return reported, _exact((before or 0) + reported)

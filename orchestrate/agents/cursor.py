@@ -1,16 +1,18 @@
-"""Cursor (`cursor-agent -p`), from its documentation only: nobody here could run it."""
+"""Cursor (`cursor-agent -p`), from its documentation only: it could not be run here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, Turn
-from orchestrate.agents.claude import progress_of as claude_words
+from orchestrate.agents.claude import pieces_of as claude_pieces
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
-from orchestrate.agents.parse import Event, text_at
+from orchestrate.agents.parse import Event, map_at, text_at
+from orchestrate.agents.transcript import Piece, call_piece, words_of
 
 _PERMISSIONS = {"bypass": ("--force",), "default": (), "read-only": ("--mode", "ask")}
+_WRITERS = ("write", "edit", "delete")
 
 
 def make_call(turn: Turn) -> Call:
@@ -36,7 +38,7 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
     is_done = False
     for event in events:
         session = session_of(event) or session
-        note = progress_of(event) or note
+        note = words_of(pieces_of(event)) or note
         match text_at(event, "type"), text_at(event, "subtype"):
             case "system", "init":
                 model = text_at(event, "model") or None
@@ -55,12 +57,20 @@ def session_of(event: Event) -> str | None:
     return text_at(event, "session_id") or None
 
 
-def progress_of(event: Event) -> str:
-    if text_at(event, "type") == "tool_call":
-        return next(
-            (f"uses {name.removesuffix('ToolCall')}" for name in event.get("tool_call") or ()), ""
-        )
-    return claude_words(event)
+def pieces_of(event: Event) -> list[Piece]:
+    if text_at(event, "type") != "tool_call":
+        return claude_pieces(event)
+    call = text_at(event, "call_id")
+    for name, about in map_at(event, "tool_call").items():
+        tool = name.removesuffix("ToolCall")
+        begins = call_piece(tool, call, map_at(about, "args"), _WRITERS)
+        if text_at(event, "subtype") != "completed":
+            return [begins]
+        given = map_at(about, "result")
+        text = text_at(given, "success", "content") or text_at(given, "success", "stdout")
+        is_error = bool(given) and "success" not in given
+        return [begins, Piece("result", text, tool, call, is_error)]
+    return []
 
 
 CURSOR = Adapter(
@@ -77,8 +87,9 @@ CURSOR = Adapter(
     make_call=make_call,
     parse=parse,
     session_of=session_of,
-    progress_of=progress_of,
+    pieces_of=pieces_of,
     take_over=lambda session: ("cursor-agent", "--resume", session),
     permissions=("bypass", "default", "read-only"),
-    untried="it was never run here: all that we know is its documentation",
+    own_flags=("-f", "-m", "-p", "-r", "--mode", "--trust"),
+    untried="it is untested: all that we know is its documentation",
 )

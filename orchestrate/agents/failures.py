@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-import zoneinfo
 from contextlib import suppress
 from pathlib import Path
 
 from orchestrate.agents.base import Failure, FailureKind
 from orchestrate.agents.parse import events_in, one_line, plain_text, text_at, value_at
+from orchestrate.regex import regex
 
 _LONGEST_MESSAGE = 600
 _LONGEST_READ = 20_000
@@ -58,10 +58,10 @@ _WORDS: dict[FailureKind, tuple[str, ...]] = {
         r"model.{0,60}not.{0,5}(?:found|exist|supported)",
     ),
 }
-_STATUS = re.compile(
+_STATUS = regex(
     r"(?:status|code|http|api error|error)[\"']?\s{0,9}[:=(]?\s{0,9}([45]\d\d)\b", re.IGNORECASE
 )
-_LOOKS_LIKE_A_REASON = re.compile(
+_LOOKS_LIKE_A_REASON = regex(
     r"error|fail|cannot|can't|could not|invalid|denied|not found|unknown|must|no prompt",
     re.IGNORECASE,
 )
@@ -144,18 +144,18 @@ def reason_in(complaint: str) -> str:
 
 # When to come back.
 
-_EPOCH = re.compile(r"\|(\d{10})\b")
-_AFTER = re.compile(
+_EPOCH = regex(r"\|(\d{10})\b")
+_AFTER = regex(
     r"(?:retry.?after|retry.?delay|(?:try|retry) again in|resets? (?:after|in)|available in)"
     r"[\"'\s:=]*((?:\d+(?:\.\d+)?\s*(?:[a-z]+)?[\s,]*(?:and\s+)?)+)",
     re.IGNORECASE,
 )
-_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
-_CLOCK = re.compile(
+_AMOUNT = regex(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
+_CLOCK = regex(
     r"(?:resets?|try again)(?: at)? (\d{1,2})(?::(\d\d))?\s*(am|pm)?(?:\s*\(([\w+-]+/[\w/+-]+)\))?",
     re.IGNORECASE,
 )
-_MOMENT = re.compile(r"\b(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d))")
+_MOMENT = regex(r"\b(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d))")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -211,9 +211,11 @@ def _from_clock(message: str, now: float) -> float | None:
         hour = hour % 12 + (12 if found[3].lower() == "pm" else 0)
     if hour > 23 or minute > 59:
         return None
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
     try:
-        zone = zoneinfo.ZoneInfo(found[4]) if found[4] else None
-    except (OSError, ValueError, zoneinfo.ZoneInfoNotFoundError):
+        zone = ZoneInfo(found[4]) if found[4] else None
+    except (OSError, ValueError, ZoneInfoNotFoundError):
         zone = None
     here = dt.datetime.fromtimestamp(now, dt.UTC).astimezone(zone)
     then = here.replace(hour=hour, minute=minute, second=0, microsecond=0)

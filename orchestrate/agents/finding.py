@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from orchestrate.agents.base import Failure
 from orchestrate.record import record
+from orchestrate.regex import regex
 
-_VERSION = re.compile(r"\d+\.\d+(?:\.\d+)*(?:[-+][\w.+-]+)?")
+_VERSION = regex(r"\d+\.\d+(?:\.\d+)*(?:[-+][\w.+-]+)?")
 
 
 @record

@@ -9,13 +9,16 @@ from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, Turn
 from orchestrate.agents.base import Failure, FailureKind
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
-from orchestrate.agents.parse import Event, map_at, text_at, tool_words, total, whole_at
+from orchestrate.agents.parse import Event, map_at, text_at, total, whole_at
+from orchestrate.agents.transcript import Piece, call_piece, words_of
+from orchestrate.regex import regex
 
 _APPROVAL = {"bypass": "yolo", "edit": "auto_edit", "default": "default", "read-only": "plan"}
 # Tools that exist, but are not there in the modes that would have to ask a person.
-_WITHHELD = ("run_shell_command", "write_file", "replace")
+_WRITERS = ("write_file", "replace")
+_WITHHELD = ("run_shell_command", *_WRITERS)
 # `@path` anywhere reads a file, and names that are none are searched for in the whole folder.
-_MENTION = re.compile(r"(?<!\\)@(?=[^ \t\n\r,;!?()\[\]{}])")
+_MENTION = regex(r"(?<!\\)@(?=[^ \t\n\r,;!?()\[\]{}])")
 
 
 def make_call(turn: Turn) -> Call:
@@ -51,7 +54,7 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
     denied: list[str] = []
     for event in events:
         session = session_of(event) or session
-        note = progress_of(event) or note
+        note = words_of(pieces_of(event)) or note
         tool = tools.setdefault(text_at(event, "tool_id"), text_at(event, "tool_name"))
         if _is_refusal(event, tool):
             denied.append(tool)
@@ -62,7 +65,7 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
                 text += text_at(event, "content")
                 note = text
             case "tool_use" | "tool_result":
-                # What was said before a tool was used is no part of the answer.
+                # What was said before a tool was used does not belong to the answer.
                 text = ""
             case "result":
                 stats = map_at(event, "stats")
@@ -90,7 +93,7 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
 
 
 def _is_refusal(event: Event, tool: str) -> bool:
-    """Did a rule refuse a call, or a mode that withholds its tool? A made-up name is no refusal."""
+    """Did a rule refuse a call, or a mode that withholds its tool? A made-up name is neither."""
     match text_at(event, "error", "type"):
         case "policy_violation" | "permission_denied":
             return True
@@ -118,16 +121,24 @@ def session_of(event: Event) -> str | None:
     return text_at(event, "session_id") or None
 
 
-def progress_of(event: Event) -> str:
+def pieces_of(event: Event) -> list[Piece]:
     match text_at(event, "type"), text_at(event, "role"):
         case "message", "assistant":
-            return text_at(event, "content")
+            return [Piece("said", text_at(event, "content"), is_delta=event.get("delta") is True)]
         case "error", _:
-            return text_at(event, "message")
+            return [Piece("note", text_at(event, "message"))]
         case "tool_use", _:
-            return tool_words(text_at(event, "tool_name"), map_at(event, "parameters"))
+            tool, call = text_at(event, "tool_name"), text_at(event, "tool_id")
+            return [call_piece(tool, call, map_at(event, "parameters"), _WRITERS)]
+        case "tool_result", _:
+            text = text_at(event, "error", "message") or text_at(event, "output")
+            is_error = text_at(event, "status") == "error"
+            return [Piece("result", text, call=text_at(event, "tool_id"), is_error=is_error)]
+        case "result" | "", _ if map_at(event, "error"):
+            text = text_at(event, "error", "message")
+            return [Piece("note", text, is_error=True, is_answer=True)]
         case _:
-            return ""
+            return []
 
 
 GEMINI = Adapter(
@@ -149,10 +160,10 @@ GEMINI = Adapter(
     make_call=make_call,
     parse=parse,
     session_of=session_of,
-    progress_of=progress_of,
+    pieces_of=pieces_of,
     take_over=lambda session: ("gemini", "--resume", session),
     permissions=("bypass", "edit", "default", "read-only"),
+    own_flags=("-i", "-m", "-o", "-p", "-r", "-s", "-y", "--skip-trust"),
     tiers={"haiku": "flash-lite", "sonnet": "flash", "opus": "pro"},
-    speaks_in_pieces=True,
     exit_kinds={41: "auth", 42: "session", 52: "invalid-request", 53: "limit", 55: "refused"},
 )

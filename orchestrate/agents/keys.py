@@ -32,5 +32,5 @@ KEYS: dict[str, tuple[str, ...]] = {
 
 
 def key_variables() -> frozenset[str]:
-    """All of them: a program that is no agent prints an agent's key just as well."""
+    """All of them: programs other than agents print an agent's key just as well."""
     return frozenset(name for names in KEYS.values() for name in names)

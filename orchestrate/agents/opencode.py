@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -17,14 +16,15 @@ from orchestrate.agents.parse import (
     number_at,
     one_line,
     text_at,
-    tool_words,
     total,
     whole_at,
 )
 from orchestrate.agents.settings import Setting
+from orchestrate.agents.transcript import Piece, call_piece, words_of
+from orchestrate.regex import regex
 
 # By itself it may edit and run commands in its folder, so less than that is denied tool by tool.
-# `deny` takes a tool away; `ask` would end the run, because nobody is there to answer.
+# `deny` takes a tool away; `ask` would end the run, because no person is there to answer.
 _DENIED: dict[str, dict[str, str]] = {
     "bypass": {},
     "edit": {"bash": "deny"},
@@ -32,8 +32,9 @@ _DENIED: dict[str, dict[str, str]] = {
     "read-only": {"edit": "deny", "bash": "deny"},
 }
 # Tools that exist, but that a rule of ours may have taken away.
-_WITHHELD = ("bash", "edit", "write", "patch")
-_REFUSED = re.compile("rejected permission|prevents you from using this")
+_WRITERS = ("edit", "write", "patch")
+_WITHHELD = ("bash", *_WRITERS)
+_REFUSED = regex("rejected permission|prevents you from using this")
 _BAD_ENDS: dict[str, FailureKind] = {"length": "limit", "content-filter": "refused"}
 
 
@@ -79,7 +80,7 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
     finishes: list[Event] = []
     for event in events:
         session = session_of(event) or session
-        note = progress_of(event) or note
+        note = _note_of(event) or note
         match text_at(event, "type"):
             case "text":
                 message = text_at(event, "part", "messageID")
@@ -159,19 +160,36 @@ def session_of(event: Event) -> str | None:
     return text_at(event, "sessionID") or None
 
 
-def progress_of(event: Event) -> str:
+def pieces_of(event: Event) -> list[Piece]:
+    """A tool is told when it has ended: its call and its result in one event."""
+    part = map_at(event, "part")
     match text_at(event, "type"):
         case "text":
-            return text_at(event, "part", "text")
+            return [Piece("said", text_at(part, "text"))]
+        case "reasoning":
+            return [Piece("thinking", text_at(part, "text"))]
         case "tool_use":
-            state = map_at(event, "part", "state")
-            if error := text_at(state, "error"):
-                return f"{text_at(event, 'part', 'tool')}: {one_line(error)}"
-            return tool_words(text_at(event, "part", "tool"), map_at(state, "input"))
+            tool, call, state = (
+                text_at(part, "tool"),
+                text_at(part, "callID"),
+                map_at(part, "state"),
+            )
+            error = text_at(state, "error")
+            return [
+                call_piece(tool, call, map_at(state, "input"), _WRITERS),
+                Piece("result", error or text_at(state, "output"), tool, call, bool(error)),
+            ]
         case "error":
-            return text_at(event, "error", "data", "message")
+            return [Piece("note", text_at(event, "error", "data", "message"), is_error=True)]
         case _:
-            return ""
+            return []
+
+
+def _note_of(event: Event) -> str:
+    """What a failure is explained with: a tool's error says more than its call."""
+    pieces = pieces_of(event)
+    errors = (f"{p.tool}: {one_line(p.text)}" for p in pieces if p.kind == "result" and p.is_error)
+    return next(errors, words_of(pieces))
 
 
 OPENCODE = Adapter(
@@ -193,9 +211,10 @@ OPENCODE = Adapter(
     make_call=make_call,
     parse=parse,
     session_of=session_of,
-    progress_of=progress_of,
+    pieces_of=pieces_of,
     take_over=lambda session: ("opencode", "--session", session),
     permissions=("bypass", "edit", "default", "read-only"),
+    own_flags=("-c", "-m", "-s", "--variant"),
     settings={
         "tools": Setting("names", "the only tools that it has"),
         "disallowed_tools": Setting("names", "tools that it must not use"),

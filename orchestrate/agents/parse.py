@@ -1,7 +1,7 @@
 """Reading what agent programs print: one JSON object, an array of them, or JSON lines.
 
 Which of the three it is depends on the program, its version and its user's own settings, so all are
-accepted everywhere, in any order of keys. Lines that are no JSON (warnings, banners) are passed
+accepted everywhere, in any order of keys. Lines that are not JSON (warnings, banners) are passed
 over. Memory is bounded: a line is dropped when no sensible event is that long.
 """
 
@@ -10,18 +10,19 @@ from __future__ import annotations
 import io
 import json
 import math
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from orchestrate.regex import regex
 
 Event = dict[str, Any]
 
 # The longest answers are a few MB; tool output that an event repeats can be larger.
 LONGEST_LINE = 64 << 20
 LONGEST_WORDS = 200
-_NO_TEXT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
-_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_NO_TEXT = regex(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
+_ESCAPE = regex(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 
 
 def read_events(path: Path, go_on: Callable[[], None] = lambda: None) -> Iterator[Event]:
@@ -42,17 +43,11 @@ def events_in(output: bytes) -> Iterator[Event]:
     yield from _events(io.BytesIO(output))
 
 
-def newest_events(output: bytes) -> Iterator[Event]:
-    """The events in the tail of an output, newest first; lines that the tail cuts are no events."""
-    for line in reversed(output.split(b"\n")):
-        yield from reversed(_parse(line))
-
-
 def _events(stream: BinaryIO, go_on: Callable[[], None] = lambda: None) -> Iterator[Event]:
     may_be_one_document = True
     for line in _lines(stream):
         go_on()
-        found = _parse(line)
+        found = events_on(line)
         if found:
             may_be_one_document = False
             yield from found
@@ -76,7 +71,7 @@ def _lines(stream: BinaryIO) -> Iterator[bytes]:
                 break
 
 
-def _parse(line: bytes) -> list[Event]:
+def events_on(line: bytes) -> list[Event]:
     """The events on a line; none if it is not JSON."""
     text = line.removeprefix(b"\xef\xbb\xbf").strip()
     # Looking at both ends is much quicker than letting the parser find out.
@@ -166,13 +161,7 @@ def plain_text(text: str) -> str:
     return _ESCAPE.sub("", text)
 
 
-def tool_words(tool: str, inputs: Event) -> str:
-    """How a person is told that a tool is used: its name, and the first text it is given."""
-    shown = next((value for value in inputs.values() if isinstance(value, str)), "")
-    return f"{tool}: {one_line(shown)}"
-
-
 def one_line(text: str, most: int = LONGEST_WORDS) -> str:
-    """The text for a line on somebody's terminal: no control characters, not too long."""
+    """The text for a line on a terminal: no control characters, not too long."""
     line = " ".join(_NO_TEXT.sub(" ", plain_text(text)).split())
     return line if len(line) <= most else line[: most - 1] + "…"

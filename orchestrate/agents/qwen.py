@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, Turn
 from orchestrate.agents.base import Failure
 from orchestrate.agents.claude import denials_in, session_of
-from orchestrate.agents.claude import progress_of as claude_words
+from orchestrate.agents.claude import pieces_of as claude_pieces
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
 from orchestrate.agents.gemini import as_text
 from orchestrate.agents.parse import Event, map_at, text_at, whole_at
 from orchestrate.agents.settings import Setting
+from orchestrate.agents.transcript import Piece, words_of
+from orchestrate.regex import regex
 
 _APPROVAL = {"bypass": "yolo", "edit": "auto-edit", "default": "default", "read-only": "plan"}
 # `@path` anywhere reads a file. One `@` without a path is enough for it to lay out the prompt anew.
-_MENTION = re.compile(r"(?<!\\)@")
+_MENTION = regex(r"(?<!\\)@")
 _TAKES_A_SCHEMA = (0, 24, 4)
 # Only a settings file turns off the calls after each turn that fill a "memory" and are billed, its
 # updates, and two of its three layers of retries. This one holds where the user's own says nothing.
@@ -49,7 +50,7 @@ def make_call(turn: Turn) -> Call:
         arguments += ["--json-schema", question.schema]
     hidden = {}
     if question.system_prompt:
-        # On every call: it is no part of the session.
+        # On every call: the session does not keep it.
         arguments.append(f"--append-system-prompt={question.system_prompt}")
         hidden[arguments[-1]] = "--append-system-prompt=…"
     # Without the variable there would be one more parent between us and the program that works.
@@ -77,7 +78,7 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
     for event in events:
         session = session_of(event) or session
         denied |= denials_in(event)
-        note = progress_of(event) or note
+        note = words_of(pieces_of(event)) or note
         match text_at(event, "type"), text_at(event, "subtype"):
             case "system", "init":
                 model = text_at(event, "model") or None
@@ -108,12 +109,13 @@ def _failure_in(result: Event, note: str, now: float) -> Failure:
     return failure_of(text_at(result, "error", "message") or note, now)
 
 
-def progress_of(event: Event) -> str:
+def pieces_of(event: Event) -> list[Piece]:
     """As Claude Code's events, but for those that say that it waits."""
     if (text_at(event, "type"), text_at(event, "subtype")) == ("system", "retry"):
         delay = whole_at(event, "data", "delayMs")
-        return "tries again" if delay is None else f"waits {delay // 1000} s to try again"
-    return claude_words(event)
+        waits = "tries again" if delay is None else f"waits {delay // 1000} s to try again"
+        return [Piece("note", waits)]
+    return claude_pieces(event)
 
 
 QWEN = Adapter(
@@ -135,9 +137,10 @@ QWEN = Adapter(
     make_call=make_call,
     parse=parse,
     session_of=session_of,
-    progress_of=progress_of,
+    pieces_of=pieces_of,
     take_over=lambda session: ("qwen", "--resume", session),
     permissions=("bypass", "edit", "default", "read-only"),
+    own_flags=("-c", "-i", "-m", "-o", "-p", "-r", "-s", "-y", "--max-session-turns"),
     settings={
         "disallowed_tools": Setting("names", "tools that it must not use"),
         "max_turns": Setting("count", "how many turns it may take in one step"),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @record
 class Equipment:
-    """What agents that are no programs need: a script, a person, a recording."""
+    """What stand-ins need: a script, a person, a recording."""
 
     # The parsed script of a rehearsal.
     script: object = None
@@ -54,7 +54,7 @@ def _rehearsal(equipment: Equipment) -> Agent:
 
 def _human(equipment: Equipment) -> Agent:
     if equipment.person is None:
-        raise ConfigError("the backend 'human' needs somebody to ask")
+        raise ConfigError("the backend 'human' needs a person to ask")
     agent: Agent = _stand_in("human").Human(equipment.person)
     return agent
 
@@ -75,7 +75,7 @@ PROGRAMS: dict[str, Callable[[], Adapter]] = {
     "gemini": partial(_adapter, "gemini", "GEMINI"),
     "qwen": partial(_adapter, "qwen", "QWEN"),
 }
-WITHOUT_A_BILL: dict[str, Callable[[Equipment], Agent]] = {
+STAND_INS: dict[str, Callable[[Equipment], Agent]] = {
     "rehearsal": _rehearsal,
     "human": _human,
     "replay": _replay,
@@ -84,13 +84,13 @@ ALIASES = {"claude": "claude-code", "copilot": "github-copilot"}
 
 
 def known_agents() -> tuple[str, ...]:
-    return (*PROGRAMS, *WITHOUT_A_BILL)
+    return (*PROGRAMS, *STAND_INS)
 
 
 def own_name(name: str) -> str:
-    """Our name of an agent that somebody calls so."""
+    """Our name of an agent, by any of its names."""
     ours = ALIASES.get(name, name)
-    if ours in PROGRAMS or ours in WITHOUT_A_BILL:
+    if ours in PROGRAMS or ours in STAND_INS:
         return ours
     near = closest(name, [*known_agents(), *ALIASES])
     also = f" (did you mean '{near}'?)" if near else ""
@@ -102,7 +102,7 @@ def make_agent(name: str, equipment: Equipment = BARE_HANDS) -> Agent:
     ours = own_name(name)
     if ours in PROGRAMS:
         return ProgramAgent(PROGRAMS[ours]())
-    return WITHOUT_A_BILL[ours](equipment)
+    return STAND_INS[ours](equipment)
 
 
 def is_program(name: str) -> bool:
@@ -115,7 +115,7 @@ def find_program(name: str, environment: Mapping[str, str]) -> Path | Missing:
 
 
 def program_version(name: str, path: Path) -> tuple[str, ...]:
-    """The command that prints a program's version, for whoever runs it; `version_in` reads that."""
+    """The command that prints a program's version; `version_in` reads its output."""
     own_name(name)
     return (str(path), "--version")
 

@@ -13,7 +13,7 @@ from orchestrate.agents.base import Permissions
 from orchestrate.diagnostics import closest
 from orchestrate.record import record
 
-SettingKind = Literal["names", "count", "amount", "word", "tiers", "permissions"]
+SettingKind = Literal["names", "count", "amount", "word", "tiers", "permissions", "arguments"]
 PERMISSIONS: tuple[Permissions, ...] = ("bypass", "edit", "default", "read-only")
 TIERS = ("haiku", "sonnet", "opus")
 
@@ -31,6 +31,7 @@ COMMON: dict[str, Setting] = {
     "model": Setting("word", "the model tier or a model name of the program's own"),
     "models": Setting("tiers", "which model each tier stands for"),
     "permissions": Setting("permissions", "what the agent may do without asking"),
+    "agent_args": Setting("arguments", "arguments that the program is given besides ours"),
 }
 
 _EXPECTED: dict[SettingKind, str] = {
@@ -40,6 +41,7 @@ _EXPECTED: dict[SettingKind, str] = {
     "word": "a word that does not begin with '-'",
     "tiers": "a mapping of haiku, sonnet or opus to model names",
     "permissions": f"one of {', '.join(PERMISSIONS)}",
+    "arguments": "a list of arguments that begins with a flag",
 }
 
 
@@ -73,7 +75,7 @@ def _faults(
 
 def permission_fault(title: str, permissions: Iterable[Permissions], wanted: str) -> str:
     can = ", ".join(permissions)
-    return f"{title} has no way to be held to permissions '{wanted}'; it can be {can}"
+    return f"{title} does not support permissions '{wanted}', only {can}"
 
 
 def _fits(kind: SettingKind, value: Any) -> bool:
@@ -93,6 +95,12 @@ def _fits(kind: SettingKind, value: Any) -> bool:
             )
         case "permissions":
             return value in PERMISSIONS
+        case "arguments":
+            return (
+                isinstance(value, list | tuple)
+                and all(isinstance(one, str) and one.isprintable() and one for one in value)
+                and (not value or value[0].startswith("-"))
+            )
 
 
 def is_word(value: object) -> bool:
@@ -122,3 +130,19 @@ def names_of(value: Any) -> tuple[str, ...]:
             name += character
     names.append(name.strip())
     return tuple(name for name in names if name)
+
+
+def step_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """`agent_config` in our words; B writes models under `providers`, tools as modules."""
+    own = {key: value for key, value in config.items() if key not in ("providers", "tools")}
+    for provider in config.get("providers") or ():
+        if isinstance(provider, Mapping):
+            own |= provider.get("config") or {}
+    tools = config.get("tools")
+    if isinstance(tools, str):
+        own["tools"] = tools
+    elif tools is not None:
+        own["tools"] = [
+            tool.get("module", "") if isinstance(tool, Mapping) else tool for tool in tools
+        ]
+    return own

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.agents.registry import default_model
-from orchestrate.app.agents import (
+from orchestrate.agents.settings import names_of, step_config
+from orchestrate.app.agent_definitions import (
     asks_in,
     configured_environment,
     constants,
@@ -35,6 +37,8 @@ class Asked:
     backend: str | None
     model: str | None
     permissions: str | None
+    # What else the steps say of their agent, each in words.
+    others: tuple[str, ...] = ()
 
     @property
     def words(self) -> str:
@@ -46,7 +50,8 @@ class Asked:
         if self.permissions is None:
             return f"agent {name}: no program is asked"
         model = "its own" if self.model is None else visible(self.model)
-        return f"agent {name}, model {model}, permissions {self.permissions}"
+        others = "".join(f", {visible(one)}" for one in self.others)
+        return f"agent {name}, model {model}, permissions {self.permissions}{others}"
 
 
 def who_is_asked(program: Program, workspace: Workspace, settings: RunSettings) -> dict[Asked, int]:
@@ -60,7 +65,7 @@ def who_is_asked(program: Program, workspace: Workspace, settings: RunSettings) 
             asked = _asked(plan, node, op, workspace, settings)
         except OrchestrateError:
             continue  # told when the run is refused, or when the step comes to it
-        found[asked] = found.get(asked, 0) + 1
+        found[asked] = found.get(asked, 0) + (node.part_of is None)
     return found
 
 
@@ -75,7 +80,17 @@ def _asked(plan: Plan, node: Node, op: Ask, workspace: Workspace, settings: RunS
     own = dict(definition.settings)
     permissions = own.get("permissions") or settings.permissions or "bypass"
     model = _model(plan, op, definition.model, own) or _default(backend, workspace, settings)
-    return Asked(definition.name, backend, model, permissions)
+    return Asked(definition.name, backend, model, permissions, tuple(_others(own)))
+
+
+def _others(own: Mapping[str, Any]) -> Iterator[str]:
+    """Settings of a step that bound or change what its agent does."""
+    if "tools" in own:
+        yield f"tools {' '.join(names_of(own['tools'])) or 'none'}"
+    if "max_turns" in own:
+        yield f"at most {own['max_turns']} turns"
+    if own.get("agent_args"):
+        yield f"arguments {shlex.join(map(str, own['agent_args']))}"
 
 
 def _default(backend: str, workspace: Workspace, settings: RunSettings) -> str | None:
@@ -87,8 +102,9 @@ def _default(backend: str, workspace: Workspace, settings: RunSettings) -> str |
 
 def _model(plan: Plan, op: Ask, defined: str | None, own: Mapping[str, Any]) -> str | None:
     match op.agent:
-        case RunAgent():
-            return op.model or plan.defaults.model
+        case RunAgent(config):
+            model = op.model or step_config(constants(config)).get("model")
+            return plan.defaults.model if model is None else str(model)
         case BuiltinProvider(_, params):
             model = constants(params).get("model")
             return None if model is None else str(model)
@@ -109,6 +125,7 @@ def asked_lines(asked: Mapping[Asked, int]) -> Iterator[str]:
 def asked_json(asked: Mapping[Asked, int]) -> list[dict[str, Any]]:
     return [
         {"agent": one.agent, "backend": one.backend, "model": one.model,
-         "permissions": one.permissions, "steps": steps}
+         "permissions": one.permissions, "steps": steps,
+         **({"others": list(one.others)} if one.others else {})}
         for one, steps in asked.items()
     ]  # fmt: skip

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.settings import FLAGS
 from orchestrate.plan import override
+from orchestrate.plan.backends import known_backend
 from orchestrate.plan.check import check_program
+from orchestrate.plan.durations import seconds_of
 from orchestrate.record import replace
 
 if TYPE_CHECKING:
@@ -15,11 +17,23 @@ if TYPE_CHECKING:
     from orchestrate.plan.nodes import Program
 
 
-def configured(settings: RunSettings, config: Config) -> RunSettings:
-    """The settings with what the configuration says where no flag does."""
+# What a file may say of a limit besides `limits:`.
+_ELSEWHERE = {
+    "visits": ("guardrails", "maxStepVisits"),
+    "steps": ("guardrails", "maxTotalSteps", "recursion", "max_total_steps"),
+}
+
+
+def configured(settings: RunSettings, config: Config, document: Any = None) -> RunSettings:
+    """The settings with what the configuration says where no flag does; limits only where the
+    file says nothing."""
     values: dict[str, Any] = {}
     defaults: dict[str, Any] = {}
+    limits = config.values.get("limits") or {}
     for name, row in FLAGS.items():
+        is_said = settings.is_given(name) or _says(document, row.limit)
+        if row.limit in limits and not is_said:
+            defaults[name] = limits[row.limit]
         # `--live` and the setting `live` are not of one kind: how a run is shown depends on both.
         if row.key is None or row.kind == "pair" or name not in config.values:
             continue
@@ -27,9 +41,17 @@ def configured(settings: RunSettings, config: Config) -> RunSettings:
             (defaults if row.group == "plan" else values)[name] = config.values[name]
     backend = values.get("backend", settings.backend)
     if backend is not None:
-        values["backend"] = override.known_backend(backend)
+        values["backend"] = known_backend(backend)
     agents = config.values.get("agents") or {}
     return replace(settings, **values, defaults=defaults, agents=agents)
+
+
+def _says(document: Any, limit: str) -> bool:
+    """Does a file set a limit itself?"""
+    document = document or {}
+    holders = ("limits", limit, *_ELSEWHERE.get(limit, ()))
+    pairs = zip(holders[::2], holders[1::2], strict=True)
+    return any(key in (document.get(holder) or ()) for holder, key in pairs)
 
 
 def with_flags(program: Program, settings: RunSettings) -> Program:
@@ -45,8 +67,8 @@ def with_defaults(program: Program, settings: RunSettings) -> Program:
     for name, value in settings.defaults.items():
         if settings.is_given(name):
             continue  # a flag of a later resume
-        kind = FLAGS[name].key
-        assert kind is not None
+        row = FLAGS[name]
+        kind = row.key or (seconds_of if row.kind == "duration" else lambda limit: limit)
         usual = getattr(override, f"with_{name}")
         program = getattr(override, f"with_default_{name}", usual)(program, kind(value))
     return program

@@ -4,46 +4,65 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrate import __version__
-from orchestrate.app.agents import agent_of, backend_of, definition_of, keep_turn
+from orchestrate.app.agent_definitions import backend_of, definition_of
+from orchestrate.app.agents import agent_of, keep_turn
 from orchestrate.app.agents_asked import asked_lines, who_is_asked
 from orchestrate.app.checksums import checksums
 from orchestrate.app.concurrent_runs import INSIDE, inside_of
 from orchestrate.app.executors import executors_of
-from orchestrate.app.frozen_run import DOCUMENTS, frozen_agents, frozen_bytes, frozen_schemas
+from orchestrate.app.frozen_run import (
+    frozen_agents,
+    frozen_bytes,
+    frozen_schemas,
+    read_frozen,
+    read_frozen_late,
+)
+from orchestrate.app.inputs import value_in_call
 from orchestrate.app.late_plans import LatePlans
+from orchestrate.app.listeners import listen_safely
 from orchestrate.app.notify import run_and_tell
 from orchestrate.app.reachable import secrets_to_run
-from orchestrate.app.scopes import NoScope
+from orchestrate.app.rehearse import rehearsal_of
+from orchestrate.app.scopes import starting_values
 from orchestrate.app.secrets import mask_settings, tell_short, with_own_keys
 from orchestrate.app.settings import settings_of
 from orchestrate.compile import require_program
-from orchestrate.engine.evaluate import evaluate
+from orchestrate.dialects.agent_definitions import read_agent
 from orchestrate.engine.git_head import head_of
-from orchestrate.engine.logbook import Logbook
+from orchestrate.engine.reuse import end_given_up
 from orchestrate.engine.runtime import AgentRules, Library, Options, Runtime
-from orchestrate.engine.scheduler import note_unsettled
+from orchestrate.engine.scheduler import note_unsettled, run_to_end
+from orchestrate.errors import StateError
 from orchestrate.execute.place import place_of
 from orchestrate.plan.nodes import main_plan
 from orchestrate.plan.visible import visible
 from orchestrate.record import replace
 from orchestrate.state.clock import drop_anchor, now_by
 from orchestrate.state.durable import dump_json
+from orchestrate.state.earlier import Earlier
 from orchestrate.state.events import RunStarted
+from orchestrate.state.logbook import Logbook
 from orchestrate.state.model import Index
-from orchestrate.state.plan_file import FILE
+from orchestrate.state.plan_file import DOCUMENTS, FILE, edit_folder
+from orchestrate.state.recorded import read_events
 from orchestrate.state.runs import create_run
 from orchestrate.state.store import begin, first_files
+from orchestrate.view.rehearsed import banner
+from orchestrate.view.run_log import keep_log, log_asked
 from orchestrate.view.source_files import combined_checksum, stable_path
 
 if TYPE_CHECKING:
+    from orchestrate.agents.definition import AgentDefinition
     from orchestrate.app.reporter import Reporter
     from orchestrate.app.settings import RunSettings
     from orchestrate.compile import Compilation
-    from orchestrate.engine.runtime import AgentDefinition
+    from orchestrate.engine.rehearsing import Rehearsal
     from orchestrate.engine.secrets import Secrets
     from orchestrate.engine.stop import Stop
     from orchestrate.exits import Ending
@@ -69,14 +88,19 @@ def start_run(
     workspace: Workspace,
     settings: RunSettings,
     reporter: Reporter,
+    *,
+    chat_session: str | None = None,
 ) -> Store:
-    """A new run's folder, locked by us, with its first state and event."""
+    """A new run's folder, locked by us, with its first state and event.
+
+    `chat_session`: it is a turn of a chat, which never is `latest`; unless '' it begins that one.
+    """
     index = Index(program)
     plan = main_plan(program)
     sources = checksums(compilation, workspace)
     secrets = secrets_to_run(program, workspace)
     kept = mask_settings(settings.kept(), secrets, reporter)
-    context = evaluate(plan.context, NoScope())
+    context = starting_values(plan)
     masked = {key: secrets.data(value) for key, value in context.items()}
     for key in context:
         if masked[key] != context[key]:
@@ -100,7 +124,7 @@ def start_run(
             context=masked,
             settings=kept,
             version=__version__,
-            session=settings.session,
+            session=settings.session or chat_session or None,
             has_session=settings.session is not None,
             head=head_of(workspace.root),
             clock=clock,
@@ -110,13 +134,14 @@ def start_run(
         compiled = frozen_bytes(require_program(compilation), program, workspace, secrets.data)
         return {**first_files(index, event), DOCUMENTS: frozen, FILE: compiled}
 
-    run, lock = create_run(runs, sys.argv, contents)
+    is_latest = chat_session is None and not (settings.run_step or {}).get("scratch")
+    run, lock = create_run(runs, sys.argv, contents, is_latest=is_latest)
     index.find_with(LatePlans(workspace, settings, run.root, secrets.data).find)
     event = replace(started[0], place=place_of(str(run.root)))
     return begin(run, lock, index, event)
 
 
-def carry_out(
+def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs
     store: Store,
     program: Program,
     workspace: Workspace,
@@ -126,22 +151,71 @@ def carry_out(
     *,
     resumed: RunResumed | None = None,
     held_session: Lock | None = None,
+    rehearsal: Rehearsal | None = None,
 ) -> Ending:
     """Let the engine work until the run ends, is parked or is stopped; tell it as it goes.
 
     `held_session`: the lock of the session that the run begins in, taken before the run was made.
+    `rehearsal`: a walk that is thrown away, of which nobody is notified.
     """
+    rt = runtime_of(store, program, workspace, settings, reporter, stop)
+    if rehearsal is not None:
+        rt.rules = replace(rt.rules, rehearsal=rehearsal)
+    logbook, kept, secrets = rt.logbook, settings_of(store.state.settings), rt.secrets
+    asked = _whom_it_asks(store, program, rt.workspace)
+    log_asked(logbook, store.state, store.index, asked)
+    reporter.asks(asked)
+    end_following = reporter.follow(store, stop)
+    listen_safely(store, "the log", lambda: keep_log(logbook, store.index), reporter.note)
+    is_over = False
+    untold: list[str] = []
+    try:
+        tell_short(secrets, logbook, reporter)
+        if held_session is not None:
+            rt.take_session(rt.rules.backend, str(kept.session), held_session)
+        if resumed is not None:
+            rt.is_copy = resumed.copied
+            note_unsettled(rt)
+        if store.state.edit:
+            _look_back(rt)
+        ending = run_to_end(rt) if rehearsal else run_and_tell(rt, untold, reporter)
+        is_over = True
+        return ending
+    finally:
+        end_following()
+        reporter.note("".join(f"orchestrate: {visible(trouble)}\n" for trouble in untold))
+        rt.close(is_over=is_over)
+        logbook.close()
+
+
+def _look_back(rt: Runtime) -> None:
+    """Find what the run had before its edits: they take it over step by step."""
+    store = rt.store
+    store.sync()
+    rt.earlier = earlier = Earlier(recorded.event for recorded in read_events(store.run.events))
+    store.listeners.append(lambda event, _: earlier.hear(event))
+    end_given_up(rt)
+
+
+def runtime_of(
+    store: Store,
+    program: Program,
+    workspace: Workspace,
+    settings: RunSettings,
+    reporter: Reporter,
+    stop: Stop,
+    log: str = "orchestrator.log",
+) -> Runtime:
+    """What the engine needs of the world to carry out a run."""
     workspace = replace(workspace, run=store.run.root)
     environment = {**os.environ, INSIDE: inside_of(store.run.id, os.environ)}
     secrets = secrets_to_run(program, workspace, environment)
     kept = settings_of(store.state.settings)
-    late = LatePlans(workspace, kept, store.run.root)
+    late = LatePlans(workspace, kept, edit_folder(store.run.root, store.state.edit))
     for plan_id in store.state.late:
         secrets.learn(late.whole(plan_id))
-    trace = store.run.id if settings.trace else ""
-    level = "debug" if settings.debug else settings.log_level or "info"
-    logbook = Logbook(store.run.logs / "orchestrator.log", level, secrets, trace)
-    rt = Runtime(
+    logbook = _logbook(store, settings, secrets, log)
+    return Runtime(
         workspace=workspace,
         store=store,
         secrets=secrets,
@@ -155,30 +229,22 @@ def carry_out(
             debug_env=settings.debug_env,
         ),
         open_executor=executors_of(store, workspace),
-        people=reporter.people(stop),
-        rules=rules_of(kept),
+        operator=reporter.operator(stop),
+        rules=replace(rules_of(kept), rehearsal=rehearsal_of(kept)),
         library=library_of(store, workspace, stop, secrets, reporter),
     )
-    asked = asked_lines(who_is_asked(program, workspace, kept))
-    reporter.asks(store, logbook, list(asked))
-    end_following = reporter.follow(store, logbook, stop)
-    is_over = False
-    untold: list[str] = []
-    try:
-        tell_short(secrets, logbook, reporter)
-        if held_session is not None:
-            rt.take_session(rt.rules.backend, str(kept.session), held_session)
-        if resumed is not None:
-            rt.is_copy = resumed.copied
-            note_unsettled(rt)
-        ending = run_and_tell(rt, untold, reporter)
-        is_over = True
-        return ending
-    finally:
-        end_following()
-        reporter.note("".join(f"orchestrate: {visible(trouble)}\n" for trouble in untold))
-        rt.close(is_over=is_over)
-        logbook.close()
+
+
+def _whom_it_asks(store: Store, program: Program, workspace: Workspace) -> list[str]:
+    told = banner(store.state.settings)
+    kept = settings_of(store.state.settings)
+    return [told] if told else list(asked_lines(who_is_asked(program, workspace, kept)))
+
+
+def _logbook(store: Store, settings: RunSettings, secrets: Secrets, name: str) -> Logbook:
+    trace = store.run.id if settings.trace else ""
+    level = "debug" if settings.debug else settings.log_level or "info"
+    return Logbook(store.run.logs / name, level, secrets.text, trace)
 
 
 def rules_of(settings: RunSettings) -> AgentRules:
@@ -205,12 +271,30 @@ def library_of(
     def define(name: str, config: dict[str, Any]) -> AgentDefinition:
         key = f"{name} {config!r}"
         if key not in known:
-            files = frozen_agents(store.run.root)
+            files = frozen_agents(root())
             known[key] = definition_of(name, config, workspace, settings, files)
         return known[key]
 
+    def root() -> Path:
+        return edit_folder(store.run.root, store.state.edit)
+
+    @cache
+    def agent_file(name: str) -> Any:
+        file = frozen_agents(root()).get(name) or read_agent(name, workspace)
+        fields = {k: v for k, v in file.fields.items() if k not in ("name", "description")}
+        return [fields, file.body]
+
+    @cache
+    def model_of(plan_id: str) -> str | None:
+        with suppress(StateError):
+            for frozen in (read_frozen(root()), read_frozen_late(root(), plan_id)):
+                for plan in frozen.program.plans if frozen is not None else ():
+                    if plan.id == plan_id.partition("#")[0]:
+                        return plan.defaults.model
+        return None
+
     def find_plan(path: str, caller: str) -> tuple[Plan, dict[str, str]]:
-        late = LatePlans(workspace, settings, store.run.root, secrets.data)
+        late = LatePlans(workspace, settings, root(), secrets.data)
         program, sources = late.find_called(path, caller)
         secrets.learn(program)
         return main_plan(program), sources
@@ -219,6 +303,9 @@ def library_of(
         agent_of=lambda name: agent_of(name, settings, store.run, reporter.person(stop)),
         definition_of=define,
         find_plan=find_plan,
-        kept_schemas=cache(lambda: frozen_schemas(store.run.root)),
+        settle=lambda one, value: value_in_call(one, value, workspace),
+        kept_schemas=cache(lambda: frozen_schemas(root())),
         keep_turn=lambda question, reply: keep_turn(store.run, question, reply),
+        agent_file=agent_file,
+        model_of=model_of,
     )

@@ -1,13 +1,15 @@
 """Has the definition of a run changed since it started, in a way that matters?
 
-What came with orchestrate is no definition of the user's: a run of the catalogue goes on with its
+What came with orchestrate is not the user's definition: a run of the catalogue goes on with its
 own copy, whatever an upgrade brought. Of the user's files those whose text has changed are compiled
 again; if the composed document or the plan is the same, comments and order were all that changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.checksums import checksums
@@ -15,11 +17,16 @@ from orchestrate.app.frozen_run import agents_of, read_frozen, read_frozen_late
 from orchestrate.app.secrets import secrets_for
 from orchestrate.compile import compile_file, require_program
 from orchestrate.engine.faults import StepFault
+from orchestrate.engine.masked_keys import MASKED
 from orchestrate.engine.outputs import read_schema_text
-from orchestrate.errors import OrchestrateError, UsageError
+from orchestrate.errors import OrchestrateError, StateError, UsageError
 from orchestrate.plan.codec import meaning
+from orchestrate.plan.nodes import Call, Each, Goto, Restart, Wait
 from orchestrate.plan.visible import visible
+from orchestrate.record import replace
 from orchestrate.state.durable import dump_json, parse_json
+from orchestrate.state.model import frames_below
+from orchestrate.state.plan_file import DOCUMENTS, FILE, read_documents
 from orchestrate.view.place import Place
 from orchestrate.view.source_files import changed_files, file_at, own_files
 
@@ -27,50 +34,62 @@ if TYPE_CHECKING:
     from orchestrate.app.frozen_run import Frozen
     from orchestrate.app.open_run import Header
     from orchestrate.app.reporter import Reporter
-    from orchestrate.plan.nodes import Program
+    from orchestrate.plan.nodes import Node, Plan, Program
     from orchestrate.state.model import RunState
     from orchestrate.workspace import Workspace
 
+_PUT_BACK = "the run's own copy is lost: to go on, put the files back as they were"
 _OURS = ("catalogue:", "package:")
 
 
-def refuse_changed(
+def changes_of(
     header: Header, state: RunState, workspace: Workspace, reporter: Reporter
-) -> None:
-    """Refuse to go on if the definition has changed; say so if only its wording has."""
+) -> dict[str, str]:
+    """The files that have changed in a way that matters, each with how; says if others have."""
     frozen = read_frozen(header.root)
     if frozen is None:
-        return  # `recompile` has compared the files
-    found = _changes(header.definition, header.sources, frozen, workspace)
+        return {}  # `recompile` has compared the files
+    found = _changes(header.definition, header.sources, frozen, workspace, state)
     found |= _changed_schemas(frozen, workspace)
     for plan_id, sources in state.late.items():
         late = read_frozen_late(header.root, plan_id)
         if late is not None:
-            found |= _changes(plan_id, sources, late, workspace)
+            found |= _changes(plan_id, sources, late, workspace, state)
             found |= _changed_schemas(late, workspace)
     matters = {name: how for name, how in found.items() if how}
-    if matters:
-        is_there = file_at(header.definition, workspace).is_file()
-        raise changed_error(header.run_id, matters, reporter.place, is_there=is_there)
-    if found:
+    if found and not matters:
         names = ", ".join(sorted(found))
-        reporter.note(f"  changed in nothing that matters: {visible(names)}\n")
+        reporter.note(f"  changed without effect: {visible(names)}\n")
+    return matters
 
 
 def changed_error(
-    run_id: str, changed: Mapping[str, str], place: Place, *, is_there: bool = True
+    run_id: str,
+    changed: Mapping[str, str],
+    place: Place,
+    *,
+    is_there: bool = True,
+    has_copy: bool = True,
+    foreseen: str = "",
 ) -> UsageError:
     """What differs, and the ways to go on; one that is gone cannot be started over."""
     names = ", ".join(name + how.removeprefix("changed") for name, how in sorted(changed.items()))
     as_started = place.command("resume", run_id, "--as-started")
     anew = place.command("resume", run_id, "--force-restart")
-    ways = [f"to go on as it was started: {as_started}"]
+    ways = [f"to go on as it was started: {as_started}"] if has_copy else [_PUT_BACK]
+    if foreseen:
+        edited = place.command("resume", run_id, "--edited")
+        ways.insert(0, f"with the files as they are it would {foreseen}\nto do that: {edited}")
     ways += [f"to start over with the files as they are: {anew}"] if is_there else []
     return UsageError(f"the definition of run {run_id} has changed: {names}", "\n".join(ways))
 
 
 def _changes(
-    definition: str, before: Mapping[str, str], frozen: Frozen, workspace: Workspace
+    definition: str,
+    before: Mapping[str, str],
+    frozen: Frozen,
+    workspace: Workspace,
+    state: RunState,
 ) -> dict[str, str]:
     """The user's files that differ, each with how if that matters, else with ''."""
     own = own_files(before)
@@ -86,7 +105,7 @@ def _changes(
     now = checksums(compilation, workspace)
     own_now = own_files(now)
     changed = {path for path in {*own, *own_now} if own.get(path) != own_now.get(path)}
-    if _is_same(program, compilation.documents, frozen, workspace):
+    if _is_same(program, compilation.documents, frozen, workspace, state):
         return dict.fromkeys(changed, "")
     return {
         path: " (gone)" if path not in own_now else " (new)" if path not in own else "changed"
@@ -107,9 +126,14 @@ def _changed_schemas(frozen: Frozen, workspace: Workspace) -> dict[str, str]:
 
 
 def _is_same(
-    program: Program, documents: Mapping[str, Any], frozen: Frozen, workspace: Workspace
+    program: Program,
+    documents: Mapping[str, Any],
+    frozen: Frozen,
+    workspace: Workspace,
+    state: RunState,
 ) -> bool:
-    """The same agents, and the same documents or the same plans."""
+    """The same agents, and the same documents or, but for the limits of what is done, the same
+    plans."""
     mask = secrets_for(program, workspace).data if frozen.is_masked else lambda value: value
     agents = {n: {"fields": a.fields, "body": a.body} for n, a in frozen.agents.items()}
     if mask(agents_of(program, workspace)) != agents:
@@ -120,9 +144,54 @@ def _is_same(
         return True
     plans = {p.id: p for p in frozen.program.plans if not p.id.startswith(_OURS)}
     plans_now = {p.id: p for p in program.plans if not p.id.startswith(_OURS)}
+    is_done = done_with(frozen.program, state)
     return plans.keys() == plans_now.keys() and all(
-        mask(meaning(plans_now[key])) == meaning(plans[key]) for key in plans
+        mask(meaning(_unlimited(plans_now[key], is_done)))
+        == meaning(_unlimited(plans[key], is_done))
+        for key in plans
     )
+
+
+def _unlimited(plan: Plan, is_done: Callable[[str, str], bool]) -> Plan:
+    """The plan without the time limits and retries of steps that are done."""
+
+    def freed(node: Node) -> Node:
+        if not is_done(plan.id, node.id):
+            return node
+        op = replace(node.op, timeout_s=0.0, poll_ms=0) if isinstance(node.op, Wait) else node.op
+        return replace(node, op=op, timeout_s=None, retry=None)
+
+    blocks = (replace(block, nodes=tuple(map(freed, block.nodes))) for block in plan.blocks)
+    return replace(plan, blocks=tuple(blocks))
+
+
+def done_with(program: Program, state: RunState) -> Callable[[str, str], bool]:
+    """Says of a node, by its plan and id, whether no cursor can come to it any more."""
+    plans = {plan.id: plan for plan in program.plans}
+    reached: set[tuple[str, str]] = set()
+    ahead = [
+        (frame.plan, frame.here.node)
+        for frame in frames_below(state.root)
+        if frame.here is not None and frame.plan in plans
+    ]
+    while ahead:
+        at = ahead.pop()
+        if at in reached:
+            continue
+        reached.add(at)
+        plan = plans[at[0]]
+        nodes = {node.id: node for block in plan.blocks for node in block.nodes}
+        node = nodes[at[1]]
+        targets = [node.follow, *(target for _, target in node.routes)]
+        ahead += [(plan.id, target.node) for target in targets if isinstance(target, Goto)]
+        starts = [target.plan for target in targets if isinstance(target, Restart)]
+        if isinstance(node.op, Each):
+            body = next(block for block in plan.blocks if block.id == node.op.body)
+            ahead += [(plan.id, inner.id) for inner in body.nodes]
+        elif isinstance(node.op, Call) and isinstance(node.op.plan, str):
+            starts.append(node.op.plan)
+        ahead += [(each, plans[each].blocks[0].entry) for each in starts if each in plans]
+    return lambda plan_id, node_id: (plan_id, node_id) not in reached
 
 
 def recompile(header: Header, workspace: Workspace) -> Program:
@@ -131,5 +200,32 @@ def recompile(header: Header, workspace: Workspace) -> Program:
     before, now = header.sources, checksums(compilation, workspace)
     changed = {path for path in {*before, *now} if before.get(path) != now.get(path)}
     if changed:
-        raise changed_error(header.run_id, dict.fromkeys(changed, "changed"), Place())
+        is_there = file_at(header.definition, workspace).is_file()
+        names = dict.fromkeys(changed, "changed")
+        raise changed_error(header.run_id, names, Place(), is_there=is_there)
+    return require_program(compilation)
+
+
+def recompile_documents(header: Header, workspace: Workspace) -> Program:
+    """The same from the run's own composed files; refused if an agent's file has changed."""
+    documents = read_documents(header.root)
+    texts = {
+        Path(os.path.realpath(file_at(plan_id, workspace))): dump_json(document).decode("ascii")
+        for plan_id, document in documents.items()
+    }
+    if header.definition not in documents or any(MASKED in text for text in texts.values()):
+        raise StateError(
+            f"the plan of run {header.run_id} is lost: {FILE} cannot be read, the definition's "
+            f"files have changed, and {DOCUMENTS} cannot stand in for them",
+            f"put {header.root / FILE} or the files back as they were",
+        )
+    compilation = compile_file(file_at(header.definition, workspace), workspace, texts)
+    before, now = header.sources, checksums(compilation, workspace)
+    changed = {path for path in now if path not in documents and before.get(path) != now[path]}
+    if changed:
+        raise StateError(
+            f"the plan of run {header.run_id} is lost: {FILE} cannot be read, and these files have "
+            f"changed since: {visible(', '.join(sorted(changed)))}",
+            f"put {header.root / FILE} or the files back as they were",
+        )
     return require_program(compilation)

@@ -10,7 +10,7 @@ from orchestrate.app.definition import compile_definition
 from orchestrate.app.settings import RunSettings
 from orchestrate.diagnostics import CheckedFile
 from orchestrate.exits import invalid_definition
-from orchestrate.plan.nodes import Ask, BuiltinProvider, Gate, NamedAgent, main_plan
+from orchestrate.plan.nodes import Ask, BuiltinProvider, NamedAgent, RunAgent, main_plan
 from orchestrate.plan.visible import visible
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def check_files(
         compilation = change(compile_definition(name, workspace))
         compilations.append(compilation)
         _tell_settings(compilation, workspace, note)
-        file = _check(compilation, workspace, strict)
+        file = checked_file(compilation, workspace, strict=strict)
         # An id and a path can name the same file.
         by_file.setdefault(os.path.realpath(file.file), file)
     if tells_namesakes:
@@ -51,7 +51,7 @@ def _tell_settings(compilation: Compilation, workspace: Workspace, note: Note) -
     """Settings that an agent cannot take: a warning, because another backend may be chosen."""
     if compilation.program is None or not _may_have_settings(compilation.program):
         return
-    from orchestrate.app.agents import faults_of_settings
+    from orchestrate.app.agent_definitions import faults_of_settings
 
     for fault in dict.fromkeys(faults_of_settings(compilation.program, workspace, _NO_FLAGS)):
         note(f"orchestrate: warning: {visible(fault)}; `run` refuses it\n")
@@ -63,10 +63,11 @@ def _may_have_settings(program: Program) -> bool:
         for block in plan.blocks:
             for node in block.nodes:
                 agent = node.op.agent if isinstance(node.op, Ask) else None
-                if isinstance(agent, NamedAgent) or (
-                    isinstance(agent, BuiltinProvider) and agent.params.items
-                ):
-                    return True
+                match agent:
+                    case NamedAgent():
+                        return True
+                    case BuiltinProvider(params=given) | RunAgent(settings=given) if given.items:
+                        return True
     return False
 
 
@@ -84,7 +85,7 @@ def _tell_namesakes(compilations: Iterable[Compilation], note: Note) -> None:
                  f"{visible(shown)}; give each a name of its own\n")  # fmt: skip
 
 
-def _check(compilation: Compilation, workspace: Workspace, strict: bool) -> CheckedFile:
+def checked_file(compilation: Compilation, workspace: Workspace, *, strict: bool) -> CheckedFile:
     program = compilation.program
     main, looped = (0, 0) if program is None else _count_steps(program)
     return CheckedFile(
@@ -100,9 +101,9 @@ def _check(compilation: Compilation, workspace: Workspace, strict: bool) -> Chec
 
 
 def _count_steps(program: Program) -> tuple[int, int]:
-    """The author's steps, and those in loops: gates are none, a recipe's loop is its one step."""
+    """The author's steps, and those in loops: a recipe's loop is its one step."""
     plan = main_plan(program)
-    main = sum(not isinstance(node.op, Gate) for node in plan.blocks[0].nodes)
+    main = sum(node.is_step for node in plan.blocks[0].nodes)
     if plan.dialect == "recipe":
         return main, 0
-    return main, sum(len(block.nodes) for block in plan.blocks[1:])
+    return main, sum(node.is_step for block in plan.blocks[1:] for node in block.nodes)

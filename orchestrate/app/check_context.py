@@ -1,10 +1,12 @@
-"""What `validate --all` and `--context` need: the recipes of a workspace, and given values."""
+"""Checks files as `validate` with flags does: all of a workspace, with given values."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from orchestrate.app.check import Note, check_files
 from orchestrate.app.context import with_given_context
 from orchestrate.app.definition import given_names, without_given
 from orchestrate.app.recipes import own_recipes
@@ -14,7 +16,23 @@ from orchestrate.record import replace
 if TYPE_CHECKING:
     from orchestrate.app.settings import RunSettings
     from orchestrate.compile import Compilation
+    from orchestrate.diagnostics import CheckedFile
     from orchestrate.workspace import Workspace
+
+
+def check_given(
+    names: Sequence[str], workspace: Workspace, note: Note, settings: RunSettings, **more: Any
+) -> list[CheckedFile]:
+    """As `check_files`, each file with the values that a run would be given."""
+    if not settings.given():
+        return check_files(names, workspace, note, **more)
+    return check_files(
+        names,
+        workspace,
+        note,
+        change=lambda compilation: _with_values(compilation, settings, workspace),
+        **more,
+    )
 
 
 def files_of(workspace: Workspace) -> tuple[str, ...]:
@@ -22,7 +40,7 @@ def files_of(workspace: Workspace) -> tuple[str, ...]:
     return tuple(os.path.relpath(path) for path in own_recipes(workspace))
 
 
-def with_values(
+def _with_values(
     compilation: Compilation, settings: RunSettings, workspace: Workspace
 ) -> Compilation:
     """As `run` would see it with these values: what has none then is an error."""

@@ -50,7 +50,7 @@ def claim_briefly(run: Run, verb: str) -> Lock:
 
 
 def orchestrator_of(run: Run) -> Owner | None:
-    """The process that works on the run; None if nobody does, or somebody for a moment only.
+    """The process that works on the run; None if no process does, or only for a moment.
 
     The name of an owner is written after its lock is taken, so a name counts only if its process
     has the lock file open.

@@ -1,4 +1,4 @@
-"""Removes old runs, never one that is in use or may still be gone on with."""
+"""Removes old runs, never one that is in use or can still be resumed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Chosen:
     statuses: tuple[str, ...]
 
     def spares(self, summary: RunSummary) -> bool:
-        """Does it stay because it is not finished, and nobody named such runs?"""
+        """Does it stay because it is not finished, and `--status` does not name such runs?"""
         return not self.statuses and summary.status in UNFINISHED
 
     def wants(self, summary: RunSummary) -> bool:

@@ -1,8 +1,8 @@
 """The live runs of a workspace: a second machine or recipe is refused, a workflow gets a note.
 
 Each run that is worked on has a file in `.orchestrate/locks/live`, named by its id, that says where
-the run lies; it counts while an orchestrator holds the run's own lock. Whoever wants to begin holds
-the folder's lock until its run is written down there, so that of two that start at once one wins.
+the run lies; it counts while an orchestrator holds the run's own lock. A new run holds the
+folder's lock until it is registered there, so that of two that start at once one wins.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING
 
 from orchestrate.app.claim import orchestrator_of
 from orchestrate.errors import ConfigError, explain
-from orchestrate.plan.nodes import Dialect, Program, main_plan
+from orchestrate.plan.nodes import Ask, CommandTemplate, Dialect, Program, main_plan
+from orchestrate.plan.nodes import Run as Command
 from orchestrate.record import record
 from orchestrate.state.durable import dump_json, parse_json, read_file, write_visibly
+from orchestrate.state.known_workspaces import note_workspace
 from orchestrate.state.locks import workspace_locks
 from orchestrate.state.runs import Run, is_run_id
 
@@ -45,7 +47,7 @@ class Neighbour:
 
 
 class entering:  # noqa: N801 - reads as what it says
-    """Hold the door of a workspace until `enter` has written our run down."""
+    """Hold the lock of a workspace until `enter` has written our run down."""
 
     def __init__(
         self,
@@ -57,11 +59,14 @@ class entering:  # noqa: N801 - reads as what it says
     ) -> None:
         self._dialect: Dialect = main_plan(program).dialect
         self._allows = settings.allow_concurrent
-        self._is_played = settings.backend in _PLAYED and self._dialect != "workflow"
+        runs_commands = settings.rehearse_commands or settings.backend == "replay"
+        self._is_played = settings.backend in _PLAYED and not (
+            runs_commands and has_commands(program)
+        )
         self._workspace = workspace
         self._reporter = reporter
         self._own = own
-        self._door: int | None = None
+        self._lock_fd: int | None = None
         self._entry: Path | None = None
 
     def __enter__(self) -> entering:
@@ -70,12 +75,12 @@ class entering:  # noqa: N801 - reads as what it says
         folder = workspace_locks(self._workspace.root, os.environ) / "live"
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
-            self._door = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._lock_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise explain("make", folder, error) from error
         self._folder = folder
         try:
-            _lock(self._door, folder)
+            _lock(self._lock_fd, folder)
             inside = {*os.environ.get(INSIDE, "").split(":"), self._own}
             others = [one for one in _live(folder) if one.run.id not in inside]
             self._refuse([one for one in others if one.dialect != "workflow"])
@@ -97,6 +102,7 @@ class entering:  # noqa: N801 - reads as what it says
 
     def enter(self, run: Run) -> None:
         """From here on others find our run, and may look."""
+        note_workspace(self._workspace.root, run.root.parent, os.environ)
         if self._is_played:
             return
         self._entry = self._folder / run.id
@@ -104,9 +110,9 @@ class entering:  # noqa: N801 - reads as what it says
         self._close_door()
 
     def _close_door(self) -> None:
-        if self._door is not None:
-            os.close(self._door)
-            self._door = None
+        if self._lock_fd is not None:
+            os.close(self._lock_fd)
+            self._lock_fd = None
 
     def __exit__(
         self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
@@ -116,20 +122,31 @@ class entering:  # noqa: N801 - reads as what it says
             self._entry.unlink(missing_ok=True)
 
 
+def has_commands(program: Program) -> bool:
+    """Does it start programs of its own, which may change the workspace?"""
+    return any(
+        isinstance(node.op, Command)
+        or (isinstance(node.op, Ask) and isinstance(node.op.agent, CommandTemplate))
+        for plan in program.plans
+        for block in plan.blocks
+        for node in block.nodes
+    )
+
+
 def inside_of(run_id: str, environment: Mapping[str, str]) -> str:
     """The mark for programs of a run: it, and the runs that it is a part of."""
     return ":".join(filter(None, (environment.get(INSIDE, ""), run_id)))
 
 
-def _lock(door: int, folder: Path) -> None:
+def _lock(fd: int, folder: Path) -> None:
     give_up = time.monotonic() + _PATIENCE_S
     while True:
         try:
-            fcntl.flock(door, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= give_up:
                 raise ConfigError(
-                    "another run is starting in this workspace and does not get on",
+                    "another run is starting in this workspace and makes no progress",
                     f"it holds the lock of {folder}; try again when it has started or is ended",
                 ) from None
             time.sleep(_POLL_S)
@@ -140,7 +157,7 @@ def _lock(door: int, folder: Path) -> None:
 
 
 def _live(folder: Path) -> Iterator[Neighbour]:
-    """The runs that somebody works on; what is left of others is removed."""
+    """The runs that a process works on; what is left of others is removed."""
     for name in sorted(os.listdir(folder)):
         if not is_run_id(name):
             continue

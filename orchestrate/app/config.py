@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.config_model import FILE, Config, Origin
 from orchestrate.app.settings import FLAGS
@@ -22,6 +22,14 @@ _VARIABLES: dict[str, type] = {
     "keep_runs": int,
     "state_dir": str,
 }
+
+
+def _seconds(text: str) -> float | str:
+    return float(text) if text.replace(".", "", 1).isdigit() else text
+
+
+# How the variables of limits are read that are no whole numbers, by the kind of their flag.
+_LIMITS: dict[str, Callable[[str], Any]] = {"seconds": float, "duration": _seconds}
 
 
 def runs_folder(workspace: Workspace, config: Config, given: str | None) -> Runs:
@@ -43,6 +51,11 @@ def load_config(workspace: Workspace, environment: Mapping[str, str] = os.enviro
         text = environment.get(variable, "")
         if text:
             _set_typed(config, name, variable, text, kind)
+    for name, row in FLAGS.items():
+        variable = f"ORCHESTRATE_{name.upper()}"
+        text = environment.get(variable, "") if row.limit else ""
+        if text:
+            _set_typed(config, row.limit, variable, text, _LIMITS.get(row.kind, int), "limits")
     return config
 
 
@@ -71,12 +84,23 @@ def _read_into(config: Config, path: Path, display: str) -> None:
     overlay(config, config.values, read_config_file(path, display), display)
 
 
-def _set_typed(config: Config, name: str, variable: str, text: str, kind: type) -> None:
+def _set_typed(
+    config: Config,
+    name: str,
+    variable: str,
+    text: str,
+    kind: Callable[[str], Any],
+    inside: str = "",
+) -> None:
     """Lay what a variable says over the settings."""
     from orchestrate.app.config_file import typed
 
-    config.values[name] = typed(variable, text, kind, name)
-    config.origins[name] = Origin(variable)
+    value = typed(variable, text, kind, name, inside)
+    if inside:
+        config.values[inside] = {**(config.values.get(inside) or {}), name: value}
+    else:
+        config.values[name] = value
+    config.origins[f"{inside}.{name}" if inside else name] = Origin(variable)
 
 
 def state_dir_in(path: Path, fault: OrchestrateError) -> str | None:

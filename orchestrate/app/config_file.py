@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from orchestrate.app.config_model import Config, Origin
 from orchestrate.app.webhook import address_fault
 from orchestrate.diagnostics import closest
 from orchestrate.errors import ConfigError, DefinitionError, OrchestrateError
-from orchestrate.plan.override import BACKENDS
+from orchestrate.plan.backends import BACKENDS
 from orchestrate.source.breaks import unify_line_ends
 from orchestrate.source.explain import explain
 from orchestrate.source.include import Document
@@ -74,7 +75,7 @@ def read_one_setting(path: Path, name: str, fault: OrchestrateError) -> str | No
 
 
 def setting_faults(document: Document) -> list[Diagnostic]:
-    """What the schema has against the settings, and the names of agents that nobody knows."""
+    """What the schema has against the settings, and the unknown names of agents."""
     violations = check_shipped("config", document.data)
     if violations:
         explained = (explain(document, violation) for violation in violations)
@@ -109,7 +110,7 @@ def _unclear_notifications(document: Document) -> list[Diagnostic]:
     for number, entry in enumerate(listed or ()):
         given = [way for way in ways if way in entry]
         if len(given) != 1:
-            what = f"has both '{given[0]}' and '{given[1]}'" if given else "tells nobody"
+            what = f"has both '{given[0]}' and '{given[1]}'" if given else "has no receiver"
             mark = entry.key_mark(given[1]) if given else listed.marks[number]
             found.append(
                 document.sources.diagnostic(
@@ -147,7 +148,7 @@ def overlay(
             config.origins[dotted] = Origin(display, line_of(mark) + 1)
 
 
-def typed(variable: str, text: str, kind: type, name: str) -> Any:
+def typed(variable: str, text: str, kind: Callable[[str], Any], name: str, inside: str = "") -> Any:
     """The value of a variable; it has to fit the schema as the setting itself does."""
     try:
         value = kind(text)
@@ -155,10 +156,12 @@ def typed(variable: str, text: str, kind: type, name: str) -> Any:
             raise ValueError(text)
     except ValueError:
         raise ConfigError(f"{variable} is '{text}', which is not a number") from None
-    if check_shipped("config", {name: value}):
+    if check_shipped("config", {inside: {name: value}} if inside else {name: value}):
         sources = Sources()
         sources.register(Source(variable, Path(variable), text))
-        document = Document(Path(variable), located_map(0, [(name, value, 0, 0)]), sources)
+        data = located_map(0, [(name, value, 0, 0)])
+        data = located_map(0, [(inside, data, 0, 0)]) if inside else data
+        document = Document(Path(variable), data, sources)
         fault = setting_faults(document)[0]
         raise ConfigError(f"{variable}: {fault.message}", fault.hint)
     return value

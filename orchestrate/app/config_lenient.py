@@ -33,7 +33,7 @@ def config_for_looking(
             found = _state_dir_in(workspace, error)
             values = {} if found is None else {_NEEDED: found}
         why = visible(_in_short(error))
-        tell_fault(f"orchestrate: the configuration is left aside: {why}\n")
+        tell_fault(f"orchestrate: the configuration is ignored: {why}\n")
         return Config(values)
 
 
@@ -61,5 +61,5 @@ def _in_short(error: OrchestrateError) -> str:
         first = next((d for d in error.diagnostics if d.severity == "error"), None)
         if first is not None:
             span = first.span
-            return f"{error.message}: {span.file}:{span.line}: {first.message}"
+            return f"{span.file}:{span.line}: {first.message}"
     return error.message

@@ -1,14 +1,18 @@
-"""The values that a run's context is given from outside: --context and --context-file."""
+"""The values that a run is given from outside: inputs, --context and --context-file."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.app.inputs import checked_value, refuse_all, refuse_secret, value_of_text
 from orchestrate.app.settings import FLAGS
+from orchestrate.diagnostics import closest
 from orchestrate.dialects.lowering import constant_map
 from orchestrate.errors import DefinitionError, UsageError
 from orchestrate.exits import UNUSABLE
@@ -32,47 +36,116 @@ def with_given_context(
     workspace: Workspace,
     values: Mapping[str, Any] = MappingProxyType({}),
 ) -> Program:
-    """The program with the values of --context-file and --context, and others over them."""
-    values = context_of(program, settings, workspace) | given_values(program, values)
+    """The program with the values of the flags, and others over them."""
+    values = context_of(program, settings, workspace) | given_values(program, values, workspace)
     return with_context(program, constant_map(values)) if values else program
 
 
 def context_of(program: Program, settings: RunSettings, workspace: Workspace) -> dict[str, Any]:
-    """The values that --context-file and --context give, the latter over the former."""
+    """The values that the flags give, a single one over those of a file."""
     values: dict[str, Any] = {}
+    faults: list[UsageError] = []
     if settings.context_file is not None:
-        values |= _context_file(program, settings.context_file, workspace)
-    return values | _context_pairs(program, settings.context)
+        values |= _read_mapping(program, settings.context_file, workspace, "--context-file")
+    values |= _pairs(program, settings.context, "--context")
+    for name in values:
+        if any(one.name == name for one in main_plan(program).inputs):
+            raise UsageError(f"'{name}' is an input", f"give it with -i {name}=VALUE")
+    if settings.inputs_file is not None:
+        given = _read_mapping(program, settings.inputs_file, workspace, "--inputs-file")
+        for name, value in given.items():
+            with _noted(faults):
+                values[name] = _input_value(program, name, value, workspace)
+    for name, text in _pairs(program, settings.input, "-i").items():
+        with _noted(faults):
+            values[name] = _input_text(program, name, text, workspace)
+    refuse_all(faults)
+    return values
 
 
-def given_values(program: Program, values: Mapping[str, Any]) -> dict[str, Any]:
+@contextmanager
+def _noted(faults: list[UsageError]) -> Iterator[None]:
+    try:
+        yield
+    except UsageError as fault:
+        faults.append(fault)
+
+
+def _input_text(program: Program, name: str, text: str, workspace: Workspace) -> Any:
+    """`-i NAME=VALUE`; in a file that has no such input, a variable of the context."""
+    plan = main_plan(program)
+    one = next((one for one in plan.inputs if one.name == name), None)
+    if one is not None:
+        return value_of_text(one, text, workspace)
+    if plan.dialect == "machine" or (plan.inputs and name not in dict(plan.context.items)):
+        raise _no_input(program, name)
+    return text
+
+
+def _input_value(program: Program, name: str, value: Any, workspace: Workspace) -> Any:
+    one = next((one for one in main_plan(program).inputs if one.name == name), None)
+    if one is None:
+        raise _no_input(program, name)
+    refuse_secret(one)
+    return checked_value(one, value, workspace)
+
+
+def _no_input(program: Program, name: str) -> UsageError:
+    names = [one.name for one in main_plan(program).inputs]
+    near = closest(name, names)
+    also = f" (did you mean '{near}'?)" if near else ""
+    hint = f"inputs: {', '.join(names)}" if names else "the file declares no inputs"
+    return UsageError(f"there is no input '{name}'{also}", hint)
+
+
+def given_values(
+    program: Program, values: Mapping[str, Any], workspace: Workspace
+) -> dict[str, Any]:
     """Values that a caller of our own gives; they stand for those of a file."""
-    if values:
-        FLAGS["context"].require_applicable(main_plan(program).dialect)
-        _refuse_reserved(program, values, "context")
-    return dict(values)
+    inputs = {one.name: one for one in main_plan(program).inputs}
+    given: dict[str, Any] = {}
+    for name, value in values.items():
+        if name in inputs:
+            refuse_secret(inputs[name])
+            given[name] = checked_value(inputs[name], value, workspace)
+        else:
+            FLAGS["context"].require_applicable(main_plan(program).dialect)
+            given[name] = _json_value(name, value)
+    _refuse_reserved(program, values, "context")
+    return given
 
 
-def _context_pairs(program: Program, pairs: tuple[str, ...]) -> dict[str, Any]:
+def _json_value(name: Any, value: Any) -> Any:
+    if not isinstance(name, str):
+        raise UsageError(f"context: the name {name!r} is not a text")
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"context: '{name}' cannot be written as JSON: {error}",
+            "give texts, numbers, true, false, null, lists and mappings of these",
+        ) from None
+    return value
+
+
+def _pairs(program: Program, pairs: tuple[str, ...], flag: str) -> dict[str, str]:
     """`KEY=VALUE`: always a text; the last one of a key counts."""
     values: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
-            raise UsageError(
-                f"--context {pair!r} is not KEY=VALUE", "e.g. --context file=src/app.py"
-            )
+            raise UsageError(f"{flag} {pair!r} is not KEY=VALUE", f"e.g. {flag} file=src/app.py")
         if "." in key:
             raise UsageError(
-                f"--context {pair!r}: the name '{key}' has a dot, and no step could read it",
+                f"{flag} {pair!r}: the name '{key}' has a dot, and no step could read it",
                 f"give the whole of '{key.partition('.')[0]}' in a file: --context-file FILE",
             )
         values[key] = value
-    _refuse_reserved(program, values, "--context")
+    _refuse_reserved(program, values, flag)
     return values
 
 
-def _context_file(program: Program, name: str, workspace: Workspace) -> dict[str, Any]:
+def _read_mapping(program: Program, name: str, workspace: Workspace, flag: str) -> dict[str, Any]:
     """A mapping in a JSON or YAML file; types are kept."""
     path = Path(os.path.abspath(name))
     display = workspace.display(path)
@@ -87,7 +160,7 @@ def _context_file(program: Program, name: str, workspace: Workspace) -> dict[str
     except ReadFault as fault:
         faults.append(fault)
     if faults and not sources.files:
-        raise UsageError(f"--context-file: '{display}': {faults[0].message}", faults[0].hint)
+        raise UsageError(f"{flag}: '{display}': {faults[0].message}", faults[0].hint)
     if faults:
         found = (
             sources.diagnostic(
@@ -97,10 +170,8 @@ def _context_file(program: Program, name: str, workspace: Workspace) -> dict[str
         )
         raise DefinitionError(tuple(found), UNUSABLE)
     if not isinstance(data, dict):
-        raise UsageError(
-            f"--context-file: '{display}' is not a mapping", 'e.g. {"file": "src/app.py"}'
-        )
-    _refuse_reserved(program, data, "--context-file")
+        raise UsageError(f"{flag}: '{display}' is not a mapping", 'e.g. {"file": "src/app.py"}')
+    _refuse_reserved(program, data, flag)
     return dict(data)
 
 

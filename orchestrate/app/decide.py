@@ -1,8 +1,4 @@
-"""Decisions about gates from outside a run: each is recorded once, for one visit of a gate.
-
-The run is not carried on. With the decision its new standing is recorded in the same write: it
-waits to be resumed, or for another decision, or it has ended with this one.
-"""
+"""Decisions about gates from outside a run: each is recorded once, for one visit of a gate."""
 
 from __future__ import annotations
 
@@ -11,15 +7,32 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
-from orchestrate.errors import ConfigError, OrchestrateError, UsageError
-from orchestrate.exits import Ending, waits_for_person, waits_to_be_resumed
-from orchestrate.record import record, replace
-from orchestrate.state.apply import TIMEOUT, apply
+from orchestrate.app.claim import AtWorkError, claim_briefly, orchestrator_of
+from orchestrate.app.open_run import refuse_linked
+from orchestrate.app.record_unfolded import append_unfolded
+from orchestrate.app.secrets import secrets_of_run
+from orchestrate.app.settle import (
+    Decided,
+    decided_now,
+    gate_of,
+    is_of,
+    open_briefly,
+    record_decision,
+    settle,
+)
+from orchestrate.diagnostics import closest
+from orchestrate.errors import ConfigError, StateError, UsageError
+from orchestrate.exits import Ending, end, waits_for_person, waits_to_be_resumed
+from orchestrate.plan.visible import visible
+from orchestrate.record import replace
+from orchestrate.state.backups import newest_valid
 from orchestrate.state.ballots import cast
 from orchestrate.state.clock import now_by
-from orchestrate.state.events import GateDecided, RunEnded, run_ended
-from orchestrate.state.plan_file import index_of
-from orchestrate.state.store import Store, load
+from orchestrate.state.decode import check_state, decode
+from orchestrate.state.durable import read_file
+from orchestrate.state.events import GateDecided, run_ended
+from orchestrate.state.gates import gate_names, path_of_gate
+from orchestrate.state.journal import JournalCorruptError
 from orchestrate.state.times import local_time, seconds_of
 from orchestrate.state.users import user_name
 from orchestrate.view.run_view import RunView, run_view
@@ -31,235 +44,177 @@ if TYPE_CHECKING:
     from orchestrate.workspace import Workspace
 
 Decision = Literal["approved", "denied"]
+# The gate that is meant: by its stage, as one visit of it, or the only one that waits.
+Which = str | tuple[str, str, int] | None
 # A process that asks takes a decision over within a fraction of a second.
 _TAKEN_OVER_IN_S = 10.0
 _POLL_S = 0.05
 
 
-@record
-class Decided:
-    """What became of a gate, and how its run stands now; `ending` is None while it runs."""
-
-    stage: str
-    decision: str
-    by: str
-    message: str
-    status: str
-    ending: Ending | None
-
-    @property
-    def asks_more(self) -> bool:
-        """Does the run wait for a decision about another gate?"""
-        return self.ending is not None and self.ending.kind == "gate"
-
-
 def decide(
     run: Run,
     workspace: Workspace,
-    stage: str | None,
+    which: Which,
     decision: Decision,
     message: str,
     note: Callable[[str], None] = lambda _: None,
 ) -> Decided:
-    """Record a decision about the gate that waits; a `UsageError` says why none can be."""
-    from orchestrate.app.secrets import secrets_of_run
+    """Decide about the gate that waits, whether or not a process works on the run."""
+    while True:
+        try:
+            return _decide(run, workspace, which, decision, message, note)
+        except AtWorkError:
+            # That process takes the decision over, or is about to come to the gate.
+            decided = _decide_live(run, workspace, which, decision, message)
+        if decided is not None:
+            return decided
 
-    store = _open(run, "approve" if decision == "approved" else "deny", note)
+
+def _decide(
+    run: Run,
+    workspace: Workspace,
+    which: Which,
+    decision: Decision,
+    message: str,
+    note: Callable[[str], None],
+) -> Decided:
+    """Record a decision about the gate that waits; a `UsageError` says why none can be."""
     try:
-        expired = _settle(store)
-        gate = _choose(run, store.state, store.state.pending, stage, expired)
+        store = open_briefly(run, _verb(decision), note)
+    except StateError as error:
+        return _decide_unfolded(run, workspace, which, decision, message, note, error)
+    try:
+        expired = settle(store)
+        gate = _choose(run, store.state, which, expired)
         said = secrets_of_run(run, workspace).text(message)
         now = now_by(store.state.clock)
         event = GateDecided(*gate.visited, now, decision, user_name(os.environ), said)
         counted, is_ours = cast(run.root, event)
-        _record(store, counted)
+        record_decision(store, counted)
         if not is_ours and replace(counted, at=event.at) != event:
             raise UsageError(_why_none(run, store.state, gate.stage))
-        return _decided(store.state, _gate_of(store.state, event))
+        return replace(decided_now(store.state, gate_of(store.state, event)), is_first=is_ours)
     finally:
         store.close()
 
 
-def decide_live(
-    run: Run, workspace: Workspace, stage: str | None, decision: Decision, message: str
+def _verb(decision: Decision) -> str:
+    return "approve" if decision == "approved" else "deny"
+
+
+def _decide_unfolded(
+    run: Run,
+    workspace: Workspace,
+    which: Which,
+    decision: Decision,
+    message: str,
+    note: Callable[[str], None],
+    why: StateError,
+) -> Decided:
+    """Decide about a run whose plan or journal cannot be read, by its state file alone.
+
+    What is left of the journal stays for `resume --repair`, and the decision counts after that.
+    """
+    with claim_briefly(run, _verb(decision)):
+        try:
+            path, document = newest_valid(run, lambda content: check_state(content, run.id))
+            state = decode(None, read_file(path) or b"", run.id)
+        except (StateError, ValueError):
+            raise why from None
+        refuse_linked(run, state.place)
+        gate = _choose(run, state, which, [])
+        now = now_by(state.clock)
+        if gate.expires_at is not None and now >= seconds_of(gate.expires_at):
+            raise why  # the clock has decided; that is recorded when the run can be read again
+        said = secrets_of_run(run, workspace).text(message)
+        event = GateDecided(*gate.visited, now, decision, user_name(os.environ), said)
+        counted, is_ours = cast(run.root, event)
+        if not is_ours and replace(counted, at=event.at) != event:
+            raise _decided_already(run, gate.stage, counted)
+        ending = _ending_after(counted, gate.stage, [g.stage for g in state.pending if g != gate])
+        note(f"orchestrate: {visible(why.message)}\n")
+        if isinstance(why, JournalCorruptError):
+            note("orchestrate: the decision counts once the run is repaired\n")
+        else:
+            append_unfolded(run, document, counted, run_ended(counted.at, ending))
+    return Decided(
+        gate.stage, counted.decision, counted.by, counted.message, ending.status, ending,
+        node=gate.node,
+    )  # fmt: skip
+
+
+def _ending_after(event: GateDecided, stage: str, others: list[str]) -> Ending:
+    """How a run stands after a decision, where only its state file tells."""
+    if event.decision == "denied":
+        return end("denied", f"stage '{stage}' was denied")
+    if others:
+        return waits_for_person((), others)
+    return waits_to_be_resumed(stage, event.decision, by_timeout=False)
+
+
+def _decided_already(run: Run, stage: str, counted: GateDecided) -> UsageError:
+    return UsageError(
+        f"stage '{stage}' of run {run.id} was {counted.decision} already, by {counted.by}"
+    )
+
+
+def _decide_live(
+    run: Run, workspace: Workspace, which: Which, decision: Decision, message: str
 ) -> Decided | None:
     """Decide for the process that works on the run, which takes it over as soon as it asks.
 
     None if that process is gone before it has: then the decision is recorded from here.
     """
-    from orchestrate.app.claim import orchestrator_of
-    from orchestrate.app.secrets import secrets_of_run
-
     view = run_view(run)
-    gate = _choose_live(view, stage)
+    gate = choose_live(view, which)
     said = secrets_of_run(run, workspace).text(message)
     now = now_by(view.state.clock)
     event = GateDecided(*gate.visited, now, decision, user_name(os.environ), said)
     counted, is_ours = cast(run.root, event)
     if not is_ours:
-        raise UsageError(
-            f"stage '{gate.stage}' of run {run.id} was {counted.decision} already, by {counted.by}"
-        )
+        raise _decided_already(run, gate.stage, counted)
     give_up = time.monotonic() + _TAKEN_OVER_IN_S
     while time.monotonic() < give_up:
         view = run_view(run)
-        if not any(_is_of(one, event) for one in view.state.pending):
+        if not any(is_of(one, event) for one in view.state.pending):
             break
-        if orchestrator_of(run) is None:
+        owner = orchestrator_of(run)
+        if owner is None:
             return None
+        if owner.pid == os.getpid():
+            break  # a listener of the run decides: it goes on when the listener returns
         time.sleep(_POLL_S)
     status = view.state.status
     ending = None if status == "running" else view.state.ending
-    return Decided(gate.stage, decision, event.by, said, status, ending)
+    return Decided(gate.stage, decision, event.by, said, status, ending, node=gate.node)
 
 
-def _choose_live(view: RunView, stage: str | None) -> Approval:
-    run, gates = view.run, view.state.pending
-    waiting = list(dict.fromkeys(gate.stage for gate in gates))
-    for gate in gates:
-        if gate.stage == stage or (stage is None and len(waiting) == 1):
-            return gate
-    decided = [gate for gate in view.state.approvals if gate.status != "pending"]
-    for gate in reversed(decided):
-        if not gates and stage in (None, gate.stage):
-            raise UsageError(
-                f"stage '{gate.stage}' of run {run.id} was {gate.status} already, by "
-                f"{gate.decided_by} at {gate.decided_at}",
-                "the run is at work and waits for no other approval now",
-            )
-    if not gates:
+def choose_live(view: RunView, which: Which) -> Approval:
+    """The gate that is meant, of a run that a process works on."""
+    run, state = view.run, view.state
+    gate = _meant(state.pending, which)
+    if gate is not None:
+        return gate
+    stage = _stage_of(state, which)
+    decided = (one for one in state.approvals if one.status != "pending")
+    if not state.pending and any(stage in (None, one.stage) for one in decided):
+        hint = "the run is at work and waits for no other approval now"
+        raise UsageError(_why_none(run, state, stage), hint)
+    if not state.pending:
         raise ConfigError(
-            f"run {run.id} is at work and waits for no approval: it is {view.state.status}",
+            f"run {run.id} is at work and waits for no approval: it is {state.status}",
             "decide when it has come to a gate",
         )
-    raise UsageError(
-        f"run {run.id} waits for {len(waiting)} approvals: say which stage is meant",
-        _pending(waiting),
-    )
+    raise _unclear(run, state, state.pending, stage)
 
 
-def settle_overdue(run: Run) -> list[Decided]:
-    """Record what the clock has decided; whoever looks next does it (rulings §8).
-
-    Nothing is settled for a run that somebody works on: that one does it.
-    """
-    from orchestrate.app.claim import AtWorkError
-
-    try:
-        store = _open(run, "approvals", lambda _: None)
-    except AtWorkError:
-        return []
-    try:
-        return _settle(store)
-    finally:
-        store.close()
-
-
-def is_overdue(view: RunView) -> bool:
-    """Has the clock decided about a gate of a run that waits?"""
-
-    if view.is_live or view.status not in ("paused", "interrupted"):
-        return False
-    now = now_by(view.state.clock)
-    return any(
-        gate.expires_at is not None and now >= seconds_of(gate.expires_at)
-        for gate in view.state.pending
-    )
-
-
-def settled_view(run: Run) -> RunView:
-    """The run's view after what the clock has decided was recorded."""
-
-    view = run_view(run)
-    if not is_overdue(view):
-        return view
-    try:
-        settle_overdue(run)
-    except OrchestrateError as error:
-        why = f"a gate has expired, but that cannot be recorded: {error.message}"
-        return replace(view, note="; ".join(filter(None, (view.note, why))))
-    return run_view(run)
-
-
-def _open(run: Run, verb: str, note: Callable[[str], None]) -> Store:
-    from orchestrate.app.claim import claim_briefly
-    from orchestrate.app.open_store import open_stored
-
-    index = index_of(run)
-    lock = claim_briefly(run, verb)
-    try:
-        return open_stored(run, lock, index, note)
-    except BaseException:
-        lock.release()
-        raise
-
-
-def _settle(store: Store) -> list[Decided]:
-    from orchestrate.engine.ops.gate import overdue
-
-    if store.state.status not in ("paused", "running"):
-        return []
-    settled = []
-    for event in overdue(store.state, now_by(store.state.clock)):
-        _record(store, cast(store.run.root, event)[0])
-        settled.append(_decided(store.state, _gate_of(store.state, event)))
-        if store.state.status not in ("paused", "running"):
-            break
-    return settled
-
-
-def _is_of(gate: Approval, event: GateDecided) -> bool:
-    return gate.visited == (event.frame, event.node, event.visit)
-
-
-def _gate_of(state: RunState, event: GateDecided) -> Approval:
-    return next(gate for gate in reversed(state.approvals) if _is_of(gate, event))
-
-
-def _record(store: Store, event: GateDecided) -> None:
-    """The decision and what it leads to, in one write."""
-    store.record(event, _standing_after(store, event))
-    store.checkpoint(durable=True)
-
-
-def _standing_after(store: Store, event: GateDecided) -> RunEnded:
-    """How the run stands after a decision: tried on a second copy of the state."""
-
-    # That it is parked is no end: what the decision leads to counts.
-    tried = replace(load(store.run, store.index), ending=None)
-    apply(store.index, tried, event)
-    ending = tried.ending
-    if ending is None:
-        waiting = [gate.stage for gate in tried.pending]
-        if waiting:
-            ending = waits_for_person((), waiting)
-        else:
-            stage = _gate_of(tried, event).stage
-            ending = waits_to_be_resumed(stage, by_timeout=event.by == TIMEOUT)
-    return run_ended(event.at, ending)
-
-
-def _decided(state: RunState, gate: Approval) -> Decided:
-    return Decided(
-        gate.stage, gate.status, gate.decided_by, gate.message,
-        state.status, state.ending,
-    )  # fmt: skip
-
-
-def _choose(
-    run: Run,
-    state: RunState,
-    gates: list[Approval],
-    stage: str | None,
-    expired: list[Decided],
-) -> Approval:
-    """The gate that is meant."""
-    waiting = list(dict.fromkeys(gate.stage for gate in gates))
-    if state.status not in ("paused", "running"):
-        gates = []
-    for gate in gates:
-        if gate.stage == stage or (stage is None and len(waiting) == 1):
-            return gate
+def _choose(run: Run, state: RunState, which: Which, expired: list[Decided]) -> Approval:
+    """The gate that is meant, of a run that no process works on."""
+    gates = state.pending if state.status in ("paused", "running") else []
+    gate = _meant(gates, which)
+    if gate is not None:
+        return gate
+    stage = _stage_of(state, which)
     for late in expired:
         if stage in (None, late.stage):
             raise UsageError(
@@ -267,16 +222,39 @@ def _choose(
                 f"{late.decision}",
                 state.reason or "",
             )
+    raise _unclear(run, state, gates, stage)
+
+
+def _meant(gates: list[Approval], which: Which) -> Approval | None:
+    """The gate of that stage, path or visit, or the only one that waits: never one of several."""
+    if which is not None:
+        gates = [gate for gate in gates if which in (path_of_gate(gate), gate.visited)] or [
+            gate for gate in gates if which == gate.stage
+        ]
+    return gates[0] if len(gates) == 1 else None
+
+
+def _stage_of(state: RunState, which: Which) -> str | None:
+    """The stage of the gate that is meant, whether or not it waits."""
+    if not isinstance(which, tuple):
+        return which
+    return next((gate.stage for gate in state.approvals if gate.visited == which), None)
+
+
+def _unclear(run: Run, state: RunState, gates: list[Approval], stage: str | None) -> UsageError:
+    """Several wait and none was named, or the one that was named does not wait."""
+    of_stage = sum(gate.stage == stage for gate in gates)
     if gates and stage is None:
-        raise UsageError(
-            f"run {run.id} waits for {len(waiting)} approvals: say which stage is meant",
-            _pending(waiting),
-        )
-    raise UsageError(_why_none(run, state, stage), _pending(waiting if gates else []))
+        what = f"run {run.id} waits for {len(gates)} approvals: name the stage"
+    elif of_stage > 1:
+        what = f"run {run.id} waits for {of_stage} approvals of '{stage}': name one by its path"
+    else:
+        what = _why_none(run, state, stage)
+    return UsageError(what, _pending(gate_names(gates)))
 
 
-def _pending(stages: list[str]) -> str:
-    shown = ", ".join(f"'{stage}'" for stage in stages)
+def _pending(names: list[str]) -> str:
+    shown = ", ".join(f"'{name}'" for name in names)
     return f"pending: {shown}" if shown else "nothing is pending"
 
 
@@ -290,8 +268,6 @@ def _why_none(run: Run, state: RunState, stage: str | None) -> str:
             )
     if stage is None:
         return f"run {run.id} waits for no approval: it is {state.status}"
-    from orchestrate.diagnostics import closest
-
     near = closest(stage, (gate.stage for gate in state.approvals))
     also = f" (did you mean '{near}'?)" if near else ""
     return f"run {run.id} does not wait for an approval of '{stage}'{also}"

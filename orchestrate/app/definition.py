@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrate.app.config_model import FILE
-from orchestrate.compile import compile_file, require_program
-from orchestrate.diagnostics import closest
-from orchestrate.dialects.catalogue import SUFFIXES, find_recipe, recipe_files
+from orchestrate.catalogue import SUFFIXES, find_recipe, recipe_files
+from orchestrate.diagnostics import closest, closest_file
 from orchestrate.errors import UsageError
 from orchestrate.plan.nodes import main_plan
 from orchestrate.record import replace
+from orchestrate.regex import regex
 from orchestrate.workspace import open_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from orchestrate.compile import Compilation
     from orchestrate.diagnostics import Diagnostic
@@ -26,12 +25,12 @@ if TYPE_CHECKING:
 
 
 # How a recipe's warning names the variable that nothing sets.
-_UNSET = re.compile(r"\Anothing in this recipe sets \{\{\s*(\w+)")
+_UNSET = regex(r"\Anothing in this recipe sets \{\{\s*(\w+)")
 
 
 def compile_definition(name: str, workspace: Workspace) -> Compilation:
     """Compile a file, or the recipe of that id when there is no such file."""
-    from pathlib import Path
+    from orchestrate.compile import compile_file
 
     if not name:
         raise UsageError("the name of a file or recipe is empty")
@@ -47,7 +46,7 @@ def compile_definition(name: str, workspace: Workspace) -> Compilation:
 def _explain_configuration(
     compilation: Compilation, path: Path, workspace: Workspace
 ) -> Compilation:
-    """The settings are no recipe; who checks them has another command."""
+    """The settings are not a recipe; another command checks them."""
     if compilation.dialect is not None or path.name != "config.yaml":
         return compilation
     if os.path.realpath(path) != os.path.realpath(workspace.root / FILE):
@@ -67,12 +66,12 @@ def _explain_missing(compilation: Compilation, path: Path, workspace: Workspace)
             names = sorted(os.listdir(path.parent))
         except OSError:
             names = []
-        near = closest(path.name, (n for n in names if n.lower().endswith(SUFFIXES)))
+        near = closest_file(path.name, [n for n in names if n.lower().endswith(SUFFIXES)])
         near = str(path.parent / near) if near else ""
         hint = ""
     else:
         near = closest(str(path), (recipe_id for recipe_id, _, _ in recipe_files(workspace)))
-        hint = "it is no recipe's id either; `orchestrate list` shows those"
+        hint = "it is not the id of a recipe either; `orchestrate list` shows those"
     hint = _elsewhere(path, workspace) or hint
     explained = tuple(
         replace(finding, suggestion=near, hint=hint) if finding.code == "E001" else finding
@@ -85,7 +84,7 @@ def _elsewhere(path: Path, workspace: Workspace) -> str:
     """Where the name would be found if the user stood elsewhere, as a hint; '' if nowhere."""
     if os.path.isfile(workspace.root / path):
         there = os.path.relpath(workspace.root / path)
-        return f"FILE starts at the current folder, not at the workspace: write {there}"
+        return f"FILE is relative to the current folder, not to the workspace: write {there}"
     for folder in workspace.root.parents:
         if find_recipe(str(path), open_workspace(folder)) is not None:
             there = os.path.relpath(folder)
@@ -95,6 +94,8 @@ def _elsewhere(path: Path, workspace: Workspace) -> str:
 
 def compiled(name: str, workspace: Workspace) -> tuple[Compilation, Program]:
     """The program; all its errors as one exception. Its warnings are in the compilation."""
+    from orchestrate.compile import require_program
+
     compilation = compile_definition(name, workspace)
     return compilation, require_program(compilation)
 

@@ -13,7 +13,7 @@ from orchestrate.agents.versions import tried_words
 from orchestrate.app.config import load_config, runs_folder
 from orchestrate.app.config_model import FILE
 from orchestrate.errors import DefinitionError, OrchestrateError
-from orchestrate.plan.override import known_backend
+from orchestrate.plan.backends import known_backend
 from orchestrate.record import record
 from orchestrate.state.locks import take
 from orchestrate.workspace import package_data

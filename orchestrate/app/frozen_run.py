@@ -21,15 +21,19 @@ from orchestrate.plan.codec import freeze
 from orchestrate.plan.expr import literal
 from orchestrate.plan.nodes import Ask, NamedAgent, Program, Run
 from orchestrate.record import record
-from orchestrate.state.durable import dump_json, parse_json, read_file, write_durably
+from orchestrate.state.durable import dump_json, parse_json, write_durably
 from orchestrate.state.plan_file import (
     FILE,
     FORMAT,
     LATE,
+    ODD,
+    LostPlanError,
     damaged,
     late_file,
+    read_documents,
     read_plan_file,
     read_program,
+    write_plan_data,
 )
 
 if TYPE_CHECKING:
@@ -39,15 +43,14 @@ if TYPE_CHECKING:
 
 Mask = Callable[[Any], Any]
 
-DOCUMENTS = "definition.json"
-
 
 @record
 class Frozen:
     """The program of a run as it was compiled, and the definitions of the agents that it names.
 
-    `documents` are the composed files by plan. In a masked copy a secret that was written into the
-    definition itself is missing: it can be looked at, but not carried out.
+    `documents` are the composed files by plan, or nothing where they cannot be read: the plans say
+    as much. In a masked copy a secret that was written into the definition itself is missing: it
+    can be looked at, but not carried out.
     """
 
     program: Program
@@ -81,7 +84,7 @@ def frozen_bytes(
     masked = mask(plain)
     head = {"format": FORMAT, "orchestrate": __version__, "is_masked": masked != plain}
     shown = {} if running is program else {"running": mask(freeze(running))}
-    return dump_json(head | masked | shown)
+    return write_plan_data(head | masked | shown)
 
 
 def keep_running(path: Path, running: Program, mask: Mask) -> None:
@@ -97,7 +100,7 @@ def keep_running(path: Path, running: Program, mask: Mask) -> None:
         if plan["id"] in contexts:
             plan["context"] = contexts[plan["id"]]
     if shown != before or data["format"] != FORMAT:
-        write_durably(path, dump_json(data | {"format": FORMAT, "running": shown}))
+        write_durably(path, write_plan_data(data | {"format": FORMAT, "running": shown}))
 
 
 def agents_of(program: Program, workspace: Workspace) -> dict[str, Any]:
@@ -148,9 +151,9 @@ def read_frozen(root: Path) -> Frozen | None:
     return _read(root / FILE)
 
 
-def require_whole(run: StoredRun) -> None:
+def require_whole(run: StoredRun, root: Path) -> None:
     """Refuse to carry out a copy that lacks a secret which stood in the definition itself."""
-    frozen = read_frozen(run.root)
+    frozen = read_frozen(root)
     if frozen is not None and frozen.is_masked:
         raise ConfigError(
             f"the definition of run {run.id} holds the value of a secret, which the run's copy "
@@ -161,7 +164,11 @@ def require_whole(run: StoredRun) -> None:
 
 
 def read_frozen_late(root: Path, plan_id: str) -> Frozen | None:
-    return _read(late_file(root, plan_id))
+    path = late_file(root, plan_id)
+    frozen = _read(path)
+    if frozen is not None and frozen.program.main != plan_id:
+        raise damaged(path, f"it is the plan of {frozen.program.main}, not of {plan_id}")
+    return frozen
 
 
 def keep_late(root: Path, plan_id: str, content: bytes) -> None:
@@ -194,25 +201,25 @@ def frozen_schemas(root: Path) -> dict[str, str]:
 def _all_frozen(root: Path) -> list[Frozen]:
     """What the run has found on its way, and what it began with."""
     folder = root / LATE
-    late = sorted(folder.glob("*.json")) if folder.is_dir() else []
-    return [frozen for path in (*late, root / FILE) if (frozen := _read(path)) is not None]
+    found = []
+    for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
+        with suppress(LostPlanError):  # those that the run needs were made again
+            found.append(_read(path))
+    return [frozen for frozen in (*found, _read(root / FILE)) if frozen is not None]
 
 
 def _read(path: Path) -> Frozen | None:
     data = read_plan_file(path)
     if data is None:
         return None
-    program = read_program(path, data["program"])
+    program = read_program(path, data["program"], data)
     try:
         agents = {
-            name: AgentFile(agent["fields"], agent["body"])
+            name: AgentFile(dict(agent["fields"]), str(agent["body"]))
             for name, agent in data["agents"].items()
         }
-        documents = data.get("documents")
-        if documents is None:
-            documents = parse_json(read_file(path.with_name(DOCUMENTS)) or b"{}")
-        schemas = data.get("schemas", {})
-        sources = data.get("sources", {})
+        schemas, sources = dict(data.get("schemas", {})), dict(data.get("sources", {}))
+        documents = data.get("documents", read_documents(path.parent))
         return Frozen(program, agents, schemas, documents, sources, data["is_masked"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except ODD as error:
         raise damaged(path, error) from None

@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.agents import refuse_unusable
 from orchestrate.app.apply_flags import with_settings
-from orchestrate.app.changed import recompile
 from orchestrate.app.checksums import checksums
 from orchestrate.app.frozen_run import (
     frozen_agents,
     frozen_bytes,
     keep_late,
-    keep_running,
-    read_frozen,
     read_frozen_late,
 )
-from orchestrate.app.secrets import secrets_for
-from orchestrate.app.single_step import as_started as reduced_as_started
 from orchestrate.compile import compile_file, require_program
 from orchestrate.engine.faults import StepFault
 from orchestrate.errors import DefinitionError, OrchestrateError
 from orchestrate.plan.nodes import main_plan
 from orchestrate.record import record
-from orchestrate.state.plan_file import FILE, is_current, late_file
+from orchestrate.state.plan_file import LostPlanError, late_file
 from orchestrate.view.source_files import file_at, stable_path
 
 if TYPE_CHECKING:
-    from orchestrate.app.open_run import Header
     from orchestrate.app.settings import RunSettings
     from orchestrate.plan.nodes import Plan, Program
-    from orchestrate.state.runs import Run
     from orchestrate.workspace import Workspace
 
 
@@ -65,14 +59,24 @@ class LatePlans:
         return self._found(plan_id)[0]
 
     def _found(self, plan_id: str) -> tuple[Program, dict[str, str]]:
-        frozen = read_frozen_late(self.root, plan_id)
+        frozen = None
+        with suppress(LostPlanError):  # `restore_late` makes it again
+            frozen = read_frozen_late(self.root, plan_id)
         if frozen is None or frozen.is_masked:
             return self.compile(plan_id)
         return with_settings(frozen.program, self.settings), frozen.sources
 
     def find(self, plan_id: str) -> Plan:
         """For the index: a plan that is not part of the program."""
-        return main_plan(self.whole(plan_id))
+        try:
+            return main_plan(self.whole(plan_id))
+        except DefinitionError as error:
+            copy = late_file(self.root, plan_id)
+            raise LostPlanError(
+                f"{plan_id} cannot be compiled any more ({error.message}), and the run's copy of "
+                f"it, {copy.relative_to(self.root)}, cannot be used",
+                "put the file back as it was, or the copy",
+            ) from None
 
     def find_called(self, path: str, caller: str) -> tuple[Program, dict[str, str]]:
         """What a step has worked out the path of; it resolves against the caller's file."""
@@ -91,34 +95,4 @@ class LatePlans:
         except OrchestrateError as error:
             why = f"{error.message}: {error.hint}" if error.hint else error.message
             raise StepFault(f"the recipe '{path}' cannot be used: {why}") from None
-        called = main_plan(program)
-        if called.dialect != "recipe":
-            what = f"'{called.id}' is a {called.dialect}, not a recipe"
-            raise StepFault(f"{what}: recipes call recipes")
         return program, sources
-
-
-def program_to_run(header: Header, workspace: Workspace, *, as_started: bool) -> Program:
-    """The program of a run as its settings want it, from its own copy: files may have changed.
-
-    A copy that had to be masked cannot be carried out; then the files have to be as they were.
-    """
-    frozen = read_frozen(header.root)
-    is_whole = frozen is not None and (as_started or not frozen.is_masked)
-    whole = frozen.program if frozen is not None and is_whole else recompile(header, workspace)
-    return with_settings(reduced_as_started(whole, header.settings), header.settings)
-
-
-def keep_flags(
-    run: Run, program: Program, late: LatePlans, found: Iterable[str], flags: Mapping[str, Any]
-) -> None:
-    """Keep the plans as they run if `resume` was given flags, those found late included.
-
-    Those of an older format are brought up, so that readers and deciders can use them.
-    """
-    if not flags and is_current(run.root / FILE):
-        return
-    running = {run.root / FILE: program}
-    running |= {late_file(run.root, plan_id): late.whole(plan_id) for plan_id in found}
-    for path, each in running.items():
-        keep_running(path, each, secrets_for(each, late.workspace).data)

@@ -3,7 +3,7 @@
 Both are programs that the run's keeper starts, as it starts the steps' (nothing else starts
 programs). So they are ended when their time is up, with all their children; secrets in what they
 print are masked; they go on if we are killed; and, because the keeper never starts an attempt
-twice, nobody is told twice about one ending. Nothing here changes the run or its exit code.
+twice, no ending is reported twice. Nothing here changes the run or its exit code.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from orchestrate.app import webhook
 from orchestrate.app.config import load_config
 from orchestrate.app.secrets import secrets_for
-from orchestrate.engine.logbook import Logbook
 from orchestrate.engine.scheduler import run_to_end
 from orchestrate.engine.stop import Stop
 from orchestrate.errors import OrchestrateError
@@ -25,15 +24,17 @@ from orchestrate.execute.base import Executor, Exit, Job, Lost, Running
 from orchestrate.execute.local import LocalExecutor
 from orchestrate.exits import PARKED, STOPPED, Ending
 from orchestrate.record import record
+from orchestrate.state.logbook import Logbook
 from orchestrate.state.times import timestamp
+from orchestrate.view.result_document import result_document
 
 if TYPE_CHECKING:
     from orchestrate.app.reporter import Reporter
-    from orchestrate.engine.logbook import Logbook
     from orchestrate.engine.runtime import Runtime
     from orchestrate.engine.secrets import Secrets
     from orchestrate.engine.stop import Stop
     from orchestrate.plan.nodes import Program
+    from orchestrate.state.logbook import Logbook
     from orchestrate.state.model import RunState
     from orchestrate.state.store import Store
     from orchestrate.view.place import Place
@@ -139,14 +140,14 @@ def _address_fault(entry: Notification, environment: Mapping[str, str]) -> str:
 
 
 def tell_owed(store: Store, program: Program, workspace: Workspace, place: Place) -> list[str]:
-    """Make up for whoever was killed after the run's last event and before it was told."""
+    """Make up for a process that was killed after the run's last event, before it notified."""
     if not _owed(store).exists():
         return []
     import os
 
     environment = dict(os.environ)
     secrets = secrets_for(program, workspace, environment)
-    logbook = Logbook(store.run.logs / "orchestrator.log", "info", secrets)
+    logbook = Logbook(store.run.logs / "orchestrator.log", "info", secrets.text)
     stop = Stop()
     executor = LocalExecutor(store.run.root, workspace.root)
     try:
@@ -170,12 +171,12 @@ def tell_owed(store: Store, program: Program, workspace: Workspace, place: Place
 
 
 def _owed(store: Store) -> Path:
-    """The file of a run whose ending somebody is still to be told about."""
+    """The file of a run whose ending is still to be reported."""
     return store.run.root / "notifications.owed"
 
 
 def tell(teller: Teller) -> list[str]:
-    """Tell whoever wants to know how the run has ended; what went wrong, in sentences."""
+    """Notify of how the run has ended; returns what went wrong, in sentences."""
     state = teller.store.state
     event, key = ending_of(state)
     wanted = [entry for entry in teller.notifications if event in entry.on]
@@ -208,7 +209,7 @@ def tell(teller: Teller) -> list[str]:
 
 
 def ending_of(state: RunState) -> tuple[Event | None, str]:
-    """What there is to tell, and a name for this ending; None for one that somebody wanted.
+    """What there is to tell, and a name for this ending; None for one that a person asked for.
 
     A run that parks again at the same gate has not ended anew; one that fails again has.
     """
@@ -231,8 +232,6 @@ def ending_of(state: RunState) -> tuple[Event | None, str]:
 
 
 def _document(teller: Teller, event: Event) -> dict[str, Any]:
-    from orchestrate.show.progress import summary
-
     state = teller.store.state
     run_id, command = state.run_id, teller.place.command
     gates = state.pending
@@ -244,9 +243,9 @@ def _document(teller: Teller, event: Event) -> dict[str, Any]:
     waits_otherwise = event == "paused" and not gates
     document = {
         "event": event,
-        **summary(teller.store),
+        **result_document(teller.store.run, state),
         "workspace": str(teller.workspace),
-        # A rehearsal tells as a real run does, and whoever is told must be able to see that.
+        # A rehearsal notifies as a real run does, and the receiver must be able to see that.
         "backend": state.settings.get("backend"),
         "started_at": timestamp(state.started_at),
         "updated_at": timestamp(state.updated_at),
@@ -260,7 +259,7 @@ def _document(teller: Teller, event: Event) -> dict[str, Any]:
 def _start(
     teller: Teller, entry: Notification, attempt: str, event: Event, body: dict[str, Any]
 ) -> bool:
-    """Let the executor start it; False if that was done before, by whoever was killed then."""
+    """Let the executor start it; False if a killed orchestrator has done so before."""
     address = entry.webhook
     if entry.webhook_env:
         address = teller.environment.get(entry.webhook_env, "")
@@ -337,7 +336,7 @@ def _await(teller: Teller, entry: Notification, attempt: str) -> str:
 
 def _trouble(found: Exit | Lost | Running, entry: Notification) -> str:
     if not isinstance(found, Exit):
-        return "nobody knows whether it was delivered"
+        return "it is unknown whether it was delivered"
     if found.timed_out:
         return f"it took more than {entry.timeout_s:g} s and was ended"
     if found.start_error:

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 from orchestrate.app.config import runs_folder
 from orchestrate.app.config_lenient import Tell, config_told
 from orchestrate.app.settings import RunSettings, settings_of
-from orchestrate.app.workspaces import workspace_of
+from orchestrate.app.workspaces import with_aliases, workspace_of
 from orchestrate.errors import StateError, linked_copy
 from orchestrate.execute.place import is_same_place, place_of
 from orchestrate.record import record
 from orchestrate.state.backups import newest_valid
 from orchestrate.state.decode import check_state
 from orchestrate.state.durable import read_file
-from orchestrate.state.events import RunResumed, RunStarted
+from orchestrate.state.events import Edited, RunResumed, RunStarted
+from orchestrate.state.plan_file import edit_folder
 from orchestrate.state.recorded import read_events
 from orchestrate.state.runs import find_run
 from orchestrate.workspace import open_workspace
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
 
 @record
 class Header:
-    """What a run was started with; enough to compile its definition again."""
+    """What a run was started with; enough to compile its definition again.
+
+    `root` is the folder that has its plan: the run's own, or since an edit one inside it.
+    """
 
     run_id: str
     root: Path
@@ -38,6 +42,7 @@ class Header:
     sources: dict[str, str]
     settings: RunSettings
     context: dict[str, Any]
+    edit: int = 0
 
 
 def find_stored(
@@ -56,7 +61,7 @@ def find_stored(
     if working_dir is None and not run.root.is_relative_to(workspace.root):
         recorded = Path(header_of(run).workspace)
         if recorded.is_dir():
-            workspace = open_workspace(recorded)
+            workspace = with_aliases(open_workspace(recorded))
     return runs, run, workspace
 
 
@@ -66,8 +71,19 @@ def header_of(run: Run) -> Header:
     The settings of a later resume come from the state and from what the journal has beyond it, up
     to the first damage.
     """
-    document = _newest_document(run)
-    started, settings = _start_of(run, document)
+    document = newest_document(run)
+    started, settings, edited = _start_of(run, document)
+    if edited is not None and started is not None:
+        return Header(
+            run_id=run.id,
+            root=edit_folder(run.root, edited.edit),
+            workspace=started.workspace,
+            definition=edited.definition,
+            sources=edited.sources,
+            settings=settings_of(settings),
+            context=edited.context,
+            edit=edited.edit,
+        )
     if started is not None:
         return Header(
             run_id=run.id,
@@ -79,14 +95,16 @@ def header_of(run: Run) -> Header:
             context=started.context,
         )
     try:
+        edit = document["engine"].get("edit", [0])[0]
         return Header(
             run_id=run.id,
-            root=run.root,
+            root=edit_folder(run.root, edit),
             workspace=document["engine"]["workspace"],
             definition=document["workflow_file"],
             sources=document["sources"],
             settings=settings_of(document["settings"]),
             context=document["context"],
+            edit=edit,
         )
     except KeyError:
         raise StateError(
@@ -95,9 +113,9 @@ def header_of(run: Run) -> Header:
         ) from None
 
 
-def _newest_document(run: Run) -> dict[str, Any]:
+def newest_document(run: Run) -> dict[str, Any]:
     """The state, the one before it, or a copy of an earlier one; empty if none is valid."""
-    # What is no file, or may not be read, has to be put right by its owner first.
+    # What is not a readable file, its owner has to repair first.
     read_file(run.state)
     try:
         return newest_valid(run, lambda content: check_state(content, run.id))[1]
@@ -115,20 +133,28 @@ def given_later(run: Run) -> dict[str, Any]:
     return values
 
 
-def _start_of(run: Run, document: dict[str, Any]) -> tuple[RunStarted | None, dict[str, Any]]:
-    """The journal's first event, if it can be read, and the settings that hold now."""
+def _start_of(
+    run: Run, document: dict[str, Any]
+) -> tuple[RunStarted | None, dict[str, Any], Edited | None]:
+    """The journal's first event, if it can be read, the settings that hold now, the last edit."""
     started: RunStarted | None = None
+    edited: Edited | None = None
     settings = dict(document.get("settings", {}))
     with suppress(StateError):
         first = next(read_events(run.events), None)
         if first is not None and isinstance(first.event, RunStarted):
             started = first.event
             settings = dict(document.get("settings", started.settings))
-        for recorded in read_events(run.events, document.get("seq", 0)):
+        seq = document.get("seq", 0)
+        # Only an edited run has to look for the edit.
+        is_edited = document.get("engine", {}).get("edit", [0])[0] > 0
+        for recorded in read_events(run.events, 0 if is_edited else seq):
             # Of a resume that was killed before it brought the state up to date.
-            if isinstance(recorded.event, RunResumed):
+            if isinstance(recorded.event, RunResumed) and recorded.seq > seq:
                 settings |= recorded.event.settings
-    return started, settings
+            elif isinstance(recorded.event, Edited):
+                edited = recorded.event
+    return started, settings, edited
 
 
 def refuse_linked(run: Run, recorded_place: str) -> None:

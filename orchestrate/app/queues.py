@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from orchestrate.app.user_files import write_named
 from orchestrate.errors import ConfigError, UsageError
-from orchestrate.plan.nodes import Folders, main_plan
+from orchestrate.plan.nodes import main_plan
+from orchestrate.plan.settings import Folders
 from orchestrate.state.delete import delete_tree
 
 if TYPE_CHECKING:

@@ -103,7 +103,7 @@ def still_running(run: Run, again: str) -> ConfigError:
 def end_programs(
     run: Run, reason: str, *, is_interrupted: bool, give_up: float, again: str
 ) -> bool:
-    """End what the run's keeper runs for nobody; True if there was a keeper.
+    """End what the run's keeper runs without an orchestrator; True if there was a keeper.
 
     If that was killed too, a new one finds what its programs left behind and ends it. A keeper that
     does not answer is waited for until `give_up`; then `again` is the command to repeat.

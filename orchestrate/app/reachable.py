@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import glob
 import os
+import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrate.app.secrets import secrets_for
+from orchestrate.catalogue import SUFFIXES
 from orchestrate.compile import compile_file, require_program
 from orchestrate.errors import OrchestrateError
 from orchestrate.plan.expr import Text
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 # A folder with more recipes than this is none that a template chooses from.
 _MOST_FILES = 200
+_MOST_LOOKED_AT = 5000
 
 
 def secrets_to_run(
@@ -39,8 +42,7 @@ def secrets_to_run(
 def with_secrets(program: Program, workspace: Workspace) -> Iterator[Program]:
     """The recipes with secrets of their own whose paths fit a templated `recipe:`.
 
-    Their secrets are masked from the start, also in what is printed before they are called. A value
-    with a slash in it leads to a folder that is not looked into.
+    Their secrets are masked from the start, also in what is printed before they are called.
     """
     for path in sorted(_candidates(program, workspace)):
         with suppress(OrchestrateError, OSError):
@@ -60,8 +62,28 @@ def _candidates(program: Program, workspace: Workspace) -> set[Path]:
 
 
 def _matching(template: Text, base: Path, workspace: Workspace) -> Iterator[Path]:
-    pattern = "".join(glob.escape(p) if isinstance(p, str) else "*" for p in template.parts)
-    with suppress(ValueError, NotImplementedError):  # an absolute one is found when it is reached
-        for path in base.parent.glob(pattern):
-            if path.is_file() and workspace.allows(path.resolve(), base):
-                yield path
+    """The files that values may lead to, also into folders below; an absolute path is found when
+    it is reached."""
+    first = template.parts[0] if isinstance(template.parts[0], str) else ""
+    fixed, slash, _ = first.rpartition("/")
+    if first.startswith("/"):
+        return
+    written = "".join(re.escape(p) if isinstance(p, str) else ".+" for p in template.parts)
+    rest = re.compile(written.removeprefix(re.escape(fixed + slash)), re.DOTALL)
+    top = base.parent / fixed
+    for path in islice(_files_below(top), _MOST_LOOKED_AT):
+        inside = path.relative_to(top).as_posix()
+        if rest.fullmatch(inside) and workspace.allows(path.resolve(), base):
+            yield path
+
+
+def _files_below(top: Path) -> Iterator[Path]:
+    """Files that may be recipes, those that lie nearest first; hidden folders are left out."""
+    waiting = deque([top])
+    while waiting:
+        with suppress(OSError), os.scandir(waiting.popleft()) as entries:
+            for entry in sorted(entries, key=lambda one: one.name):
+                if entry.is_file() and entry.name.lower().endswith(SUFFIXES):
+                    yield Path(entry.path)
+                elif entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
+                    waiting.append(Path(entry.path))

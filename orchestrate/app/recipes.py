@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.definition import compiled
+from orchestrate.catalogue import recipe_files
 from orchestrate.diagnostics import Findings
-from orchestrate.dialects.catalogue import recipe_files
 from orchestrate.dialects.shape import describe_mismatch, detect_dialect
 from orchestrate.plan.nodes import Gate, main_plan
 from orchestrate.record import record
@@ -33,6 +33,7 @@ class Entry:
     title: str
     description: str
     error: str
+    inputs: tuple[str, ...] = ()
 
 
 def own_recipes(workspace: Workspace) -> list[Path]:
@@ -67,6 +68,7 @@ def _read_entry(recipe_id: str, path: Path, origin: str, workspace: Workspace) -
     description = _text_of(about, "description")
     if not description and document is not None:
         description = _opening_comment(document)
+    declared = about.get("inputs")
     return Entry(
         id=recipe_id,
         path=workspace.display(path),
@@ -76,6 +78,7 @@ def _read_entry(recipe_id: str, path: Path, origin: str, workspace: Workspace) -
         title=_text_of(about, "label") or _text_of(about, "name"),
         description=description,
         error=error,
+        inputs=tuple(map(str, declared)) if isinstance(declared, dict) else (),
     )
 
 
@@ -103,4 +106,5 @@ def _opening_comment(document: Document) -> str:
 def step_ids(name: str, workspace: Workspace) -> list[str]:
     """The steps of a recipe that can be run alone."""
     program = compiled(name, workspace)[1]
-    return [n.id for n in main_plan(program).blocks[0].nodes if not isinstance(n.op, Gate)]
+    nodes = main_plan(program).blocks[0].nodes
+    return [node.id for node in nodes if node.is_step and not isinstance(node.op, Gate)]

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from orchestrate.agents.stand_ins.human import CONVERSATION, Person, has_terminal
-from orchestrate.engine.logbook import Logbook
-from orchestrate.engine.runtime import Answer, People
+from orchestrate.engine.runtime import Answer, Operator
 from orchestrate.engine.stop import Stop
 from orchestrate.view.place import Place
 
@@ -24,8 +23,7 @@ __all__ = [
     "CONVERSATION",
     "SILENT",
     "Answer",
-    "Logbook",
-    "People",
+    "Operator",
     "Person",
     "Reporter",
     "Stop",
@@ -43,6 +41,10 @@ class Reporter:
     def note(self, text: str) -> None:
         """A message for people, as one or more lines."""
 
+    def confirm(self, question: str) -> bool | None:  # noqa: ARG002
+        """Does the person at the terminal agree? None without one."""
+        return None
+
     def detail(self, text: str) -> None:
         """A message that may be left out."""
 
@@ -55,22 +57,22 @@ class Reporter:
     def started(self, run: Run) -> None:
         """The run's start is on record, and nothing of it has been carried out yet."""
 
-    def asks(self, store: Store, logbook: Logbook, lines: list[str]) -> None:
+    def asks(self, lines: list[str]) -> None:
         """Whom the run asks, with which model and permissions, before anything is done."""
 
     def rests(self, store: Store, now: float) -> None:
         """A run goes on; some of its steps may rest before their next attempt."""
 
-    def follow(self, store: Store, logbook: Logbook, stop: Stop) -> Callable[[], None]:  # noqa: ARG002
+    def follow(self, store: Store, stop: Stop) -> Callable[[], None]:  # noqa: ARG002
         """Listen to the events of a run; what is returned ends that."""
         return lambda: None
 
     def ended(self, store: Store, ending: Ending) -> None:
         """The run has ended, is parked or was stopped; its lock is free again."""
 
-    def people(self, stop: Stop) -> People:  # noqa: ARG002
+    def operator(self, stop: Stop) -> Operator:  # noqa: ARG002
         """Who decides about failures and gates."""
-        return People()
+        return Operator()
 
     def person(self, stop: Stop) -> Person:  # noqa: ARG002
         """Who answers for the backend `human`."""

@@ -4,38 +4,43 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.agents import refuse_unusable
 from orchestrate.app.apply_flags import with_settings
 from orchestrate.app.carry_out import carry_out
-from orchestrate.app.changed import refuse_changed
+from orchestrate.app.changed import changes_of
 from orchestrate.app.concurrent_runs import entering
 from orchestrate.app.config import load_config
 from orchestrate.app.config_model import Config
 from orchestrate.app.context import context_of, given_values
+from orchestrate.app.edit_run import NO_WISHES, Course, Wishes, edited_course
 from orchestrate.app.frozen_run import frozen_agents, require_whole
-from orchestrate.app.late_plans import LatePlans, keep_flags, program_to_run
+from orchestrate.app.late_plans import LatePlans
 from orchestrate.app.notify import tell_owed
 from orchestrate.app.open_run import given_later, header_of
 from orchestrate.app.open_store import open_stored
+from orchestrate.app.prepare import Prepared
+from orchestrate.app.program_of_run import keep_flags, program_to_run, restore_late
 from orchestrate.app.queues import archive_processed
 from orchestrate.app.reachable import secrets_to_run
 from orchestrate.app.secrets import mask_settings, refuse_unset_late
 from orchestrate.app.single_step import as_started as reduced_as_started
-from orchestrate.app.start import Outcome, Prepared, carry_out_anew
+from orchestrate.app.start import Outcome, carry_out_anew
 from orchestrate.app.stopping import stoppable
 from orchestrate.app.undefined import refuse_undefined
 from orchestrate.app.unread_context import tell_unread_of
 from orchestrate.compile import compile_file, require_program
 from orchestrate.dialects.lowering import constant_map
 from orchestrate.engine.git_head import head_of
-from orchestrate.errors import ConfigError, UsageError
+from orchestrate.errors import ConfigError, OrchestrateError, UsageError
 from orchestrate.execute.place import is_same_place, place_of
 from orchestrate.exits import DONE, ENDS, Ending
+from orchestrate.plan.backends import known_backend
 from orchestrate.plan.nodes import Each, main_plan
-from orchestrate.plan.override import known_backend, with_context
+from orchestrate.plan.override import with_context
 from orchestrate.plan.visible import visible
 from orchestrate.record import record, replace
 from orchestrate.state.clock import drop_anchor, holds, now_by
@@ -43,6 +48,7 @@ from orchestrate.state.durable import parse_json
 from orchestrate.state.events import RunResumed
 from orchestrate.state.locks import is_held
 from orchestrate.state.model import Index, frames_below
+from orchestrate.state.plan_file import edits_of
 from orchestrate.state.runs import claim_run
 from orchestrate.view.source_files import file_at
 
@@ -50,6 +56,7 @@ if TYPE_CHECKING:
     from orchestrate.app.open_run import Header
     from orchestrate.app.reporter import Reporter
     from orchestrate.app.settings import RunSettings
+    from orchestrate.engine.stop import Stop
     from orchestrate.plan.nodes import Program
     from orchestrate.state.model import RunState
     from orchestrate.state.runs import Run, Runs
@@ -82,23 +89,25 @@ def resume(
     context: Mapping[str, Any] = MappingProxyType({}),
     repair: bool = False,
     as_started: bool = False,
+    wishes: Wishes = NO_WISHES,
 ) -> Resumed:
     """Go on with a run until it ends, is parked or is stopped."""
-    if given.session is not None:
-        raise UsageError("the session of a run cannot change", "it was chosen when the run started")
+    _refuse_together(given, wishes, as_started=as_started)
     if given.backend is not None:
         given = replace(given, backend=known_backend(given.backend))
     header = header_of(run)
     level = given.log_level or load_config(workspace).values.get("log_level")
     settings = replace(given.over(header.settings), log_level=level)
+    _refuse_rehearsal(settings, header.settings)
     lock = claim_run(run, sys.argv)
     try:
         header = replace(header, settings=settings)
-        program = program_to_run(header, workspace, as_started=as_started)
+        program = program_to_run(header, workspace, reporter.note, as_started=as_started)
         given.check(program)
         values = _context_given(program, given, workspace, context)
-        late = LatePlans(workspace, settings, run.root)
-        index = Index(program, late.find)
+        late = LatePlans(workspace, settings, header.root)
+        index = Index(program, late.find, header.edit, edits_of(run))
+        index.learn_edit(header.edit, program, late.find)
         store = open_stored(run, lock, index, reporter.note, repair=repair)
     except BaseException:
         lock.release()
@@ -106,20 +115,25 @@ def resume(
     with stoppable() as stop:
         try:
             over = _is_over(run, store.state, reporter.place)
-            if over is not None:
+            if over is not None and not _may_reopen(store.state, wishes):
                 _catch_up(store, program, workspace, settings, reporter)
+                left_out = _edit_left_out(header, store.state, workspace, reporter)
+                return Resumed(store, over[1], nothing_left=over[0] + left_out)
+            restore_late(late, store.state.late, run, reporter.note)
+            course = _course(
+                Course(store, header, program, late, settings, values),
+                wishes, reporter, stop, as_started=as_started, is_over=over is not None,
+            )  # fmt: skip
+            if course is None:
+                assert over is not None
                 return Resumed(store, over[1], nothing_left=over[0])
-            _refuse_results(store.state, program, values)
-            if as_started:
-                require_whole(run)
-            else:
-                refuse_changed(header, store.state, workspace, reporter)
-            refuse_unset_late(late, store.state.late)
-            refuse_unusable(program, workspace, settings, frozen_agents(run.root))
-            with entering(workspace, program, settings, reporter, run.id) as door:
-                door.enter(run)
+            program = course.program
+            with entering(workspace, program, settings, reporter, run.id) as entrance:
+                entrance.enter(run)
+                if course.begin is not None:
+                    course.begin()
                 reporter.begins(store, store.state.definition, workspace, is_resumed=True)
-                resumed = _record(store, program, values, header, given, late, reporter)
+                resumed = _record(course, given, reporter)
                 reporter.started(run)
                 ending = carry_out(
                     store, program, workspace, settings, reporter, stop, resumed=resumed
@@ -131,20 +145,61 @@ def resume(
         return Resumed(store, ending.code, ending)
 
 
-def _record(
-    store: Store,
-    program: Program,
-    values: dict[str, Any],
-    header: Header,
-    given: RunSettings,
-    late: LatePlans,
+def _refuse_rehearsal(settings: RunSettings, before: RunSettings) -> None:
+    if (settings.backend == "rehearsal") != (before.backend == "rehearsal"):
+        raise UsageError(
+            "a rehearsal cannot become a real run, nor a run a rehearsal: its steps were not done",
+            "start a new one: orchestrate run",
+        )
+
+
+def _refuse_together(given: RunSettings, wishes: Wishes, *, as_started: bool) -> None:
+    if as_started and wishes.is_consent:
+        raise UsageError(
+            "--as-started takes the definition as it was, and the other flags as it is now",
+            "leave one of them out",
+        )
+    both = sorted({*wishes.redo} & {*wishes.accept})
+    if both:
+        raise UsageError(f"'{both[0]}' cannot be accepted and done again", "leave one of them out")
+    if given.session is not None:
+        raise UsageError("the session of a run cannot change", "it was chosen when the run started")
+
+
+def _course(
+    course: Course,
+    wishes: Wishes,
     reporter: Reporter,
-) -> RunResumed:
+    stop: Stop,
+    *,
+    as_started: bool,
+    is_over: bool,
+) -> Course | None:
+    """The course with the user's edits, where there are any; refused where it cannot be taken."""
+    store, root = course.store, course.header.root
+    found: Course | None = course
+    if as_started:
+        require_whole(store.run, root)
+    else:
+        found = edited_course(course, wishes, reporter, stop, is_over=is_over)
+    if found is None:
+        return None
+    is_edit = found.begin is not None
+    if not is_edit:
+        _refuse_results(store.state, found.program, dict(found.values))
+        refuse_unset_late(found.late, store.state.late)
+    agents = {} if is_edit else frozen_agents(root)
+    refuse_unusable(found.program, found.workspace, found.settings, agents)
+    return found
+
+
+def _record(course: Course, given: RunSettings, reporter: Reporter) -> RunResumed:
     """Put the resume on record, with what is not tried again or not yet."""
-    workspace = late.workspace
+    store, program, workspace = course.store, course.program, course.workspace
+    values = dict(course.values)
     kept = mask_settings(given.kept(), secrets_to_run(program, workspace), reporter)
-    keep_flags(store.run, program, late, store.state.late, kept)
-    tell_unread_of(program, values, header.context, given, reporter)
+    keep_flags(program, course.late, store.state.late, kept)
+    tell_unread_of(program, values, course.header.context, given, reporter.detail)
     resumed = _resumed(store, kept, values, workspace)
     if resumed.copied:
         reporter.note(_COPY)
@@ -159,7 +214,7 @@ def _context_given(
 ) -> dict[str, Any]:
     """The values that are given to what has not finished; masked."""
     secrets = secrets_to_run(program, workspace)
-    values = context_of(program, given, workspace) | given_values(program, context)
+    values = context_of(program, given, workspace) | given_values(program, context, workspace)
     return {key: secrets.data(value) for key, value in values.items()}
 
 
@@ -192,8 +247,8 @@ def _refuse_results(state: RunState, program: Program, values: dict[str, Any]) -
         for name in (node.output, collected):
             if name is not None and name in values:
                 raise UsageError(
-                    f"'{name}' is what step '{node.name}' has found, and cannot be given",
-                    "values can be given for what no step has set yet",
+                    f"'{name}' is the result of step '{node.name}' and cannot be set",
+                    "values can be given only for what no step has set yet",
                 )
 
 
@@ -232,20 +287,44 @@ def _catch_up(
         reporter.note(f"orchestrate: {visible(trouble)}\n")
 
 
+def _may_reopen(state: RunState, wishes: Wishes) -> bool:
+    """Can what is over be opened again? A completed run by any edit, an end that its author wrote
+    only where steps are named; a person's no and a person's stop stay."""
+    if state.status == "cancelled" or (state.ending is not None and state.ending.kind == "denied"):
+        return False
+    return wishes.is_consent if state.status == "completed" else wishes.name_steps
+
+
 def _is_over(run: Run, state: RunState, place: Place) -> tuple[str, int] | None:
     """Why there is nothing to go on with, and the exit code; None if there is."""
+    anew = visible(place.command("resume", run.id, "--force-restart"))
     if state.status == "completed":
         return f"run {run.id} is completed; there is nothing left to do", DONE
-    if any(gate.status == "denied" for gate in state.approvals):
-        return f"run {run.id} was denied: {state.reason}; a denial is final", ENDS["denied"].code
+    if state.ending is not None and state.ending.kind == "denied":
+        final = f"a denial is final; start it anew: {anew}"
+        return f"run {run.id} was denied: {state.reason}; {final}", ENDS["denied"].code
     if state.status == "cancelled":
-        anew = visible(place.command("resume", run.id, "--force-restart"))
         return f"run {run.id} was cancelled; start it anew: {anew}", ENDS["cancelled"].code
     is_at_end = state.root.here is None and state.restart is None
     if state.status != "running" and is_at_end and state.ending is not None:
         reason = f"run {run.id} has {state.status}: {state.ending.reason}"
         return f"{reason}; there is nothing left to do", state.ending.code
     return None
+
+
+def _edit_left_out(
+    header: Header, state: RunState, workspace: Workspace, reporter: Reporter
+) -> str:
+    """A completed run is not opened by an edit alone: how to do so."""
+    if state.status != "completed":
+        return ""
+    with suppress(OrchestrateError):
+        changed = changes_of(header, state, workspace, reporter)
+        if changed:
+            edited = reporter.place.command("resume", header.run_id, "--edited")
+            names = visible(", ".join(sorted(changed)))
+            return f"\n{names} changed since; to go on with that: {visible(edited)}"
+    return ""
 
 
 def start_over(
@@ -273,5 +352,5 @@ def start_over(
         Prepared(compilation, program, workspace, settings, Config()),
         runs,
         reporter,
-        begun=lambda _: reporter.note(f"it starts over what run {found.id} was\n"),
+        begun=lambda _: reporter.note(f"run {found.id} starts over as this run\n"),
     )

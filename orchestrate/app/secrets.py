@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from orchestrate.app.late_plans import LatePlans
     from orchestrate.app.reporter import Reporter
     from orchestrate.app.settings import RunSettings
-    from orchestrate.engine.logbook import Logbook
     from orchestrate.plan.nodes import Program
+    from orchestrate.state.logbook import Logbook
     from orchestrate.state.runs import Run
     from orchestrate.workspace import Workspace
 

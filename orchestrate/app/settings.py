@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from orchestrate.plan.nodes import Dialect, Program
 
 Group = Literal["plan", "context", "queue", "agents", "concurrency", "detach", "output", "none"]
-Kind = Literal["text", "optional text", "texts", "choice", "whole", "seconds", "switch", "pair"]
+Kind = Literal[
+    "text", "optional text", "texts", "choice", "whole", "seconds", "duration", "switch", "pair"
+]
 Permissions = Literal["bypass", "edit", "default", "read-only"]
 
 _ALL: tuple[Dialect, ...] = ("machine", "recipe", "workflow")
@@ -48,6 +50,8 @@ class Flag:
     dialects: tuple[Dialect, ...] = _ALL
     key: type | None = None
     variable: str = ""
+    # The key under `limits:` in files and in the configuration that says the same.
+    limit: str = ""
     name: str = ""
 
     @property
@@ -72,7 +76,7 @@ class Flag:
         match self.kind:
             case "choice":
                 is_right = value in self.choices
-            case "whole" | "seconds":
+            case "whole" | "seconds" | "duration":
                 is_right = is_number and self.least <= value < float("inf")
             case "switch" | "pair":
                 is_right = isinstance(value, bool)
@@ -88,12 +92,7 @@ class Flag:
         """Refuse a flag that would have no effect (rulings §5)."""
         if dialect in self.dialects:
             return
-        hint = f"it has a meaning for a {' or a '.join(self.dialects)} only"
-        if self.name == "backend":
-            hint += (
-                "; a workflow with providers cannot be rehearsed: its steps name their programs, "
-                "and --dry-run shows them"
-            )
+        hint = f"it applies to a {' or a '.join(self.dialects)} only"
         raise UsageError(f"{self.option} cannot be used with a {dialect}", hint)
 
 
@@ -122,54 +121,82 @@ class RunSettings:
     """Everything that a run is started with; a flag that was not given has its default."""
 
     backend: str | None = flag(
-        "agents", "text", kept=True, metavar="NAME", dialects=_AGENTS, key=str,
-        help="The agent to ask (machine, recipe); rehearsal, human and replay stand "
-        "in for all. A workflow cannot be rehearsed.",
+        "agents", "text", kept=True, metavar="NAME", key=str,
+        help="The agent program, such as claude-code or codex; rehearsal, human and replay stand "
+        "in for all. Of these only rehearsal applies to a workflow.",
     )  # fmt: skip
     model: str | None = flag(
         "plan", "text", kept=True, metavar="MODEL", dialects=_MACHINE, key=str,
-        help="Model tier or name for steps without one (machine).",
+        help="Model tier (haiku, sonnet, opus) or name for steps without one (machine).",
     )  # fmt: skip
     max_steps: int | None = flag(
-        "plan", "whole", kept=True, metavar="N", least=1, dialects=_MACHINE,
-        help="Steps before the run is stopped (machine).",
+        "plan", "whole", kept=True, metavar="N", least=1, limit="steps",
+        help="End the run after this many steps.",
     )  # fmt: skip
     max_visits: int | None = flag(
-        "plan", "whole", kept=True, metavar="N", least=1, dialects=_MACHINE,
-        help="Visits of one step before the run is stopped (machine).",
+        "plan", "whole", kept=True, metavar="N", least=1, limit="visits",
+        help="End the run before a step is visited more often than this.",
+    )  # fmt: skip
+    max_cost: float | None = flag(
+        "plan", "seconds", kept=True, metavar="USD", limit="cost_usd",
+        help="Park the run before an agent is asked once this was spent.",
+    )  # fmt: skip
+    max_tokens: int | None = flag(
+        "plan", "whole", kept=True, metavar="N", least=1, limit="tokens",
+        help="Park the run before an agent is asked once this many tokens were used.",
+    )  # fmt: skip
+    max_time: float | None = flag(
+        "plan", "duration", kept=True, metavar="DURATION", limit="time",
+        help="Park the run before a step once it has worked this long: seconds, 90s, 1h30m.",
+    )  # fmt: skip
+    max_calls: int | None = flag(
+        "plan", "whole", kept=True, metavar="N", least=1, limit="calls",
+        help="Park the run once agents were asked this often.",
     )  # fmt: skip
     max_restarts: int | None = flag(
         "plan", "whole", kept=True, metavar="N", dialects=_MACHINE,
-        help="Restarts in a new session (machine).",
+        help="Allow this many restarts in a new session; default: no limit (machine).",
     )  # fmt: skip
     step_timeout: float | None = flag(
         "plan", "whole", kept=True, metavar="SECONDS", least=1, dialects=_AGENTS, key=float,
-        help="Limit of each step without its own (machine, recipe).",
+        help="Time limit of each step that sets none (machine, recipe).",
     )  # fmt: skip
     max_parallel: int | None = flag(
-        "plan", "whole", kept=True, metavar="N", least=1, dialects=_RECIPE, key=int,
-        help="Items of a loop worked on at once (recipe).",
+        "plan", "whole", kept=True, metavar="N", least=1, dialects=_CONTEXT, key=int,
+        help="Run at most this many items of a parallel loop at once; default: 8 "
+        "(recipe, workflow).",
     )  # fmt: skip
     context: tuple[str, ...] = flag(
-        "context", "texts", kept=False, metavar="KEY=VALUE", short="-i", dialects=_CONTEXT,
-        help="Set a context variable to a text (recipe, workflow); repeatable.",
+        "context", "texts", kept=False, metavar="KEY=VALUE", dialects=_CONTEXT,
+        help="Set a context variable to a text; repeatable (recipe, workflow).",
+    )  # fmt: skip
+    input: tuple[str, ...] = flag(
+        "context", "texts", kept=False, metavar="NAME=VALUE", short="-i",
+        help="Give an input of the file, or a context variable; repeatable.",
+    )  # fmt: skip
+    inputs_file: str | None = flag(
+        "context", "text", kept=False, metavar="FILE",
+        help="A JSON or YAML mapping of inputs.",
     )  # fmt: skip
     context_file: str | None = flag(
         "context", "text", kept=False, metavar="FILE", dialects=_CONTEXT,
-        help="JSON or YAML mapping of context variables (recipe, workflow).",
+        help="Read context variables, with their types, from a JSON or YAML mapping (recipe, "
+        "workflow).",
     )  # fmt: skip
     on_error: Literal["stop", "continue", "interactive"] | None = flag(
         "plan", "choice", kept=True, choices=("stop", "continue", "interactive"),
         dialects=_WORKFLOW,
-        help="What to do when a step fails without a handler (workflow).",
+        help="When a step fails without a handler: stop, go on and fail at the end, or ask "
+        "(workflow).",
     )  # fmt: skip
     max_retries: int | None = flag(
         "plan", "whole", kept=True, metavar="N", dialects=_WORKFLOW,
-        help="Retries of provider steps without their own (workflow).",
+        help="Retries of provider steps that set none, after exit codes 1 and 124 (workflow).",
     )  # fmt: skip
     retry_delay: int | None = flag(
         "plan", "whole", kept=True, metavar="MS",
-        help="Pause before a first retry, and between those of --max-retries.",
+        help="Pause before an agent's first retry after an outage (default: 1000), and between "
+        "those of --max-retries.",
     )  # fmt: skip
     clean_processed: bool = flag(
         "queue", "switch", kept=False, dialects=_WORKFLOW,
@@ -177,16 +204,16 @@ class RunSettings:
     )  # fmt: skip
     archive_processed: str | None = flag(
         "queue", "optional text", kept=True, metavar="ZIP", dialects=_WORKFLOW,
-        help="Zip processed_dir when the run succeeds; without a name: into the "
-        "run's folder (workflow).",
+        help="Zip processed_dir when the run succeeds; default: processed.zip in the run's "
+        "folder (workflow).",
     )  # fmt: skip
     system_prompt: str | None = flag(
         "agents", "text", kept=True, metavar="TEXT", dialects=_MACHINE,
-        help="Appended to the agent's own system prompt (machine).",
+        help="Append to the agent's system prompt, at a session's first turn (machine).",
     )  # fmt: skip
     silence_timeout: float | None = flag(
         "agents", "seconds", kept=True, metavar="SECONDS", key=float,
-        help="End an agent that says nothing for so long; 0 never (default: 3600).",
+        help="End an agent that prints nothing for this long; 0: never (default: 3600).",
     )  # fmt: skip
     # Seconds between TERM and KILL: only the configuration sets it.
     kill_grace: float | None = flag("none", "seconds", kept=True, key=float)
@@ -196,11 +223,21 @@ class RunSettings:
     )  # fmt: skip
     session: str | None = flag(
         "agents", "text", kept=True, metavar="ID", dialects=_MACHINE,
-        help="Go on in an existing session of the agent (machine).",
+        help="Continue an existing session of the agent (machine).",
     )  # fmt: skip
     script: str | None = flag(
         "agents", "text", kept=True, metavar="FILE",
-        help="Outcomes for --backend rehearsal: step to list of outcomes.",
+        help="Outcomes for --backend rehearsal: a mapping of step to list of outcomes, one per "
+        "visit; a command's are passed and failed, a gate's approved, denied and waits.",
+    )  # fmt: skip
+    rehearse_commands: bool = flag(
+        "agents", "switch", kept=True,
+        help="With --backend rehearsal, run commands and checks; without, they pass unrun.",
+    )  # fmt: skip
+    cover: bool = flag(
+        "agents", "switch", kept=False,
+        help="With --backend rehearsal, go through again and again until every route was taken, "
+        "and list those that cannot be; records no run.",
     )  # fmt: skip
     recording: str | None = flag(
         "agents", "text", kept=True, metavar="RUN",
@@ -208,46 +245,51 @@ class RunSettings:
     )  # fmt: skip
     allow_concurrent: bool = flag(
         "concurrency", "switch", kept=True, dialects=_AGENTS,
-        help="Allow a second live run in this workspace (machine, recipe).",
+        help="Allow a second run at work in this workspace (machine, recipe).",
     )  # fmt: skip
     let_finish: bool = flag(
         "concurrency", "switch", kept=True, dialects=_RECIPE,
-        help="When an item of a parallel loop fails, let the agents of the others finish their "
-        "turn; nothing new starts (recipe).",
+        help="When an item of a parallel loop fails, let the other items' agents finish their "
+        "turn (recipe).",
     )  # fmt: skip
     detach: bool = flag(
         "detach", "switch", kept=False, short="-d",
-        help="Let the run go on in a process of its own; print its id once it has started.",
+        help="Run in the background; print the run's id once it has started.",
     )  # fmt: skip
     raw: bool = flag(
         "output", "switch", kept=False,
-        help="Do not escape control characters and commands of CI logs, except on a terminal.",
+        help="Leave control characters and CI commands in output as they are, except on a "
+        "terminal.",
     )  # fmt: skip
     debug: bool = flag(
         "output", "switch", kept=False, variable="ORCHESTRATE_DEBUG",
-        help="Write commands, prompts and the names of the environment into logs/, "
-        "secrets masked.",
+        help="Write commands, prompts and names of environment variables into logs/, secrets "
+        "masked; implies --backup-state.",
     )  # fmt: skip
     debug_env: tuple[str, ...] = flag(
         "output", "texts", kept=False, metavar="NAME",
-        help="With --debug, show this variable's value, too; repeatable. A secret "
-        "stays masked.",
+        help="With --debug, also write this variable's value; repeatable. Secrets stay masked.",
     )  # fmt: skip
     events: bool = flag(
         "output", "switch", kept=False,
-        help="Print the run's events to stdout as they happen, one JSON object a "
-        "line, instead of answers.",
+        help="Print the run's events to stdout as JSON lines, as they happen, instead of "
+        "answers.",
     )  # fmt: skip
-    quiet: bool = flag("output", "switch", kept=False, help="Tell only the run id and errors.")
-    verbose: bool = flag("output", "switch", kept=False, short="-v", help="Tell more.")
+    quiet: bool = flag("output", "switch", kept=False, help="Print only the run's id and errors.")
+    verbose: bool = flag(
+        "output",
+        "switch",
+        kept=False,
+        short="-v",
+        help="Print more: what agents say and do; for machines, each transition.",
+    )
     live: bool | None = flag(
         "output", "pair", kept=False, key=str,
-        help="Show the run as a moving picture, or as lines (default: on a "
-        "terminal, unless in CI).",
+        help="Show the run live, or as lines (default: live on a terminal, except in CI).",
     )  # fmt: skip
     progress: bool = flag("output", "switch", kept=False, help="Show how long running steps take.")
     trace: bool = flag(
-        "output", "switch", kept=False, help="Put the run id on every line of the log."
+        "output", "switch", kept=False, help="Put the run's id on every line of the log."
     )
     backup_state: bool = flag(
         "output", "switch", kept=False,
@@ -255,7 +297,7 @@ class RunSettings:
     )  # fmt: skip
     log_level: Literal["debug", "info", "warn", "error"] | None = flag(
         "output", "choice", kept=False, choices=("debug", "info", "warn", "error"), key=str,
-        help="What logs/orchestrator.log has (default: info).",
+        help="Least severe level in logs/orchestrator.log (default: info).",
     )  # fmt: skip
     # What the configuration says of the plan where neither the recipe nor a flag does.
     defaults: dict[str, Any] = field(default_factory=dict)
@@ -279,9 +321,18 @@ class RunSettings:
     def check(self, program: Program) -> None:
         """Refuse flags that have no meaning in the dialect of a program, and an empty model."""
         dialect = next(plan.dialect for plan in program.plans if plan.id == program.main)
+        others = {plan.dialect for plan in program.plans}
         for row in self.given():
-            row.require_applicable(dialect)
+            # What changes the plan of a called file has an effect, too.
+            if row.group != "plan" or others.isdisjoint(row.dialects):
+                row.require_applicable(dialect)
             row.require_value(getattr(self, row.name))
+        # A machine or recipe that a workflow calls asks the run's own agent.
+        if others == {"workflow"} and self.backend not in (None, "rehearsal"):
+            raise UsageError(
+                f"--backend {self.backend} cannot be used with a workflow",
+                "its steps name their providers; --backend rehearsal goes through it without them",
+            )
         if self.model is not None and not self.model.strip():
             raise UsageError("--model: the name is empty")
 
@@ -305,6 +356,6 @@ _KEPT_BESIDES_FLAGS = ("defaults", "agents", "run_step")
 
 
 def settings_of(stored: Mapping[str, Any]) -> RunSettings:
-    """The settings that a run keeps; what another version keeps besides is left aside."""
+    """The settings that a run keeps; what only another version keeps is dropped."""
     known = (*(name for name, row in FLAGS.items() if row.kept), *_KEPT_BESIDES_FLAGS)
     return RunSettings(**{name: stored[name] for name in known if name in stored})

@@ -6,15 +6,14 @@ which is recorded as finished when the run starts and is never performed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 from orchestrate.app.settings import RunSettings
 from orchestrate.diagnostics import closest
 from orchestrate.errors import UsageError
 from orchestrate.plan.ends import step_failed
-from orchestrate.plan.expr import Compare, Const, Ref, Text
+from orchestrate.plan.expr import Compare, Const, MapExpr, Text, references_in
 from orchestrate.plan.nodes import (
     FAILED,
     LOST,
@@ -40,7 +39,7 @@ from orchestrate.plan.nodes import (
     main_plan,
     plan_of,
 )
-from orchestrate.record import field_names, is_record, record, replace
+from orchestrate.record import record, replace
 from orchestrate.state.address import Address, file_name_for
 
 _MOST_NAMES = 12
@@ -65,7 +64,8 @@ def as_started(program: Program, settings: RunSettings) -> Program:
 def find_step(program: Program, name: str) -> Node:
     """The step of the main block that is called so; visit, attempt and restart do not matter."""
     plan = main_plan(program)
-    steps = {node.name: node for node in plan.blocks[0].nodes if not isinstance(node.op, Gate)}
+    nodes = [node for node in plan.blocks[0].nodes if not isinstance(node.op, Gate)]
+    steps = {node.name: node for node in nodes if node.is_step}
     if name in steps:
         return steps[name]
     with suppress(ValueError):
@@ -109,7 +109,9 @@ def reduce_to(program: Program, name: str, given: Sequence[str]) -> Program:
     step = find_step(program, name)
     blocks = _blocks_below(plan, step)
     kept = {node.id for block in blocks for node in block.nodes} | {step.id}
-    nodes = [_alone(step)]
+    parts = [node for node in plan.blocks[0].nodes if node.part_of == step.id]
+    own = {part.id for part in parts}
+    nodes = [_alone(step, own), *(_alone(part, own) for part in parts)]
     for other in reversed([find_step(program, other) for other in given]):
         nodes.insert(0, _given(other, nodes[0].id))
     bodies = tuple(
@@ -119,9 +121,26 @@ def reduce_to(program: Program, name: str, given: Sequence[str]) -> Program:
         plan,
         id=f"{plan.id}#{file_name_for(name)}",
         blocks=(Block(plan.blocks[0].id, nodes[0].id, tuple(nodes)), *bodies),
+        outputs=_outputs_of(plan, nodes),
     )
     others = _reachable(program, reduced)
     return replace(program, main=reduced.id, plans=(reduced, *others))
+
+
+def _outputs_of(plan: Plan, nodes: list[Node]) -> MapExpr:
+    """What the steps that are left can give: other steps will not run."""
+    steps = {node.name for block in plan.blocks for node in block.nodes}
+    gone = steps - {node.name for node in nodes}
+    set_elsewhere = {
+        name for block in plan.blocks for node in block.nodes for name in node.variables
+    } - {name for node in nodes for name in node.variables}
+    lost = {("steps", name) for name in gone} | {("var", name) for name in set_elsewhere}
+    kept = (
+        (name, value)
+        for name, value in plan.outputs.items
+        if not any(ref.path[:2] in lost for ref in references_in(value))
+    )
+    return MapExpr(tuple(kept))
 
 
 def _blocks_below(plan: Plan, node: Node) -> list[Block]:
@@ -133,18 +152,21 @@ def _blocks_below(plan: Plan, node: Node) -> list[Block]:
     return [body, *(inner for each in body.nodes for inner in _blocks_below(plan, each))]
 
 
-def _alone(step: Node) -> Node:
-    """The step without its neighbours: good ends finish, a failure fails the run."""
+def _alone(step: Node, parts: set[str]) -> Node:
+    """The step without its neighbours: good ends finish, a failure fails the run. Its checks and
+    rounds stay what they are."""
     end = Finish("completed")
     step = replace(step, follow=end, after=(), on_failure="stop")
     routes: list[tuple[Label, Target]] = []
     before = dict(step.routes)
     for label in labels_of(step):
         target: Target = before[label]
-        if label in (OK, SKIPPED):
+        if isinstance(target, Goto) and target.node in parts:
+            pass
+        elif label in (OK, SKIPPED):
             target = end
         elif label == FAILED and not isinstance(target, Abort):
-            target = step_failed(step.name)
+            target = step_failed(step.part_of or step.name)
         elif label != LOST and not isinstance(target, Abort | Finish):
             # An outcome of a machine that leads on: its name says how it ended.
             target = Finish(label, "exit")
@@ -205,7 +227,9 @@ def needs_of(program: Program, name: str) -> Needs:
     blocks = _blocks_below(plan, step)
     inner = [node for block in blocks for node in block.nodes]
     inner_steps = {node.name for node in inner}
-    variables = {key for key, _ in plan.context.items} | {node.output for node in inner}
+    variables = {key for key, _ in plan.context.items} | {
+        name for node in inner for name in node.variables
+    }
     variables |= {node.op.variable for node in (step, *inner) if isinstance(node.op, Each)}
     steps: dict[str, None] = {}
     unset: dict[str, None] = {}
@@ -226,7 +250,7 @@ def needs_of(program: Program, name: str) -> Needs:
 
 
 def context_uses(program: Program, name: str) -> tuple[str, ...]:
-    """The variables of a workflow's context that a step refers to and that nobody has set."""
+    """The variables of a workflow's context that a step refers to and that are not set."""
     plan = main_plan(program)
     step = find_step(program, name)
     inner = [node for block in _blocks_below(plan, step) for node in block.nodes]
@@ -234,15 +258,3 @@ def context_uses(program: Program, name: str) -> tuple[str, ...]:
     refs = (r for n in (step, *inner) for p in (n.op, n.guard, n.needs) for r in references_in(p))
     used = [ref.path[1] for ref in refs if ref.path[0] == "context" and len(ref.path) > 1]
     return tuple(dict.fromkeys(key for key in used if key not in known))
-
-
-def references_in(value: Any) -> Iterator[Ref]:
-    """Every reference anywhere in a part of a plan."""
-    if isinstance(value, Ref):
-        yield value
-    elif is_record(value):
-        for name in field_names(value):
-            yield from references_in(getattr(value, name))
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from references_in(item)

@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrate.agents.stand_ins.rehearsal import parse_script, script_faults
-from orchestrate.app.agents import TURNS, backend_of, outcomes_of, read_mapping
+from orchestrate.app.agent_definitions import backend_of
+from orchestrate.app.agents import TURNS, read_mapping
+from orchestrate.app.rehearse import has_late, scripted_outcomes
+from orchestrate.app.settings import FLAGS
 from orchestrate.errors import ConfigError, UsageError
 from orchestrate.execute.liveness import is_keeper_alive
 from orchestrate.record import replace
@@ -32,7 +35,7 @@ _KEEPER_LEAVES_IN_S = 3.0
 def holding_session(settings: RunSettings) -> Iterator[Lock | None]:
     """The lock of the given session, taken before there is a run that could become `latest`.
 
-    Whoever asks for the same session in the same instant is refused without leaving a run behind.
+    A run that asks for the same session in the same instant is refused and leaves nothing behind.
     """
     session = settings.session
     if session is None:
@@ -57,13 +60,21 @@ def holding_session(settings: RunSettings) -> Iterator[Lock | None]:
 
 def with_stand_in(program: Program, settings: RunSettings, runs: Runs) -> RunSettings:
     """`--script` and `--recording` belong to one backend each; what they name must be there."""
-    for flag, owner in (("script", "rehearsal"), ("recording", "replay")):
+    owners = {
+        "script": "rehearsal", "rehearse_commands": "rehearsal", "cover": "rehearsal",
+        "recording": "replay",
+    }  # fmt: skip
+    for flag, owner in owners.items():
         if settings.is_given(flag) and settings.backend != owner:
-            raise UsageError(f"--{flag} needs --backend {owner}")
+            raise UsageError(f"{FLAGS[flag].option} needs --backend {owner}")
+    if settings.backend == "rehearsal":
+        for flag in ("clean_processed", "archive_processed"):
+            if settings.is_given(flag):
+                raise UsageError(f"{FLAGS[flag].option} has no meaning in a rehearsal")
     if settings.script is not None:
         settings = replace(settings, script=os.path.abspath(settings.script))
         script = parse_script(read_mapping("--script", str(settings.script)))
-        faults = script_faults(script, outcomes_of(program))
+        faults = script_faults(script, scripted_outcomes(program), is_all=not has_late(program))
         if faults:
             raise ConfigError(faults[0], "\n".join(faults[1:]))
     if settings.backend == "replay":

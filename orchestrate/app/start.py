@@ -3,52 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from orchestrate.app.agents import (
-    refuse_settings,
-    refuse_unusable,
-)
-from orchestrate.app.agents_asked import asked_json, asked_lines, who_is_asked
-from orchestrate.app.apply_flags import configured, with_defaults, with_flags
+from orchestrate.app.agents import refuse_unusable
 from orchestrate.app.carry_out import carry_out, start_run
 from orchestrate.app.concurrent_runs import entering
-from orchestrate.app.config import load_config, runs_folder
-from orchestrate.app.config_model import Config
-from orchestrate.app.context import with_given_context
-from orchestrate.app.definition import compiled, given_names, without_given
+from orchestrate.app.config import runs_folder
+from orchestrate.app.prepare import Prepared, warn
 from orchestrate.app.queues import archive_processed, check_archive, clean_processed
 from orchestrate.app.stand_ins import holding_session, with_stand_in
 from orchestrate.app.stopping import stoppable
-from orchestrate.app.undefined import refuse_undefined
-from orchestrate.app.unread_context import tell_unread
 from orchestrate.record import record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from orchestrate.app.reporter import Reporter
-    from orchestrate.app.settings import RunSettings
-    from orchestrate.compile import Compilation
     from orchestrate.exits import Ending
-    from orchestrate.plan.nodes import Program
     from orchestrate.state.locks import Lock
     from orchestrate.state.runs import Runs
     from orchestrate.state.store import Store
-    from orchestrate.workspace import Workspace
-
-
-@record
-class Prepared:
-    """A recipe that could be run: compiled, with its settings applied to it."""
-
-    compilation: Compilation
-    program: Program
-    workspace: Workspace
-    settings: RunSettings
-    config: Config
 
 
 @record
@@ -57,40 +31,6 @@ class Outcome:
 
     store: Store
     ending: Ending
-
-
-def prepare(
-    file: str,
-    workspace: Workspace,
-    settings: RunSettings,
-    context: Mapping[str, Any] = MappingProxyType({}),
-) -> Prepared:
-    """Compile a recipe, and apply flags, context and configuration; refuse what cannot work."""
-    compilation, program = compiled(file, workspace)
-    settings.check(program)
-    program = with_given_context(program, settings, workspace, context)
-    program = with_flags(program, settings)
-    refuse_undefined(compilation, program)
-    config = load_config(workspace)
-    settings = configured(settings, config)
-    program = with_defaults(program, settings)
-    return Prepared(compilation, program, workspace, settings, config)
-
-
-def rehearse(prepared: Prepared, reporter: Reporter) -> tuple[list[str], list[dict[str, Any]]]:
-    """Whom a run would ask, as lines and as data; it is refused and warned of as a run would be."""
-    refuse_settings(prepared.program, prepared.workspace, prepared.settings)
-    _warn(prepared, reporter)
-    asked = who_is_asked(prepared.program, prepared.workspace, prepared.settings)
-    return list(asked_lines(asked)), asked_json(asked)
-
-
-def _warn(prepared: Prepared, reporter: Reporter) -> None:
-    compilation, program = prepared.compilation, prepared.program
-    found = without_given(compilation, given_names(program))
-    if found:
-        reporter.findings(found, compilation.dropped)
-    tell_unread(compilation, program, prepared.settings, reporter)
 
 
 def start(prepared: Prepared, reporter: Reporter) -> Outcome:
@@ -114,7 +54,7 @@ def start(prepared: Prepared, reporter: Reporter) -> Outcome:
             runs,
             reporter,
             before=clean,
-            begun=lambda _: _warn(prepared, reporter),
+            begun=lambda _: warn(prepared, reporter),
             held_session=held,
         )
 
@@ -131,11 +71,11 @@ def carry_out_anew(
 ) -> Outcome:
     """A new run: `before` it has a folder, and once it has `begun`."""
     program, workspace, settings = prepared.program, prepared.workspace, prepared.settings
-    with entering(workspace, program, settings, reporter) as door, stoppable() as stop:
+    with entering(workspace, program, settings, reporter) as entrance, stoppable() as stop:
         before()
         store = start_run(runs, program, prepared.compilation, workspace, settings, reporter)
         try:
-            door.enter(store.run)
+            entrance.enter(store.run)
             reporter.begins(store, what + store.state.definition, workspace, is_resumed=False)
             begun(store)
             reporter.started(store.run)

@@ -10,18 +10,20 @@ from orchestrate.app.apply_flags import configured, with_defaults, with_flags
 from orchestrate.app.config import load_config, runs_folder
 from orchestrate.app.context import with_given_context
 from orchestrate.app.definition import compiled
-from orchestrate.app.open_run import find_stored
+from orchestrate.app.open_run import find_stored, header_of
+from orchestrate.app.prepare import Prepared
 from orchestrate.app.single_step import context_uses, find_step, needs_of, reduce_to
-from orchestrate.app.start import Prepared, carry_out_anew
+from orchestrate.app.start import carry_out_anew
 from orchestrate.dialects.lowering import constant_map
-from orchestrate.engine.values import restore_value
 from orchestrate.errors import UsageError
-from orchestrate.plan.nodes import OK
+from orchestrate.plan.nodes import OK, main_plan
 from orchestrate.plan.override import with_context
 from orchestrate.record import record, replace
 from orchestrate.state.events import StepFinished
 from orchestrate.state.result import StepResult
+from orchestrate.state.values import restore_value
 from orchestrate.view.run_view import run_view
+from orchestrate.view.source_files import file_at
 
 if TYPE_CHECKING:
     from orchestrate.app.reporter import Reporter
@@ -70,6 +72,28 @@ def prepare_step(
     settings = replace(configured(settings, config), run_step=single)
     reduced = with_defaults(reduced, settings)
     return Prepared(compilation, reduced, workspace, settings, config), given
+
+
+def prepare_scratch(
+    step: str, settings: RunSettings, run_name: str, place: Place
+) -> tuple[Prepared, Given]:
+    """A step of a run, as its file is now, with all that the run knows; never `latest`."""
+    _, run, workspace = find_stored(run_name, place.working_dir, place.state_dir)
+    file = str(file_at(header_of(run).definition, workspace))
+    prepared, given = prepare_step(file, step, workspace, settings, run.id, place)
+    told = {word.partition("=")[0] for word in (*settings.context, *settings.input)}
+    declared = dict(main_plan(prepared.program).context.items).keys() - told
+    known = run_view(run).state.root.variables
+    values = {name: restore_value(run.root, known[name]) for name in declared if name in known}
+    single = {**(prepared.settings.run_step or {}), "scratch": run.id}
+    return (
+        replace(
+            prepared,
+            program=with_context(prepared.program, constant_map(values)),
+            settings=replace(prepared.settings, run_step=single),
+        ),
+        given,
+    )
 
 
 def start_step(prepared: Prepared, given: Given, reporter: Reporter) -> Outcome:

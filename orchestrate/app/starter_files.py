@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+from orchestrate.agents.finding import Missing
+from orchestrate.agents.registry import PROGRAMS, find_program
+from orchestrate.catalogue import agent_places
 from orchestrate.errors import ConfigError
 from orchestrate.record import record
-from orchestrate.workspace import package_data
+from orchestrate.regex import regex
+from orchestrate.workspace import Workspace, package_data
 
 FOLDER = ".orchestrate"
+DEFAULT_PERMISSIONS = "bypass"
 DIALECTS = ("machine", "recipe", "workflow")
 AGENTS = ("code-reviewer", "implementer", "writer")
+_AGENT = regex(r"[A-Za-z0-9_][\w.-]*(?::[A-Za-z0-9_][\w.-]*)*\Z")
+STUB = "Say what this agent is for, and how it works."
 IGNORED = f"{FOLDER}/runs/"
 # Lines of a .gitignore that keep runs out as well, and those that keep out the whole folder.
 _SAME = {IGNORED, f"{FOLDER}/runs", f"/{IGNORED}", f"/{FOLDER}/runs"}
@@ -72,6 +80,67 @@ def recipe_id(dialect: str) -> str:
     return f"my-{dialect}"
 
 
+def first_commands(dialect: str) -> list[str]:
+    """What to try first."""
+    name = recipe_id(dialect)
+    return [f"orchestrate run {name} --dry-run", f"orchestrate run {name} --backend rehearsal"]
+
+
+def agents_here(environment: Mapping[str, str]) -> tuple[tuple[str, ...], list[str]]:
+    """The agents that we know, and those of them that are installed."""
+    found = [n for n in PROGRAMS if not isinstance(find_program(n, environment), Missing)]
+    return tuple(PROGRAMS), found
+
+
+def write_all(
+    root: Path, done: list[Done], dialect: str, backend: str | None, permissions: str | None
+) -> None:
+    """Write every piece that is not there; `done` says how far it came, also if one fails."""
+    for piece in pieces(dialect, backend, permissions):
+        done.append(write_piece(root, piece))  # noqa: PERF401 - told if one fails
+    done.append(ignore_runs(root))
+
+
+def write_stubs(root: Path, done: list[Done], names: Iterator[str], workspace: Workspace) -> None:
+    """A definition for each agent that has none in the workspace."""
+    for name in names:
+        places = agent_places(name, workspace)
+        found = next((place for place in places if place.is_file()), None)
+        if found is not None:
+            shown = found.relative_to(root).as_posix()
+            done.append(Done(shown, False, f"is there, for '{name}'"))
+            continue
+        short = workspace.agent_called(name).rpartition(":")[2]
+        text = (
+            f"---\nname: {short}\ndescription: {STUB}\n---\n"
+            f"You are {short.replace('-', ' ')}. {STUB}\n"
+        )
+        piece = Piece(places[0].relative_to(root).as_posix(), text, f"to be filled in: '{name}'")
+        done.append(write_piece(root, piece))
+
+
+def agents_named(documents: Mapping[str, Any]) -> Iterator[str]:
+    """The agents that the steps of recipes name, each once; not those that a run works out."""
+    found: dict[str, None] = {}
+    waiting: list[Any] = list(documents.values())
+    while waiting:
+        part = waiting.pop(0)
+        if isinstance(part, Mapping):
+            name = part.get("agent")
+            if isinstance(name, str) and "id" in part and _AGENT.match(name):
+                found[str(name)] = None
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+    return iter(found)
+
+
+def held_permissions(done: list[Done], permissions: str | None) -> str | None:
+    """The permissions that the configuration has now; None if it was there before: it decides."""
+    is_written = any(piece.is_written for piece in done if piece.path.endswith("config.yaml"))
+    return (permissions or DEFAULT_PERMISSIONS) if is_written else None
+
+
 def commented(settings: str, backend: str | None, permissions: str | None = None) -> str:
     """The example's settings as comments, but for the agent and permissions that were chosen."""
     chosen = {"backend": backend, "permissions": permissions}
@@ -103,7 +172,7 @@ def write_piece(root: Path, piece: Piece) -> Done:
     except (FileExistsError, NotADirectoryError) as error:
         if error.errno == errno.EEXIST and os.path.lexists(path):
             return Done(piece.path, False, _why_left(path, piece))
-        raise ConfigError(f"cannot write {piece.path}: a part of it is no folder") from None
+        raise ConfigError(f"cannot write {piece.path}: a part of it is not a folder") from None
     except OSError as error:
         raise ConfigError(f"cannot write {piece.path}: {error.strerror}") from None
     return Done(piece.path, True, piece.about)
@@ -117,9 +186,9 @@ def _why_left(path: Path, piece: Piece) -> str:
     if not is_same and piece.path.endswith(".schema.json"):
         name = path.name.partition(".")[0]
         return (
-            f"is there, of another release; to renew it: orchestrate schema {name} > {piece.path}"
+            f"exists, from another release; to renew it: orchestrate schema {name} > {piece.path}"
         )
-    return "is there" if is_same else "is there, with other contents"
+    return "is there" if is_same else "exists, with other contents"
 
 
 def _write_new(path: Path, data: bytes) -> None:
@@ -138,7 +207,9 @@ def ignore_runs(root: Path) -> Done:
     """Add a line to .gitignore, unless one keeps runs out already; other lines stay as they are."""
     path = root / ".gitignore"
     if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
-        return Done(".gitignore", False, f"is no plain file; it should have the line {IGNORED}")
+        return Done(
+            ".gitignore", False, f"is not a regular file; it should have the line {IGNORED}"
+        )
     try:
         before = path.read_bytes() if path.exists() else b""
         lines = {line.strip() for line in before.decode("utf-8", "replace").splitlines()}

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 from orchestrate.engine.stop import Stop, listening
 
+__all__ = ["Stop", "stoppable"]
+
 
 @contextmanager
 def stoppable() -> Iterator[Stop]:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from orchestrate.app.single_step import references_in
 from orchestrate.diagnostics import Diagnostic
 from orchestrate.errors import DefinitionError
 from orchestrate.exits import invalid_definition
-from orchestrate.plan.nodes import Call, Each, Node, Plan, Program, main_plan, plan_of
+from orchestrate.plan.expr import references_in
+from orchestrate.plan.nodes import (
+    Call,
+    Each,
+    Node,
+    Plan,
+    Program,
+    is_conditional,
+    main_plan,
+    plan_of,
+)
 from orchestrate.record import record, replace
 
 if TYPE_CHECKING:
@@ -44,19 +53,29 @@ def find_undefined(compilation: Compilation, program: Program) -> tuple[Diagnost
 def undefined_in(program: Program) -> Iterator[Undefined]:
     """Those of the main plan, and of the recipes that it is certain to call."""
     plan = main_plan(program)
+    yield from _in_plan(program, plan, set(), {plan.id})
+
+
+def _in_plan(program: Program, plan: Plan, given: set[str], seen: set[str]) -> Iterator[Undefined]:
     if plan.dialect == "workflow":
-        known = {key for key, _ in plan.context.items}
+        known = _told(plan) | given
         for node in (node for block in plan.blocks for node in block.nodes):
             yield from _missing(plan, node, "context", known)
+            yield from _called(program, node, seen)
     elif plan.dialect == "recipe":
-        yield from _in_recipe(program, plan, set(), {plan.id})
+        yield from _in_recipe(program, plan, given, seen)
+
+
+def _told(plan: Plan) -> set[str]:
+    """What the plan has from the start; an input without a value is refused by itself."""
+    return {key for key, _ in plan.context.items} | {one.name for one in plan.inputs}
 
 
 def _in_recipe(
     program: Program, plan: Plan, given: set[str], seen: set[str]
 ) -> Iterator[Undefined]:
     """The steps in their order, with what has been set by then."""
-    known = {key for key, _ in plan.context.items} | given
+    known = _told(plan) | given
     bodies = {block.id: block.nodes for block in plan.blocks}
     for node in plan.blocks[0].nodes:
         yield from _missing(plan, node, "var", known)
@@ -65,30 +84,40 @@ def _in_recipe(
             inner = bodies[node.op.body]
             within = known | {node.op.variable}
             for step in inner:
-                if node.guard is None:
+                if not is_conditional(node) and not _may_be_empty(node.op):
                     yield from _missing(plan, step, "var", within)
                     yield from _called(program, step, seen)
-                within |= {step.output} if step.output else set()
+                within |= step.variables
             known |= {node.op.collect} if node.op.collect else set()
+            if node.op.rounds is not None:
+                known |= {key for key, _ in node.op.rounds.updates.items}
         yield from _called(program, node, seen)
-        known |= {step.output for step in (node, *inner) if step.output}
+        known |= {name for step in (node, *inner) for name in step.variables}
+
+
+def _may_be_empty(each: Each) -> bool:
+    """Is a condition asked before the first round?"""
+    return each.rounds is not None and each.rounds.before is not None
 
 
 def _called(program: Program, node: Node, seen: set[str]) -> Iterator[Undefined]:
     op = node.op
-    if not isinstance(op, Call) or node.guard is not None or not isinstance(op.plan, str):
+    if not isinstance(op, Call) or is_conditional(node) or not isinstance(op.plan, str):
         return
     if op.plan not in seen:
         called = plan_of(program, op.plan)
         given = {key for key, _ in op.arguments.items}
-        for one in _in_recipe(program, called, given, seen | {op.plan}):
+        for one in _in_plan(program, called, given, seen | {op.plan}):
             yield replace(one, is_called=True)
 
 
 def _missing(plan: Plan, node: Node, namespace: str, known: set[str]) -> Iterator[Undefined]:
-    if node.guard is not None:
+    if is_conditional(node):
         return
-    for ref in (r for part in (node.op, node.needs) for r in references_in(part)):
+    op: Any = node.op
+    if isinstance(op, Each) and op.rounds is not None:
+        op = op.rounds.before  # what is asked after a round may have been set in it
+    for ref in (r for part in (op, node.needs) for r in references_in(part)):
         is_asked = len(ref.path) > 1 and ref.path[0] == namespace and not ref.optional
         if is_asked and ref.path[1] not in known:
             yield Undefined(plan, node, ref)

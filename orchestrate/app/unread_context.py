@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from orchestrate.app.definition import given_names
-from orchestrate.app.single_step import references_in
 from orchestrate.diagnostics import closest
+from orchestrate.plan.expr import references_in
 from orchestrate.plan.visible import visible
 
 if TYPE_CHECKING:
-    from orchestrate.app.reporter import Reporter
     from orchestrate.app.settings import RunSettings
     from orchestrate.compile import Compilation
     from orchestrate.plan.nodes import Program
 
 
 def tell_unread(
-    compilation: Compilation, program: Program, settings: RunSettings, reporter: Reporter
+    compilation: Compilation, program: Program, settings: RunSettings, detail: Callable[[str], None]
 ) -> None:
     """Warn of each key that nothing reads or declares; it may be meant for later, so no more.
 
@@ -26,7 +25,7 @@ def tell_unread(
     """
     if compilation.program is not None:
         declared = given_names(compilation.program)
-        tell_unread_of(program, given_names(program), declared, settings, reporter)
+        tell_unread_of(program, given_names(program), declared, settings, detail)
 
 
 def tell_unread_of(
@@ -34,21 +33,21 @@ def tell_unread_of(
     given: Iterable[str],
     declared: Iterable[str],
     settings: RunSettings,
-    reporter: Reporter,
+    detail: Callable[[str], None],
 ) -> None:
-    """The same for values that a run is `given` later."""
-    if not settings.given("context"):
+    """The same for values that a run is `given` later; those of no flag come from Python."""
+    given = list(given)
+    if not given:
         return
     known = {*_read_names(program), *declared}
-    pairs = {pair.partition("=")[0] for pair in settings.context}
+    pairs = {pair.partition("=")[0] for pair in (*settings.context, *settings.input)}
+    has_file = settings.context_file is not None or settings.inputs_file is not None
     for key in given:
         near = "" if key in known else closest(key, known)
-        if key not in known and (key in pairs or near):
-            flag = "--context" if key in pairs else "--context-file"
+        if key not in known and (key in pairs or near or not has_file):
+            flag = "--context" if key in pairs else "--context-file" if has_file else "context"
             also = f" (did you mean '{visible(near)}'?)" if near else ""
-            reporter.detail(
-                f"orchestrate: warning: {flag}: nothing here reads '{visible(key)}'{also}\n"
-            )
+            detail(f"orchestrate: warning: {flag}: nothing here reads '{visible(key)}'{also}\n")
 
 
 def _read_names(program: Program) -> set[str]:

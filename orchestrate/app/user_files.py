@@ -80,7 +80,7 @@ def _write_into(path: str, fill: Callable[[BinaryIO], object]) -> None:
 
 
 def _open_existing(path: str) -> int:
-    """Open what is there; a pipe that nobody reads is waited for, but not for ever."""
+    """Open what is there; a pipe without a reader is waited for, but not for ever."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     deadline = time.monotonic() + _READER_S
     while True:
@@ -91,7 +91,7 @@ def _open_existing(path: str) -> int:
             if not is_unread:
                 raise
             if time.monotonic() > deadline:
-                raise OSError(errno.ENXIO, "nobody reads this pipe") from None
+                raise OSError(errno.ENXIO, "no process reads this pipe") from None
             time.sleep(_POLL_S)
             continue
         os.set_blocking(descriptor, True)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from orchestrate.plan.data import FileText
 from orchestrate.plan.expr import references, show
-from orchestrate.plan.nodes import Ask, FileText, Run
+from orchestrate.plan.nodes import Ask, Run
 from orchestrate.record import record
+from orchestrate.regex import regex
 
 if TYPE_CHECKING:
     from orchestrate.compile import Compilation
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from orchestrate.workspace import Workspace
 
 Look = tuple[int, int, int, int] | None
-_QUOTED = re.compile(r"'([^'\x00]{1,1000})'")
+_QUOTED = regex(r"'([^'\x00]{1,1000})'")
 _MOST_BYTES = 64 * 1024 * 1024
 
 

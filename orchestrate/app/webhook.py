@@ -33,7 +33,7 @@ def address_fault(address: str) -> str:
         return "the address has no host"
     if "@" in parts.netloc:
         return "the address has a user name in it, which is not supported"
-    # What `urlsplit` takes for an empty port is one that nobody can connect to.
+    # What `urlsplit` takes for an empty port is one that cannot be connected to.
     return "the address has a malformed host or port" if port == 0 else ""
 
 

@@ -1,7 +1,7 @@
 """What can stand at the cursor of a command line: commands, flags, recipes, runs, steps, files.
 
 What a parameter takes is read off its metavar, so a new command that takes a RUN completes runs
-without a line here. Nothing that goes wrong may reach the terminal of somebody who is typing.
+without a line here. Nothing that goes wrong may reach the terminal while a person is typing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,11 @@ from typing import Literal
 import click
 
 from orchestrate.app.runs_folder import runs_of
+from orchestrate.app.workspaces import workspace_of
+from orchestrate.catalogue import recipe_files
+from orchestrate.cli.commands.schema import SCHEMAS
 from orchestrate.cli.group import COMMANDS, root
+from orchestrate.plan.backends import BACKENDS
 from orchestrate.record import field, mutable_record, record
 from orchestrate.state.runs import Runs, list_runs
 from orchestrate.view.place import Place
@@ -30,7 +34,7 @@ class Item:
 
 
 @mutable_record
-class Line:
+class TypedLine:
     """A command line up to the cursor, taken apart. `wanted` is what its last word is for.
 
     `options` are the flags given so far, by their first spelling.
@@ -60,7 +64,7 @@ def complete(words: list[str], shell: str) -> tuple[Kind, list[Item]]:
     try:
         kind, found = _candidates(line)
         items = _fitting(found, current)
-    except Exception:  # noqa: BLE001  whoever is typing must not be shown a traceback
+    except Exception:  # noqa: BLE001  no traceback while a person is typing
         return "words", []
     # bash takes the word after = for one of its own; the others want it whole.
     prefix = "" if shell == "bash" else line.prefix
@@ -91,9 +95,9 @@ def _unquoted(word: str) -> str:
     return word.replace("\\", "")
 
 
-def _parse(command: click.Command, before: list[str], current: str) -> Line:
+def _parse(command: click.Command, before: list[str], current: str) -> TypedLine:
     """Read the words before the cursor as the command would."""
-    line = Line(command)
+    line = TypedLine(command)
     flags = {name: option for option in _options(command) for name in _spellings(option)}
     waiting: click.Option | None = None
     is_open = True
@@ -148,7 +152,7 @@ def _argument_at(command: click.Command, position: int) -> click.Parameter | Non
     return arguments[-1] if arguments and arguments[-1].nargs == -1 else None
 
 
-def _candidates(line: Line) -> tuple[Kind, Iterable[Item]]:
+def _candidates(line: TypedLine) -> tuple[Kind, Iterable[Item]]:
     if line.is_flag:
         return "words", _flags(line)
     if line.wanted is None:
@@ -191,7 +195,7 @@ def _commands(current: str) -> Iterator[Item]:
         yield Item(name, summary)
 
 
-def _flags(line: Line) -> Iterator[Item]:
+def _flags(line: TypedLine) -> Iterator[Item]:
     for option in _options(line.command):
         if not option.hidden and (option.multiple or option.opts[0] not in line.options):
             about = (option.help or "").split("; ")[0]
@@ -199,76 +203,69 @@ def _flags(line: Line) -> Iterator[Item]:
     yield Item("--help", "Show this message and exit.")
 
 
-def _recipes(line: Line) -> Iterator[Item]:
-    from orchestrate.app.workspaces import workspace_of
-    from orchestrate.dialects.catalogue import recipe_files
-
-    for recipe_id, _, origin in recipe_files(workspace_of(line.options.get("--working-dir"))):
+def _recipes(line: TypedLine) -> Iterator[Item]:
+    workspace = workspace_of(line.options.get("--working-dir"))
+    for recipe_id, _, origin in recipe_files(workspace):
         if origin == "workspace" or "shared" not in recipe_id.split("/"):
             yield Item(recipe_id, origin)
 
 
-def _runs_folder(line: Line) -> Runs:
+def _runs_folder(line: TypedLine) -> Runs:
     return runs_of(Place(line.options.get("--working-dir"), line.options.get("--state-dir")))
 
 
-def _runs(line: Line) -> Iterator[Item]:
+def _runs(line: TypedLine) -> Iterator[Item]:
     found = list_runs(_runs_folder(line))
     if found:
         yield Item("latest", "the newest run")
     yield from (Item(run.id) for run in found)
 
 
-def _run_named(line: Line) -> str | None:
+def _run_named(line: TypedLine) -> str | None:
     return line.arguments[0] if line.arguments else None
 
 
-def _steps_of_run(line: Line) -> Iterator[Item]:
-    from orchestrate.cli.completing_runs import steps_of
+def _steps_of_run(line: TypedLine) -> Iterator[Item]:
+    from orchestrate.cli.completing_steps import steps_of
 
     for path, status in steps_of(_runs_folder(line), _run_named(line)):
         yield Item(path, status)
 
 
-def _runs_or_steps(line: Line) -> Iterator[Item]:
+def _runs_or_steps(line: TypedLine) -> Iterator[Item]:
     """One word after `logs` may also be a step of the latest run."""
     yield from _runs(line)
     yield from _steps_of_run(line)
 
 
-def _steps_of_file(line: Line) -> Iterator[Item]:
-    from orchestrate.app.recipes import step_ids
-    from orchestrate.app.workspaces import workspace_of
+def _steps_of_file(line: TypedLine) -> Iterator[Item]:
+    from orchestrate.cli.completing_steps import steps_of_file
 
-    workspace = workspace_of(line.options.get("--working-dir"))
-    yield from (Item(step) for step in step_ids(line.options["--workflow"], workspace))
+    found = steps_of_file(line.options["--workflow"], line.options.get("--working-dir"))
+    yield from (Item(step) for step in found)
 
 
-def _stages(line: Line) -> Iterator[Item]:
-    from orchestrate.cli.completing_runs import waiting_stages
+def _stages(line: TypedLine) -> Iterator[Item]:
+    from orchestrate.cli.completing_steps import waiting_stages
 
     for stage in waiting_stages(_runs_folder(line), _run_named(line)):
         yield Item(stage, "waits for a decision")
 
 
-def _schemas(_: Line) -> Iterator[Item]:
-    from orchestrate.cli.commands.schema import SCHEMAS
-
+def _schemas(_: TypedLine) -> Iterator[Item]:
     yield from (Item(name, about) for name, about in SCHEMAS.items())
 
 
-def _agents(_: Line) -> Iterator[Item]:
-    from orchestrate.plan.override import BACKENDS
-
+def _agents(_: TypedLine) -> Iterator[Item]:
     yield from (Item(name) for name in dict.fromkeys(BACKENDS.values()))
 
 
-def _tiers(_: Line) -> Iterator[Item]:
+def _tiers(_: TypedLine) -> Iterator[Item]:
     yield from (Item(name) for name in ("haiku", "sonnet", "opus"))
 
 
 # By command and metavar; '' is any command.
-_SOURCES: dict[tuple[str, str], Callable[[Line], Iterable[Item]]] = {
+_SOURCES: dict[tuple[str, str], Callable[[TypedLine], Iterable[Item]]] = {
     ("", "RUN"): _runs,
     ("logs", "RUN"): _runs_or_steps,
     ("", "STEP"): _steps_of_run,

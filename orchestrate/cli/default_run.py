@@ -11,7 +11,7 @@ from orchestrate.app.runs_folder import runs_of
 from orchestrate.errors import UsageError
 from orchestrate.plan.visible import visible
 from orchestrate.show.output import note, note_once
-from orchestrate.state.runs import LATEST
+from orchestrate.state.runs import LATEST, list_runs
 from orchestrate.view.run_summary import summary_of
 
 if TYPE_CHECKING:
@@ -22,30 +22,29 @@ _MOST = 5
 
 
 def is_unnamed(context: click.Context) -> bool:
-    """Was RUN left out? `latest` that somebody wrote means the latest whatever it does."""
+    """Was RUN left out? A written `latest` means the latest whatever it does."""
     return context.get_parameter_source("run") is click.core.ParameterSource.DEFAULT
 
 
-def run_that_waits(parked: list[RunView], place: Place) -> str:
-    """The run to decide about: the latest, else the only one that waits at a gate."""
-
+def run_that_waits(parked: list[RunView], place: Place, verb: str, stage: str | None = None) -> str:
+    """The run to decide about: the latest, else the only one that waits at a gate (of a stage)."""
     latest = find_stored(LATEST, place.working_dir, place.state_dir, tell_fault=note_once)[1]
-    waiting = [view.run.id for view in parked if view.state.pending]
+    asking = {view.run.id: [gate.stage for gate in view.state.pending] for view in parked}
+    waiting = [run for run, stages in asking.items() if stage in stages or (stages and not stage)]
     if latest.id in waiting or not waiting:
         return latest.id
     if len(waiting) == 1:
         return waiting[0]
-    commands = [visible(place.command("approve", run_id)) for run_id in waiting]
+    more = [] if stage is None else [stage]
+    commands = [visible(place.command(verb, run_id, *more)) for run_id in waiting]
     raise UsageError(
-        f"the latest run waits for no approval, and {len(waiting)} others do: say which is meant",
+        f"the latest run waits for no approval, and {len(waiting)} others do: name one",
         "\n".join(commands),
     )
 
 
 def tell_paused(place: Place) -> None:
     """Runs that could be resumed, for who named none and got one that is completed."""
-    from orchestrate.state.runs import list_runs
-
     runs = list_runs(runs_of(place, tell_fault=note_once))
     paused = [run.id for run in runs if summary_of(run).status in ("paused", "interrupted")]
     for run_id in paused[:_MOST]:

@@ -41,7 +41,7 @@ class Departure:
         for number in (1, 2):
             os.dup2(log, number)
         os.close(log)
-        with suppress(OSError):  # whoever waited may have been killed
+        with suppress(OSError):  # the waiting process may have been killed
             os.write(self.line, os.fsencode(run.root))
         os.close(self.line)
 
@@ -60,7 +60,7 @@ def part_ways(place: Place, as_json: bool) -> Departure | int:
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     heard, said = os.pipe()
-    # A Ctrl-C in between would end the command and leave a run that nobody knows of.
+    # A Ctrl-C in between would end the command and leave an unknown run behind.
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     process = os.fork()
     if process == 0:

@@ -6,7 +6,7 @@ stands in the table here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,13 +19,17 @@ from orchestrate.show.output import note
 
 # name -> module and attribute, summary
 COMMANDS: dict[str, tuple[str, str]] = {
+    "answer": (
+        "orchestrate.cli.commands.inbox:answer",
+        "Answer a question of the inbox.",
+    ),
     "approvals": (
         "orchestrate.cli.commands.approvals:approvals",
         "List the gates that wait for a decision.",
     ),
     "approve": (
         "orchestrate.cli.commands.approvals:approve",
-        "Approve a stage, so that its run may go on.",
+        "Approve a stage, so that its run can continue.",
     ),
     "attach": (
         "orchestrate.cli.commands.attach:attach",
@@ -45,19 +49,27 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "config": (
         "orchestrate.cli.commands.config:config",
-        "Show the settings that hold, and where each was written.",
+        "Show the settings in effect, and where each comes from.",
     ),
     "deny": (
         "orchestrate.cli.commands.approvals:deny",
         "Deny a stage, which ends its run.",
     ),
+    "describe": (
+        "orchestrate.cli.commands.describe:describe",
+        "Say what a recipe does and which inputs it takes.",
+    ),
     "doctor": (
         "orchestrate.cli.commands.doctor:doctor",
-        "Check what this computer has of what runs need.",
+        "Check whether this computer has what runs need.",
     ),
     "guide": (
         "orchestrate.cli.commands.guide:guide",
         "Print how to write recipes, for a coding agent.",
+    ),
+    "inbox": (
+        "orchestrate.cli.commands.inbox:inbox",
+        "List what waits for you, in all workspaces.",
     ),
     "init": (
         "orchestrate.cli.commands.init:init",
@@ -77,11 +89,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "report": (
         "orchestrate.cli.commands.report:report",
-        "Write a report of a run: one page of HTML or Markdown.",
+        "Write a report of a run, as HTML or Markdown.",
     ),
     "resume": (
         "orchestrate.cli.commands.resume:resume",
-        "Go on with a run that was stopped, failed or parked.",
+        "Continue a run that was stopped, failed or parked.",
     ),
     "run": (
         "orchestrate.cli.commands.run:run",
@@ -99,9 +111,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "orchestrate.cli.commands.schema:schema",
         "Print a JSON Schema, for editors and other tools.",
     ),
+    "serve": (
+        "orchestrate.cli.commands.serve:serve",
+        "Show and steer runs in a browser or on a phone.",
+    ),
     "status": (
         "orchestrate.cli.commands.status:status",
-        "Show how a run stands.",
+        "Show where a run stands, and how to continue it.",
     ),
     "stop": (
         "orchestrate.cli.commands.stop:stop",
@@ -117,7 +133,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "watch": (
         "orchestrate.cli.commands.watch:watch",
-        "Run a recipe again whenever a file of it changes.",
+        "Run a recipe again whenever one of its files changes.",
+    ),
+    "why": (
+        "orchestrate.cli.commands.why:why",
+        "Say why a step ran, ran again, was reused or waits.",
     ),
 }
 
@@ -205,6 +225,30 @@ def root(ctx: click.Context) -> int:
         note(ctx.get_help() + "\n")
         return UNUSABLE
     return DONE
+
+
+def later(body: str) -> Callable[..., int]:
+    """A function of `cli`, as `module:name`, that is loaded when it is called.
+
+    The help of a command and the completion of its words need no more than its options.
+    """
+
+    def call(*given: Any, **named: Any) -> int:
+        from importlib import import_module
+
+        module, _, name = body.partition(":")
+        code: int = getattr(import_module(f"orchestrate.cli.{module}"), name)(*given, **named)
+        return code
+
+    return call
+
+
+def invoke(ctx: click.Context, name: str, **arguments: Any) -> int:
+    """Let another command carry out what remains of this one; it is loaded only then."""
+    command = root.get_command(ctx, name)
+    assert command is not None
+    code: int = ctx.invoke(command, **arguments)
+    return code
 
 
 def run_group(arguments: Sequence[str], settings: dict[str, Any]) -> int:

@@ -8,6 +8,13 @@ from __future__ import annotations
 
 # command -> lines and what each does
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "answer": (
+        (
+            "orchestrate answer a3f8c2.5d1e07.90ab12 approve",
+            "an id of the inbox; the run goes on",
+        ),
+        ("orchestrate answer a3f8c2.5d1e07.90ab12 deny -m 'not yet'", "with a reason"),
+    ),
     "approvals": (
         ("orchestrate approvals", "what waits for a person, and how to decide it"),
         ("orchestrate approvals --json", "the same for a script"),
@@ -34,6 +41,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("orchestrate config show --origin", "every setting, with its file and line"),
         ("orchestrate config path", "the files that are read"),
     ),
+    "describe": (
+        ("orchestrate describe implement-and-review", "what it does, and what it can be told"),
+        ("orchestrate describe my-recipe.yaml --json", "its inputs, for a script"),
+    ),
     "deny": (
         ("orchestrate deny latest --message 'not yet'", "end the run at its gate"),
         ("orchestrate deny latest review", "where several stages wait"),
@@ -45,6 +56,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "guide": (
         ("orchestrate guide", "for an agent to read"),
         ("orchestrate guide --skill > .claude/skills/orchestrate-recipes/SKILL.md", "as a skill"),
+    ),
+    "inbox": (
+        ("orchestrate inbox", "what waits for you, oldest first"),
+        ("orchestrate inbox --json", "the same for a script"),
     ),
     "init": (
         ("orchestrate init", "asks for the agent and the kind of recipe"),
@@ -71,6 +86,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "resume": (
         ("orchestrate resume latest", "go on after a kill, a failure or an approval"),
         ("orchestrate resume 20260302T09", "a run by the beginning of its id"),
+        ("orchestrate resume latest --edited", "go on after the recipe was repaired"),
+        ("orchestrate resume latest --redo review", "its answer was bad: again from there"),
         ("orchestrate resume latest --force-restart", "start over after the recipe has changed"),
     ),
     "run": (
@@ -83,6 +100,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "run-step": (
         ("orchestrate run-step Build --workflow release.yaml", "one step by itself"),
         ("orchestrate run-step Test --workflow release.yaml --from latest", "with earlier results"),
+        ("orchestrate run-step Review --run latest", "a repaired prompt, beside the run"),
     ),
     "runs": (
         ("orchestrate runs", "the newest twenty"),
@@ -92,6 +110,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "schema": (
         ("orchestrate schema", "the names"),
         ("orchestrate schema machine > schemas/machine.schema.json", "one for an editor"),
+    ),
+    "serve": (
+        ("orchestrate serve --open", "the runs of this workspace, in the browser"),
+        ("orchestrate serve --link", "sign another browser in"),
+        ("orchestrate serve --read-only --workspace ../other", "look at two, change nothing"),
     ),
     "status": (
         ("orchestrate status latest", "how it stands, and the command to go on"),
@@ -111,5 +134,9 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "watch": (
         ("orchestrate watch workflows/release.yaml", "run it again after each change"),
         ("orchestrate watch workflows/release.yaml --validate", "only check it"),
+    ),
+    "why": (
+        ("orchestrate why latest", "why each step ran, was reused or waits"),
+        ("orchestrate why latest review --json", "one step: what changed, with both values"),
     ),
 }

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import time
 
 from orchestrate.errors import UsageError
+from orchestrate.regex import regex
 
-_AGE = re.compile(r"\A(\d{1,9}(?:\.\d{1,6})?)\s*([smhdw])\Z")
-_AGO = re.compile(r"\s+ago\Z")
+_AGE = regex(r"\A(\d{1,9}(?:\.\d{1,6})?)\s*([smhdw])\Z")
+_AGO = regex(r"\s+ago\Z")
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
@@ -35,6 +35,6 @@ def moment_of(flag: str, text: str, now: float | None = None) -> float:
         return datetime.fromisoformat(stripped).timestamp()
     except (ValueError, OverflowError, OSError):
         raise UsageError(
-            f"{flag} '{text}' is no moment",
-            "write how long ago, e.g. 2h, or a date or time, e.g. 2025-01-15 or 2025-01-15T14:30Z",
+            f"{flag} '{text}' is not a time",
+            "write an age, e.g. 2h, or a date or time, e.g. 2025-01-15 or 2025-01-15T14:30Z",
         ) from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from orchestrate.app.settings import FLAGS, Flag, Group, RunSettings
-from orchestrate.cli.params import Number
+from orchestrate.cli.params import Duration, Number
 from orchestrate.errors import UsageError
 from orchestrate.record import replace
 from orchestrate.show.live.wanted import is_live
@@ -27,8 +27,8 @@ def working_dir_option(command: Command) -> Command:
     """`--working-dir DIR`: the workspace."""
     return click.option(
         "--working-dir", "working_dir", metavar="DIR",
-        help="The workspace that paths in recipes refer to (default: the nearest folder upwards "
-        "with .orchestrate/, else the current folder).",
+        help="The workspace (default: the nearest folder upwards with .orchestrate/, else the "
+        "current folder).",
     )(command)  # fmt: skip
 
 
@@ -107,6 +107,8 @@ def flag_option(row: Flag) -> Callable[[Command], Command]:
             more["type"] = Number(int, row.least)
         case "seconds":
             more["type"] = Number(float, row.least)
+        case "duration":
+            more["type"] = Duration()
         case "switch":
             more["is_flag"] = True
         case "pair":
@@ -145,7 +147,7 @@ def watching_of(
         place=place,
     )
     if departure is not None:
-        # Nobody looks on: what is said goes to a log, as lines.
+        # No terminal: what is said goes to a log, as lines.
         return watching
     watching = replace(watching, as_json=as_json)
     return replace(watching, live=is_live(watching, settings.live, config.get("live")))

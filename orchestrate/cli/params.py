@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrate.plan.durations import seconds_of
+
 if TYPE_CHECKING:
     _ParamType = click.ParamType[int | float]
 else:
@@ -33,7 +35,7 @@ class Number(_ParamType):
         except (ValueError, OverflowError):
             self.fail(f"'{value}' is not a {self._wanted()}", param, ctx)
         if number > self._most:
-            self.fail(f"{value} is too much: at most {self._most} can be said", param, ctx)
+            self.fail(f"{value} is too large: at most {self._most} is allowed", param, ctx)
         # Written so that `nan` does not pass either.
         if not number >= self._least:
             self.fail(f"{value} is not a {self._wanted()}", param, ctx)
@@ -41,6 +43,23 @@ class Number(_ParamType):
 
     def _wanted(self) -> str:
         return f"{self.name} of at least {self._least}"
+
+
+class Duration(_ParamType):
+    """Seconds, or a number with units."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | float:
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = seconds_of(str(value))
+        if not 0 < seconds <= MOST:
+            self.fail(f"'{value}' is not a duration: write seconds, 90s, 5m or 1h30m", param, ctx)
+        return seconds
 
 
 AT_LEAST_0 = Number(int, 0)

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from orchestrate.app.listeners import listen_safely
-from orchestrate.app.reporter import People, Person, Reporter, Stop
+from orchestrate.app.reporter import Operator, Person, Reporter, Stop
+from orchestrate.app.transcripts import transcripts_of
+from orchestrate.cli.notes import Notes
 from orchestrate.cli.terminal import AtTerminal, has_terminal, read_line
 from orchestrate.installation import replacement_of
 from orchestrate.plan.visible import visible
-from orchestrate.show.event_lines import denied_more, machine_fields, retry_number, retry_reason
+from orchestrate.show.event_lines import denied_more
 from orchestrate.show.event_stream import EventStream
-from orchestrate.show.findings import draw
-from orchestrate.show.output import answer, answer_json, note, wants_colour
-from orchestrate.show.progress import Progress, first_words, last_words, summary
+from orchestrate.show.last_words import first_words, last_words
+from orchestrate.show.output import answer, answer_json, note
+from orchestrate.show.progress import Progress
 from orchestrate.state.address import shown_path
 from orchestrate.state.model import frames_below
 from orchestrate.state.result import StepResult
 from orchestrate.state.times import local_time, timestamp
+from orchestrate.view.event_words import retry_number, retry_reason
+from orchestrate.view.result_document import result_document
+from orchestrate.workspace import open_workspace
 
 if TYPE_CHECKING:
-    from orchestrate.app.reporter import Logbook
     from orchestrate.cli.detach import Departure
-    from orchestrate.diagnostics import Diagnostic
     from orchestrate.exits import Ending
     from orchestrate.state.runs import Run
     from orchestrate.state.store import Store
@@ -33,23 +35,14 @@ if TYPE_CHECKING:
     from orchestrate.workspace import Workspace
 
 
-class CommandLine(Reporter):
+class CommandLine(Notes, Reporter):
     """Shows a run as the flags of the command ask for it."""
 
     def __init__(self, watching: Watching, departure: Departure | None = None) -> None:
-        super().__init__(watching.place)
+        Notes.__init__(self, is_quiet=watching.quiet)
+        Reporter.__init__(self, watching.place)
         self._watching = watching
         self._departure = departure
-
-    def note(self, text: str) -> None:
-        note(text)
-
-    def detail(self, text: str) -> None:
-        if not self._watching.quiet:
-            note(text)
-
-    def findings(self, found: tuple[Diagnostic, ...], dropped: int) -> None:
-        self.detail(draw(found, dropped, colour=wants_colour(sys.stderr)))
 
     def begins(self, store: Store, what: str, workspace: Workspace, *, is_resumed: bool) -> None:
         note(first_words(store.run.id, what, is_resumed=is_resumed))
@@ -61,12 +54,8 @@ class CommandLine(Reporter):
         if self._departure is not None:
             self._departure.started(run)
 
-    def asks(self, store: Store, logbook: Logbook, lines: list[str]) -> None:
-        is_machine = store.state.dialect == "machine"
-        fields = machine_fields(store.state, store.index) if is_machine else {}
-        for line in lines:
-            logbook.write("info", f"[run:asks] {line}", fields)
-            self.detail(f"  {line}\n")
+    def asks(self, lines: list[str]) -> None:
+        self.detail("".join(f"  {line}\n" for line in lines))
 
     def rests(self, store: Store, now: float) -> None:
         """Steps whose retry is not due yet: else a resume would be silent, for hours perhaps."""
@@ -83,8 +72,9 @@ class CommandLine(Reporter):
                 f"{f' ({visible(why)})' if why else ''}; Ctrl-C stops, --retry-delay 0 tries now\n"
             )
 
-    def follow(self, store: Store, logbook: Logbook, stop: Stop) -> Callable[[], None]:
-        progress = Progress(store, logbook, self._watching)
+    def follow(self, store: Store, stop: Stop) -> Callable[[], None]:
+        workspace = open_workspace(store.state.workspace)
+        progress = Progress(store, self._watching, transcripts_of(store.run, workspace))
         stream = EventStream() if self._watching.events else None
         if stream is not None:
             listen_safely(store, "events", lambda: stream.begin(store.run), note)
@@ -112,7 +102,7 @@ class CommandLine(Reporter):
     def _last_words(self, store: Store, ending: Ending) -> None:
         watching = self._watching
         if watching.as_json:
-            answer_json(summary(store))
+            answer_json(result_document(store.run, store.state))
             return
         if store.state.dialect == "machine" and not watching.events:
             # A §9: the exit reason is part of the answer.
@@ -120,9 +110,15 @@ class CommandLine(Reporter):
         if not watching.quiet or ending.status != "completed" or store.state.denials:
             note(last_words(store, ending, watching.place))
 
-    def people(self, stop: Stop) -> People:
-        """Nobody is asked without a terminal on both sides, nor where the answer is JSON."""
-        return AtTerminal(stop) if has_terminal() and not self._watching.as_json else People()
+    def confirm(self, question: str) -> bool | None:
+        if not has_terminal() or self._watching.as_json or self._departure is not None:
+            return None
+        note(f"{question}\n  go on with that? [y/N] ")
+        return input().strip().lower() in ("y", "yes")
+
+    def operator(self, stop: Stop) -> Operator:
+        """No question is asked without a terminal on both sides, nor where the answer is JSON."""
+        return AtTerminal(stop) if has_terminal() and not self._watching.as_json else Operator()
 
     def person(self, stop: Stop) -> Person:
         return Person(lambda: _line(stop), note, has_terminal())

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from orchestrate.app.decide import settled_view
+import click
+
 from orchestrate.app.kept_programs import are_programs_left
 from orchestrate.app.open_run import find_stored
+from orchestrate.app.settle import settled_view
 from orchestrate.app.takeover import takeovers
-from orchestrate.cli.commands.attach import watch_run
-from orchestrate.cli.commands.wait import code_of
+from orchestrate.cli.group import invoke
 from orchestrate.show.output import answer, answer_json, note_once
 from orchestrate.show.status import draw_status
 from orchestrate.view.place import Place
@@ -19,17 +20,20 @@ from orchestrate.view.run_view import RunView
 from orchestrate.view.status_document import status_document
 
 
-def show_status(name: str, place: Place, *, watches: bool, as_json: bool) -> int:
-    _, run, workspace = find_stored(name, place.working_dir, place.state_dir, tell_fault=note_once)
-    if watches and summary_of(run).status == "running":
-        return watch_run(run, workspace, place, None)
-    view = settled_view(run)
+def show_status(
+    ctx: click.Context, name: str, place: Place, *, watches: bool, as_json: bool
+) -> int:
+    working_dir, state_dir = place.working_dir, place.state_dir
+    _, found, _ = find_stored(name, working_dir, state_dir, tell_fault=note_once)
+    if watches and summary_of(found).status == "running":
+        return invoke(ctx, "attach", run=found.id, working_dir=working_dir, state_dir=state_dir)
+    view = settled_view(found)
     document = _document(view, place)
     if as_json:
         answer_json(document)
     else:
         answer(draw_status(document, view.ending))
-    return code_of(view) if watches else 0
+    return view.exit_code if watches else 0
 
 
 def _document(view: RunView, place: Place) -> dict[str, Any]:

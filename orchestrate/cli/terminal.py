@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Literal
 
-from orchestrate.app.reporter import CONVERSATION, Answer, People, Stop, has_terminal
+from orchestrate.app.reporter import CONVERSATION, Answer, Operator, Stop, has_terminal
 from orchestrate.plan.visible import visible
 from orchestrate.show.output import diversion, note
 
@@ -22,7 +22,7 @@ _LONGEST_WORD = 40
 _LOOK_EVERY_S = 0.2
 
 
-class AtTerminal(People):
+class AtTerminal(Operator):
     """Asks on stderr, reads from stdin."""
 
     def __init__(self, stop: Stop) -> None:
@@ -110,7 +110,7 @@ def _meant(word: str, *, is_alone: bool) -> str:
 
 
 def _not_understood(word: str) -> str:
-    return f"'{visible(word[:_LONGEST_WORD])}' is no answer here: " if word else "please "
+    return f"'{visible(word[:_LONGEST_WORD])}' is not an answer here: " if word else "please "
 
 
 def read_line(

@@ -11,16 +11,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from orchestrate.dialects.catalogue import agent_places
+from orchestrate.catalogue import agent_places
 from orchestrate.errors import ConfigError
 from orchestrate.record import record
+from orchestrate.regex import regex
 from orchestrate.source.breaks import unify_line_ends
 from orchestrate.source.reader import ReadFault, read_source
 from orchestrate.source.yaml import parse_yaml
 from orchestrate.workspace import Workspace
 
 KNOWN = ("name", "description", "model", "tools", "backend")
-_FRONT = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*\n?", re.MULTILINE | re.DOTALL)
+_FRONT = regex(r"\A---[ \t]*\n(.*?)^---[ \t]*\n?", re.MULTILINE | re.DOTALL)
 
 
 @record
@@ -37,7 +38,11 @@ def read_agent(name: str, workspace: Workspace) -> AgentFile:
     path = next((place for place in places if os.path.isfile(place)), None)
     if path is None:
         shown = " and ".join(place.relative_to(workspace.root).as_posix() for place in places)
-        raise ConfigError(f"there is no agent '{name}'", f"looked for {shown} in the workspace")
+        raise ConfigError(
+            f"there is no agent '{name}'",
+            f"looked for {shown} in the workspace; "
+            "`orchestrate init --agents-of FILE` writes a stub",
+        )
     try:
         return _read(path, workspace.display(path), _version(path))
     except ReadFault as fault:

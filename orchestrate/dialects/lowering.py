@@ -7,13 +7,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from orchestrate.diagnostics import Findings, Span, closest
+from orchestrate.diagnostics import Diagnostic, Findings, Span, closest
 from orchestrate.plan.expr import Const, Expr, ListExpr, MapExpr
 from orchestrate.plan.flow import Use
-from orchestrate.plan.nodes import Dialect, Plan, PlanId, Secret
+from orchestrate.plan.nodes import Dialect, Plan, PlanId
+from orchestrate.plan.settings import Secret
 from orchestrate.record import field, mutable_record
 from orchestrate.source.include import Document
 from orchestrate.source.located import LocatedList, LocatedMap, Mark, PathKey, value_mark
+from orchestrate.source.schema import Violation
 from orchestrate.workspace import Workspace
 
 # Comparing every wrong name of a hostile file with every known one would take minutes.
@@ -26,6 +28,9 @@ class TooManyFindings(Exception):
 
 class Library(Protocol):
     """The recipes besides this one. Asking for one puts it into the program."""
+
+    def explain(self, document: Document, violation: Violation) -> Diagnostic | None:
+        """What a violation of a schema means to the author; None if another one says it."""
 
     def by_id(self, recipe_id: str) -> PlanId | None:
         """The plan of a recipe in the workspace or the catalogue."""
@@ -60,6 +65,10 @@ class Lowering:
     findings: Findings
     library: Library
     uses: list[Use] = field(default_factory=list)
+    # The calls of other files, to be checked once those are lowered.
+    calls: list[Any] = field(default_factory=list)
+    # Session -> the agent that has it, and where that was first said.
+    sessions: dict[str, tuple[str, Span]] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
     _folders: dict[str, str] = field(default_factory=dict)
 
@@ -140,13 +149,31 @@ class Lowering:
         on_key: bool = False,
         what: str = "known",
     ) -> None:
-        """A finding about a name that is none of the known ones."""
+        """A finding about an unknown name."""
         names = list(known)
         word = str(key if on_key else container[key])
         near = closest(word, names) if len(self.findings.items) < _MOST_GUESSES else ""
         shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
         hint = f"{what}: {shown}" if names and not near else ""
         self.report(code, message, container, key, on_key=on_key, hint=hint, suggestion=near)
+
+
+def lower_session(work: Lowering, step: LocatedMap, agent: str) -> str | None:
+    """`session: NAME` on a step; all steps with the name must ask the same agent."""
+    name = step.get("session")
+    if name is None:
+        return None
+    known = work.sessions.setdefault(str(name), (agent, work.span(step, "session")))
+    if known[0] != agent:
+        whose, first = f"'{known[0]}'" if known[0] else "the run's own", known[1]
+        work.report(
+            "E126",
+            f"session '{name}' has another agent: {whose}, at {first.file}:{first.line}",
+            step,
+            "session",
+            hint="choose another name, or ask the same agent",
+        )
+    return str(name)
 
 
 def lower_secrets(work: Lowering) -> tuple[Secret, ...]:

@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 from orchestrate.diagnostics import closest
+from orchestrate.dialects.checks import is_checked, lower_check, with_rounds
+from orchestrate.dialects.effects import ONCE, check_effect, has_effect, lost_rule
+from orchestrate.dialects.inputs import lower_inputs, secrets_among, with_defaults
+from orchestrate.dialects.limits import lower_limits
 from orchestrate.dialects.lowering import Lowering, lower_secrets
-from orchestrate.dialects.prompts import check_prompt_text
-from orchestrate.plan.ends import step_lost
-from orchestrate.plan.expr import Text
+from orchestrate.dialects.machine_kinds import (
+    OTHER,
+    Kind,
+    kind_of,
+    lower_op,
+    outcomes_of,
+    routes_of,
+)
+from orchestrate.dialects.machine_templates import Templates, templates_of
+from orchestrate.plan.durations import seconds_of
+from orchestrate.plan.ends import CHECK_FAILED, step_lost
+from orchestrate.plan.expr import NOTHING, MapExpr
 from orchestrate.plan.nodes import (
-    FAILED,
-    INVALID,
-    LOST,
     Abort,
     Ask,
     Block,
-    Defaults,
     Finish,
     Goto,
     Label,
-    Limits,
     Node,
     Plan,
     Restart,
-    Retry,
-    RunAgent,
     Target,
 )
 from orchestrate.plan.retries import OUTAGE_RETRY
+from orchestrate.plan.settings import Defaults, Limits, Retry
+from orchestrate.record import replace
 from orchestrate.source.located import LocatedMap, as_map
 
-OTHER = "other"
 # A §13.2: a step may work for a day before we call it hung.
 STEP_TIMEOUT_S = 24 * 60 * 60.0
 
@@ -40,10 +47,13 @@ def lower_machine(work: Lowering) -> Plan | None:
     steps = as_map(data.get("steps"))
     guardrails = as_map(data.get("guardrails"))
     exit_on_other = guardrails.get("exitOnOther", True)
+    inputs = lower_inputs(work)
+    templates = templates_of(work, tuple(one.name for one in inputs))
     nodes = tuple(
-        _lower_step(work, steps, name, exit_on_other)
+        node
         for name in steps
         if isinstance(steps[name], LocatedMap)
+        for node in _lower_step(templates, steps, name, exit_on_other)
     )
     initial = data.get("initialStep")
     if initial is not None and initial not in steps and initial not in steps.lost:
@@ -66,52 +76,98 @@ def lower_machine(work: Lowering) -> Plan | None:
         description=str(data.get("description", "")),
         version="",
         blocks=(Block("main", initial or nodes[0].id, nodes),),
-        limits=Limits(
-            max_visits=int(guardrails.get("maxStepVisits", 3)),
-            max_steps=int(guardrails.get("maxTotalSteps", 100)),
-        ),
+        limits=_lower_limits(work, guardrails),
         defaults=Defaults(
             model=data.get("model"), timeout_s=STEP_TIMEOUT_S, retry=_lower_retry(data)
         ),
+        context=with_defaults(inputs, NOTHING),
         exit_on_other=exit_on_other,
-        secrets=lower_secrets(work),
+        secrets=(*lower_secrets(work), *secrets_among(inputs)),
+        inputs=inputs,
+        outputs=_lower_outputs(templates),
     )
 
 
-def _lower_step(work: Lowering, steps: LocatedMap, name: str, exit_on_other: bool) -> Node:
-    step = steps[name]
-    check_prompt_text(work, step)
-    outcomes = tuple(step.get("outcomes") or ())
+def _lower_outputs(templates: Templates) -> MapExpr:
+    """`outputs:` are always templates, of inputs and of the results of steps."""
+    if "outputs" not in templates.work.data:
+        return NOTHING
+    lowered = replace(templates, is_on=True, node="").tree(templates.work.data, "outputs")
+    return lowered if isinstance(lowered, MapExpr) else NOTHING
+
+
+def _lower_limits(work: Lowering, guardrails: LocatedMap) -> Limits:
+    usual = Limits(
+        max_visits=int(guardrails.get("maxStepVisits", 3)),
+        max_steps=int(guardrails.get("maxTotalSteps", 100)),
+    )
+    elsewhere = {"visits": "guardrails.maxStepVisits", "steps": "guardrails.maxTotalSteps"}
+    return lower_limits(work, usual, elsewhere)
+
+
+def _lower_step(
+    templates: Templates, steps: LocatedMap, name: str, exit_on_other: bool
+) -> tuple[Node, ...]:
+    step, work = steps[name], templates.work
+    templates.node = name
+    kind = kind_of(work, step, name)
+    outcomes = outcomes_of(work, step, kind)
     transitions = as_map(step.get("onOutcome"))
-    _check_coverage(work, step, name, outcomes, transitions)
-    routes: list[tuple[Label, Target]] = []
+    _check_coverage(work, step, name, outcomes, transitions, kind)
+    routes: dict[Label, Target] = {}
     for outcome in outcomes:
         target = None
         if isinstance(transitions.get(outcome), LocatedMap):
             target = _lower_transition(work, steps, transitions, outcome, exit_on_other)
-        routes.append((outcome, target or Finish("", "exit")))
-    on_lost = step.get("onLost", "retry")
-    routes += [
-        (INVALID, Abort("orchestration-error", "orchestration-error")),
-        (FAILED, Abort("agent", f"the agent failed in step '{name}'")),
-        (LOST, Goto(name) if on_lost == "retry" else step_lost(name)),
-    ]
-    return Node(
+        routes[outcome] = target or Finish("", "exit")
+    on_lost = lost_rule(step, "onLost")
+    check_effect(work, step, "E209", "retry", "onLost")
+    lost: Target = Goto(name) if on_lost == "retry" else step_lost(name)
+    node = Node(
         id=name,
         name=name,
-        op=Ask(
-            agent=RunAgent(),
-            prompt=Text((str(step.get("prompt", "")),)),
-            session="shared",
-            outcomes=outcomes,
-            model=step.get("model"),
-        ),
-        routes=tuple(routes),
+        op=lower_op(templates, step, name, kind, outcomes),
+        routes=routes_of(kind, step, name, routes, lost),
         follow=Finish("", "exit"),
         span=work.span(steps, name, on_key=True),
-        retry=_lower_retry(step),
+        retry=ONCE if has_effect(step) else _lower_retry(step),
+        effect=has_effect(step),
+        timeout_s=seconds_of(step.get("timeout", 0)) or None,
+        on_failure="stop" if kind == "prompt" else "handled",
         on_lost=on_lost,
     )
+    checks = kind == "prompt" and is_checked(step)
+    return _with_checks(templates, step, node) if checks else (node,)
+
+
+def _with_checks(templates: Templates, step: LocatedMap, node: Node) -> tuple[Node, ...]:
+    """The step with its rounds; what it gives up with is no outcome that the agent may say."""
+    assert isinstance(node.op, Ask)
+    routes = dict(node.routes)
+    given_up = routes.pop(CHECK_FAILED, None) or Abort(
+        "check-failed", f"{CHECK_FAILED}:{node.name}"
+    )
+    own = tuple(outcome for outcome in node.op.outcomes if outcome != CHECK_FAILED)
+    asking = replace(node, op=replace(node.op, outcomes=own), routes=tuple(routes.items()))
+    checked = _checked_outcomes(templates.work, as_map(step.get("check")), node.name, own)
+    check = lower_check(templates, step, asking)
+    return with_rounds(replace(check, outcomes=checked, given_up=given_up, on_failure="handled"))
+
+
+def _checked_outcomes(
+    work: Lowering, written: LocatedMap, name: str, outcomes: tuple[Label, ...]
+) -> tuple[Label, ...]:
+    """The outcomes that are checked: all but `other`, or those that the check names."""
+    named = written.get("outcomes")
+    if named is None:
+        return tuple(outcome for outcome in outcomes if outcome != OTHER)
+    for index, outcome in enumerate(named):
+        if outcome not in outcomes:
+            work.report_name(
+                "E202", f"'{outcome}' is not an outcome of step '{name}'", named, index, outcomes,
+                what="outcomes",
+            )  # fmt: skip
+    return tuple(outcome for outcome in named if outcome in outcomes)
 
 
 def _lower_retry(holder: LocatedMap) -> Retry | None:
@@ -121,21 +177,26 @@ def _lower_retry(holder: LocatedMap) -> Retry | None:
     retry = as_map(holder["retry"])
     return Retry(
         attempts=int(retry.get("maxAttempts", OUTAGE_RETRY.attempts)),
-        delay_s=float(retry.get("initialDelay", OUTAGE_RETRY.delay_s)),
+        delay_s=seconds_of(retry.get("initialDelay", OUTAGE_RETRY.delay_s)),
         when="transient",
         backoff=retry.get("backoff", OUTAGE_RETRY.backoff),
-        max_delay_s=float(retry.get("maxDelay", OUTAGE_RETRY.max_delay_s or 0.0)),
+        max_delay_s=seconds_of(retry.get("maxDelay", OUTAGE_RETRY.max_delay_s or 0.0)),
         jitter=True,
     )
 
 
 def _check_coverage(
-    work: Lowering, step: LocatedMap, name: str, outcomes: tuple[str, ...], transitions: LocatedMap
+    work: Lowering,
+    step: LocatedMap,
+    name: str,
+    outcomes: tuple[str, ...],
+    transitions: LocatedMap,
+    kind: Kind,
 ) -> None:
     """A §8 rule 2, and the ruling that an outcome must have a transition."""
-    if "outcomes" not in step or "onOutcome" not in step:
+    if ("outcomes" not in step and kind == "prompt") or "onOutcome" not in step:
         return
-    if _lost_outcomes(work, name):
+    if "outcomes" in step and _lost_outcomes(work, name):
         return
     given = [*transitions, *transitions.lost]
     missing = [outcome for outcome in outcomes if outcome not in given]
@@ -158,11 +219,12 @@ def _check_coverage(
             work.report(
                 "E207",
                 f"outcome '{outcome}' of step '{name}' has no transition",
-                step["outcomes"],
-                index,
+                step.get("outcomes", step),
+                index if "outcomes" in step else "onOutcome",
+                on_key="outcomes" not in step,
                 hint=f"add `{outcome}: {{nextStep: …}}` to onOutcome, or an exit",
             )
-    if outcomes and OTHER not in outcomes:
+    if outcomes and OTHER not in outcomes and kind == "prompt":
         work.report(
             "W203",
             f"step '{name}' has no outcome 'other'",
@@ -180,7 +242,7 @@ def _declare(outcomes: tuple[str, ...]) -> str:
 
 
 def _lost_outcomes(work: Lowering, name: str) -> bool:
-    """Did the schema refuse one of the step's outcomes? Then nobody knows what was meant."""
+    """Did the schema refuse one of the step's outcomes? Then what was meant is unknown."""
     if work.data is work.document.data:
         return False
     written = work.document.data["steps"][name]["outcomes"]
@@ -237,7 +299,7 @@ def _lower_next_step(
     work: Lowering, steps: LocatedMap, transitions: LocatedMap, outcome: str, exit_on_other: bool
 ) -> Target | None:
     transition = transitions[outcome]
-    _reject_beside(work, transition, "nextStep", ("reason", "recipeId"))
+    _reject_beside(work, transition, "nextStep", ("reason", "recipeId", "status"))
     if outcome == OTHER and exit_on_other:
         work.report(
             "E205",
@@ -284,11 +346,12 @@ def _lower_exit(work: Lowering, transitions: LocatedMap, outcome: str) -> Target
             at,
             hint=f"say in a few words why the recipe ends, e.g. reason: {example}",
         )
-    return Finish(str(reason or ""), "exit")
+    failed = transition.get("status") == "failed"
+    return Finish(str(reason or ""), "exit-failed" if failed else "exit")
 
 
 def _lower_restart(work: Lowering, transition: LocatedMap) -> Target | None:
-    _reject_beside(work, transition, "action: restart-new-session", ("reason",))
+    _reject_beside(work, transition, "action: restart-new-session", ("reason", "status"))
     recipe_id = transition.get("recipeId")
     if recipe_id is None:
         work.report(
@@ -312,7 +375,7 @@ def _lower_restart(work: Lowering, transition: LocatedMap) -> Target | None:
         return None
     if plan is None:
         ids = [*work.library.known_ids(), *([own] if isinstance(own, str) else [])]
-        # The examples in the catalogue's folders are no machines.
+        # The examples in the catalogue's folders are not machines.
         known = [name for name in dict.fromkeys(ids) if "/" not in name or "/" in recipe_id]
         work.report_name(
             "E208",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from orchestrate.dialects.lowering import Lowering
+from orchestrate.regex import regex
 from orchestrate.source.located import LocatedMap
 
-_FILE = re.compile(r"(?:\$include:? *)?(?P<path>[\w./-]+\.(?:md|txt))\Z")
+_FILE = regex(r"(?:\$include:? *)?(?P<path>[\w./-]+\.(?:md|txt))\Z")
 
 
 def check_prompt_text(work: Lowering, step: LocatedMap) -> None:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from orchestrate.engine.capture import JSON_DEPTH_LIMIT, depth_exceeds
 from orchestrate.engine.masked_keys import pairs_hook
 from orchestrate.record import record
+from orchestrate.regex import regex
 
 _FENCE = "```"
+_OPENING = regex(r"[{\[]")
+# A hostile text is all brackets, and each try may read to its end.
+_MOST_OPENINGS = 1000
 
 
 def structured(text: str) -> Any:
@@ -19,14 +24,42 @@ def structured(text: str) -> Any:
     lines = text.split("\n") if _FENCE in text else []
     blocks = list(_blocks(lines))
     value = _parse(blocks[0].content if _encloses(blocks, lines) else text)
-    if value is not _NO_JSON:
+    if value is not NO_JSON:
         return value
     fenced = [block for block in blocks if block.language == "json"]
     if fenced:
         value = _parse(fenced[-1].content)
-        if value is not _NO_JSON:
+        if value is not NO_JSON:
             return value
     return text
+
+
+def find_json(text: str) -> Any:
+    """What `parse_json` takes: the whole text, else a fenced block, else the first object or array
+    in the prose; `NO_JSON` if there is none."""
+    value = _parse(text)
+    if value is not NO_JSON:
+        return value
+    blocks = list(_blocks(text.split("\n"))) if _FENCE in text else []
+    for block in sorted(blocks, key=lambda block: block.language != "json"):
+        value = _parse(block.content)
+        if value is not NO_JSON:
+            return value
+    return _first_in_prose(text)
+
+
+def _first_in_prose(text: str) -> Any:
+    decoder = json.JSONDecoder(
+        parse_constant=_refuse, parse_float=_finite, object_pairs_hook=pairs_hook(text)
+    )
+    for opening in islice(_OPENING.finditer(text), _MOST_OPENINGS):
+        try:
+            value, _ = decoder.raw_decode(text, opening.start())
+        except (ValueError, RecursionError):
+            continue
+        if not depth_exceeds(value, JSON_DEPTH_LIMIT):
+            return value
+    return NO_JSON
 
 
 @record
@@ -83,7 +116,7 @@ def _closes(line: str, fence: str, language: str) -> bool:
     return not bare.strip("`") or language in ("", "json")
 
 
-_NO_JSON: Any = object()
+NO_JSON: Any = object()
 
 
 def _parse(text: str) -> Any:
@@ -93,8 +126,8 @@ def _parse(text: str) -> Any:
             object_pairs_hook=pairs_hook(text),
         )  # fmt: skip
     except (ValueError, RecursionError):
-        return _NO_JSON
-    return _NO_JSON if depth_exceeds(value, JSON_DEPTH_LIMIT) else value
+        return NO_JSON
+    return NO_JSON if depth_exceeds(value, JSON_DEPTH_LIMIT) else value
 
 
 def _refuse(name: str) -> Any:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, NoReturn
 
 from orchestrate.engine.masked_keys import pairs_hook
-from orchestrate.engine.texts import decode, sendable, show_size
+from orchestrate.engine.texts import decode, sendable
 from orchestrate.exits import STEP_UNUSABLE
+from orchestrate.plan.visible import show_size
 from orchestrate.record import field, record
 from orchestrate.state.result import CallDebug, StepResult
 
@@ -21,7 +22,7 @@ JSON_LIMIT = 1024 * 1024
 # C bounds the number of lines, not their length; without this, output that never ends its line
 # would fill the memory and the state.
 LINES_SIZE_LIMIT = 8 * 1024 * 1024
-# What is deeper than this would break whoever walks through it later.
+# What is deeper than this would break code that walks through it later.
 JSON_DEPTH_LIMIT = 200
 _CHUNK = 64 * 1024
 _TAIL_SIZE = 8 * 1024

@@ -20,7 +20,7 @@ from orchestrate.installation import was_replaced
 
 PATIENCE_S = 10.0
 _MOST_LOST = 3
-# Faults of the check itself, which come again; any other signal is somebody else's.
+# Faults of the check itself, which come again; any other signal came from outside.
 _OWN = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSYS)
 
 
@@ -90,13 +90,13 @@ def _run(step: Step, question: bytes, limit_s: float) -> Exit:
             raise Halted
     raise StateError(
         f"the output of step '{step.node.name}' could not be checked: the process that checks it "
-        f"was ended {_MOST_LOST} times by somebody else (is there memory enough?)",
+        f"was ended {_MOST_LOST} times from outside (is there enough memory?)",
         f"its output is kept; check it again with: orchestrate resume {rt.facts.id}",
     )
 
 
 def _was_killed(ended: Exit) -> bool:
-    """Was it ended by somebody else (the system out of memory)? That says nothing of the output."""
+    """Was it ended from outside (the system out of memory)? That says nothing of the output."""
     return ended.signal is not None and not ended.timed_out and ended.signal not in _OWN
 
 
@@ -105,7 +105,7 @@ def _same(job: Job) -> Job:
 
 
 def _next_attempt(step: Step) -> str:
-    """One that came to nothing in an earlier sitting, cut off or broken, is not gone on with."""
+    """One that came to nothing in an earlier sitting, cut off or broken, is not continued."""
     number = 1
     while True:
         attempt = f"check/{step.attempt_id}.{number}"

@@ -30,7 +30,7 @@ _NOT_THE_PATHS = frozenset(
 
 
 class PathFault(StepFault):
-    """A path that cannot be used: it leads out of the workspace, or is no regular file."""
+    """A path that cannot be used: it leads out of the workspace, or is not a regular file."""
 
 
 def refusal(verb: str, workspace: Workspace, relative: str, error: OSError) -> Exception:

@@ -16,7 +16,7 @@ def write_call(
 ) -> None:
     """`logs/<Step>.debug`: command, folder, limits, values, files, names of the environment.
 
-    Secrets are masked. Values of the environment are nobody's business, but for those that carry
+    Secrets are masked. Values of the environment are left out, but for those that carry
     values into a script, and those that were asked for by name.
     """
     rt = step.rt

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
+from operator import ge, gt, le, lt
 from typing import Any, Protocol
 
 from orchestrate.engine.faults import StepFault
@@ -19,14 +20,18 @@ from orchestrate.plan.expr import (
     Expr,
     ListExpr,
     MapExpr,
+    Not,
     Ref,
     Text,
+    Truth,
+    show,
 )
 from orchestrate.record import field, record
+from orchestrate.regex import regex
 
 # No program takes more; values that are filled into each other can double at every step.
 LONGEST_TEXT = 64 << 20
-_INDEX = re.compile(r"(?:0|[1-9][0-9]{0,8})\Z")
+_INDEX = regex(r"(?:0|[1-9][0-9]{0,8})\Z")
 
 
 class Undefined(Exception):
@@ -135,22 +140,9 @@ def holds(condition: Cond, scope: Scope, exists: Callable[[str], bool]) -> bool:
     when the comparisons before it happen to lead there.
     """
     reader = _Reader(scope)
-    match condition:
-        case Compare():
-            answer = reader.compare(condition)
-            reader.finish()
-            return answer
-        case Exists(pattern, negated):
-            rendered = reader.text(pattern, escape_pattern)
-            reader.finish()
-            return exists(rendered) is not negated
-        case Chain(first, rest):
-            answer = reader.compare(first)
-            for word, comparison in rest:
-                other = reader.compare(comparison)
-                answer = (answer and other) if word == "and" else (answer or other)
-            reader.finish()
-            return answer
+    answer = reader.condition(condition, exists)
+    reader.finish()
+    return answer
 
 
 def render_value(value: Any) -> str:
@@ -225,7 +217,95 @@ class _Reader:
             rendered.append(piece)
         return "".join(rendered)
 
+    def condition(self, condition: Cond, exists: Callable[[str], bool]) -> bool:
+        match condition:
+            case Compare():
+                return self.compare(condition)
+            case Truth(value):
+                return is_true(self.value(value))
+            case Not(inner):
+                return not self.condition(inner, exists)
+            case Exists(pattern, negated):
+                rendered = self.text(pattern, escape_pattern)
+                return not self.missing and exists(rendered) is not negated
+            case Chain(first, rest):
+                answer = self.condition(first, exists)
+                for word, other in rest:
+                    holds_too = self.condition(other, exists)
+                    answer = (answer and holds_too) if word == "and" else (answer or holds_too)
+                return answer
+
     def compare(self, comparison: Compare) -> bool:
-        left = render_value(self.value(comparison.left))
-        right = render_value(self.value(comparison.right))
-        return (left == right) is (comparison.operator == "==")
+        left, right = self.value(comparison.left), self.value(comparison.right)
+        match comparison.operator:
+            case "==" | "!=" as operator:
+                as_numbers = _is_number(comparison.left) or _is_number(comparison.right)
+                return _equal(left, right, as_numbers=as_numbers) is (operator == "==")
+            case "in" | "not in" as operator:
+                if not isinstance(right, list | str):
+                    raise StepFault(
+                        f"{show(comparison)}: the right side is {kind_of(right)}, "
+                        "neither a list nor a text"
+                    )
+                return _is_in(left, right) is (operator == "in")
+            case operator:
+                pair = _ordered(left, right)
+                if pair is not None:
+                    return _ORDERS[operator](*pair)
+                # What is undefined is told at the end; `{{name?}}` is neither more nor less.
+                if "" in (left, right):
+                    return False
+                raise StepFault(
+                    f"{show(comparison)}: {kind_of(left)} and {kind_of(right)} have no order"
+                )
+
+
+_ORDERS: dict[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
+_NUMBER = regex(r"[-+]?\d{1,300}(?:\.\d{1,300})?(?:[eE][-+]?\d{1,3})?\Z", re.ASCII)
+
+
+def is_true(value: Any) -> bool:
+    """A variable by itself. One from the command line is text, and `false` means the same there."""
+    if isinstance(value, str):
+        return value.strip() not in ("", "false", "0", "null")
+    return value not in (False, None, []) and value != 0
+
+
+def _is_number(expression: Expr) -> bool:
+    return isinstance(expression, Const) and _number(expression.value, of_text=False) is not None
+
+
+def _number(value: Any, *, of_text: bool = True) -> int | float | None:
+    """The number that a value is, or that a text looks like."""
+    if isinstance(value, str):
+        text = value.strip()
+        if not of_text or not _NUMBER.match(text):
+            return None
+        return int(text) if text.lstrip("+-").isdigit() else float(text)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _equal(left: Any, right: Any, *, as_numbers: bool) -> bool:
+    if as_numbers:
+        numbers = _number(left), _number(right)
+        if None not in numbers:
+            return numbers[0] == numbers[1]
+    return render_value(left) == render_value(right)
+
+
+def _is_in(left: Any, right: list[Any] | str) -> bool:
+    if isinstance(right, str):
+        return render_value(left) in right
+    is_number = _number(left, of_text=False) is not None
+    return any(
+        _equal(left, item, as_numbers=is_number or _number(item, of_text=False) is not None)
+        for item in right
+    )
+
+
+def _ordered(left: Any, right: Any) -> tuple[Any, Any] | None:
+    """Two values that have an order: numbers, or texts."""
+    numbers = _number(left), _number(right)
+    if None not in numbers:
+        return numbers
+    return (left, right) if isinstance(left, str) and isinstance(right, str) else None

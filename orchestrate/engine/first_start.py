@@ -30,13 +30,14 @@ class FirstStart:
         return self._lock is not None
 
     def begin(self, made: Path | None) -> None:
-        """Wait until nobody else is at a first start; then this is it, unless it is over."""
+        """Wait until no other first start is under way; then this is it, unless it is over."""
         if made is None:
             return
         folder = user_state_folder(self._environment) / "first-starts"
         key = sha256(str(made).encode("utf-8", "surrogateescape")).hexdigest()[:32]
         self._made, self._done = made, folder / f"{key}.done"
-        if self._done.exists() and made.exists():
+        # In this order: a first start takes the note away before it makes anything.
+        if made.exists() and self._done.exists():
             return
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         while self._lock is None and not self._stop.is_requested:
@@ -45,6 +46,9 @@ class FirstStart:
                 self._lock = take(folder / f"{key}.lock", f"the first start for {made}", sys.argv)
         if made.exists():
             self.end()
+        elif self._lock is not None:
+            # A note of an earlier home would let others in as soon as this start makes the file.
+            self._done.unlink(missing_ok=True)
 
     def end(self) -> None:
         """The program has begun to speak, or has ended: others may start."""

@@ -7,13 +7,13 @@ between. Where anything is unusual the answer is '', which a report calls unknow
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 from orchestrate.agents.worktree import git_above
+from orchestrate.regex import regex
 
-_COMMIT = re.compile(r"\A(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
-_REF = re.compile(r"\Aref: (refs/[^\x00-\x20\x7f]{1,500})\Z")
+_COMMIT = regex(r"\A(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
+_REF = regex(r"\Aref: (refs/[^\x00-\x20\x7f]{1,500})\Z")
 # A file of references that were packed; no repository that people work in has a longer one.
 _MOST = 16 * 1024 * 1024
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK

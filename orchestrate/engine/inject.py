@@ -9,8 +9,9 @@ from orchestrate.engine.confine import encode_path, open_regular
 from orchestrate.engine.evaluate import Scope, render_patterns
 from orchestrate.engine.faults import StepFault
 from orchestrate.engine.patterns import match_pattern, show_pattern
-from orchestrate.engine.texts import count, decode_wholly, encode, show_name, show_size
-from orchestrate.plan.nodes import FileNeeds, Inject
+from orchestrate.engine.texts import decode_wholly, encode, show_name
+from orchestrate.plan.data import FileNeeds, Inject
+from orchestrate.plan.visible import plural, show_size
 from orchestrate.record import mutable_record, record
 from orchestrate.workspace import Workspace
 
@@ -21,7 +22,7 @@ _HEADER_CAP = 64 * 1024
 _NAMED_FOUND = 40
 # C's picture names two of the files that are not shown.
 _NAMED_OF_HIDDEN = 2
-# With more than this share of broken characters a file is no text in any encoding.
+# With more than this share of broken characters a file is not text in any encoding.
 _BROKEN_SHARE = 0.1
 
 
@@ -50,23 +51,34 @@ class Composed:
 class MissingFiles(StepFault):
     """Required files are not there; names every pattern without a match."""
 
-    def __init__(self, patterns: list[str], found: tuple[str, ...] = ()) -> None:
+    def __init__(self, field: str, patterns: list[str], found: tuple[str, ...] = ()) -> None:
         noun = "file is" if len(patterns) == 1 else "files are"
         super().__init__(
-            f"depends_on: required {noun} missing: {', '.join(patterns)}",
+            f"{field}: required {noun} missing: {', '.join(patterns)}",
             {"failed_deps": patterns}
             | ({"depends_on": {"required": list(found[:_NAMED_FOUND])}} if found else {}),
         )
 
 
-def resolve_needs(needs: FileNeeds, scope: Scope, workspace: Workspace) -> Needed:
-    """Find the files a step depends on, right before it starts; `MissingFiles` if some are not."""
+def resolve_needs(
+    needs: FileNeeds,
+    scope: Scope,
+    workspace: Workspace,
+    field: str = "depends_on",
+    *,
+    may_lack: bool = False,
+) -> Needed:
+    """Find the files a step depends on, right before it starts; `MissingFiles` if some are not.
+
+    In a rehearsal they `may_lack`: an earlier step would have made them.
+    """
     patterns = render_patterns((*needs.required, *needs.optional), scope)
     border = len(needs.required)
     required = {pattern: match_pattern(workspace, pattern) for pattern in patterns[:border]}
-    if missing := [show_pattern(pattern) for pattern, found in required.items() if not found]:
+    missing = [show_pattern(pattern) for pattern, found in required.items() if not found]
+    if missing and not may_lack:
         there = sorted({path for found in required.values() for path in found}, key=encode_path)
-        raise MissingFiles(missing, tuple(there))
+        raise MissingFiles(field, missing, tuple(there))
     optional = [match_pattern(workspace, pattern) for pattern in patterns[border:]]
     needed = {path for found in required.values() for path in found}
     extra = {path for found in optional for path in found} - needed
@@ -130,7 +142,7 @@ def _list_files(
     hidden = len(lines) - len(shown)
     if not hidden:
         return block, None
-    note = f"[... {count(hidden, 'more file')} truncated ({show_size(total)} total)]\n"
+    note = f"[... {plural(hidden, 'more file')} truncated ({show_size(total)} total)]\n"
     return block + note, _truncation(total, size, len(shown), 0, hidden)
 
 
@@ -219,8 +231,8 @@ def _name_hidden(hidden: list[tuple[str, int]]) -> str:
         f"- {show_name(path)} ({show_size(size)})\n" for path, size in hidden[:_NAMED_OF_HIDDEN]
     )
     rest = len(hidden) - _NAMED_OF_HIDDEN
-    more = f"[... {count(rest, 'more file')}]\n" if rest > 0 else ""
-    return f"=== Files not shown ({count(len(hidden), 'file')}, {total}) ===\n{named}{more}"
+    more = f"[... {plural(rest, 'more file')}]\n" if rest > 0 else ""
+    return f"=== Files not shown ({plural(len(hidden), 'file')}, {total}) ===\n{named}{more}"
 
 
 def _truncation(total: int, size: int, shown: int, cut: int, hidden: int) -> dict[str, Any]:

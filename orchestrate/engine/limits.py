@@ -9,11 +9,11 @@ from orchestrate.engine.faults import StepFault
 from orchestrate.exits import (
     STEP_OVER_LIMIT,
     Ending,
-    end,
     restarts_exceeded,
     steps_exceeded,
     visits_exceeded,
 )
+from orchestrate.plan.calling import name_of_total
 from orchestrate.plan.nodes import (
     DENIED,
     FAILED,
@@ -32,6 +32,7 @@ from orchestrate.plan.nodes import (
     Run,
     Target,
     Wait,
+    may_be_skipped,
 )
 from orchestrate.state.model import Frame, Index, RunState, depth_of, plan_frame, plan_stack
 
@@ -47,40 +48,39 @@ class LimitFault(StepFault):
 
 
 def limit_reached(
-    index: Index, state: RunState, frame: Frame, node: Node, plan: Plan, *, ahead: int = 0
+    index: Index, frame: Frame, node: Node, plan: Plan, *, ahead: int = 0
 ) -> Ending | None:
     """How the run ends if the step at the cursor may not begin; `ahead` others are about to."""
     here = frame.here
-    # A gate and a loop are no steps of their own; a loop's items are.
-    if here is None or here.since or isinstance(node.op, Gate | Each):
+    if here is None or here.since or node.part_of:
         return None
-    if plan.limits.are_guardrails:
-        return _guardrail_reached(state, frame, node, plan)
-    return _tree_limit(index, frame, ahead)
-
-
-def _guardrail_reached(state: RunState, frame: Frame, node: Node, plan: Plan) -> Ending | None:
-    """A §2.6."""
-    limits = plan.limits
-    if limits.max_visits is not None and frame.visits.get(node.id, 0) >= limits.max_visits:
+    # The gate of a stage and a loop are no steps of their own; but it may be on a circle.
+    is_step = node.is_step and not isinstance(node.op, Each)
+    most = node.most_visits
+    if plan.limits.max_visits is not None and (is_step or most is not None):
+        most = plan.limits.max_visits
+    if most is not None and frame.visits.get(node.id, 0) >= most:
         return visits_exceeded(node.name)
-    if limits.max_steps is not None and state.steps_run >= limits.max_steps:
+    if not is_step:
+        return None
+    for whose, count, total in _totals(index, frame):
+        if count + ahead >= total:
+            return _steps_exceeded(index, frame, whose, count, total)
+    return None
+
+
+def _steps_exceeded(index: Index, frame: Frame, whose: Frame, count: int, most: int) -> Ending:
+    name = name_of_total(index.plan(whose.plan))
+    if not name:
         return steps_exceeded()
-    return None
+    stack = " → ".join(plan_stack(frame))
+    return steps_exceeded(
+        f"{name} reached: {count} of {most} steps have run ({stack}); --max-steps allows more"
+    )
 
 
-def _tree_limit(index: Index, frame: Frame, ahead: int) -> Ending | None:
-    """The steps of each plan around the frame, those of the plans it calls included (B)."""
-    for count, most in _totals(index, frame):
-        if count + ahead >= most:
-            stack = " → ".join(plan_stack(frame))
-            reached = f"max_total_steps reached: {count} of {most} steps have run ({stack})"
-            return end("limit", reached)
-    return None
-
-
-def _totals(index: Index, frame: Frame) -> Iterator[tuple[int, int]]:
-    """Of each plan around the frame that has a limit: the steps that it has run, and the most."""
+def _totals(index: Index, frame: Frame) -> Iterator[tuple[Frame, int, int]]:
+    """Each plan around the frame that has a limit: the steps that it has run, and the most."""
     plan: Frame | None = plan_frame(frame)
     while plan is not None:
         most = index.plan(plan.plan).limits.max_steps
@@ -89,7 +89,7 @@ def _totals(index: Index, frame: Frame) -> Iterator[tuple[int, int]]:
             if isinstance(call, Call) and call.max_steps is not None:
                 most = call.max_steps if most is None else min(most, call.max_steps)
         if most is not None:
-            yield plan.count, most
+            yield plan, plan.count, most
         plan = plan_frame(plan.parent) if plan.parent is not None else None
 
 
@@ -108,7 +108,7 @@ def check_total(index: Index, frame: Frame, each: Each, items: int) -> None:
     if not items or not ends_the_run(index, frame):
         return
     needed = items * _certain_steps(index, frame.plan, each.body, ())
-    for count, most in _totals(index, frame):
+    for _, count, most in _totals(index, frame):
         if needed > most - count:
             stack = " → ".join(plan_stack(frame))
             raise TotalFault(
@@ -131,11 +131,11 @@ def _certain_steps(index: Index, plan_id: PlanId, block_id: str, calls: tuple[Pl
     steps = 0
     here: Node | None = nodes[block.entry]
     while here is not None:
-        if here.guard is None and not here.after:
+        if not may_be_skipped(here):
             steps += _certain_steps_of(index, here, calls)
         if any(target != here.follow for target in _ways_on(here)):
             break
-        # Each only once: what leads back is no certainty.
+        # Each only once: what leads back is not certain.
         del nodes[here.id]
         here = nodes.get(here.follow.node) if isinstance(here.follow, Goto) else None
     return steps
@@ -143,12 +143,12 @@ def _certain_steps(index: Index, plan_id: PlanId, block_id: str, calls: tuple[Pl
 
 def _certain_steps_of(index: Index, node: Node, calls: tuple[PlanId, ...]) -> int:
     match node.op:
-        case Gate() | Each():  # the one counts as no step, the other may have no items
+        case Gate(is_step=False) | Each():  # the one counts as no step, the other may have no items
             return 0
         case Call(str(called)) if called not in calls:
             first = index.plan(called).blocks[0].id
             return 1 + _certain_steps(index, called, first, (*calls, called))
-        case Call() | Ask() | Run() | Wait():
+        case Call() | Ask() | Run() | Wait() | Gate():
             return 1
 
 

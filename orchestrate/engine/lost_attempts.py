@@ -15,7 +15,7 @@ PAUSES_S = (1.0, 5.0)
 
 
 def lost(step: Step, ended: Lost, more: StepResult) -> AttemptEnded:
-    """Nobody knows how it ended, but it is over: a new attempt, or a person decides."""
+    """How it ended is unknown, but it is over: a new attempt, or a person decides."""
     message = f"attempt {step.attempt} was lost: {ended.reason}"
     error = StepError(message=message, exit_code=STEP_FAILED)
     result = step.result("failed", None, StepResult(error=error) | more)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 import string
 from collections.abc import Iterator
 from typing import Any
 
 from orchestrate.engine.texts import clip
 from orchestrate.record import record
+from orchestrate.regex import regex
 
 OTHER = "other"
 PLACEHOLDER = "<brief description>"
@@ -23,10 +23,10 @@ _FENCE = "```"
 _LETTERS = string.ascii_letters
 # White space, bullets, quote marks, emphasis, code.
 _MARKS = " \t\r-+*_~`>\u2022\u00b7\"'\u201c\u201d\u2018\u2019\u00ab\u00bb"
-_NUMBERED = re.compile(r"\A\d{1,3}[.)](?=\s|\Z)")
-_NAMED = re.compile(r'"outcome"\s{0,40}:\s{0,40}"([^"\n]{1,200})"')
+_NUMBERED = regex(r"\A\d{1,3}[.)](?=\s|\Z)")
+_NAMED = regex(r'"outcome"\s{0,40}:\s{0,40}"([^"\n]{1,200})"')
 _LONGEST_SHOWN = 500
-# Deeper than this is no outcome; and the parser must not run out of stack over it.
+# Deeper than this is not an outcome; and the parser must not run out of stack over it.
 _DEEPEST = 50
 
 
@@ -200,7 +200,7 @@ def _is_decoration(before: str) -> bool:
 
 
 class _Fault(ValueError):
-    """Why a text is no JSON of ours."""
+    """Why a text cannot be read as our JSON."""
 
 
 def _parse(candidate: str) -> Any:
@@ -234,7 +234,7 @@ def _validate(data: Any, candidate: str, outcomes: tuple[str, ...]) -> Outcome |
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     data = dict(pairs)
     if len(data) != len(pairs):
-        raise _Duplicate("a key is there twice")
+        raise _Duplicate("a key appears twice")
     return data
 
 

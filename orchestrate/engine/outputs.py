@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -11,12 +10,14 @@ from typing import Any
 from orchestrate.engine.confine import open_regular
 from orchestrate.engine.faults import StepFault
 from orchestrate.engine.schemas import Verdict, article, judge, type_of
-from orchestrate.engine.texts import decode, show_json, show_size
-from orchestrate.plan.nodes import Require
+from orchestrate.engine.texts import decode, show_json
+from orchestrate.plan.data import Require
+from orchestrate.plan.visible import show_size
+from orchestrate.regex import regex
 from orchestrate.workspace import Workspace
 
 SCHEMA_LIMIT = 1024 * 1024
-_INDEX = re.compile(r"(?:0|[1-9][0-9]{0,8})\Z")
+_INDEX = regex(r"(?:0|[1-9][0-9]{0,8})\Z")
 _ABSENT: Any = object()
 
 Judging = Callable[[Any, Any], Verdict]
@@ -41,7 +42,7 @@ def check_output(
 ) -> None:
     """Raise a `StepFault` if the value breaks the schema at that path, or a requirement.
 
-    `kept`: the texts of schemas that the run has kept; what lies in their place now is no matter.
+    `kept`: the texts of schemas that the run has kept; those on the disk may differ.
     """
     if schema is not None:
         text = kept[schema] if schema in kept else read_schema_text(schema, workspace)
@@ -59,7 +60,7 @@ def check_schema(value: Any, path: str, text: str, judging: Judging = judge) -> 
         verdict = judging(schema, value)
     except Undecided as fault:
         raise StepFault(
-            f"the output could not be held against its schema '{path}': {fault}",
+            f"the output could not be checked against its schema '{path}': {fault}",
             {"output_schema": path},
             exit_code=fault.exit_code,
         ) from None
@@ -106,7 +107,7 @@ def _unmet(requirement: Require, value: Any) -> str:
     if is_absent(value):
         return "is missing" if requirement.exists else ""
     if not requirement.exists:
-        return "is there, but must not be"
+        return "exists, but must not"
     wanted = requirement.type
     if wanted is not None and not _TYPES[wanted](value):
         return f"is {type_of(value)}, not {article(wanted)}"

@@ -20,10 +20,11 @@ from orchestrate.engine.confine import (
 )
 from orchestrate.errors import explain
 from orchestrate.record import record
+from orchestrate.regex import regex
 from orchestrate.workspace import Workspace
 
-_SPECIAL = re.compile(r"([\\*?\[\]!^-])")
-_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_SPECIAL = regex(r"([\\*?\[\]!^-])")
+_ESCAPED = regex(r"\\(.)", re.DOTALL)
 # What makes a path not exist, as opposed to what is wrong with the machine.
 _ABSENT = (
     errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EACCES, errno.EINVAL,
@@ -178,7 +179,7 @@ def _walk(folder: Folder, above: str, parts: list[_Part], *, folders_only: bool)
                 _pass_over_absent(error)
                 continue
             with inner:
-                # Among many names one that leads out is no match; a written one is a mistake.
+                # Among many names one that leads out does not match; a written one is a mistake.
                 if part.accepts is None and not inner.is_inside():
                     whole = "/".join([path, *(other.name for other in rest)])
                     raise PathFault(f"'{whole}' leads out of the workspace through a link")

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+from orchestrate.engine.budgets import budget_reached
 from orchestrate.engine.evaluate import holds
 from orchestrate.engine.faults import Halted, StepFault
+from orchestrate.engine.keys import files_made, key_of
 from orchestrate.engine.limits import LimitFault, TotalFault, ends_the_run, limit_reached
 from orchestrate.engine.ops.ask import perform_ask
+from orchestrate.engine.ops.calls import open_call
 from orchestrate.engine.ops.command import perform_run
-from orchestrate.engine.ops.frames import open_call, open_loop
+from orchestrate.engine.ops.frames import open_loop
 from orchestrate.engine.ops.gate import open_gate
+from orchestrate.engine.ops.rehearse import rehearse_run, rehearse_wait
 from orchestrate.engine.ops.wait import perform_wait
 from orchestrate.engine.patterns import match_pattern
 from orchestrate.engine.programs import was_started
+from orchestrate.engine.reuse import reuse
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.step import Step
 from orchestrate.engine.whole_output import NotWhole, void
 from orchestrate.errors import KeeperSilent
 from orchestrate.exits import end
-from orchestrate.plan.expr import show
+from orchestrate.plan.expr import Cond, show
 from orchestrate.plan.nodes import FAILED, SKIPPED, Ask, Call, Each, Gate, Run, Wait
+from orchestrate.record import replace
 from orchestrate.state.calls import Expired, expired_call
 from orchestrate.state.events import CallExpired, Event, StepFinished
-from orchestrate.state.model import Frame, plan_frame
+from orchestrate.state.model import Frame
 from orchestrate.state.result import StepResult
 
 
@@ -29,12 +35,21 @@ def perform(rt: Runtime, frame: Frame) -> list[Event]:
     """Perform the step at a frame's cursor. Its faults are its result; they never leave here."""
     step = Step(rt, frame)
     try:
-        if step.is_announced or was_started(rt, step.attempt_id):
+        if step.is_announced or (_is_program(step) and was_started(rt, step.attempt_id)):
             return _unless_expired(step, _do(step))
-        skipped = _skip(step)
+        if rt.earlier is not None and not step.here.attempt:
+            taken_over = reuse(step)
+            if taken_over is not None:
+                return taken_over
+            # What was taken over is derived again only as long as nothing has run behind it.
+            rt.store.sync()
+        skipped = skip_of(step)
         if skipped is not None:
             return [skipped]
-        reached = limit_reached(rt.store.index, rt.store.state, frame, step.node, step.plan)
+        index = rt.store.index
+        reached = limit_reached(index, frame, step.node, step.plan) or budget_reached(
+            index, rt.store.state, frame, step.node, rt.now()
+        )
         if reached is not None:
             return [rt.ended(reached)]
         return _unless_expired(step, _do(step))
@@ -57,6 +72,10 @@ def perform(rt: Runtime, frame: Frame) -> list[Event]:
         return void(step, lack)
 
 
+def _is_program(step: Step) -> bool:
+    return isinstance(step.node.op, Run | Ask) and not step.is_rehearsed
+
+
 def _unless_expired(step: Step, events: list[Event]) -> list[Event]:
     """A step that was ended because a call around it ran out of time is given up with the call."""
     failed = next((e for e in events if isinstance(e, StepFinished) and e.label == FAILED), None)
@@ -75,7 +94,24 @@ def expiry(expired: Expired, now: float) -> CallExpired:
 
 
 def _do(step: Step) -> list[Event]:
+    if not step.key and not step.is_announced:
+        step.key = key_of(step)
+    events = _perform_op(step)
+    made = files_made(step)
+    if not made:
+        return events
+    return [replace(e, made=made) if isinstance(e, StepFinished) else e for e in events]
+
+
+def _perform_op(step: Step) -> list[Event]:
+    if not isinstance(step.node.op, Run) or step.is_rehearsed:
+        # Only programs of the keeper's are on record twice.
+        step.rt.store.sync()
     match step.node.op:
+        case Run() as op if step.is_rehearsed:
+            return [rehearse_run(step, op)]
+        case Wait() as op if step.is_rehearsed:
+            return [rehearse_wait(step, op)]
         case Run() as op:
             return [perform_run(step, op)]
         case Ask() as op:
@@ -90,26 +126,63 @@ def _do(step: Step) -> list[Event]:
             return [open_gate(step, op)]
 
 
-def _skip(step: Step) -> Event | None:
+def _status_of(frame: Frame, node: str, name: str) -> str:
+    """What became of a step of this frame, or of one around it in the same plan."""
+    around: Frame | None = frame
+    while around is not None:
+        loop = around.loops.get(node)
+        if loop is not None:
+            return "failed" if loop.failed else "completed"
+        if name in around.steps:
+            return around.steps[name].status
+        around = around.parent if around.is_iteration else None
+    return "skipped"
+
+
+def skip_of(step: Step) -> Event | None:
     """A step is skipped when one it depends on was, or failed, or its condition does not hold."""
     node = step.node
-    outer = plan_frame(step.frame)
+    why = _stage_skipped(step)
+    if why is not None:
+        return _skipped(step, why)
     for other_id in node.after:
         other = step.rt.store.index.place(step.frame.plan, other_id).node
-        loop = outer.loops.get(other_id)
-        if loop is not None:
-            status = "failed" if loop.failed else "completed"
-        else:
-            found = outer.steps.get(other.name)
-            status = "skipped" if found is None else found.status
+        status = _status_of(step.frame, other_id, other.name)
         if status in ("skipped", "failed"):
             was = "was skipped" if status == "skipped" else "failed"
             reason = f"depends on '{other.name}', which {was}"
-            return step.finished(SKIPPED, step.result("skipped", 0, StepResult(reason=reason)))
-    if node.guard is None:
-        return None
-    workspace = step.rt.workspace
-    if holds(node.guard, step.scope, lambda pattern: bool(match_pattern(workspace, pattern))):
+            return _skipped(step, StepResult(reason=reason))
+    if node.guard is None or _holds(step, node.guard):
         return None
     why = StepResult(reason="condition evaluated to false", condition=show(node.guard))
-    return step.finished(SKIPPED, step.result("skipped", 0, why))
+    return _skipped(step, why)
+
+
+def _holds(step: Step, condition: Cond) -> bool:
+    workspace = step.rt.workspace
+    return holds(condition, step.scope, lambda pattern: bool(match_pattern(workspace, pattern)))
+
+
+def _stage_skipped(step: Step) -> StepResult | None:
+    """Why the stage of a step is skipped; None if it is not. What its first step has found holds
+    for all, whatever has changed since; a first step that failed may not have found anything."""
+    node, head = step.node, step.node
+    if node.stage_head is not None:
+        head = step.rt.store.index.place(step.frame.plan, node.stage_head).node
+    if head.stage_guard is None:
+        return None
+    why = StepResult(
+        reason=f"the condition of stage '{node.stage}' evaluated to false",
+        condition=show(head.stage_guard),
+    )
+    known = step.frame.steps.get(head.name) if head is not node else None
+    if known is not None and known.status != "failed":
+        return why if known.status == "skipped" and known.reason == why.reason else None
+    if head is not node and head.id in step.frame.loops:
+        return None
+    return None if _holds(step, head.stage_guard) else why
+
+
+def _skipped(step: Step, why: StepResult) -> Event:
+    finished = step.finished(SKIPPED, step.result("skipped", 0, why))
+    return replace(finished, key=step.key or key_of(step))

@@ -12,7 +12,10 @@ from orchestrate.engine.ops.command import needs
 from orchestrate.engine.outcome import reminder, with_outcome_block
 from orchestrate.engine.step import Step
 from orchestrate.engine.texts import encode
-from orchestrate.plan.nodes import Ask, FileText
+from orchestrate.plan.data import FileText
+from orchestrate.plan.expr import Text
+from orchestrate.plan.nodes import Ask
+from orchestrate.record import replace
 
 # Stands before the prompt in a session whose last turn has no end (rulings §7).
 CUT_OFF = (
@@ -21,21 +24,41 @@ CUT_OFF = (
 )
 
 
-def compose(step: Step, op: Ask) -> Composed:
-    """The prompt as it is sent: literal file contents or text, with the files it depends on."""
+def compose(step: Step, op: Ask, *, is_new: bool = True) -> Composed:
+    """The prompt as it is sent: literal file contents or text, with the files it depends on.
+
+    A round that no session remembers (`is_new`) is told the step's task first.
+    """
+    if op.task is not None and not is_new:
+        return Composed(_text_of(step, op.prompt))
     needed = needs(step)
-    if isinstance(op.prompt, FileText):
-        path = render(op.prompt.path, step.scope)
-        with open_regular(step.rt.workspace, path) as opened:
-            prompt = _read_prompt(opened.read(), path)
-    else:
-        prompt = render(op.prompt, step.scope)
+    prompt = _text_of(step, op.prompt if op.task is None else op.task)
     inject = step.node.needs.inject if step.node.needs is not None else None
-    return compose_prompt(prompt, needed, inject, step.rt.workspace)
+    composed = compose_prompt(prompt, needed, inject, step.rt.workspace)
+    if op.task is None:
+        return composed
+    return replace(composed, prompt=f"{composed.prompt}\n\n{_text_of(step, op.prompt)}")
+
+
+def _text_of(step: Step, prompt: Text | FileText) -> str:
+    if isinstance(prompt, Text):
+        return render(prompt, step.scope)
+    return _file_prompt(step, render(prompt.path, step.scope))
+
+
+def _file_prompt(step: Step, path: str) -> str:
+    try:
+        with open_regular(step.rt.workspace, path) as opened:
+            return _read_prompt(opened.read(), path)
+    except StepFault as fault:
+        # An earlier step would have written it.
+        if not step.is_rehearsed or not isinstance(fault.__cause__, FileNotFoundError):
+            raise
+        return f"(the content of {path})"
 
 
 def _read_prompt(data: bytes, path: str) -> str:
-    """The file's text. What is no UTF-8 is refused: an agent must get what the author wrote."""
+    """The file's text. Invalid UTF-8 is refused: an agent must get what the author wrote."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -48,22 +71,25 @@ def _read_prompt(data: bytes, path: str) -> str:
         ) from None
 
 
-def prompt_for(step: Step, op: Ask) -> str:
-    """What the turn is about: the step's prompt, or the reminder that its last answer needs."""
-    if step.here.turn.get("error"):
-        return reminder(str(step.here.turn["error"]), op.outcomes)
-    prompt = compose(step, op).prompt
-    return with_outcome_block(prompt, op.outcomes) if op.outcomes else prompt
-
-
-def prompt_again(step: Step, op: Ask, note: str) -> str:
-    """The prompt of a turn that was asked before we came; '' if it cannot be made again."""
+def prompt_of(step: Step, op: Ask, note: str, *, is_new: bool, is_again: bool) -> str:
+    """What the turn is about. Of one that was asked before we came (`is_again`) the same, made
+    again; '' if that cannot be."""
+    if not is_again:
+        return _prompt_for(step, op, is_new)
     asked = step.about.prompt_sha256 if step.is_announced else None
     try:
-        prompt = prompt_for(step, op)
+        prompt = _prompt_for(step, op, is_new)
     except StepFault:
         return ""
     return prompt if asked in (None, digest_of(note + prompt)) else ""
+
+
+def _prompt_for(step: Step, op: Ask, is_new: bool) -> str:
+    """The step's prompt, or the reminder that its last answer needs."""
+    if step.here.turn.get("error"):
+        return reminder(str(step.here.turn["error"]), op.outcomes)
+    prompt = compose(step, op, is_new=is_new).prompt
+    return with_outcome_block(prompt, op.outcomes) if op.outcomes else prompt
 
 
 def digest_of(prompt: str) -> str:

@@ -8,7 +8,7 @@ from typing import Literal
 from orchestrate.record import record
 from orchestrate.state.model import Frame, RunState, open_loop
 
-# step   perform the step at the cursor      move  an item's file, then its iteration is over
+# step   perform the step at the cursor      move  an item's file, or on to another round
 # drop   end an item that another one's failure has made useless
 # ask    a gate wants a decision             rest  a retry whose time has not come
 # lost   only a person can let the step begin again

@@ -12,25 +12,29 @@ from pathlib import Path
 from typing import Any, Literal
 
 from orchestrate.agents.base import Agent, Permissions, Question, Reply
+from orchestrate.agents.definition import AgentDefinition
 from orchestrate.engine.git_head import head_of
-from orchestrate.engine.logbook import Logbook
+from orchestrate.engine.rehearsing import Rehearsal
 from orchestrate.engine.scope import RunFacts, slug
 from orchestrate.engine.secrets import Secrets
 from orchestrate.engine.stop import Stop
-from orchestrate.engine.values import restore_value, store_value
 from orchestrate.errors import SessionInUseError
-from orchestrate.execute.base import LOCAL, SAY_AFTER_S, Executor
+from orchestrate.execute.base import LOCAL, SAY_AFTER_S, Executor, Exit, Job
 from orchestrate.execute.liveness import is_keeper_alive
 from orchestrate.exits import Ending
-from orchestrate.plan.nodes import Plan, PlanId
-from orchestrate.record import record
+from orchestrate.plan.nodes import Node, NodeId, Plan, PlanId
+from orchestrate.plan.settings import Input
+from orchestrate.record import field, mutable_record, record
 from orchestrate.state.clock import now_by
 from orchestrate.state.durable import read_file, write_durably
+from orchestrate.state.earlier import Earlier
 from orchestrate.state.events import RunEnded, run_ended
 from orchestrate.state.locks import Lock, lock_session
+from orchestrate.state.logbook import Logbook
 from orchestrate.state.runs import Run
-from orchestrate.state.store import Store
+from orchestrate.state.store import LAG_S, Store
 from orchestrate.state.users import user_name
+from orchestrate.state.values import restore_value, store_value
 from orchestrate.workspace import Workspace
 
 # Tenths of a second.
@@ -53,19 +57,8 @@ class Options:
     debug_env: tuple[str, ...] = ()
 
 
-@record
-class AgentDefinition:
-    """An agent as a file under `.orchestrate/agents` describes it, or one of those we know."""
-
-    name: str
-    backend: str
-    model: str | None = None
-    system_prompt: str | None = None
-    settings: tuple[tuple[str, Any], ...] = ()
-
-
-class People:
-    """Whoever sits at the terminal. Without one nobody is asked and nothing blocks."""
+class Operator:
+    """The person at the terminal. Without a terminal no question is asked and nothing blocks."""
 
     def choose_after_failure(
         self,
@@ -83,14 +76,14 @@ class People:
         seconds_left: float | None,  # noqa: ARG002
         is_decided: Callable[[], object],  # noqa: ARG002
     ) -> tuple[Literal["approved", "denied"], str] | None:
-        """The decision about a gate and a message; None if nobody is there to decide.
+        """The decision about a gate and a message; None without a person to decide.
 
-        As soon as `is_decided` says that somebody elsewhere has, the question is over.
+        The question ends as soon as `is_decided` says that the gate was decided elsewhere.
         """
         return None
 
     def tell_decided(self, stage: str, decision: str, by: str) -> None:
-        """Somebody else was quicker."""
+        """The gate was decided elsewhere first."""
 
 
 @record
@@ -106,6 +99,38 @@ class AgentRules:
     grace_s: float = 5.0
     # Do agents finish their turn when another item has failed?
     lets_finish: bool = False
+    # Set if nothing is really done.
+    rehearsal: Rehearsal | None = None
+
+
+@record
+class Follower:
+    """The step that follows another one's success; `is_item`: as the first of the next item."""
+
+    node: Node
+    is_item: bool
+
+
+@mutable_record
+class Chain:
+    """Programs that are sent ahead (ADR 0019).
+
+    `begun`: one that has begun by itself, and whose step is performed next, whatever comes.
+    """
+
+    begun: Job | None = None
+    # Is the step that is performed the only one?
+    is_alone: bool = False
+    # Which step follows a step in any case, and may be sent ahead.
+    followers: dict[tuple[PlanId, NodeId], Follower | None] = field(default_factory=dict)
+
+    def take(self, attempt: str) -> Job | None:
+        """The program of this attempt, if it has begun."""
+        job = self.begun
+        if job is None or job.attempt != attempt:
+            return None
+        self.begun = None
+        return job
 
 
 @record
@@ -117,14 +142,22 @@ class Library:
     # The plan at a path that was worked out in another plan (B: a templated `recipe:`), and the
     # checksums of its files.
     find_plan: Callable[[str, PlanId], tuple[Plan, dict[str, str]]]
+    # The value of an input of a called plan, held against its declaration.
+    settle: Callable[[Input, Any], Any]
     # The schemas of outputs as they were when the run began, by path.
     kept_schemas: Callable[[], Mapping[str, str]]
     # Records a turn for `replay`.
     keep_turn: Callable[[Question, Reply], None]
+    # What the definition says of a named agent, and which model is a plan's default there.
+    agent_file: Callable[[str], Any] = lambda name: name
+    model_of: Callable[[PlanId], str | None] = lambda _: None
 
 
 class Runtime:
     """One run's connection to the world."""
+
+    # After an edit: the results of before it.
+    earlier: Earlier | None = None
 
     def __init__(  # noqa: PLR0913 - it is the sum of what a run needs
         self,
@@ -136,7 +169,7 @@ class Runtime:
         stop: Stop,
         logbook: Logbook,
         options: Options | None = None,
-        people: People | None = None,
+        operator: Operator | None = None,
         rules: AgentRules,
         library: Library,
         open_executor: OpenExecutor,
@@ -148,13 +181,17 @@ class Runtime:
         self.stop = stop
         self.logbook = logbook
         self.options = options or Options()
-        self.people = people or People()
+        self.operator = operator or Operator()
         self.rules = rules
         stop.usual_grace_s = self.rules.grace_s
         self.library = library
         # Attempts that an earlier orchestrator may have started: asked about before anything else.
         # True: it was announced.
         self.may_be_known: dict[str, bool] = {}
+        # A `resume` has not yet come to what was never started: what was recorded last may be lost.
+        self.is_catching_up = False
+        # The exits of those of them that have ended.
+        self.exits: dict[str, Exit] = {}
         # Where those of them run that do not run on this machine.
         self.whereabouts: dict[str, str] = {}
         # Those of them that were lost before we came.
@@ -170,11 +207,14 @@ class Runtime:
             root=_relative(store.run.root, workspace.root),
             started_at=state.started_at,
             project=slug(str(workspace.root)),
+            environment=environment,
         )
         self.user = user_name(environment)
-        # Asked for several times a step, and cheaper as a text.
-        self.logs = str(store.run.logs)
+        self.logs = str(store.run.logs)  # asked for several times a step, and cheaper as a text
         self._litter: dict[str, list[Path]] = {}
+        # The frames whose next event says no more than what an executor has on record.
+        self._on_record: set[str] = set()
+        self.chain = Chain()
         # Set when the executors cannot be of use to a `resume`: limits or disks have failed them.
         self.are_executors_spent = False
         self._is_leaving = False
@@ -184,6 +224,10 @@ class Runtime:
         # The locks of the sessions in use, by agent and id: the run's own, and those of steps.
         self._sessions: dict[tuple[str, str], Lock] = {}
         self._own_session: tuple[str, str] | None = None
+
+    @property
+    def rehearsal(self) -> Rehearsal | None:
+        return self.rules.rehearsal
 
     @property
     def run(self) -> Run:
@@ -272,13 +316,23 @@ class Runtime:
             lock.remove()
 
     def forget_later(self, frame: str, path: Path) -> None:
-        """A file that nobody needs once the frame's next event is on record, and not before."""
+        """A file that is not needed once the frame's next event is on record, and not before."""
         self._litter.setdefault(frame, []).append(path)
 
     def forget_now(self, frame: str) -> None:
         for path in self._litter.pop(frame, ()):
             with suppress(OSError):
                 os.unlink(path)
+
+    def note_on_record(self, frame: str) -> None:
+        """The frame's next event says what an executor has on record (ADR 0017)."""
+        self._on_record.add(frame)
+
+    def is_on_record(self, frame: str) -> bool:
+        """Can the frame's next event be derived again? Asked once; not if it has a file deleted."""
+        is_so = frame in self._on_record and frame not in self._litter
+        self._on_record.discard(frame)
+        return is_so
 
     def now(self) -> float:
         """The time of the run, which does not jump."""
@@ -289,9 +343,8 @@ class Runtime:
         return run_ended(self.now(), ending, head_of(self.workspace.root))
 
     def rest(self, seconds: float) -> bool:
-        """Sleep until it is time or somebody wants to stop; True for the latter."""
-        if seconds > 1.0:
-            self.store.checkpoint()
+        """Sleep until it is time or a stop is requested; True for the latter."""
+        self.store.checkpoint(is_due=seconds > LAG_S)
         return self.stop.rest(seconds)
 
     def new_session(self) -> str:

@@ -10,29 +10,33 @@ import signal
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 
+from orchestrate.engine.budgets import budget_reached
 from orchestrate.engine.limits import limit_reached, restart_limit
 from orchestrate.engine.lost_attempts import name_lost
-from orchestrate.engine.ops.frames import move_item
-from orchestrate.engine.ops.gate import decide_at_terminal, decided_elsewhere, overdue
+from orchestrate.engine.ops.frames import leave_item
+from orchestrate.engine.ops.gate import decide_at_terminal, decided_elsewhere
 from orchestrate.engine.perform import expiry, perform
+from orchestrate.engine.programs import end_begun
 from orchestrate.engine.ready import Task, ready
+from orchestrate.engine.reuse import reuse_move
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.stop import LONGEST_NAP_S
 from orchestrate.errors import InternalError, OrchestrateError
 from orchestrate.exits import Ending, end, waits_for_person
 from orchestrate.installation import replacement_of
 from orchestrate.plan.nodes import Ask, Call
-from orchestrate.state.address import address_of, is_inside
+from orchestrate.state.address import is_inside
 from orchestrate.state.ballots import cast
 from orchestrate.state.calls import call_deadline, expired_calls
 from orchestrate.state.events import Event, ItemStopped, Restarted
-from orchestrate.state.model import Frame, frames_below
+from orchestrate.state.gates import overdue
+from orchestrate.state.model import Frame, attempt_address, frames_below
 
 _MOST_THREADS = 1000
 
 
 def run_to_end(rt: Runtime) -> Ending:
-    """Go on until the run has ended, is parked, or somebody stops it."""
+    """Go on until the run has ended, is parked, or is stopped."""
     conductor = _Conductor(rt)
     try:
         ending = conductor.run()
@@ -67,13 +71,14 @@ def _pause(rt: Runtime, conductor: _Conductor, error: OrchestrateError) -> None:
 
 def note_unsettled(rt: Runtime) -> None:
     """On a resume: the attempts at the cursors may have been started before we came."""
+    rt.is_catching_up = True
     for frame in frames_below(rt.store.state.root):
         here = frame.here
         if here is not None and here.phase in ("arriving", "running", "resting"):
             name = rt.store.index.here(frame).node.name
             is_announced = here.phase == "running"
             number = here.attempt + (0 if is_announced else 1)
-            attempt = address_of(frame.key, name, here.visit, number).attempt_id
+            attempt = attempt_address(frame, here, name, number).attempt_id
             rt.may_be_known[attempt] = is_announced
             if is_announced:
                 rt.whereabouts[attempt] = here.where
@@ -100,6 +105,13 @@ class _Conductor:
         state = self._store.state
         while True:
             tasks = [task for task in ready(state) if not self._is_at_work(task)]
+            begun = self._rt.chain.begun
+            if begun is not None:
+                # It runs already: what is to happen to the run happens to it.
+                self._advance(tasks)
+                if self._rt.chain.begun is begun:
+                    raise InternalError(f"{begun.attempt} was begun, and is not what comes next")
+                continue
             if not self._working:
                 ended = self._end_if_over(tasks)
                 if ended is not None:
@@ -150,7 +162,7 @@ class _Conductor:
         self._store.record(Restarted(rt.now(), plan_id, None))
 
     def _ask(self, tasks: list[Task]) -> Ending | None:
-        """Only a person can go on: the clock, one at the terminal, or nobody decides."""
+        """Only a decision goes on: the clock's, a person's at the terminal, or none yet."""
         rt, state = self._rt, self._store.state
         gates = [task for task in tasks if task.kind == "ask"]
         found = [decided_elsewhere(rt, task.frame) for task in gates]
@@ -179,9 +191,11 @@ class _Conductor:
         due = [task for task in tasks if task.kind in ("step", "move", "drop")]
         due += [task for task in tasks if task.kind == "rest" and task.due <= now]
         later = min((self._due(task) for task in tasks if task.kind == "rest"), default=None)
-        if len(due) == 1 and not self._working and later is None:
-            self._record(_do(self._rt, due[0]))
+        self._rt.chain.is_alone = len(due) == 1 and not self._working and later is None
+        if self._rt.chain.is_alone:
+            self._record(_do(self._rt, due[0]), is_alone=True)
             return
+        self._store.sync()
         for task in due:
             if task.kind in ("move", "drop"):
                 self._record(_do(self._rt, task))
@@ -206,11 +220,17 @@ class _Conductor:
     def _has_limit_ahead(self, task: Task) -> bool:
         """Would the plan's limit be reached if all that was handed out had begun?"""
         state = self._store.state
+        index, frame, now = self._store.index, task.frame, self._rt.now()
+        place = index.here(frame)
         frames = [state.frames[key] for key in self._working if key in state.frames]
-        waiting = sum(frame.here is not None and not frame.here.since for frame in frames)
-        place = self._store.index.here(task.frame)
-        index = self._store.index
-        reached = limit_reached(index, state, task.frame, place.node, place.plan, ahead=waiting)
+        visits = [(frame, frame.here) for frame in frames if frame.here is not None]
+        begin = sum(not here.since for _, here in visits)
+        ask = sum(
+            here.phase != "running" and isinstance(index.here(other).node.op, Ask)
+            for other, here in visits
+        )
+        reached = limit_reached(index, frame, place.node, place.plan, ahead=begin)
+        reached = reached or budget_reached(index, state, frame, place.node, now, ahead=ask)
         return reached is not None
 
     def _threads(self) -> ThreadPoolExecutor:
@@ -224,10 +244,15 @@ class _Conductor:
             self._record(self._working.pop(key).result())
             self._told_to_stop.discard(key)
 
-    def _record(self, events: list[Event]) -> None:
-        self._store.record(*events)
-        for event in events:
-            self._rt.forget_now(getattr(event, "frame", ""))
+    def _record(self, events: list[Event], *, is_alone: bool = False) -> None:
+        """`is_alone`: nothing else is being performed, so what is derived again has one order."""
+        frames = [getattr(event, "frame", "") for event in events]
+        if len(events) == 1 and self._rt.is_on_record(frames[0]) and is_alone:
+            self._store.fold(events[0])
+        else:
+            self._store.record(*events)
+        for frame in frames:
+            self._rt.forget_now(frame)
         self._store.checkpoint(is_due=False)
 
     def _stop_useless(self) -> None:
@@ -244,7 +269,7 @@ class _Conductor:
                     if self._rt.rules.lets_finish and isinstance(node.op, Ask):
                         continue  # its turn is paid for; nothing new begins behind it
                     name = node.name
-                    at = address_of(frame.key, name, here.visit, here.attempt)
+                    at = attempt_address(frame, here, name, here.attempt)
                     self._rt.executor_of(at.attempt_id).stop(
                         at.attempt_id, "another item failed", self._rt.rules.grace_s
                     )
@@ -252,6 +277,8 @@ class _Conductor:
 
     def give_up(self) -> None:
         """End what still runs, and wait for that."""
+        with suppress(Exception):
+            end_begun(self._rt)
         self._rt.stop.request(signal.SIGTERM)
         for future in list(self._working.values()):
             with suppress(Exception):
@@ -264,9 +291,11 @@ class _Conductor:
 
 
 def _do(rt: Runtime, task: Task) -> list[Event]:
+    if task.kind != "step":
+        rt.store.sync()
     match task.kind:
         case "move":
-            return [move_item(rt, task.frame)]
+            return reuse_move(rt, task.frame) or leave_item(rt, task.frame)
         case "drop":
             return [ItemStopped(task.frame.key, rt.now())]
         case _:

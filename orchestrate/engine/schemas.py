@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.engine.texts import clip, sendable, show_json
 from orchestrate.record import field, record
+from orchestrate.regex import regex
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -31,7 +32,7 @@ _SLOW = frozenset(
 _MOST_PARTS = 500
 # Measured: a million of these is less than a second.
 _MOST_WORK = 1_000_000
-_QUANTIFIER = re.compile(r"[*+?]|\{\d*,\d*\}")
+_QUANTIFIER = regex(r"[*+?]|\{\d*,\d*\}")
 
 
 @record
@@ -55,7 +56,7 @@ def judge(schema: Any, value: Any) -> Verdict:
         find: Any = validator_for
         kind = find(schema, default=None) if isinstance(declared, str) else None
         if kind is None:
-            return Verdict(f"$schema is {show_json(declared)}, which nobody here knows")
+            return Verdict(f"$schema is {show_json(declared)}, which is not supported")
     try:
         kind.check_schema(schema)
         errors = list(
@@ -68,7 +69,7 @@ def judge(schema: Any, value: Any) -> Verdict:
     except RecursionError:
         return Verdict("it refers to itself without end")
     except re.error as error:
-        return Verdict(f"a pattern is no regular expression: {error}")
+        return Verdict(f"a pattern is not a valid regular expression: {error}")
     shown = [_explain(error) for error in errors[:_MOST_ERRORS]]
     return Verdict(errors=[*shown, "… and more"] if len(errors) > _MOST_ERRORS else shown)
 
@@ -77,7 +78,7 @@ def judge(schema: Any, value: Any) -> Verdict:
 
 
 def is_quick(schema: Any, value: Any) -> bool:
-    """Is a check certain to take less than about a second? A no is no accusation."""
+    """Is a check certain to take less than about a second? A no proves nothing."""
     parts = list(islice(_parts(schema, schema), _MOST_PARTS + 1))
     if len(parts) > _MOST_PARTS:
         return False

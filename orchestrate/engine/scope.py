@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from orchestrate.engine.evaluate import Undefined, descend, kind_of
@@ -17,8 +18,8 @@ from orchestrate.state.model import Frame, Index, RunState, plan_frame
 from orchestrate.state.result import StepResult
 from orchestrate.state.times import timestamp
 
-# The old name of a step's field (C).
-_ALIASES = {"duration": "duration_ms"}
+# The old name of a step's field (C), and the one that authors use for what a person said.
+_ALIASES = {"duration": "duration_ms", "message": "decision_message"}
 
 
 @record
@@ -29,6 +30,8 @@ class RunFacts:
     root: str
     started_at: float
     project: str
+    # Has the values of secret inputs, which the state does not.
+    environment: Mapping[str, str] = MappingProxyType({})
 
 
 class StepScope:
@@ -85,7 +88,8 @@ class StepScope:
         while frame is not None:
             result = frame.steps.get(name)
             if result is not None:
-                return _field(result, fields)
+                value = _field(result, fields)
+                return self._restore(value) if fields[:1] == ["outputs"] else value
             if any(loop.name == name for loop in frame.loops.values()):
                 raise Undefined(f"'{name}' is a loop")
             frame = frame.parent if frame.is_iteration else None
@@ -114,13 +118,25 @@ class StepScope:
             frame = frame.parent
         plan = plan_frame(self._frame)
         if rest[0] not in plan.variables:
-            raise Undefined(self._why_unset(plan, rest[0]))
+            secret = self._secret(rest)
+            if secret is None:
+                raise Undefined(self._why_unset(plan, rest[0]))
+            return secret
         return self._variable(plan.variables, rest)
 
     def _variable(self, variables: Mapping[str, Any], rest: tuple[str, ...]) -> Any:
+        if rest and rest[0] not in variables and (secret := self._secret(rest)) is not None:
+            return secret
         if not rest or rest[0] not in variables:
             raise Undefined(_available(variables))
         return _member(self._restore(variables[rest[0]]), rest)
+
+    def _secret(self, rest: tuple[str, ...]) -> str | None:
+        """The value of a secret input, which is in no event and no state."""
+        for one in self._index.plan(self._frame.plan).inputs:
+            if one.secret and rest == (one.name,):
+                return self._facts.environment.get(one.variable)
+        return None
 
     def _why_unset(self, plan: Frame, name: str) -> str:
         """The step that would have set a variable but was skipped or failed (rulings §8)."""
@@ -160,8 +176,14 @@ class StepScope:
         if self._node is None:
             return {}
         plan = self._index.plan(self._frame.plan)
-        steps = [node.name for node in plan.blocks[0].nodes if not node.id.startswith("approve:")]
         name = self._node.name
+        if self._node.part_of is not None:
+            name = self._index.place(plan.id, self._node.part_of).node.name
+        steps = [
+            node.name
+            for node in plan.blocks[0].nodes
+            if node.part_of is None and not node.id.startswith("approve:")
+        ]
         return {"id": name, "index": steps.index(name) if name in steps else 0}
 
 
@@ -177,6 +199,19 @@ class WithMore:
             return self._values[path]
         if path[0] in ("param", "prompt"):
             raise Undefined
+        return self._inner.look_up(path)
+
+
+class WithVariables:
+    """A scope in which some variables have new values already."""
+
+    def __init__(self, inner: StepScope, variables: Mapping[str, Any]) -> None:
+        self._inner = inner
+        self._variables = variables
+
+    def look_up(self, path: tuple[str, ...]) -> Any:
+        if path[0] == "var" and path[1] in self._variables:
+            return _member(self._variables[path[1]], path[1:])
         return self._inner.look_up(path)
 
 

@@ -9,10 +9,11 @@ from typing import Any
 from orchestrate.engine.faults import StepFault
 from orchestrate.engine.masked_keys import keep_apart
 from orchestrate.execute.masking import Mask, is_too_short
-from orchestrate.plan.nodes import Ask, Environment, Program, Run
+from orchestrate.plan.data import Environment
+from orchestrate.plan.nodes import Ask, Program, Run
 from orchestrate.record import record
 
-# What a variable is called that holds a secret nobody has named.
+# The names of variables that hold secrets without being listed.
 _ENDINGS = ("_API_KEY", "_TOKEN", "_SECRET")
 _PART = "PASSWORD"
 _LEAST_GUESSED = 12
@@ -77,12 +78,16 @@ class Secrets:
         short = self._named.keys() - set(self.values)
         return tuple(sorted({self._named[value] for value in short}))
 
-    def text(self, text: str) -> str:
-        """The text with all secrets masked."""
+    def text(self, text: str, is_whole: bool = True) -> str:
+        """The text with all secrets masked.
+
+        Of one that goes on, what may be the beginning of a secret is held back.
+        """
         if self._mask is None:
             return text
         data = text.encode("utf-8", "surrogatepass")
-        return self._mask.apply(data).decode("utf-8", "surrogatepass")
+        masked = self._mask.apply(data) if is_whole else self._mask.cut(data, 0)[0]
+        return masked.decode("utf-8", "surrogatepass" if is_whole else "ignore")
 
     def data(self, value: Any) -> Any:
         """A JSON value with the secrets in its texts masked; keys too, for agents make them up."""

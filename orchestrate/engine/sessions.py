@@ -1,8 +1,9 @@
 """Agent sessions: which one a turn belongs to, who may use it, and what it has cost so far.
 
-A machine's steps share the run's session; every visit of another step has one of its own. A session
-that was *seen* (its id came back, or its file is there) is gone on with whatever became of its last
-turn; a new one begins only where the agent says that there is none (rulings §7).
+A machine's steps share the run's session, those of a called one a session of the call; other steps
+share one by its name (`session: NAME`), or every visit has one of its own. A session that was
+*seen* (its id came back, or its file is there) is continued whatever became of its last turn; a new
+one begins only where the agent says that there is none (rulings §7).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from orchestrate.record import field_names, record
 from orchestrate.state.events import Event, SessionChosen, SessionSeen
 from orchestrate.state.model import Session
 from orchestrate.state.result import StepResult
+from orchestrate.state.sessions import kept_session, uses_run_session
 
 _SESSION_IN_FIRST = 256 * 1024
 
@@ -38,7 +40,7 @@ def begin_turn(step: Step, op: Ask, agent: Agent) -> Turn:
 
     The first turn of a session creates it; all others resume it (A §3.1).
     """
-    is_shared = op.session == "shared"
+    is_shared = uses_run_session(step.frame, op)
     session = _session(step, is_shared)
     is_foreign = session.agent not in ("", agent.name)
     is_missing = session.id is None and not agent.chooses_session
@@ -56,17 +58,17 @@ def begin_turn(step: Step, op: Ask, agent: Agent) -> Turn:
 def recall_turn(step: Step, op: Ask, agent: Agent) -> Turn:
     """The turn of an attempt that was started before we came, from what was said about it.
 
-    It may still be running: nobody else may use its session until it has ended.
+    It may still be running: no other turn may use its session until it has ended.
     """
     # What stands there otherwise is about an earlier visit.
     about = step.about if step.is_announced else StepResult()
     session = about.session_id or about.new_session_id
-    is_shared = op.session == "shared"
+    is_shared = uses_run_session(step.frame, op)
     known = _session(step, is_shared)
     is_new = not known.is_created if about.is_new_session is None else about.is_new_session
     if not about:
         # A power cut took what was said about it. The answer will name the session; until then
-        # it is the one that is known, or one whose name nobody knows.
+        # it is the one that is known, or one whose name is unknown.
         session = known.id
     _hold(step, is_shared, agent, session)
     if session is None and not agent.chooses_session:
@@ -82,8 +84,21 @@ def end_turn(step: Step, turn: Turn, session: str | None) -> None:
             step.rt.release_step_session(turn.agent, used)
 
 
+def last_turn(step: Step, op: Ask) -> str:
+    """The key of the turn before this one in its session; '' if it is the first."""
+    is_one_of_many = op.session == "shared" or op.session_name is not None
+    return session_of_step(step, op).turn if is_one_of_many else ""
+
+
+def session_of_step(step: Step, op: Ask) -> Session:
+    """The session that the step goes on in, as far as it is known."""
+    return _session(step, op.session == "shared")
+
+
 def _session(step: Step, is_shared: bool) -> Session:
-    return step.rt.store.state.session if is_shared else Session(**step.here.session)
+    if is_shared:
+        return step.rt.store.state.session
+    return Session(**kept_session(step.rt.store.index, step.frame, step.here))
 
 
 def _hold(step: Step, is_shared: bool, agent: Agent, session: str | None) -> None:
@@ -103,7 +118,7 @@ def seen(step: Step, turn: Turn, session: str | None) -> list[Event]:
 
 
 def after_failure(step: Step, turn: Turn, agent: Agent, session: str | None) -> list[Event]:
-    """A session that is there is gone on with; an id without one may be used up."""
+    """A session that is there is continued; an id without one may be used up."""
     if session is not None:
         return seen(step, turn, session)
     return [_chosen(step, turn.is_shared, agent)] if turn.is_shared and turn.is_new else []
@@ -117,7 +132,7 @@ def session_of(agent: Agent, turn: Turn, reply: Reply) -> str | None:
 
 
 def session_left(step: Step, agent: Agent, turn: Turn, question: Question) -> str | None:
-    """The session of a turn that nobody saw the end of, if there is one."""
+    """The session of a turn whose end was not seen, if there is one."""
     if not turn.is_new:
         return turn.session
     shown = agent.session_in(beginning(step), turn.session)
@@ -166,14 +181,14 @@ def usage_of(step: Step, turn: Turn, reply: Reply) -> StepResult:
     known = _known(own)
     used = {name: known[name] for name in known if not _has_no_base(name, turn, reply, session)}
     usage = StepResult.from_json(used)
-    # A session that nobody has seen is not gone on with: the next one begins at nothing.
+    # A session that was not seen is not continued: the next one begins at nothing.
     if (reply.failure is None or reply.session is not None) and _known(totals):
         usage |= StepResult(session_totals=_known(totals))
     return usage
 
 
 def _has_no_base(name: str, turn: Turn, reply: Reply, session: Session) -> bool:
-    """A running total of a session whose earlier total nobody knows: the turn's part is unknown.
+    """A running total of a session whose earlier total is unknown: so is the turn's part.
 
     What this run has begun started at nothing: a turn without a bill is part of the next total.
     """

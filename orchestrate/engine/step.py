@@ -14,12 +14,13 @@ from orchestrate.engine.scope import StepScope
 from orchestrate.engine.texts import encode
 from orchestrate.errors import explain
 from orchestrate.exits import STEP_STOPPED
-from orchestrate.plan.nodes import FAILED, Ask, Label, Node, Plan, Retry
+from orchestrate.plan.nodes import FAILED, Ask, Label, Node, Plan, Run
 from orchestrate.plan.retries import OUTAGE_RETRY
-from orchestrate.state.address import Address, address_of
+from orchestrate.plan.settings import Retry
+from orchestrate.state.address import Address
 from orchestrate.state.calls import call_deadline
 from orchestrate.state.events import AttemptEnded, StepFinished, StepStarted
-from orchestrate.state.model import Frame, Here
+from orchestrate.state.model import Frame, Visit, attempt_address
 from orchestrate.state.result import AttemptEnd, Status, StepError, StepResult
 from orchestrate.state.times import timestamp
 
@@ -37,7 +38,7 @@ class Step:
         place = rt.store.index.here(frame)
         self.rt = rt
         self.frame = frame
-        self.here: Here = frame.here
+        self.here: Visit = frame.here
         self.plan: Plan = place.plan
         self.node: Node = place.node
         # A running attempt is one that an earlier orchestrator announced.
@@ -45,10 +46,13 @@ class Step:
         self.attempt = self.here.attempt + (0 if self.is_announced else 1)
         self.began_at = self.here.since or rt.now()
         self.attempt_began_at = rt.now()
-        # When its program ended, which may have been long before anybody looked.
+        # When its program ended, which may have been long before we looked.
         self.ended_at: float | None = None
         # The files that it depends on, once they were found.
         self.needed: Needed | None = None
+        # What it is asked, and after an edit why it runs anew (`engine/keys`, `engine/reuse`).
+        self.key: dict[str, Any] = {}
+        self.why: dict[str, Any] = {}
 
     @cached_property
     def scope(self) -> StepScope:
@@ -58,9 +62,15 @@ class Step:
             store.index, store.state, self.frame, rt.facts, rt.restore_value, self.node
         )
 
+    @property
+    def own_name(self) -> str:
+        """The author's name of the step; a round has that of its step."""
+        own = self.node.part_of
+        return self.rt.store.index.place(self.frame.plan, own).node.name if own else self.node.name
+
     @cached_property
     def address(self) -> Address:
-        return address_of(self.frame.key, self.node.name, self.here.visit, self.attempt)
+        return attempt_address(self.frame, self.here, self.node.name, self.attempt)
 
     @cached_property
     def attempt_id(self) -> str:
@@ -106,15 +116,20 @@ class Step:
         )
 
     @property
+    def is_rehearsed(self) -> bool:
+        """Is it only gone through, so that nothing is started, changed or waited for?"""
+        rehearsal = self.rt.rehearsal
+        runs = isinstance(self.node.op, Run) and rehearsal is not None and rehearsal.runs_commands
+        return rehearsal is not None and not runs
+
+    @property
     def retry(self) -> Retry | None:
+        if self.is_rehearsed:
+            return None
         if self.node.retry is not None or not isinstance(self.node.op, Ask):
             return self.node.retry
         default = self.plan.defaults.retry
         return OUTAGE_RETRY if default is None else default
-
-    @property
-    def is_in_loop(self) -> bool:
-        return self.frame.parent is not None
 
     def keep_answer(self, text: str) -> None:
         """The whole of an agent's answer, for people: all of it, or the run stops."""
@@ -135,28 +150,35 @@ class Step:
 
     # What has happened.
 
-    def announce(self, about: StepResult = NOTHING, *, is_begun: bool = False) -> None:
-        """Say that an attempt is about to begin.
+    def announce(
+        self, about: StepResult = NOTHING, *, is_begun: bool = False, is_program: bool = False
+    ) -> None:
+        """Say that an attempt is about to begin; of an `is_program` once it was asked for.
 
         `is_begun`: it was begun before we came, and what was said about it then is lost.
         """
         if self.is_announced:
             return
         store = self.rt.store
+        at = self.rt.now()
+        if is_begun and self.attempt_id in self.rt.exits:
+            began_at = self.rt.exits[self.attempt_id].started_at
+            at = min(max(began_at, store.state.updated_at), at)
         if not is_begun and self.rt.options.backup_state:
             store.back_up(self.node.name)
-        store.record(
-            StepStarted(
-                self.frame.key, self.node.id, self.here.visit, self.attempt, self.rt.now(),
-                StepResult(log=self._own_log) | self._masked(about),
-            ),
-            sync=False,
+        started = StepStarted(
+            self.frame.key, self.node.id, self.here.visit, self.attempt, at,
+            StepResult(log=self._own_log) | self._masked(about), key=self.key, why=self.why,
         )  # fmt: skip
+        if is_program:
+            store.fold(started)
+        else:
+            store.record(started, sync=False)
         self.is_announced = True
         self.began_at = self.here.since
-        store.checkpoint(is_due=not self.is_in_loop or mentions_run_root(self.node))
+        store.checkpoint(is_due=mentions_run_root(self.node))
 
-    @property
+    @cached_property
     def _own_log(self) -> str | None:
         """What its files are called, where the address alone does not say it."""
         return None if self.log_name == self.address.log_name() else self.log_name
@@ -195,7 +217,7 @@ class Step:
         return self.ended("stopped", result)
 
     def failed(self, fault: StepFault) -> StepFinished:
-        """The step cannot go on; nothing was started, or its output is no good."""
+        """The step cannot go on; nothing was started, or its output cannot be used."""
         code = fault.exit_code
         error = StepError(message=fault.message, exit_code=code)
         if fault.context:

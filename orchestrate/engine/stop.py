@@ -63,18 +63,18 @@ class Stop:
             tell()
 
     def rest(self, seconds: float) -> bool:
-        """Sleep; True if somebody wants to stop meanwhile."""
+        """Sleep; True if a stop was requested meanwhile."""
         until = time.monotonic() + seconds
         while seconds > 0 and not self.is_requested:
             poll = select.poll()
             poll.register(self._read, select.POLLIN)
-            # The byte stays in the pipe: whoever rests next is to notice it too.
+            # The byte stays in the pipe: the next sleeper is to notice it too.
             poll.poll(min(seconds, LONGEST_NAP_S) * 1000)
             seconds = until - time.monotonic()
         return self.is_requested
 
     def wait_for(self, descriptor: int, seconds: float | None) -> bool:
-        """Wait until something can be read; False if the time is up or somebody wants to stop."""
+        """Wait until something can be read; False if the time is up or a stop was requested."""
         if self.is_requested:
             return False
         poll = select.poll()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import codecs
 import json
-import re
 
-# Half of a surrogate pair is no character and cannot be sent to a program. U+DC80 to U+DCFF stay:
+from orchestrate.regex import regex
+
+# Half a surrogate pair is not a character and cannot be sent to a program. U+DC80 to U+DCFF stay:
 # they stand for the bytes of a file name that is not UTF-8, and become those bytes again.
-_NO_CHARACTER = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+_NO_CHARACTER = regex("[\ud800-\udc7f\udd00-\udfff]")
 
 
 def sendable(text: str) -> str:
@@ -17,12 +18,12 @@ def sendable(text: str) -> str:
 
 
 def encode(text: str) -> bytes:
-    """The bytes of a text; file names that are no UTF-8 become what they were."""
+    """The bytes of a text; file names that are not UTF-8 become what they were."""
     return sendable(text).encode("utf-8", "surrogateescape")
 
 
 def decode(data: bytes, *, is_cut: bool = False) -> tuple[str, int]:
-    """The text, and how many bytes it took; what is no UTF-8 becomes replacement characters.
+    """The text, and how many bytes it took; invalid UTF-8 becomes replacement characters.
 
     When the bytes were cut off somewhere, a character that the cut went through is left out.
     """
@@ -49,16 +50,3 @@ def show_json(value: object, most: int = 80) -> str:
 def show_name(path: str) -> str:
     """A path in a prompt; one with line breaks or broken characters is quoted as JSON does."""
     return path if path.isprintable() else json.dumps(path)
-
-
-def show_size(size: int) -> str:
-    if size < 1024:
-        return count(size, "byte")
-    if size < 1024 * 1024:
-        return f"{round(size / 1024)} KiB"
-    unit, name = (1024**2, "MiB") if size < 1024**3 else (1024**3, "GiB")
-    return f"{size / unit:.1f} {name}"
-
-
-def count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,5 +1,5 @@
-"""Output that could not be written whole is no result: the attempt counts for nothing, and the run
-stops until somebody has mended the disk."""
+"""Output that could not be written whole is not a result: the attempt is void, and the run stops
+until the disk is repaired."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from orchestrate.engine.confine import is_the_machines
 from orchestrate.engine.evaluate import render
 from orchestrate.engine.faults import StepFault
-from orchestrate.engine.programs import MakeJob, Watch, run_program
+from orchestrate.engine.programs import MakeFollower, MakeJob, Watch, has_ended, run_program
 from orchestrate.engine.step import Step
 from orchestrate.errors import OrchestrateError, StateError, explain, way_out
 from orchestrate.execute.base import Exit, Lost
@@ -23,9 +23,9 @@ from orchestrate.state.result import StepError, StepResult
 
 
 class NotWhole(Exception):
-    """An exit that is no result; never leaves `perform`.
+    """An exit that is not a result; never leaves `perform`.
 
-    `is_old`: it was on record before we came, and whoever resumes a run has mended the disk: a new
+    `is_old`: it was on record before we came, and a resume means that the disk was repaired: a new
     attempt begins. Otherwise the run stops with `fault`.
     """
 
@@ -40,16 +40,19 @@ class NotWhole(Exception):
         self.is_cut_off = False
 
 
-def run_whole(step: Step, make: MakeJob, watch: Watch | None = None) -> Exit | Lost:
+def run_whole(
+    step: Step,
+    make: MakeJob,
+    watch: Watch | None = None,
+    follower: MakeFollower | None = None,
+) -> Exit | Lost:
     """How the step's program ended, with all of its output; `NotWhole` if some of that is missing.
 
     One that we have stopped ourselves has no result anyway.
     """
     rt = step.rt
-    is_old = step.attempt_id in rt.may_be_known and isinstance(
-        rt.executor_of(step.attempt_id).find(step.attempt_id), Exit
-    )
-    ended = run_program(rt, step.attempt_id, make, watch)
+    is_old = has_ended(rt, step.attempt_id)
+    ended = run_program(rt, step.attempt_id, make, watch, follower)
     if isinstance(ended, Exit) and not ended.stopped:
         fault = _fault_of(step, ended)
         if fault is not None:
@@ -74,6 +77,9 @@ def void(step: Step, lack: NotWhole) -> list[Event]:
 
 def _fault_of(step: Step, ended: Exit) -> StateError | None:
     """Why the output is not whole; None if it is."""
+    has_fault = ended.stdout_fault or ended.stderr_fault or ended.tee_fault or ended.start_fault
+    if not has_fault and ended.stdout is not None and ended.stderr is not None:
+        return None
     out, err = step.log("stdout"), step.log("stderr")
     for name, path in ((ended.stdout_fault, out), (ended.stderr_fault, err)):
         if name:
@@ -101,7 +107,9 @@ def _explained(step: Step, path: Path, name: str) -> StateError:
 
 
 def _told(step: Step, what: str, name: str) -> StateError:
-    remedy = (way_out(_number(name)) if name else "") or "let nobody change the run's files"
+    remedy = (
+        way_out(_number(name)) if name else ""
+    ) or "keep other programs from changing the run's files"
     return StateError(
         f"step '{step.address.step.shown}' has no result: {what}",
         f"{remedy}, then run the step again: orchestrate resume {step.rt.facts.id}",

@@ -8,11 +8,12 @@ workspace, and its outputs are names that `Executor.read` takes.
     Executor.run(job)       Exit | Lost      the end
                             Running          not yet: the time is up, or `wake` was called
     Executor.find(attempt)  NotStarted | Running | Exit | Lost
+    Executor.send_ahead(attempt, job)        starts with the end of that attempt, without a word
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Protocol
 
 from orchestrate.record import record
@@ -112,6 +113,10 @@ class Lost:
 Found = NotStarted | Running | Exit | Lost
 
 
+def do_nothing() -> None:
+    """Nothing else is to be done."""
+
+
 class Executor(Protocol):
     """Runs jobs, each at most once. Threads may share it; `wake` is also for signal handlers.
 
@@ -122,10 +127,28 @@ class Executor(Protocol):
     def wakes(self) -> int:
         """How often `wake` was called so far, for `wait`."""
 
-    def run(self, job: Job, timeout_s: float | None = None) -> Exit | Lost | Running:
+    def run(
+        self, job: Job, timeout_s: float | None = None, meanwhile: Callable[[], None] = do_nothing
+    ) -> Exit | Lost | Running:
         """Start a program, or adopt it if it is known, and wait for its end.
 
+        `meanwhile` is called once, when the program was asked for.
         `Running` if that does not come in time, or `wake` is called: then `wait` goes on.
+        """
+
+    def send_ahead(self, before: str, job: Job | None) -> None:
+        """Have a job started in the instant in which the attempt `before` ends well, if it does.
+
+        That is: with 0, not ended by us, all of its output in its `Exit`. In any other case, when
+        either attempt is stopped, `before` has ended already, its client goes or takes the job
+        back (None), or for a reason of the executor's, the job never starts. `before` was begun by
+        this client, which takes up what `has_begun` with `run`, and may `run` what has not.
+        """
+
+    def has_begun(self, attempt: str) -> bool:
+        """Has a job begun that was sent ahead, and was not taken up yet?
+
+        That is certain once the end of the one before it is known.
         """
 
     def start(self, job: Job) -> bool:
@@ -163,9 +186,6 @@ class Executor(Protocol):
 
     def read(self, output: str, start: int = 0, size: int = -1) -> bytes:
         """What a program has printed so far, or a part of that; nothing if it printed nothing."""
-
-    def which(self, names: tuple[str, ...], environment: Mapping[str, str]) -> str | None:
-        """The absolute path of the first of these programs that is on the environment's PATH."""
 
     def close(self, *, is_over: bool = False) -> None:
         """Let go of it; what runs goes on, and can be found again by another client.

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from signal import SIGTERM
 
-from orchestrate.execute.base import Exit, Found, Job, Lost, NotStarted, Running
+from orchestrate.execute.base import Exit, Found, Job, Lost, NotStarted, Running, do_nothing
 from orchestrate.execute.keeper.protocol import INLINE_LIMIT
 from orchestrate.execute.masking import Mask
 from orchestrate.record import mutable_record, record, replace
@@ -60,6 +60,8 @@ class _Attempt:
     began: float
     lease_until: float | None = None
     end: Exit | Lost | None = None
+    # What is to start when it ends well, and the client that wants that.
+    follower: tuple[FakeExecutor, Job] | None = None
 
 
 class _Records:
@@ -68,18 +70,18 @@ class _Records:
     def __init__(self) -> None:
         self.changed = threading.Condition()
         self.attempts: dict[str, _Attempt] = {}
+        # What was sent ahead and has begun, and the client that is to take it up.
+        self.begun: dict[str, FakeExecutor] = {}
         self.jobs: list[Job] = []
         self.acts: dict[str, Act] = {}
         self.outputs: dict[str, bytes] = {}
         self.files: dict[str, bytes] = {}
-        self.programs: dict[str, str] = {}
 
 
 class FakeExecutor:
     """One client. What no `acts` entry describes ends at once, and well, without a word.
 
-    `outputs` has what was printed, by name, `files` what went to a `tee`; `programs` are those that
-    `which` finds.
+    `outputs` has what was printed, by name, `files` what went to a `tee`.
     """
 
     def __init__(
@@ -105,10 +107,6 @@ class FakeExecutor:
     def files(self) -> dict[str, bytes]:
         return self._records.files
 
-    @property
-    def programs(self) -> dict[str, str]:
-        return self._records.programs
-
     def another(self) -> FakeExecutor:
         """A client of the same records."""
         return FakeExecutor(records=self._records)
@@ -126,9 +124,23 @@ class FakeExecutor:
     def wakes(self) -> int:
         return self._wakes
 
-    def run(self, job: Job, timeout_s: float | None = None) -> Exit | Lost | Running:
+    def run(
+        self, job: Job, timeout_s: float | None = None, meanwhile: Callable[[], None] = do_nothing
+    ) -> Exit | Lost | Running:
         self.start(job)
+        self._records.begun.pop(job.attempt, None)
+        meanwhile()
         return self.wait(job.attempt, timeout_s)
+
+    def send_ahead(self, before: str, job: Job | None) -> None:
+        with self._records.changed:
+            found = self._records.attempts.get(before)
+            if found is not None and self._end_of(found) is None:
+                found.follower = None if job is None else (self, job)
+
+    def has_begun(self, attempt: str) -> bool:
+        with self._records.changed:
+            return self._records.begun.get(attempt) is self
 
     def start(self, job: Job) -> bool:
         records = self._records
@@ -176,6 +188,9 @@ class FakeExecutor:
     def stop(self, attempt: str, reason: str, grace_s: float = 5.0) -> None:  # noqa: ARG002
         with self._records.changed:
             found = self._records.attempts.get(attempt)
+            for before in self._records.attempts.values():
+                if before.follower is not None and before.follower[1].attempt == attempt:
+                    before.follower = None
             if found is not None and self._end_of(found) is None:
                 self._finish(found, replace(_killed(), stopped=reason))
 
@@ -193,18 +208,17 @@ class FakeExecutor:
 
     def read(self, output: str, start: int = 0, size: int = -1) -> bytes:
         with self._records.changed:
-            for found in self._records.attempts.values():
+            for found in list(self._records.attempts.values()):
                 self._end_of(found)
             content = self.outputs.get(output, b"")
         return content[start:] if size < 0 else content[start : start + size]
 
-    def which(self, names: tuple[str, ...], environment: Mapping[str, str]) -> str | None:
-        if not environment.get("PATH"):
-            return None
-        return next((self.programs[name] for name in names if name in self.programs), None)
-
-    def close(self, *, is_over: bool = False) -> None:
-        """Nothing is held open."""
+    def close(self, *, is_over: bool = False) -> None:  # noqa: ARG002
+        with self._records.changed:
+            for found in list(self._records.attempts.values()):
+                self._end_of(found)
+                if found.follower is not None and found.follower[0] is self:
+                    found.follower = None
 
     # What time does to a program.
 
@@ -248,6 +262,12 @@ class FakeExecutor:
             stderr_bytes=len(err),
             duration_s=time.monotonic() - found.began,
         )
+        follower, found.follower = found.follower, None
+        is_whole = whole.stdout is not None and whole.stderr is not None
+        if follower is not None and end.code == 0 and not end.start_error and is_whole:
+            client, job = follower
+            if client.start(job):
+                self._records.begun[job.attempt] = client
         self._records.changed.notify_all()
 
     def _print(self, job: Job, out: bytes, err: bytes) -> None:

@@ -6,15 +6,15 @@ then, and that is all a client hears of it.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from orchestrate.errors import ConfigError, KeeperSilent, explain
-from orchestrate.execute.base import Exit, Found, Job, Lost, Running
-from orchestrate.execute.keeper.client import Keeper, KeeperGoneError, ensure_keeper
+from orchestrate.execute.base import Exit, Found, Job, Lost, Running, do_nothing
+from orchestrate.execute.keeper.client import Keeper, ensure_keeper
+from orchestrate.execute.keeper.connect import KeeperGoneError
 from orchestrate.execute.keeper.facts import Ended, Request, Unsettled
 from orchestrate.execute.keeper.orphans import recover_identity
 from orchestrate.execute.keeper.patience import Patience
@@ -58,13 +58,18 @@ class LocalExecutor:
     def wakes(self) -> int:
         return self._wakes
 
-    def run(self, job: Job, timeout_s: float | None = None) -> Exit | Lost | Running:
+    def run(
+        self, job: Job, timeout_s: float | None = None, meanwhile: Callable[[], None] = do_nothing
+    ) -> Exit | Lost | Running:
         """Started by the keeper that lives, or by the next one if that ends before it claims it."""
         request = self._request_of(job)
         for is_last in (False, True):
             keeper = self._connect()
             try:
-                return self._end_of(job.attempt, keeper, keeper.run(request, timeout_s))
+                keeper.ask(request)
+                meanwhile()
+                meanwhile = do_nothing
+                return self._end_of(job.attempt, keeper, keeper.wait(job.attempt, timeout_s))
             except KeeperGoneError as error:
                 if is_last or self._hurry_s() is not None:
                     return Lost(error.message)
@@ -73,6 +78,14 @@ class LocalExecutor:
                 self._is_spent = True
                 raise
         raise AssertionError
+
+    def send_ahead(self, before: str, job: Job | None) -> None:
+        keeper = self._keeper
+        if keeper is not None and not keeper.is_gone:
+            keeper.send_ahead(before, None if job is None else self._request_of(job))
+
+    def has_begun(self, attempt: str) -> bool:
+        return self._keeper is not None and attempt in self._keeper.begun
 
     def start(self, job: Job) -> bool:
         keeper = self._connect()
@@ -124,15 +137,6 @@ class LocalExecutor:
                 return file.read(size)
         except FileNotFoundError:
             return b""
-
-    def which(self, names: tuple[str, ...], environment: Mapping[str, str]) -> str | None:
-        for folder in environment.get("PATH", "").split(os.pathsep):
-            # A relative folder would be one of the workspace, whose files must not become programs.
-            for name in names if os.path.isabs(folder) else ():
-                path = os.path.join(folder, name)
-                if os.path.isfile(path) and os.access(path, os.X_OK):
-                    return path
-        return None
 
     def close(self, *, is_over: bool = False) -> None:
         keeper, self._keeper = self._keeper, None
@@ -220,7 +224,7 @@ def may_have_programs(run_dir: Path) -> bool:
 
 
 def end_programs(run_dir: Path, reason: str, hurry_s: Hurry = _no_hurry, run_id: str = "") -> None:
-    """End what a run's keeper runs for nobody, or what one that was killed has left behind."""
+    """End what a run's keeper runs for no orchestrator, or what a killed one left behind."""
     patience = Patience(run_id or run_dir.name, hurry_s)
     with ensure_keeper(run_dir, patience=patience) as keeper:
         keeper.shutdown(stop=True, reason=reason)

@@ -17,7 +17,7 @@ def place_of(folder: str) -> str:
 def is_same_place(one: str, other: str) -> bool:
     """The same device and inode; after a boot devices may have other numbers."""
     if not one or not other:
-        return True  # nobody knows
+        return True  # unknown
     device, inode, boot = one.split(":", 2)
     other_device, other_inode, other_boot = other.split(":", 2)
     return inode == other_inode and (device == other_device or boot != other_boot)
@@ -26,7 +26,7 @@ def is_same_place(one: str, other: str) -> bool:
 def is_same_boot(one: str, other: str) -> bool:
     """Were both written down in the same boot? Nothing of another one is alive."""
     if not one or not other:
-        return True  # nobody knows
+        return True  # unknown
     return one.split(":", 2)[2] == other.split(":", 2)[2]
 
 

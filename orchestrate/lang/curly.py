@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from orchestrate.diagnostics import closest
 from orchestrate.plan.expr import Ref
 from orchestrate.record import record
+from orchestrate.regex import regex
 
 # What B reserves, and our `approval` (rulings §8). No variable may take one of these names.
 NAMESPACES: dict[str, tuple[str, ...]] = {
@@ -17,11 +16,11 @@ NAMESPACES: dict[str, tuple[str, ...]] = {
 }
 
 # The first word is a variable; the others are keys of whatever an agent answered.
-_REFERENCE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_][A-Za-z0-9_-]*)*)(\?)?\Z")
-_OPENING = re.compile(r"\{\{+")
+_REFERENCE = regex(r"([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_][A-Za-z0-9_-]*)*)(\?)?\Z")
+_OPENING = regex(r"\{\{+")
 # A hostile text can hold millions of mistakes, and finding each one's place costs time.
 _MOST_FAULTS = 20
-_LITERAL = "for the text itself, put it into a context variable: values are not scanned"
+_LITERAL = "for the text itself write \\{{"
 
 
 def is_variable(name: str) -> bool:
@@ -29,7 +28,7 @@ def is_variable(name: str) -> bool:
     return _NAME.match(name) is not None
 
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 @record
@@ -51,6 +50,10 @@ class Placed:
     ref: Ref
     start: int
     end: int
+
+    @property
+    def text(self) -> str:
+        return self.ref.text
 
 
 @record
@@ -83,6 +86,10 @@ def parse_template(text: str) -> Template:
     while (opening := _OPENING.search(text, position)) and len(faults) < _MOST_FAULTS:
         # Of three or more braces the last two open, so that JSON around a variable is JSON.
         start = opening.end() - 2
+        if opening.start() == start and text[start - 1 : start] == "\\":
+            parts.append(text[position : start - 1] + "{{")
+            position = start + 2
+            continue
         if close < start + 2:
             close = text.find("}}", start + 2)
         following = text.find("{{", start + 2, close) if close >= 0 else -1
@@ -134,7 +141,7 @@ def _unknown_member(segments: tuple[str, ...], written: str, start: int, end: in
     names = [f"{space}.{member}" for member in NAMESPACES[space]]
     known = ", ".join(f"{{{{{name}}}}}" for name in names)
     if len(segments) == 1:
-        message = f"'{space}' is reserved and no variable by itself"
+        message = f"'{space}' is reserved and not a variable by itself"
         return Fault("E121", message, start, end, f"known: {known}")
     members = NAMESPACES[space]
     near = segments[1] if segments[1] in members else closest(segments[1], members)
@@ -155,8 +162,8 @@ def _malformed(inner: str, written: str, start: int, end: int) -> Fault:
     return Fault("E120", message, start, end, _advise(inner))
 
 
-_DEFAULT = re.compile(r"\sor\s|\|\||\?\?|:-|\|\s*default\b")
-_KEY_IN_BRACKETS = re.compile(r"""\[\s*["']([A-Za-z0-9_-]+)["']\s*\]""")
+_DEFAULT = regex(r"\sor\s|\|\||\?\?|:-|\|\s*default\b")
+_KEY_IN_BRACKETS = regex(r"""\[\s*["']([A-Za-z0-9_-]+)["']\s*\]""")
 
 
 def _advise(inner: str) -> str:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 
 from orchestrate.record import record
+from orchestrate.regex import regex
 
 # A step's name may have single spaces inside, a key of JSON data any letters.
 _SEGMENT = r"[\w-]+(?: [\w-]+)*"
-_VARIABLE = re.compile(rf"{_SEGMENT}(?:\.{_SEGMENT})*\Z")
-_SHELL_EXPANSION = re.compile(
-    r"[!#]?[A-Za-z_][A-Za-z0-9_]*(?:[:#%/^,@?+=-].*|\[.*\].*)\Z", re.DOTALL
-)
+_VARIABLE = regex(rf"{_SEGMENT}(?:\.{_SEGMENT})*\Z")
+_SHELL_EXPANSION = regex(r"[!#]?[A-Za-z_][A-Za-z0-9_]*(?:[:#%/^,@?+=-].*|\[.*\].*)\Z", re.DOTALL)
 # A hostile text can hold millions of mistakes, and finding each one's place costs time.
 _MOST_FAULTS = 20
-_INDEX = re.compile(r"\[['\"]?([\w-]+)['\"]?\]")
+_INDEX = regex(r"\[['\"]?([\w-]+)['\"]?\]")
 
 
 @record

@@ -21,12 +21,12 @@ from orchestrate.plan.nodes import (
     Plan,
     Program,
     Restart,
-    Retry,
     Run,
     Target,
     Wait,
     labels_of,
 )
+from orchestrate.plan.settings import Retry
 
 
 def check_program(program: Program) -> None:
@@ -149,5 +149,9 @@ def _node_problems(node: Node) -> Iterator[str]:
         case Gate(timeout_s=limit):
             if limit is not None and limit <= 0:
                 yield f"gate {node.id!r} has a timeout of {limit}"
-        case Each() | Call():
-            pass
+        case Each(limit=limit, rounds=rounds):
+            if rounds is not None and limit is None:
+                yield f"the rounds of {node.id!r} have no limit"
+        case Call(outcomes=outcomes):
+            if outcomes and not {"completed", "failed"} <= set(outcomes):
+                yield f"node {node.id!r} cannot say how its call ended"

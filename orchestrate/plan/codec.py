@@ -10,14 +10,22 @@ import importlib
 from typing import Any
 
 from orchestrate.exits import usual_finish
+from orchestrate.plan.expr import Const
 from orchestrate.plan.nodes import Finish, Plan, Program
 from orchestrate.record import field_names, is_record
 
 # The modules whose records a plan is made of.
-_MODULES = ("orchestrate.plan.nodes", "orchestrate.plan.expr", "orchestrate.diagnostics")
+_MODULES = (
+    "orchestrate.plan.nodes",
+    "orchestrate.plan.data",
+    "orchestrate.plan.settings",
+    "orchestrate.plan.expr",
+    "orchestrate.diagnostics",
+)
 _TAG = "@"
-# What a reader sees of a plan and the engine does not.
-_SHOWN_ONLY = ("span", "title", "description", "files")
+_SCALARS = {str, int, float, bool, type(None)}
+# What a reader sees of a plan and the engine does not, and what is derived from the rest.
+_SHOWN_ONLY = ("span", "title", "description", "files", "most_visits")
 
 
 def freeze(value: Any) -> Any:
@@ -50,9 +58,9 @@ def thaw(written: Any) -> Program:
     try:
         program = _Reader().read(written)
     except (KeyError, TypeError) as error:
-        raise ValueError(f"it is no plan: {error}") from None
+        raise ValueError(f"it is not a plan: {error}") from None
     if not isinstance(program, Program):
-        raise ValueError("it is no program")
+        raise ValueError("it is not a program")
     return program
 
 
@@ -69,7 +77,7 @@ class _Reader:
 
     def read(self, written: Any) -> Any:
         if isinstance(written, list):
-            return tuple([self.read(item) for item in written])
+            return _constants(written) or tuple([self.read(item) for item in written])
         if not isinstance(written, dict):
             return written
         kind = self._kinds[written[_TAG]]
@@ -77,3 +85,14 @@ class _Reader:
         if kind is Finish:
             fields.setdefault("end", usual_finish(fields["reason"]))
         return kind(**fields)
+
+
+def _constants(written: list[Any]) -> tuple[Const, ...] | None:
+    """The items of a loop, of which there may be many thousands; None if it is another list."""
+    try:
+        values = [item["value"] for item in written if item[_TAG] == "Const" and len(item) == 2]
+    except (KeyError, TypeError):
+        return None
+    if len(values) < len(written) or not {*map(type, values)} <= _SCALARS:
+        return None
+    return tuple(map(Const, values))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from orchestrate.plan.nodes import Abort
 
+# What a machine's step came to whose check still fails after the last round.
+CHECK_FAILED = "check-failed"
+
 
 def step_failed(name: str) -> Abort:
     return Abort("failed", f"step '{name}' failed")

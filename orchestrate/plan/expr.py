@@ -7,9 +7,9 @@ only ever inserted, never scanned again, so a value that contains `${` or `{{` s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
-from orchestrate.record import record
+from orchestrate.record import field_names, is_record, record
 
 Scalar = str | int | float | bool | None
 
@@ -52,6 +52,19 @@ def literal(text: Text | None) -> str:
     return "".join(plain) if len(plain) == len(parts) else ""
 
 
+def constant_of(expression: Expr) -> Any:
+    """The value of an expression without references."""
+    match expression:
+        case Const(value):
+            return value
+        case ListExpr(items):
+            return [constant_of(item) for item in items]
+        case MapExpr(entries):
+            return {key: constant_of(item) for key, item in entries}
+        case Text() | Ref():
+            return show(expression)
+
+
 @record
 class ListExpr:
     items: tuple[Expr, ...]
@@ -67,13 +80,29 @@ Expr = Const | Ref | Text | ListExpr | MapExpr
 NOTHING = MapExpr()
 
 
+Comparator = Literal["==", "!=", "<", "<=", ">", ">=", "in", "not in"]
+
+
 @record
 class Compare:
-    """Both sides compare as text."""
+    """Both sides compare as text; as numbers where one is a number written without quotes, and for
+    an order where both look like numbers. `in` looks into a list or a text."""
 
     left: Expr
-    operator: Literal["==", "!="]
+    operator: Comparator
     right: Expr
+
+
+@record
+class Truth:
+    """A value by itself: false are `false`, `0`, `null`, an empty text and an empty list."""
+
+    value: Expr
+
+
+@record
+class Not:
+    inner: Cond
 
 
 @record
@@ -86,13 +115,13 @@ class Exists:
 
 @record
 class Chain:
-    """Comparisons joined by `and`/`or`, evaluated strictly from left to right (B)."""
+    """Conditions joined by `and`/`or`, evaluated strictly from left to right (B)."""
 
-    first: Compare
-    rest: tuple[tuple[Literal["and", "or"], Compare], ...]
+    first: Cond
+    rest: tuple[tuple[Literal["and", "or"], Cond], ...]
 
 
-Cond = Compare | Exists | Chain
+Cond = Compare | Truth | Not | Exists | Chain
 
 
 def references(expression: Expr | Cond | None) -> Iterator[Ref]:
@@ -115,6 +144,10 @@ def references(expression: Expr | Cond | None) -> Iterator[Ref]:
             yield from references(right)
         case Exists(pattern):
             yield from references(pattern)
+        case Truth(value):
+            yield from references(value)
+        case Not(inner):
+            yield from references(inner)
         case Chain(first, rest):
             yield from references(first)
             for _, comparison in rest:
@@ -138,8 +171,17 @@ def show(expression: Expr | Cond) -> str:
             return f"{_quoted(left)} {operator} {_quoted(right)}"
         case Exists(pattern, negated):
             return f"{'no match for' if negated else 'a match for'} {show(pattern)}"
+        case Truth(value):
+            return show(value)
+        case Not(inner):
+            return f"not {_grouped(inner)}"
         case Chain(first, rest):
-            return show(first) + "".join(f" {word} {show(other)}" for word, other in rest)
+            words = "".join(f" {word} {_grouped(other)}" for word, other in rest)
+            return _grouped(first) + words
+
+
+def _grouped(condition: Cond) -> str:
+    return f"({show(condition)})" if isinstance(condition, Chain) else show(condition)
 
 
 def _show_scalar(value: Scalar) -> str:
@@ -151,5 +193,31 @@ def _show_scalar(value: Scalar) -> str:
 
 
 def _quoted(expression: Expr) -> str:
-    shown = show(expression)
-    return shown if isinstance(expression, Ref) else f"'{shown}'"
+    match expression:
+        case Const(str()) | Text():
+            return f"'{show(expression)}'"
+        case ListExpr(items):
+            return "[" + ", ".join(map(_quoted, items)) + "]"
+        case _:
+            return show(expression)
+
+
+def references_in(value: object) -> list[Ref]:
+    """Every reference anywhere in a part of a plan."""
+    found: list[Ref] = []
+    _gather(value, found)
+    return found
+
+
+def _gather(value: object, found: list[Ref]) -> None:
+    if isinstance(value, Ref):
+        found.append(value)
+    elif isinstance(value, tuple):
+        for item in value:
+            if type(item) is not str:
+                _gather(item, found)
+    elif is_record(value):
+        for name in field_names(value):
+            inner = getattr(value, name)
+            if inner and type(inner) is not str:
+                _gather(inner, found)

@@ -1,7 +1,7 @@
 """Flow analysis: which steps can run, which can end, and what is defined by then.
 
 It works on any plan. Only the ways an author wrote down count: a lost attempt that is tried again
-is no loop, and an abort is no end that anybody planned.
+is not a loop, and an abort is not a planned end.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from orchestrate.plan.nodes import (
     Call,
     Each,
     Finish,
+    Gate,
     Goto,
     Label,
     Leave,
@@ -79,7 +80,9 @@ class _Graph:
 
     def edges(self, node: Node) -> Iterator[tuple[Label, Target]]:
         for label, target in node.routes:
-            if label in (INVALID, LOST, DENIED):
+            if label in (INVALID, LOST):
+                continue
+            if label == DENIED and not (isinstance(node.op, Gate) and node.op.is_step):
                 continue
             if label == FAILED and node.on_failure in ("stop", "ask"):
                 continue
@@ -227,7 +230,11 @@ def _defined_on_entry(graph: _Graph, facts: _Facts, *, on_all_paths: bool) -> di
         successors: list[tuple[NodeId, int]] = []
         for label, target in node.routes:
             if isinstance(target, Goto) and label not in (INVALID, LOST):
-                successors.append((target.node, at_start | facts.of(_defines(node, label))))
+                kept = at_start
+                if label == FAILED and node.part_of is not None:
+                    # What was answered has failed its check, and is no result.
+                    kept &= ~facts.of(f"var:{name}" for name in graph.nodes[node.part_of].variables)
+                successors.append((target.node, kept | facts.of(_defines(node, label))))
         if isinstance(node.op, Each):
             # An iteration sees what was there before the loop, not what another one left behind.
             successors.append((graph.entries[node.op.body], at_start))
@@ -247,6 +254,8 @@ def _defines(node: Node, label: Label) -> Iterator[str]:
     yield f"seen:{node.id}"
     if label != SKIPPED:
         yield f"ran:{node.id}"
+    if isinstance(node.op, Run) and node.op.exit_code is not None and label in (OK, FAILED):
+        yield f"var:{node.op.exit_code}"
     if label != OK:
         return
     match node.op:

@@ -20,7 +20,9 @@ from typing import Literal
 
 from orchestrate.diagnostics import Span
 from orchestrate.exits import AbortKind, FinishKind
+from orchestrate.plan.data import INHERIT, Capture, Environment, FileNeeds, FileText
 from orchestrate.plan.expr import NOTHING, Cond, Expr, MapExpr, Text
+from orchestrate.plan.settings import Defaults, Folders, Input, Limits, Retry, Secret
 from orchestrate.record import record
 
 NodeId = str
@@ -58,7 +60,7 @@ class Leave:
 
 @record
 class Finish:
-    """End the plan successfully. In a called plan, the caller goes on."""
+    """End the plan, successfully unless `end` says otherwise; a caller goes on."""
 
     reason: str
     end: FinishKind = "completed"
@@ -87,7 +89,9 @@ Target = Goto | Leave | Finish | Abort | Restart
 
 @record
 class RunAgent:
-    """Whoever the run was started with (`--backend`, configuration)."""
+    """The run's own agent (`--backend`, configuration), with settings of the step."""
+
+    settings: MapExpr = NOTHING
 
 
 @record
@@ -124,102 +128,54 @@ class CommandTemplate:
 Agent = RunAgent | NamedAgent | BuiltinProvider | CommandTemplate
 
 
-# What an op reads and keeps.
-
-
-@record
-class FileText:
-    """The literal contents of a file, read when the step runs."""
-
-    path: Text
-
-
-@record
-class Inject:
-    """How the files a step depends on are shown to the agent (C 1.1.1).
-
-    `sections` is the object form with its `Required:` / `Optional (if available):` headings;
-    `inject: true` gives the flat list.
-    """
-
-    mode: Literal["list", "content"]
-    instruction: str
-    position: Literal["prepend", "append"]
-    sections: bool
-
-
-@record
-class FileNeeds:
-    """Files that must (or may) exist right before a step starts."""
-
-    required: tuple[Text, ...] = ()
-    optional: tuple[Text, ...] = ()
-    inject: Inject | None = None
-
-
-@record
-class Require:
-    """An assertion on a captured JSON value (C 1.3). `equals` holds only with `has_equals`."""
-
-    pointer: str
-    exists: bool = True
-    has_equals: bool = False
-    equals: str | int | float | bool | None = None
-    type: str | None = None
-
-
-@record
-class Capture:
-    """What becomes of a program's standard output."""
-
-    mode: Literal["text", "lines", "json"] = "text"
-    allow_parse_error: bool = False
-    schema: Text | None = None
-    require: tuple[Require, ...] = ()
-    output_file: Text | None = None
-
-
-@record
-class Environment:
-    """`secrets` are taken from our own environment; `variables` win over them (C)."""
-
-    variables: tuple[tuple[str, str], ...] = ()
-    secrets: tuple[str, ...] = ()
-
-
-INHERIT = Environment()
-
-
 # Ops: what a node does.
 
 
 @record
 class Ask:
-    """Send a prompt to an agent. With `outcomes`, the answer must end in one of them (A §2)."""
+    """Send a prompt to an agent. With `outcomes`, the answer must end in one of them (A §2).
+
+    Steps with the same `session_name` go on in one session; inside an item of a parallel loop, and
+    in a called plan, the name is the item's or the plan's own. A `kept` session is a visit's and
+    that of its rounds, whose `task` is the step's own prompt: a new session is told that first.
+    """
 
     agent: Agent
     prompt: Text | FileText
-    session: Literal["shared", "fresh"]
+    session: Literal["shared", "fresh", "kept"]
     outcomes: tuple[str, ...] = ()
     model: str | None = None
     capture: Capture = Capture()
     environment: Environment = INHERIT
+    session_name: str | None = None
+    task: Text | FileText | None = None
 
     @property
     def gives_value(self) -> bool:
         """Is the answer a value, structured where it is JSON (B)? Else it is a program's output."""
-        return isinstance(self.agent, NamedAgent)
+        return isinstance(self.agent, NamedAgent) or bool(self.capture.value)
 
 
 @record
 class Run:
-    """Start a program. `values` are environment variables that carry values into a shell script."""
+    """Start a program. `values` are environment variables that carry values into a shell script;
+    those in `integers` stand in its arithmetic, which would evaluate anything else.
+
+    With `exits`, the exit code is the label: of the pairs the first that names it, or `*`. What
+    never came to an exit code is `@failed`. `exit_code` is the variable that keeps it (B).
+    With `is_list`, `argv` is one reference to an argument list; an empty one runs nothing.
+    """
 
     argv: tuple[Text, ...]
     values: tuple[tuple[str, Text], ...] = ()
     stdin: FileText | None = None
     capture: Capture = Capture()
     environment: Environment = INHERIT
+    exits: tuple[tuple[str, Label], ...] = ()
+    integers: tuple[str, ...] = ()
+    exit_code: str | None = None
+    cwd: Text | None = None
+    is_list: bool = False
 
 
 @record
@@ -240,6 +196,8 @@ class Gate:
     prompt: Text
     timeout_s: float | None
     default: Literal["approve", "deny"]
+    # A step of its own, whose result later steps read; else it belongs to the stage before it.
+    is_step: bool = False
 
 
 @record
@@ -251,46 +209,55 @@ class ItemMoves:
 
 
 @record
+class Rounds:
+    """What makes a loop without items go on: `before` holds at the start of each round, or `until`
+    does not at the end of the last; `updates` are variables that are set in between."""
+
+    before: Cond | None = None
+    until: Cond | None = None
+    updates: MapExpr = NOTHING
+
+
+@record
 class Each:
-    """Run a block once per item. `stop_on_failure`: the first failed iteration ends the loop."""
+    """Run a block once per item. `stop_on_failure`: the first failed iteration ends the loop.
+    With `rounds` there are no items, and `limit` bounds the rounds.
+
+    `parallel` is the most items at once; True is as many as the run allows.
+    """
 
     items: Expr
     variable: str
     body: BlockId
     stop_on_failure: bool
-    parallel: bool = False
+    parallel: bool | int = False
     limit: int | None = None
     collect: str | None = None
     moves: ItemMoves | None = None
+    rounds: Rounds | None = None
 
 
 @record
 class Call:
-    """Run another plan with a context of its own. A `Text` path is compiled when it is reached."""
+    """Run another plan with a context of its own. A `Text` path is compiled when it is reached.
+
+    Its result is `{status, reason, outputs}`, or with `keeps_context` the final context of a
+    recipe (B). With `outcomes` the label is the reason that it ended with, if that is one of them,
+    or else `completed` or `failed`.
+    """
 
     plan: PlanId | Text
     arguments: MapExpr
     max_depth: int | None = None
     max_steps: int | None = None
+    outcomes: tuple[str, ...] = ()
+    keeps_context: bool = True
 
 
 Op = Ask | Run | Wait | Gate | Each | Call
 
 
 # Nodes, blocks, plans.
-
-
-@record
-class Retry:
-    """Try again after a failure. `when` says which: any, C's exit codes 1 and 124, an outage of the
-    agent's service, or transient (that, and time that has run out)."""
-
-    attempts: int
-    delay_s: float
-    when: Literal["any", "exit-1-or-124", "outage", "transient"]
-    backoff: Literal["none", "linear", "exponential"] = "none"
-    max_delay_s: float | None = None
-    jitter: bool = False
 
 
 # How a failure is treated, so that `--on-error` can be a function from plan to plan:
@@ -308,6 +275,7 @@ class Node:
     where going on in order leads, whatever the routes say. `after` names steps of which none may
     have been skipped or failed (B `depends_on`). `timeout_s` and `retry` None mean the plan's
     defaults. `output` is the variable that keeps the result.
+    `part_of` is the step whose round or check this is; it counts as no step of its own.
     """
 
     id: NodeId
@@ -326,6 +294,27 @@ class Node:
     on_lost: Literal["retry", "stop"] = "retry"
     stage: str | None = None
     role: str | None = None
+    part_of: NodeId | None = None
+    # How often it may be reached in one frame where the plan has no limit on visits.
+    most_visits: int | None = None
+    # The condition of the stage that begins here; asked once. The other steps of the stage name
+    # this one: they are skipped if the stage is.
+    stage_guard: Cond | None = None
+    stage_head: NodeId | None = None
+    # A payment, a push, a message: it never runs twice by itself.
+    effect: bool = False
+
+    @property
+    def is_step(self) -> bool:
+        """Is it a step of the author's? The gate of a stage is none, nor is a round of a step."""
+        is_stage_gate = isinstance(self.op, Gate) and not self.op.is_step
+        return self.part_of is None and not is_stage_gate
+
+    @property
+    def variables(self) -> set[str]:
+        """The variables that it sets."""
+        code = self.op.exit_code if isinstance(self.op, Run) else None
+        return {name for name in (self.output, code) if name is not None}
 
 
 @record
@@ -336,49 +325,6 @@ class Block:
     entry: NodeId
     nodes: tuple[Node, ...]
     owner: NodeId | None = None
-
-
-@record
-class Limits:
-    """Bounds on a plan's execution; None is no bound."""
-
-    max_visits: int | None = None
-    max_steps: int | None = None
-    max_restarts: int | None = None
-    max_depth: int | None = None
-    max_parallel: int = 8
-
-    @property
-    def are_guardrails(self) -> bool:
-        """Are they a machine's (A §2.6)? Those also bound visits, and a flag widens them."""
-        return self.max_visits is not None
-
-
-@record
-class Defaults:
-    """What holds for nodes that say nothing themselves."""
-
-    model: str | None = None
-    timeout_s: float | None = None
-    retry: Retry | None = None
-
-
-@record
-class Folders:
-    """A workflow's task queues."""
-
-    inbox: str = "inbox"
-    processed: str = "processed"
-    failed: str = "failed"
-    task_extension: str = ".task"
-
-
-@record
-class Secret:
-    """A variable of our environment that must be set before the run starts; it is masked."""
-
-    name: str
-    span: Span
 
 
 @record
@@ -398,6 +344,9 @@ class Plan:
     exit_on_other: bool = True
     folders: Folders | None = None
     secrets: tuple[Secret, ...] = ()
+    inputs: tuple[Input, ...] = ()
+    # What the plan gives when it has finished.
+    outputs: MapExpr = NOTHING
 
 
 @record
@@ -425,9 +374,18 @@ def main_plan(program: Program) -> Plan:
     return plan_of(program, program.main)
 
 
+def may_be_skipped(node: Node) -> bool:
+    """Is there a condition, of the step, of its stage or of what it depends on?"""
+    return is_conditional(node) or bool(node.after)
+
+
+def is_conditional(node: Node) -> bool:
+    return bool(node.guard or node.stage_guard or node.stage_head)
+
+
 def labels_of(node: Node) -> tuple[Label, ...]:
     """The labels a node can report: its op's, and `@skipped` when something may skip it."""
-    skipped = (SKIPPED,) if node.guard is not None or node.after else ()
+    skipped = (SKIPPED,) if may_be_skipped(node) else ()
     return (*_labels_of_op(node.op), *skipped)
 
 
@@ -435,8 +393,12 @@ def _labels_of_op(op: Op) -> tuple[Label, ...]:
     match op:
         case Ask(outcomes=outcomes) if outcomes:
             return (*outcomes, INVALID, FAILED, LOST)
+        case Run(exits=exits) if exits:
+            return (*dict.fromkeys(label for _, label in exits), FAILED, LOST)
         case Ask() | Run():
             return (OK, FAILED, LOST)
+        case Call(outcomes=outcomes) if outcomes:
+            return (*outcomes, FAILED)
         case Wait() | Each() | Call():
             return (OK, FAILED)
         case Gate():

@@ -7,15 +7,15 @@ passed (rulings §8). What a step says for itself wins over a flag that sets a d
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
-from orchestrate.diagnostics import closest
-from orchestrate.errors import ConfigError
 from orchestrate.plan.ends import step_failed
 from orchestrate.plan.expr import MapExpr
 from orchestrate.plan.nodes import (
     FAILED,
     Block,
+    Call,
     Dialect,
     Each,
     Label,
@@ -23,40 +23,14 @@ from orchestrate.plan.nodes import (
     Node,
     Plan,
     Program,
-    Retry,
     Target,
     main_plan,
 )
 from orchestrate.plan.retries import OUTAGE_RETRY
+from orchestrate.plan.settings import Retry
 from orchestrate.record import replace
 
 OnError = Literal["stop", "continue", "interactive"]
-
-# Names that A and C give the agents we know -> ours.
-BACKENDS: dict[str, str] = {
-    "claude-code": "claude-code",
-    "claude": "claude-code",
-    "github-copilot": "github-copilot",
-    "copilot": "github-copilot",
-    "cursor": "cursor",
-    "opencode": "opencode",
-    "codex": "codex",
-    "gemini": "gemini",
-    "qwen": "qwen",
-    "rehearsal": "rehearsal",
-    "human": "human",
-    "replay": "replay",
-}
-
-
-def known_backend(name: str) -> str:
-    """Our name of a backend. Which one answers is no part of the plan, so that is all."""
-    if name in BACKENDS:
-        return BACKENDS[name]
-    near = closest(name, BACKENDS)
-    also = f" (did you mean '{near}'?)" if near else ""
-    known = ", ".join(dict.fromkeys(BACKENDS.values()))
-    raise ConfigError(f"there is no backend '{name}'{also}", f"known: {known}")
 
 
 def with_model(program: Program, model: str) -> Program:
@@ -76,18 +50,59 @@ def with_default_model(program: Program, model: str) -> Program:
     return _each_plan(_each_plan(program, "machine", choose), "recipe", choose)
 
 
-def with_max_steps(program: Program, count: int) -> Program:
-    return _each_plan(
-        program, "machine", lambda plan: replace(plan, limits=replace(plan.limits, max_steps=count))
-    )
+# The limits of a run. A flag replaces what the main plan says, and what any other plan says of
+# itself: a run that a called plan's limit has stopped goes on with it, too.
 
 
-def with_max_visits(program: Program, count: int) -> Program:
-    return _each_plan(
+def _with_limit(name: str, program: Program, value: float) -> Program:
+    def limit(plan: Plan) -> Plan:
+        if plan.id != program.main and getattr(plan.limits, name) is None:
+            return plan
+        return replace(plan, limits=replace(plan.limits, **{name: value}))
+
+    return replace(program, plans=tuple(limit(plan) for plan in program.plans))
+
+
+def _with_default_limit(name: str, program: Program, value: float) -> Program:
+    """What the configuration says where the file and the flags say nothing."""
+    return replace(
         program,
-        "machine",
-        lambda plan: replace(plan, limits=replace(plan.limits, max_visits=count)),
+        plans=tuple(
+            replace(plan, limits=replace(plan.limits, **{name: value}))
+            if plan.id == program.main
+            else plan
+            for plan in program.plans
+        ),
     )
+
+
+with_max_visits = partial(_with_limit, "max_visits")
+with_max_cost = partial(_with_limit, "max_cost")
+with_max_tokens = partial(_with_limit, "max_tokens")
+with_max_time = partial(_with_limit, "max_time")
+with_max_calls = partial(_with_limit, "max_calls")
+with_default_max_steps = partial(_with_default_limit, "max_steps")
+with_default_max_visits = partial(_with_default_limit, "max_visits")
+with_default_max_cost = partial(_with_default_limit, "max_cost")
+with_default_max_tokens = partial(_with_default_limit, "max_tokens")
+with_default_max_time = partial(_with_default_limit, "max_time")
+with_default_max_calls = partial(_with_default_limit, "max_calls")
+
+
+def with_max_steps(program: Program, count: int) -> Program:
+    """The steps of the run, and those that a step allows what it calls."""
+
+    def widen(node: Node) -> Node:
+        if not isinstance(node.op, Call) or node.op.max_steps is None:
+            return node
+        return replace(node, op=replace(node.op, max_steps=count))
+
+    def walk(plan: Plan) -> Plan:
+        blocks = (replace(b, nodes=tuple(widen(node) for node in b.nodes)) for b in plan.blocks)
+        return replace(plan, blocks=tuple(blocks))
+
+    limited = _with_limit("max_steps", program, count)
+    return replace(limited, plans=tuple(walk(plan) for plan in limited.plans))
 
 
 def with_max_restarts(program: Program, count: int) -> Program:
@@ -99,11 +114,10 @@ def with_max_restarts(program: Program, count: int) -> Program:
 
 
 def with_max_parallel(program: Program, count: int) -> Program:
-    return _each_plan(
-        program,
-        "recipe",
-        lambda plan: replace(plan, limits=replace(plan.limits, max_parallel=count)),
-    )
+    def change(plan: Plan) -> Plan:
+        return replace(plan, limits=replace(plan.limits, max_parallel=count))
+
+    return _each_plan(_each_plan(program, "recipe", change), "workflow", change)
 
 
 def with_step_timeout(program: Program, seconds: float) -> Program:
@@ -181,7 +195,7 @@ def _node_on_error(node: Node, choice: OnError, in_loop: bool) -> Node:
         node = replace(node, op=replace(node.op, stop_on_failure=choice != "continue"))
     if node.on_failure == "handled":
         return node
-    failed: Target = step_failed(node.name)
+    failed: Target = step_failed(node.part_of or node.name)
     if in_loop:
         failed = Leave(FAILED)
     elif choice == "continue":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrate.exits import STEP_FAILED, STEP_TIMED_OUT
-from orchestrate.plan.nodes import Retry
+from orchestrate.plan.settings import Retry
 
 # What every agent step does that says nothing else (rulings §7): six calls in all.
 OUTAGE_RETRY = Retry(

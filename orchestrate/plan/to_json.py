@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
+from orchestrate.plan.data import FileText
 from orchestrate.plan.expr import Cond, Expr
-from orchestrate.plan.nodes import Abort, Agent, FileText, Op, Program, Target
+from orchestrate.plan.nodes import Abort, Agent, Op, Program, Target
 from orchestrate.record import field_names, is_record
 
 _TAGGED = frozenset(

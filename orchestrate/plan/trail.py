@@ -1,6 +1,6 @@
 """The path that a run took through its plans: how often each step was visited and each route taken.
 
-A trail is data about nodes of a program; whoever draws the program can mark it.
+A trail is data about nodes of a program; a drawing of the program can mark it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Trail:
     # Why a run has failed that went on to its end all the same; '' for all others.
     failed_at_end: str = ""
 
-    def visit(self, plan: PlanId, node: NodeId) -> None:
-        self.visits[plan, node] = self.visits.get((plan, node), 0) + 1
+    def visit(self, plan: PlanId, node: NodeId, times: int = 1) -> None:
+        self.visits[plan, node] = self.visits.get((plan, node), 0) + times
 
-    def move(self, plan: PlanId, node: NodeId, label: str, target: Target) -> None:
+    def move(self, plan: PlanId, node: NodeId, label: str, target: Target, times: int = 1) -> None:
         counts = self.moves.setdefault((plan, node, target), {})
-        counts[label] = counts.get(label, 0) + 1
+        counts[label] = counts.get(label, 0) + times
 
     def begin(self, plan: PlanId) -> None:
         self.starts[plan] = self.starts.get(plan, 0) + 1

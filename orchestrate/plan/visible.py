@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
+from orchestrate.regex import regex
 
 # Harmless marks inside words of Persian, Hindi and emoji sequences; they take no column.
 _JOINERS = frozenset("\u200c\u200d\u00ad")
-_ASCII_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
+_ASCII_CONTROLS = regex(r"[\x00-\x1f\x7f]")
 # Control Pictures: ␀ … ␟ show what a control character is without being one.
 _PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\u2421"}
 
@@ -84,3 +84,12 @@ def clip(text: str, columns: int) -> str:
 
 def plural(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def show_size(size: int) -> str:
+    if size < 1024:
+        return plural(size, "byte")
+    if size < 1024 * 1024:
+        return f"{round(size / 1024)} KiB"
+    unit, name = (1024**2, "MiB") if size < 1024**3 else (1024**3, "GiB")
+    return f"{size / unit:.1f} {name}"

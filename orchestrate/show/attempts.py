@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.show.output import answer_json
+from orchestrate.show.printing import Printer, print_lines, print_source, read_source
+from orchestrate.show.transcript_text import turn_lines
 from orchestrate.state.address import Address
 from orchestrate.view.step_logs import (
     Entry,
@@ -16,6 +19,7 @@ from orchestrate.view.step_logs import (
 )
 
 if TYPE_CHECKING:
+    from orchestrate.show.run_logs import Wish
     from orchestrate.state.runs import Run
 
 
@@ -23,13 +27,12 @@ def show_attempts(
     run: Run,
     step: str,
     entries: Sequence[Entry],
-    streams: Sequence[Stream],
-    last_lines: int | None,
-    since: float | None,
+    wish: Wish,
     *,
     as_json: bool,
 ) -> None:
     """Print them, or answer with them as data."""
+    streams, last_lines, since = wish.streams, wish.last_lines, wish.since
     attempts = [
         attempt
         for attempt in _attempts(run, step, entries)
@@ -38,15 +41,19 @@ def show_attempts(
     if as_json:
         _answer(run, attempts, streams, last_lines)
         return
-    from orchestrate.show.printing import Printer, print_source
-
     printer = Printer()
     for attempt in attempts:
         if "stdout" in streams:
             printer.print(_encoded(f"--- {_title(attempt)}{_because(attempt)}\n"))
-            print_source(printer, from_result(attempt.result), last_lines=last_lines)
+            lines = None
+            if wish.transcript_of is not None:
+                lines = turn_lines(run, attempt, wish.transcript_of)
+            if lines is not None:
+                print_lines(printer, lines, last_lines)
+            else:
+                print_source(printer, from_result(attempt.result), last_lines=last_lines)
             printer.end_line()
-            if attempt.result.truncated:
+            if attempt.result.truncated and lines is None:
                 printer.print(_encoded(f"--- the rest is in {run.logs}\n"))
         if "prompt" in streams:
             printer.print(_encoded(f"--- prompt of {_title(attempt)}\n"))
@@ -63,9 +70,14 @@ def _attempts(run: Run, step: str, entries: Sequence[Entry]) -> list[Entry]:
     """Those of the steps that were found, in whichever restart, entry into a loop, or call; where
     such a number was said, only those."""
     steps = {entry.address.dotted for entry in entries}
-    found = [attempt for attempt in attempts_in(run) if attempt.address.dotted in steps]
+    found = [
+        attempt
+        for attempt in attempts_in(run)
+        # What an edit took over is the result of an attempt that is listed already.
+        if attempt.address.dotted in steps and not attempt.result.reused
+    ]
     try:
-        wanted = Address.parse(step)
+        wanted = Address.typed(step)
     except ValueError:
         return found
     said = [attempt for attempt in found if wanted.covers(attempt.address)]
@@ -76,7 +88,8 @@ def _title(attempt: Entry) -> str:
     at = attempt.address
     visit = f"visit {at.visit}, " if at.visit is not None and at.visit > 1 else ""
     what = f"attempt {at.attempt}" if attempt.is_started else "not started"
-    return f"{attempt.path}, {visit}{what}: {_how(attempt)}"
+    edit = f"after edit {at.frame.edit}, " if at.frame.edit else ""
+    return f"{attempt.path}, {edit}{visit}{what}: {_how(attempt)}"
 
 
 def _how(attempt: Entry) -> str:
@@ -93,9 +106,6 @@ def _because(attempt: Entry) -> str:
 def _answer(
     run: Run, attempts: list[Entry], streams: Sequence[Stream], last_lines: int | None
 ) -> None:
-    from orchestrate.show.output import answer_json
-    from orchestrate.show.printing import read_source
-
     shown = []
     for attempt in attempts:
         result = attempt.result

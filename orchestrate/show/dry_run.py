@@ -4,39 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from orchestrate.plan.expr import Text, show
+from orchestrate.plan.expr import show
 from orchestrate.plan.nodes import (
+    APPROVED,
+    DENIED,
     FAILED,
     OK,
     Abort,
+    Agent,
     Ask,
     Block,
-    BuiltinProvider,
     Call,
-    CommandTemplate,
     Each,
-    FileText,
     Finish,
     Gate,
     Goto,
     Leave,
-    NamedAgent,
     Node,
     Plan,
     Program,
     Restart,
-    Retry,
     Run,
+    RunAgent,
     Target,
-    Wait,
     main_plan,
     plan_of,
     target_of,
 )
-from orchestrate.plan.visible import clip, plural, visible
+from orchestrate.plan.visible import visible
+from orchestrate.show.dry_run_parts import (
+    asked_lines,
+    body,
+    check_lines,
+    context_lines,
+    gate_lines,
+    loop_words,
+    once_checked,
+    performer,
+    retry,
+    rounds_words,
+    rule_lines,
+)
+from orchestrate.show.plan_head import head_lines
 from orchestrate.show.plan_text import show_require, show_seconds
 
-_LONGEST = 120
 # A §13.2; shown only when a flag set another.
 _A_DAY = 24 * 60 * 60.0
 
@@ -76,29 +87,73 @@ def _machine_lines(program: Program, plan: Plan) -> Iterator[str]:
     if plan.defaults.timeout_s not in (None, _A_DAY):
         yield f"  Step timeout: {show_seconds(plan.defaults.timeout_s)}"
     if plan.defaults.retry is not None:
-        yield f"  Retries: {_retry(plan.defaults.retry)}"
-    yield from _secret_lines(plan)
+        yield f"  Retries: {retry(plan.defaults.retry)}"
+    yield from head_lines(program, plan)
     yield ""
     yield "  Steps:"
     block = plan.blocks[0]
     # The initial step comes first, wherever an include has put it.
-    for node in sorted(block.nodes, key=lambda node: node.id != block.entry):
+    steps = [node for node in block.nodes if node.part_of is None]
+    for node in sorted(steps, key=lambda node: node.id != block.entry):
         yield f"    {visible(node.name)}{' (initial)' if node.id == block.entry else ''}"
         if isinstance(node.op, Ask):
+            targets = ((one, once_checked(block, node, one)) for one in node.op.outcomes)
             arrows = (
-                f"{visible(outcome)} → {_machine_target(program, target_of(node, outcome))}"
-                for outcome in node.op.outcomes
+                f"{visible(outcome)} → {_machine_target(program, target)}"
+                for outcome, target in targets
             )
             yield f"      Outcomes: {', '.join(arrows)}"
+            yield from _machine_check_lines(program, block, node)
             default = f"(default: {plan.defaults.model})" if plan.defaults.model else "(default)"
             yield f"      Model: {visible(node.op.model or default)}"
+            yield from _agent_lines(node.op.agent)
+            if node.timeout_s is not None:
+                yield f"      Timeout: {show_seconds(node.timeout_s)}"
+        elif isinstance(node.op, Run | Gate | Call):
+            yield from _machine_work_lines(program, node)
         if node.retry is not None:
-            yield f"      Retries: {_retry(node.retry)}"
+            yield f"      Retries: {retry(node.retry)}"
 
 
-def _secret_lines(plan: Plan) -> Iterator[str]:
-    if plan.secrets:
-        yield f"  Secrets: {', '.join(visible(secret.name) for secret in plan.secrets)}"
+_AGENT_WORDS = {
+    "permissions": "Permissions",
+    "tools": "Tools",
+    "max_turns": "Turns at most",
+    "agent_args": "Arguments",
+}
+
+
+def _agent_lines(agent: Agent) -> Iterator[str]:
+    """What a machine's step says of its agent."""
+    if isinstance(agent, RunAgent):
+        for key, value in agent.settings.items:
+            shown = show(value).removeprefix("[").removesuffix("]")
+            yield f"      {_AGENT_WORDS.get(key, key)}: {visible(shown)}"
+
+
+def _machine_check_lines(program: Program, block: Block, node: Node) -> Iterator[str]:
+    last = next((part for part in reversed(block.nodes) if part.part_of == node.id), None)
+    if last is not None:
+        given_up = f", then → {_machine_target(program, target_of(last, FAILED))}"
+        yield from check_lines(program, block, node, "      ", given_up)
+
+
+def _machine_work_lines(program: Program, node: Node) -> Iterator[str]:
+    """A command, a gate or a call: what is done, and where each outcome leads."""
+    if isinstance(node.op, Gate):
+        yield from gate_lines(node.op, "      ")
+    else:
+        yield f"      {performer(program, node)}"
+        yield from asked_lines(node.op, "      ")
+    shown = {APPROVED: "approved", DENIED: "denied"}
+    arrows = (
+        f"{visible(shown.get(label, label))} → {_machine_target(program, target)}"
+        for label, target in node.routes
+        if label in shown or not label.startswith("@")
+    )
+    yield f"      Outcomes: {', '.join(arrows)}"
+    if node.timeout_s is not None:
+        yield f"      Timeout: {show_seconds(node.timeout_s)}"
 
 
 def _machine_target(program: Program, target: Target) -> str:
@@ -127,58 +182,73 @@ def _recipe_lines(program: Program, plan: Plan) -> Iterator[str]:
     yield f"  Limits: {', '.join(shown)}"
     if plan.defaults.timeout_s is not None:
         yield f"  Step timeout: {show_seconds(plan.defaults.timeout_s)}"
-    yield from _secret_lines(plan)
-    yield from _context_lines(plan)
+    yield from head_lines(program, plan)
+    yield from context_lines(plan)
     yield ""
     staged = any(node.stage is not None for node in plan.blocks[0].nodes)
     yield "  Stages:" if staged else "  Steps:"
     stage = None
-    for node in plan.blocks[0].nodes:
+    for node in _steps(plan.blocks[0]):
         if node.stage is not None and node.stage != stage:
             stage = node.stage
-            yield f"    {visible(stage)}"
+            when = "" if node.stage_guard is None else f", when {visible(show(node.stage_guard))}"
+            yield f"    {visible(stage)}{when}"
         pad = "      " if staged else "    "
-        if isinstance(node.op, Gate):
-            yield from _gate_lines(node.op, pad)
+        if isinstance(node.op, Gate) and not node.op.is_step:
+            yield from gate_lines(node.op, pad)
         else:
             yield from _recipe_step_lines(program, plan, node, pad)
 
 
-def _gate_lines(gate: Gate, pad: str) -> Iterator[str]:
-    limit = "waits until somebody decides"
-    if gate.timeout_s is not None:
-        limit = f"after {show_seconds(gate.timeout_s)}: {gate.default}"
-    yield f"{pad}(approval) {limit}"
-    yield f"{pad}  Prompt: {_short(gate.prompt)}"
+def _steps(block: Block) -> list[Node]:
+    """Without rounds and checks, which belong to their steps."""
+    return [node for node in block.nodes if node.part_of is None]
 
 
 def _recipe_step_lines(program: Program, plan: Plan, node: Node, pad: str) -> Iterator[str]:
     op, inside = node.op, node
     loop = op if isinstance(op, Each) else None
-    if loop is not None:
-        inside = _body(plan, loop).nodes[0]
-    yield f"{pad}{visible(node.name)}: {_performer(program, inside)}"
+    block = body(plan, loop) if loop is not None else plan.blocks[0]
+    inner = _steps(block) if loop is not None else []
+    has_steps = any(one.name != node.name for one in inner)
+    if inner and not has_steps:
+        inside = inner[0]
+    yield f"{pad}{visible(node.name)}: {performer(program, inside)}"
     if node.guard is not None:
         yield f"{pad}  When: {visible(show(node.guard))}"
     if node.after:
         yield f"{pad}  After: {', '.join(map(visible, node.after))}"
     if loop is not None:
-        yield f"{pad}  For each: {_loop(loop)}"
+        if loop.rounds is None:
+            yield f"{pad}  For each: {loop_words(loop)}"
+        elif not has_steps:
+            yield f"{pad}  Repeat: {rounds_words(loop, loop.rounds)}"
         if loop.collect is not None:
             yield f"{pad}  Collect: {visible(loop.collect)}"
-    if isinstance(inside.op, Ask) and isinstance(inside.op.prompt, Text):
-        yield f"{pad}  Prompt: {_short(inside.op.prompt)}"
-    if isinstance(inside.op, Call) and inside.op.arguments.items:
-        yield f"{pad}  Context: {clip(visible(show(inside.op.arguments)), _LONGEST)}"
-    yield from _rule_lines(inside, pad)
+    yield from asked_lines(inside.op, f"{pad}  ")
+    if isinstance(inside.op, Ask):
+        yield from check_lines(program, _block_of(plan, inside), inside, f"{pad}  ", "")
+    if isinstance(inside.op, Gate):
+        yield from gate_lines(inside.op, f"{pad}  ")
+    yield from rule_lines(inside, pad)
     if node.output is not None:
         yield f"{pad}  Output: {visible(node.output)}"
-    if not isinstance(target := target_of(node, FAILED), Abort):
+    if isinstance(node.op, Run) and node.op.exit_code is not None:
+        yield f"{pad}  Exit code: {visible(node.op.exit_code)}"
+    if isinstance(node.op, Gate):
+        return
+    if not isinstance(target := target_of(node, FAILED), Abort | Leave):
         rest = "skip all that is left" if isinstance(target, Finish) else "go on"
         # The last step goes on to the end as well; only skip_remaining ends a run as partial.
         if target == node.follow:
             rest = "go on"
         yield f"{pad}  On failure: {rest}"
+    for one in inner if has_steps else ():
+        yield from _recipe_step_lines(program, plan, one, f"{pad}    ")
+
+
+def _block_of(plan: Plan, node: Node) -> Block:
+    return next(block for block in plan.blocks if node in block.nodes)
 
 
 # Workflows.
@@ -194,28 +264,32 @@ def _workflow_lines(program: Program, plan: Plan) -> Iterator[str]:
             f"failed={visible(folders.failed)}, tasks=*{visible(folders.task_extension)}"
         )
     if plan.defaults.retry is not None:
-        yield f"  Provider retries: {_retry(plan.defaults.retry)}"
-    yield from _secret_lines(plan)
-    yield from _context_lines(plan)
+        yield f"  Provider retries: {retry(plan.defaults.retry)}"
+    yield from head_lines(program, plan)
+    yield from context_lines(plan)
     yield ""
     yield "  Steps:"
     yield from _workflow_block_lines(program, plan, plan.blocks[0], "    ")
 
 
 def _workflow_block_lines(program: Program, plan: Plan, block: Block, pad: str) -> Iterator[str]:
-    for node in block.nodes:
+    for node in _steps(block):
         role = f" (agent: {visible(node.role)})" if node.role is not None else ""
-        yield f"{pad}{visible(node.name)}: {_performer(program, node)}{role}"
+        yield f"{pad}{visible(node.name)}: {performer(program, node)}{role}"
         if node.guard is not None:
             yield f"{pad}  When: {visible(show(node.guard))}"
+        yield from asked_lines(node.op, f"{pad}  ")
         yield from _need_lines(node, pad)
-        yield from _rule_lines(node, pad)
+        yield from rule_lines(node, pad)
         yield from _result_lines(node, pad)
-        yield from _handler_lines(plan, node, pad)
+        yield from check_lines(program, block, node, f"{pad}  ", "")
+        if isinstance(node.op, Gate):
+            yield from gate_lines(node.op, f"{pad}  ")
+        yield from _handler_lines(plan, block, node, pad)
         if isinstance(node.op, Each):
             yield from _move_lines(node.op, pad)
             yield f"{pad}  Steps:"
-            yield from _workflow_block_lines(program, plan, _body(plan, node.op), pad + "    ")
+            yield from _workflow_block_lines(program, plan, body(plan, node.op), pad + "    ")
 
 
 def _need_lines(node: Node, pad: str) -> Iterator[str]:
@@ -250,13 +324,16 @@ def _move_lines(loop: Each, pad: str) -> Iterator[str]:
         yield f"{pad}  Item's file: {', '.join(arrows)}"
 
 
-def _handler_lines(plan: Plan, node: Node, pad: str) -> Iterator[str]:
+def _handler_lines(plan: Plan, block: Block, node: Node, pad: str) -> Iterator[str]:
     """`on:` as it was written, and how a failure without a handler is treated."""
     arrows = []
-    if (done := target_of(node, OK)) != node.follow:
+    good, bad = (APPROVED, DENIED) if isinstance(node.op, Gate) else (OK, FAILED)
+    if (done := once_checked(block, node, good)) != node.follow:
         arrows.append(f"success → {_workflow_target(plan, done)}")
-    if node.on_failure == "handled":
-        arrows.append(f"failure → {_workflow_target(plan, target_of(node, FAILED))}")
+    # A gate that nothing handles ends the run, as its lines say.
+    is_end = isinstance(node.op, Gate) and isinstance(target_of(node, bad), Abort)
+    if node.on_failure == "handled" and not is_end:
+        arrows.append(f"failure → {_workflow_target(plan, target_of(node, bad))}")
     if arrows:
         yield f"{pad}  On: {', '.join(arrows)}"
     treatment = {"tolerate": "go on", "count": "go on, end as failed", "ask": "ask a person"}
@@ -277,83 +354,3 @@ def _workflow_target(plan: Plan, target: Target) -> str:
             return "FAIL"
         case Restart(other):
             return f"RESTART({visible(other)})"
-
-
-# What several dialects share.
-
-
-def _performer(program: Program, node: Node) -> str:
-    """Who or what does the step."""
-    match node.op:
-        case Ask(agent=agent, prompt=prompt):
-            who = "agent"
-            if isinstance(agent, NamedAgent):
-                who = f"agent {visible(agent.name)}"
-            elif isinstance(agent, BuiltinProvider | CommandTemplate):
-                who = f"provider {visible(agent.name)}"
-            asks = f" < {visible(show(prompt.path))}" if isinstance(prompt, FileText) else ""
-            return who + asks
-        case Run():
-            return f"command {_command(node.op)}"
-        case Wait():
-            return (
-                f"wait for {plural(node.op.min_count, 'file')} {visible(show(node.op.pattern))} "
-                f"(at most {show_seconds(node.op.timeout_s)}, every {node.op.poll_ms} ms)"
-            )
-        case Gate():
-            return "approval"
-        case Each():
-            return f"for each {_loop(node.op)}"
-        case Call(plan=plan):
-            name = plan_of(program, plan).name if isinstance(plan, str) else show(plan)
-            return f"recipe {visible(name)}"
-
-
-def _command(run: Run) -> str:
-    """The command line with the author's variables, where a script gets them by other names."""
-    words = " ".join(show(argument) for argument in run.argv)
-    for name, value in run.values:
-        words = words.replace(f"${{{name}}}", show(value))
-    return _first_line(words)
-
-
-def _body(plan: Plan, loop: Each) -> Block:
-    return next(block for block in plan.blocks if block.id == loop.body)
-
-
-def _loop(loop: Each) -> str:
-    words = [f"{visible(loop.variable)} in {clip(visible(show(loop.items)), _LONGEST)}"]
-    if loop.limit is not None:
-        words.append(f"at most {plural(loop.limit, 'item')}")
-    if loop.parallel:
-        words.append("in parallel")
-    return ", ".join(words)
-
-
-def _rule_lines(node: Node, pad: str) -> Iterator[str]:
-    if node.timeout_s is not None:
-        yield f"{pad}  Timeout: {show_seconds(node.timeout_s)}"
-    if node.retry is not None:
-        yield f"{pad}  Retries: {_retry(node.retry)}"
-
-
-def _retry(retry: Retry) -> str:
-    pause = f", {show_seconds(retry.delay_s)} apart" if retry.delay_s else ""
-    return f"{retry.attempts - 1}{pause}"
-
-
-def _context_lines(plan: Plan) -> Iterator[str]:
-    if plan.context.items:
-        yield "  Context:"
-        for key, value in plan.context.items:
-            yield f"    {visible(key)}: {clip(visible(show(value)), _LONGEST)}"
-
-
-def _short(prompt: Text) -> str:
-    return _first_line(show(prompt))
-
-
-def _first_line(text: str) -> str:
-    lines = text.strip("\n").split("\n")
-    more = f" ({plural(len(lines), 'line')})" if len(lines) > 1 else ""
-    return clip(visible(lines[0]), _LONGEST) + more

@@ -1,45 +1,22 @@
-"""The words for events: C's lines for workflows and recipes, A's for machines and their log."""
+"""The lines that the screen shows for events: C's for workflows and recipes, A's for machines."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from orchestrate.engine.logbook import Level
-from orchestrate.plan.nodes import Abort, Finish, Goto, Leave, Restart, target_of
-from orchestrate.plan.visible import visible
-from orchestrate.state.address import shown_path
+from orchestrate.plan.nodes import OK
+from orchestrate.plan.visible import plural, visible
+from orchestrate.state import events as on
+from orchestrate.state.address import name_of_node, shown_path
 from orchestrate.state.denials import denial_words
-from orchestrate.state.events import (
-    AttemptEnded,
-    CallExpired,
-    CallOpened,
-    Event,
-    Gap,
-    GateDecided,
-    GateOpened,
-    ItemMoved,
-    ItemMoving,
-    ItemStopped,
-    LoopOpened,
-    Restarted,
-    RunEnded,
-    RunResumed,
-    RunStarted,
-    SessionChosen,
-    SessionSeen,
-    StepFinished,
-    StepStarted,
-)
+from orchestrate.state.events import Event
 from orchestrate.state.model import Index, RunState
 from orchestrate.state.result import StepResult
-from orchestrate.view.event_records import FIELDS
+from orchestrate.state.times import duration
+from orchestrate.view.event_words import next_words, outcome_words, retry_words, visit_words
 
 if TYPE_CHECKING:
     from orchestrate.view.watching import Watching
-
-
-# More is not shown: a century.
-_LONGEST_MS = 1000.0 * 36525 * 86400
 
 
 class Labels(Protocol):
@@ -55,49 +32,76 @@ class Unnumbered:
         return visible(shown_path(frame_key, node))
 
 
-def plain_lines(event: Event, progress: Labels) -> list[str]:
+def plain_lines(event: Event, progress: Labels, item: str = "") -> list[str]:
+    """`item`: what the item is called whose step starts."""
     match event:
-        case StepStarted():
+        case on.StepStarted():
+            named = f" ({item})" if item else ""
             again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
-            return [f"{progress.label(event.frame, event.node)}: Running{again}..."]
-        case StepFinished():
+            return [f"{progress.label(event.frame, event.node)}{named}: Running{again}..."]
+        case on.StepFinished():
             return _finished(event, progress)
-        case AttemptEnded():
+        case on.AttemptEnded():
             return [_attempt_ended(event, progress), *_denied(event.result)]
-        case LoopOpened():
-            return [f"{progress.label(event.frame, event.node)}: {_items(len(event.items))}"]
-        case CallOpened():
+        case on.LoopOpened():
+            count = _items(len(event.items))
+            if event.most is not None:
+                count = f"at most {plural(event.most, 'round')}"
+            return [f"{progress.label(event.frame, event.node)}: {count}"]
+        case on.RoundEnded():
+            return [visible(event.error)] if event.error else []
+        case on.OutputsGiven():
+            return _lacking_outputs(event)
+        case on.CallOpened():
             return [f"{progress.label(event.frame, event.node)}: calls {visible(event.plan)}"]
-        case CallExpired():
+        case on.CallExpired():
             label = progress.label(event.frame, event.node)
             return [f"{label}: timed out after {event.timeout_s:g} s; what it calls is given up"]
-        case GateOpened():
-            return [f"stage '{visible(event.stage)}' waits for an approval"]
-        case GateDecided():
+        case on.GateOpened():
+            who = f"stage '{visible(event.stage)}'"
+            if name_of_node(event.node) == event.stage:  # a gate that is a step
+                who = f"{progress.label(event.frame, event.node)}:"
+            return [] if event.reused else [f"{who} waits for an approval"]
+        case on.GateDecided():
             return [f"the gate was {event.decision} by {visible(event.by)}"]
-        case ItemMoved():
+        case on.ItemMoved():
             return [_moved(event.lifecycle)]
-        case RunStarted() | RunResumed() | RunEnded() | Restarted() | Gap():
+        case (
+            on.RunStarted() | on.RunResumed() | on.RunEnded() | on.Restarted() | on.Gap()
+            | on.ItemMoving() | on.ItemStopped() | on.SessionSeen() | on.SessionChosen()
+            | on.Edited()
+        ):  # fmt: skip
             return []
-        case ItemMoving() | ItemStopped() | SessionSeen() | SessionChosen():
-            return []
+
+
+def _lacking_outputs(event: on.OutputsGiven) -> list[str]:
+    lacking = event.undefined.items()
+    return [f"output '{visible(name)}' has no value: {visible(why)}" for name, why in lacking]
 
 
 def stays(event: Event) -> bool:
     """Is it worth a line beside the live view? Trouble is, and what a person has decided."""
     match event:
-        case StepFinished():
+        case on.StepFinished():
             result = event.result
+            if result.reused:
+                return False
             return result.status == "failed" or lacks_lines(result) or bool(result.denials)
-        case ItemMoved():
+        case on.RoundEnded():
+            return bool(event.error)
+        case on.OutputsGiven():
+            return bool(event.undefined)
+        case on.ItemMoved():
             return bool(event.lifecycle["error"])
-        case AttemptEnded() | GateDecided() | CallExpired():
+        case on.AttemptEnded() | on.GateDecided() | on.CallExpired():
             return True
-        case StepStarted() | LoopOpened() | CallOpened() | GateOpened() | ItemMoving():
+        case (
+            on.StepStarted() | on.LoopOpened() | on.CallOpened() | on.GateOpened() | on.ItemMoving()
+        ):
             return False
-        case ItemStopped() | SessionSeen() | SessionChosen() | Restarted():
+        case on.ItemStopped() | on.SessionSeen() | on.SessionChosen() | on.Restarted():
             return False
-        case RunStarted() | RunResumed() | RunEnded() | Gap():
+        case on.RunStarted() | on.RunResumed() | on.Edited() | on.RunEnded() | on.Gap():
             return False
 
 
@@ -116,12 +120,14 @@ def _items(number: int) -> str:
     return f"{number} item" if number == 1 else f"{number} items"
 
 
-def _finished(event: StepFinished, progress: Labels) -> list[str]:
+def _finished(event: on.StepFinished, progress: Labels) -> list[str]:
     label = progress.label(event.frame, event.node)
     result = event.result
     if result.status == "skipped":
         return [f"{label}: skipped ({visible(result.reason)})"]
     took = f" ({duration(result.duration_ms)})"
+    if result.reused:
+        return [f"{label}: reused, {result.status} before{took}"]
     if result.status == "completed":
         lacks = [f"    {LACKS_LINES}"] if lacks_lines(result) else []
         return [f"{label}: completed{took}", *lacks, *_denied(result)]
@@ -137,7 +143,7 @@ def _denied(result: StepResult) -> list[str]:
     return [f"    warning: {visible(words)}"] if words else []
 
 
-def _attempt_ended(event: AttemptEnded, progress: Labels) -> str:
+def _attempt_ended(event: on.AttemptEnded, progress: Labels) -> str:
     label = progress.label(event.frame, event.node)
     message = visible(event.result.message)
     match event.why:
@@ -156,36 +162,10 @@ def _attempt_ended(event: AttemptEnded, progress: Labels) -> str:
             return f"{label}: {message}; beginning a new session"
 
 
-def retry_words(event: AttemptEnded) -> str:
-    """When a failed attempt is repeated: `retry 2 of 5 in 4.0s: overloaded (529)`."""
-    after = f"in {duration(event.rest_s * 1000)}" if event.rest_s else "now"
-    return f"{retry_number(event.result)} {after}{retry_reason(event.result)}"
-
-
-def retry_number(result: StepResult) -> str:
-    retry = result.retry
-    return "next one" if retry is None else f"retry {retry.number} of {retry.of}"
-
-
-def retry_reason(result: StepResult) -> str:
-    context = result.context
-    status = f" ({context['http_status']})" if "http_status" in context else ""
-    return f": {context['kind']}{status}" if "kind" in context else ""
-
-
 def _moved(lifecycle: dict[str, Any]) -> str:
     if lifecycle["error"]:
         return f"    {visible(str(lifecycle['from']))} not moved: {visible(lifecycle['error'])}"
     return f"    {visible(str(lifecycle['from']))} → {visible(str(lifecycle['to']))}"
-
-
-def duration(milliseconds: float) -> str:
-    seconds = min(milliseconds, _LONGEST_MS) / 1000
-    if seconds < 60:
-        return f"{seconds:.1f}s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes:02d}m{rest:02d}s" if hours else f"{minutes}m{rest:02d}s"
 
 
 # Machines: what `--verbose` tells (A §9).
@@ -194,19 +174,33 @@ def duration(milliseconds: float) -> str:
 def machine_lines(event: Event, state: RunState, index: Index, watching: Watching) -> list[str]:
     """The verbose lines; without --verbose only what a person must know."""
     denials, troubles = [], []
-    if isinstance(event, StepFinished | AttemptEnded):
+    if isinstance(event, on.StepFinished | on.AttemptEnded) and not event.result.reused:
         denied = denial_words(event.result.denials)
         denials = [f"Step {visible(event.node)}: {visible(denied)}"] if denied else []
         troubles = _machine_troubles(event)
+    elif isinstance(event, on.OutputsGiven):
+        troubles = _lacking_outputs(event)
     lines = troubles
     if watching.verbose and not troubles:
-        lines = _machine_course(event, state, index)
+        is_inner = on.is_in_call(event)
+        lines = _called_course(event) if is_inner else _machine_course(event, state, index)
+    elif isinstance(event, on.StepFinished) and not troubles:
+        lines = _machine_command(event)
     return [f"[orchestration] {line}" for line in (*denials, *lines)]
 
 
-def _machine_troubles(event: StepFinished | AttemptEnded) -> list[str]:
+def _machine_command(event: on.StepFinished) -> list[str]:
+    """A command, or a check, that has passed: an agent's step shows its answer."""
+    result = event.result
+    if result.is_turn or result.status != "completed":
+        return []
+    took = duration(result.duration_ms)
+    return [f"Step {visible(event.node)}: {visible(result.outcome or 'passed')} ({took})"]
+
+
+def _machine_troubles(event: on.StepFinished | on.AttemptEnded) -> list[str]:
     step, message = visible(event.node), visible(event.result.message)
-    if isinstance(event, StepFinished):
+    if isinstance(event, on.StepFinished):
         return [f"Step {step} failed: {message}"] if event.result.status == "failed" else []
     if event.why == "reminded":
         return []
@@ -215,23 +209,44 @@ def _machine_troubles(event: StepFinished | AttemptEnded) -> list[str]:
     return [f"Step {step}, attempt {event.attempt}: {message}{then}"]
 
 
+def _called_course(event: Event) -> list[str]:
+    """A step of what a machine calls."""
+    if isinstance(event, on.StepStarted) and event.attempt == 1:
+        return [f"Step: {visible(shown_path(event.frame, event.node))}"]
+    if isinstance(event, on.StepFinished):
+        path = visible(shown_path(event.frame, event.node))
+        return [f"Step {path} {event.result.status}"]
+    return []
+
+
 def _machine_course(event: Event, state: RunState, index: Index) -> list[str]:
     match event:
-        case StepStarted():
+        case on.StepStarted():
             return _machine_start(event, state, index)
-        case AttemptEnded():
+        case on.AttemptEnded():
             return [f"Outcome not readable, sending a reminder: {visible(event.result.message)}"]
-        case StepFinished():
-            return [f"Outcome extracted: {_outcome(event)}", *_transition(event, state, index)]
-        case Restarted():
+        case on.StepFinished():
+            if event.result.reused:
+                return [f"Step: {visible(event.node)} reused: {outcome_words(event)}"]
+            found = [] if event.label == OK else [f"Outcome extracted: {outcome_words(event)}"]
+            return [*found, *_transition(event, state, index)]
+        case on.CallOpened():
+            return [f"Step: {visible(event.node)} calls {visible(event.plan)}"]
+        case on.Restarted():
             return [f"Restart {state.restarts}: a new session"]
-        case RunEnded():
+        case on.RunEnded():
             return [f"Exit: {visible(event.reason)}{denied_more(state)}"]
-        case RunStarted() | RunResumed() | SessionSeen() | SessionChosen() | Gap():
+        case on.RunStarted() | on.RunResumed() | on.SessionSeen() | on.SessionChosen() | on.Gap():
             return []
-        case LoopOpened() | ItemMoving() | ItemMoved() | ItemStopped() | CallOpened():
-            return []  # a machine has none of these
-        case CallExpired() | GateOpened() | GateDecided():
+        case on.LoopOpened() | on.ItemMoving() | on.ItemMoved() | on.ItemStopped() | on.Edited():
+            return []
+        case (
+            on.OutputsGiven()
+            | on.RoundEnded()
+            | on.CallExpired()
+            | on.GateOpened()
+            | on.GateDecided()
+        ):
             return []
 
 
@@ -241,159 +256,22 @@ def denied_more(state: RunState) -> str:
     return f" ({visible(denied)}; see orchestrate status {state.run_id})" if denied else ""
 
 
-def _machine_start(event: StepStarted, state: RunState, index: Index) -> list[str]:
+def _machine_start(event: on.StepStarted, state: RunState, index: Index) -> list[str]:
     about = event.about
     lines = []
     if event.attempt == 1:
-        if state.steps_run == 1:
+        if state.steps_run == 1 and index.place(state.root.plan, event.node).node.part_of is None:
             lines.append(f"Starting recipe: {visible(index.plan(state.root.plan).name)}")
-        lines.append(f"Step: {visible(event.node)} {_visit(event, state, index)}")
+        lines.append(f"Step: {visible(event.node)} {visit_words(event, state, index)}")
+    if about.agent is None:
+        command = " ".join(about.debug.command) if about.debug is not None else ""
+        return [*lines, f"Running {visible(command)}"]
     model = "" if about.model is None else f" [{visible(about.model)}]"
     sent = f"Sending prompt ({about.prompt_length} chars) to {visible(about.agent or '')}{model}"
     return [*lines, sent]
 
 
-def _visit(event: StepStarted, state: RunState, index: Index) -> str:
-    limits = index.plan(state.root.plan).limits
-    return f"(visit {event.visit}/{limits.max_visits}, total {state.steps_run}/{limits.max_steps})"
-
-
-def _outcome(event: StepFinished) -> str:
-    why = event.result.outcome_description
-    return visible(event.label if why is None else f"{event.label} ({why})")
-
-
-def _transition(event: StepFinished, state: RunState, index: Index) -> list[str]:
+def _transition(event: on.StepFinished, state: RunState, index: Index) -> list[str]:
     """`Transition: a → b`; an exit has a line of its own."""
-    where = _next(event, state, index)
+    where = next_words(event, state, index)
     return [f"Transition: {visible(event.node)} → {where}"] if where else []
-
-
-def _next(event: StepFinished, state: RunState, index: Index) -> str:
-    target = target_of(index.place(state.root.plan, event.node).node, event.label)
-    match target:
-        case Goto(node):
-            return visible(node)
-        case Restart(plan):
-            return f"{visible(index.plan(plan).name)} (new session)"
-        case Finish() | Leave() | Abort():
-            return ""
-
-
-# Machines: the structured log, with the events of A §16.3 and the fields of A §19.1.
-
-LogLine = tuple[Level, str, dict[str, Any]]
-_LOGGED = {
-    "model": "model",
-    "model_requested": "modelRequested",
-    "outcome": "outcome",
-    "prompt_length": "promptLength",
-    "response_length": "responseLength",
-    "duration_ms": "durationMs",
-    "cost_usd": "costUsd",
-}
-# Said where the dollars are not.
-_TOKENS = {"input_tokens": "inputTokens", "output_tokens": "outputTokens"}
-
-
-def machine_fields(state: RunState, index: Index) -> dict[str, Any]:
-    """A §19.1's fields, as far as the run itself says them."""
-    return dict.fromkeys(FIELDS, "-") | {
-        "sessionId": state.session.id or "-",
-        "recipeId": index.plan(state.root.plan).name,
-        "step": state.current or "-",
-        "stepCount": state.steps_run,
-        "visitCount": state.root.visits.get(state.current, 0),
-    }
-
-
-def machine_log(event: Event, state: RunState, index: Index) -> list[LogLine]:
-    """What an event adds to `logs/orchestrator.log`."""
-    run = machine_fields(state, index)
-    match event:
-        case StepStarted():
-            return _started_log(event, state, index, run)
-        case StepFinished() | AttemptEnded():
-            return _ended_log(event, state, index, run)
-        case SessionChosen():
-            return [("info", "[session:chosen]", run)]
-        case SessionSeen():
-            return [("info", "[session:seen]", run)]
-        case Restarted():
-            return [("info", "[recipe:restarted]", run | {"restarts": state.restarts})]
-        case RunEnded():
-            level: Level = "info" if event.status == "completed" else "warn"
-            end: dict[str, Any] = {"status": event.status, "code": event.code}
-            if event.status == "failed":
-                end["error"] = event.reason
-            denied = denial_words(state.denials)
-            more = _bill(state) | ({"denied": denied} if denied else {})
-            return [(level, f"[recipe:exited] {event.reason}", run | end | more)]
-        case RunStarted() | RunResumed() | Gap():
-            return []
-        case LoopOpened() | ItemMoving() | ItemMoved() | ItemStopped() | CallOpened():
-            return []  # a machine has none of these
-        case CallExpired() | GateOpened() | GateDecided():
-            return []
-
-
-def _started_log(
-    event: StepStarted, state: RunState, index: Index, run: dict[str, Any]
-) -> list[LogLine]:
-    lines: list[LogLine] = []
-    if event.attempt == 1 and state.steps_run == 1:
-        words = f"[recipe:started] {run['recipeId']} (session: {run['sessionId']})"
-        lines.append(("info", words, run | {"step": event.node, "visitCount": event.visit}))
-    model = "" if event.about.model is None else f" [model: {event.about.model}]"
-    again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
-    words = f"[step:started] {event.node} {_visit(event, state, index)}{model}{again}"
-    return [*lines, ("info", words, run | _step_fields(event, state, event.about))]
-
-
-def _ended_log(
-    event: StepFinished | AttemptEnded, state: RunState, index: Index, run: dict[str, Any]
-) -> list[LogLine]:
-    fields = run | _step_fields(event, state, event.result)
-    if event.result.error is not None:
-        fields["error"] = event.result.message
-    if denied := denial_words(event.result.denials):
-        fields["denied"] = denied
-    if isinstance(event, AttemptEnded) and event.why == "failed":
-        return [("warn", f"[step:failed] {retry_words(event)}", fields)]
-    if isinstance(event, AttemptEnded):
-        return [("warn", f"[step:{event.why}]", fields)]
-    if event.result.status == "failed":
-        return [("error", "[step:failed]", fields)]
-    lines: list[LogLine] = [("info", f"[step:outcome] {_outcome(event)}", fields)]
-    where = _next(event, state, index)
-    if where:
-        lines.append(("info", f"[step:transition] {event.node} → {where}", fields))
-    return lines
-
-
-def _step_fields(
-    event: StepStarted | StepFinished | AttemptEnded, state: RunState, known: StepResult
-) -> dict[str, Any]:
-    """A §19.1; the session is the one of this turn, which a failure may have left since."""
-    fields: dict[str, Any] = {
-        "step": event.node,
-        "stepCount": state.steps_run,
-        "visitCount": event.visit,
-    }
-    if known.session_id is not None:
-        fields["sessionId"] = known.session_id
-    names = _LOGGED if known.cost_usd is not None else _LOGGED | _TOKENS
-    logged = {ours: getattr(known, name) for name, ours in names.items() if known.has(name)}
-    return fields | {ours: value for ours, value in logged.items() if value is not None}
-
-
-def _bill(state: RunState) -> dict[str, Any]:
-    """What the run has cost so far, and how many calls did not say (A §19.2)."""
-    costs = state.costs
-    spent: dict[str, Any] = {}
-    if costs.cost_usd is not None:
-        spent["costUsd"] = round(costs.cost_usd, 6)
-    if costs.unreported:
-        tokens = {"inputTokens": costs.input_tokens, "outputTokens": costs.output_tokens}
-        spent |= {name: count for name, count in tokens.items() if count is not None}
-    return {**spent, "calls": costs.turns, "unreported": costs.unreported}

@@ -7,12 +7,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.show.inert import inert_json
-from orchestrate.show.output import answer, finish_output
+from orchestrate.show.output import answer, finish_output, note
 from orchestrate.show.queued_output import QueuedOutput
-from orchestrate.state.events import Event, Gap, RunResumed, RunStarted
+from orchestrate.state.events import Event, Gap, RunEnded, RunResumed, RunStarted
+from orchestrate.state.locks import is_held
 from orchestrate.state.recorded import read_events
 from orchestrate.view.event_records import EventRecords
-from orchestrate.view.follower import JournalTail
+from orchestrate.view.follower import JournalTail, left_alone
 
 if TYPE_CHECKING:
     from orchestrate.state.model import RunState
@@ -59,13 +60,13 @@ def show_events(
     run: Run, *, follows: bool = False, last: int | None = None, since: float | None = None
 ) -> None:
     """`logs --events`: the events of any run from its journal; with `follows` until it ends."""
-    from orchestrate.state.locks import is_held
-
     records = EventRecords(run)
     is_live = follows and is_held(run.lock_file)
     tail = JournalTail(run, 0)
     shown: list[dict[str, Any]] = []
+    newest: Event | None = None
     for one in tail.news():
+        newest = one.event
         record = records.record(one.seq, one.event)
         if since is None or isinstance(one.event, Gap) or one.event.at >= since:
             shown.append(record)
@@ -76,7 +77,10 @@ def show_events(
         # Asked before reading: what a run writes last is there when its lock is free.
         is_live = is_held(run.lock_file)
         for one in tail.news():
+            newest = one.event
             _print_line(records.record(one.seq, one.event))
+    if follows and not isinstance(newest, RunEnded):
+        note(left_alone(run))
 
 
 def _print_line(record: dict[str, Any]) -> None:

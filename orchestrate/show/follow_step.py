@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from orchestrate.errors import OrchestrateError
-from orchestrate.show.printing import Printer, print_source, start_of_last
+from orchestrate.show.output import note
+from orchestrate.show.printing import Printer, print_lines, print_source, start_of_last
+from orchestrate.show.transcript_text import PassageLines
 from orchestrate.state.events import (
     AttemptEnded,
     StepFinished,
@@ -23,13 +26,15 @@ from orchestrate.state.events import (
 )
 from orchestrate.state.locks import is_held
 from orchestrate.state.result import StepResult
-from orchestrate.view.follower import JournalTail, tail_from_now
+from orchestrate.view.follower import JournalTail, left_alone, tail_from_now
 from orchestrate.view.run_view import run_view
 from orchestrate.view.step_logs import Entry, NoSuchStep, Stream, find_entry, from_result
 from orchestrate.view.waiting import knows_step
 
 if TYPE_CHECKING:
+    from orchestrate.show.run_logs import Wish
     from orchestrate.state.runs import Run
+    from orchestrate.transcript import Transcript, TranscriptOf
 
 POLL_S = 0.25
 _BLOCK = 64 * 1024
@@ -37,10 +42,14 @@ _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class _Tail:
-    """One stream of the attempt that is at work."""
+    """One stream of the attempt that is at work; of an agent's events, the transcript."""
 
-    def __init__(self) -> None:
+    def __init__(self, backend: str, transcript_of: TranscriptOf | None) -> None:
         self._descriptor = -1
+        self._make = None if transcript_of is None else partial(transcript_of, backend)
+        self._transcript: Transcript | None = None
+        self._lines = PassageLines()
+        self._last_lines: int | None = None
 
     @property
     def is_open(self) -> bool:
@@ -52,15 +61,27 @@ class _Tail:
             self._descriptor = os.open(path, _FLAGS)
         except OSError:
             return False
-        if last_lines is not None:
+        self._transcript = None if self._make is None else self._make()
+        self._lines, self._last_lines = PassageLines(), last_lines
+        if last_lines is not None and self._transcript is None:
             with open(os.dup(self._descriptor), "rb") as file:
                 start = start_of_last(file, file.seek(0, os.SEEK_END), last_lines)
             os.lseek(self._descriptor, start, os.SEEK_SET)
         return True
 
-    def print_new(self, printer: Printer) -> None:
+    def print_new(self, printer: Printer, *, is_over: bool = False) -> None:
+        if self._transcript is None:
+            while self._descriptor >= 0 and (data := os.read(self._descriptor, _BLOCK)):
+                printer.print(data)
+            return
+        print_lines(printer, self._new_lines(self._transcript, is_over), self._last_lines)
+        self._last_lines = None
+
+    def _new_lines(self, transcript: Transcript, is_over: bool) -> Iterator[str]:
         while self._descriptor >= 0 and (data := os.read(self._descriptor, _BLOCK)):
-            printer.print(data)
+            yield from self._lines.of(transcript.feed(data))
+        if is_over:
+            yield from self._lines.of(transcript.finish())
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -68,13 +89,13 @@ class _Tail:
             self._descriptor = -1
 
 
-def follow_step(run: Run, step: str, streams: Sequence[Stream], last_lines: int | None) -> None:
+def follow_step(run: Run, step: str, wish: Wish) -> None:
     """Print what the step writes, until it or the run ends; it need not have begun."""
     journal = tail_from_now(run)
     entry = _await_entry(run, step)
-    follower = _Follower(run, entry, journal, streams)
+    follower = _Follower(run, entry, journal, wish)
     try:
-        follower.begin(last_lines)
+        follower.begin(wish.last_lines)
         if not entry.is_over:
             follower.follow()
     finally:
@@ -94,14 +115,17 @@ def _await_entry(run: Run, step: str) -> Entry:
 
 
 class _Follower:
-    def __init__(
-        self, run: Run, entry: Entry, journal: JournalTail, streams: Sequence[Stream]
-    ) -> None:
+    def __init__(self, run: Run, entry: Entry, journal: JournalTail, wish: Wish) -> None:
         self._run = run
         self._entry = entry
         self._journal = journal
         self._printer = Printer()
-        self._tails = {stream: _Tail() for stream in streams}
+        backend = entry.result.backend if entry.result.agent is not None else ""
+        transcript_of = wish.transcript_of if backend else None
+        self._tails = {
+            stream: _Tail(backend, transcript_of if stream == "stdout" else None)
+            for stream in wish.streams
+        }
         # What the files of the newest attempt begin with.
         self._files = entry.files
         # Not while it rests before a retry: the files are those of an attempt that is over.
@@ -116,7 +140,7 @@ class _Follower:
         """What is there already; of a step that is over, that is all."""
         for stream, tail in self._tails.items():
             if tail.open(self._file(stream), last_lines):
-                tail.print_new(self._printer)
+                tail.print_new(self._printer, is_over=self._entry.is_over)
             elif stream == "stdout" and (self._entry.is_over or not self._is_at_work):
                 source = from_result(self._entry.result)
                 print_source(self._printer, source, last_lines=last_lines)
@@ -141,6 +165,9 @@ class _Follower:
                         return
             self._open_new()
             if not is_live:
+                if self._is_at_work:
+                    self._printer.flush()
+                    note(left_alone(self._run))
                 return
             self._printer.flush()
             time.sleep(POLL_S)
@@ -167,7 +194,7 @@ class _Follower:
                     print_source(self._printer, from_result(result))
                     continue
                 tail.open(self._file(stream))
-            tail.print_new(self._printer)
+            tail.print_new(self._printer, is_over=True)
             tail.close()
         self._is_at_work = False
 

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 from orchestrate.plan.nodes import Ask, Run
 from orchestrate.plan.visible import clip, plural
 from orchestrate.record import record
-from orchestrate.show.event_lines import duration
 from orchestrate.show.live.picture import Program
 from orchestrate.show.live.tails import Tail, Tails
 from orchestrate.show.output import note
 from orchestrate.show.recurring import Recurring
 from orchestrate.state.address import log_name_in
 from orchestrate.state.model import Index, RunState, frames_below
+from orchestrate.state.times import duration
 
 if TYPE_CHECKING:
+    from orchestrate.transcript import TranscriptOf
     from orchestrate.view.watched_run import WatchedRun
 
 VARIABLE = "ORCHESTRATE_HEARTBEAT"
@@ -47,11 +48,17 @@ def interval() -> float:
 class Heartbeat:
     """Tells once an interval what is at work, until it is closed."""
 
-    def __init__(self, store: WatchedRun, label: Callable[[str, str], str], every_s: float) -> None:
+    def __init__(
+        self,
+        store: WatchedRun,
+        label: Callable[[str, str], str],
+        transcript_of: TranscriptOf,
+        every_s: float,
+    ) -> None:
         self._store = store
         self._label = label
         self._every_s = every_s
-        self._tails = Tails(store.run.logs)
+        self._tails = Tails(store.run.logs, transcript_of)
         self._thread = Recurring("heartbeat", every_s, self._beat)
         self.close = self._thread.close
 
@@ -101,6 +108,8 @@ def spent_so_far(state: RunState) -> str:
 def line_about(one: AtWork, tail: Tail, spent: str, now: float) -> str:
     """`[2/5] Review: at work for 2m00s; 12s ago: "Reading src/…"; the run so far: $0.1200`."""
     parts = [f"{one.label}: at work for {duration((now - one.program.began) * 1000)}"]
+    if tail.activity == "tool":
+        parts.append("a tool runs")
     silent = "" if tail.silent_s is None else duration(tail.silent_s * 1000)
     if silent and not tail.has_spoken:
         parts.append("has said nothing yet")

@@ -1,7 +1,7 @@
 """Text of agents and programs commands nothing in a CI job whose log is read for commands.
 
 GitHub's runner acts on a line that begins with `::`, white space before it or not, and on `##[`
-anywhere; Azure's agent on `##vso[` anywhere and on `##[`. A backslash that everybody can see breaks
+anywhere; Azure's agent on `##vso[` anywhere and on `##[`. A visible backslash breaks
 them apart. `::stop-commands::` would leave the text as it is, but both streams of a job share it,
 and a process that is killed before it ends that takes away the commands of all that follows.
 """
@@ -9,10 +9,11 @@ and a process that is killed before it ends that takes away the commands of all 
 from __future__ import annotations
 
 import os
-import re
 
-_BREAK = re.compile(r"(?<![^\n\r])[^\S\n\r]*:(?=:)|##[A-Za-z]{0,16}(?=\[)")
-_IN_JSON = re.compile(r"(##[A-Za-z]{0,16})\[")
+from orchestrate.regex import regex
+
+_BREAK = regex(r"(?<![^\n\r])[^\S\n\r]*:(?=:)|##[A-Za-z]{0,16}(?=\[)")
+_IN_JSON = regex(r"(##[A-Za-z]{0,16})\[")
 # More than the longest beginning of a command that may need the bytes to come.
 _MEMORY = 32
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import select
+import stat
 import sys
 from typing import Any, Protocol, TextIO
 
 from orchestrate.errors import ConfigError
 from orchestrate.show.inert import Inert, inert_json, is_wanted
+
+# How long the reader of a pipe may take nothing of our notes before they are dropped.
+PATIENCE_S = 5.0
 
 
 class Diversion(Protocol):
@@ -33,6 +38,8 @@ class _Speech:
         # Why an answer was given up.
         self.given_up: ConfigError | None = None
         self.told_once: set[str] = set()
+        # How many notes were dropped because stderr is a pipe that is not read.
+        self.unread = 0
 
 
 # A process may run one command after the other: each begins with a new one, in its first entry.
@@ -53,7 +60,7 @@ def diversion() -> Diversion | None:
 
 
 class OutputClosed(Exception):
-    """Whoever read our answer has gone away, as `head` does; there is nobody left to tell."""
+    """The reader of our answer has gone away, as `head` does; no one is left to tell."""
 
 
 def prepare_streams() -> None:
@@ -130,10 +137,36 @@ def note(text: str) -> None:
     if drawing is not None and drawing.take(text):
         return
     try:
+        pipe = _pipe_of(sys.stderr)
+        if pipe is not None:
+            _note_in_pipe(pipe, _harmless(text, "stderr"))
+            return
         sys.stderr.write(_harmless(text, "stderr"))
         sys.stderr.flush()
     except (OSError, ValueError):
         pass
+
+
+def _pipe_of(stream: TextIO) -> int | None:
+    """The descriptor of a stream whose reader may stall; None for files and terminals."""
+    descriptor = stream.fileno()
+    return descriptor if stat.S_ISFIFO(os.fstat(descriptor).st_mode) else None
+
+
+def _note_in_pipe(pipe: int, text: str) -> None:
+    """Work does not stop for a reader that has: after some seconds it goes on without one."""
+    speech = _speech[0]
+    room = select.poll()
+    room.register(pipe, select.POLLOUT)
+    if speech.unread and room.poll(0):
+        text = f"orchestrate: {speech.unread} messages are missing here: they were not read\n{text}"
+        speech.unread = 0
+    data = text.encode(sys.stderr.encoding, "backslashreplace")
+    for start in range(0, len(data), select.PIPE_BUF):
+        if not room.poll(0 if speech.unread else PATIENCE_S * 1000):
+            speech.unread += 1
+            return
+        os.write(pipe, data[start : start + select.PIPE_BUF])
 
 
 def note_once(text: str) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from orchestrate.diagnostics import Span
 from orchestrate.exits import usual_finish
+from orchestrate.plan.data import Capture, Environment, FileNeeds, FileText, Require
 from orchestrate.plan.expr import (
     Chain,
     Compare,
@@ -21,8 +22,10 @@ from orchestrate.plan.expr import (
     Expr,
     ListExpr,
     MapExpr,
+    Not,
     Ref,
     Text,
+    Truth,
 )
 from orchestrate.plan.nodes import (
     Abort,
@@ -31,33 +34,25 @@ from orchestrate.plan.nodes import (
     Block,
     BuiltinProvider,
     Call,
-    Capture,
     CommandTemplate,
-    Defaults,
     Each,
-    Environment,
-    FileNeeds,
-    FileText,
     Finish,
-    Folders,
     Gate,
     Goto,
     Leave,
-    Limits,
     NamedAgent,
     Node,
     Op,
     Plan,
     Program,
-    Require,
     Restart,
-    Retry,
     Run,
     RunAgent,
     Target,
     Wait,
     main_plan,
 )
+from orchestrate.plan.settings import Defaults, Folders, Input, Limits, Retry
 from orchestrate.plan.visible import plural, visible, visible_character
 from orchestrate.record import field_names
 
@@ -91,9 +86,30 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
         yield from _settings("folders", plan.folders, None)
     for secret in plan.secrets:
         yield f"  secret {visible(secret.name)}  [{_show_place(secret.span)}]"
+    for one in plan.inputs:
+        yield f"  input {show_input(one)}  [{_show_place(one.span)}]"
+    yield from _map_lines("outputs", plan.outputs, _INDENT)
     yield from _map_lines("context", plan.context, _INDENT)
     blocks = {block.id: block for block in plan.blocks}
     yield from _block_lines(plan.blocks[0], blocks, _INDENT)
+
+
+def show_input(one: Input) -> str:
+    """What an input takes, on one line."""
+    words = [visible(one.name), one.type]
+    if one.secret:
+        words.append(f"secret, from {one.variable}")
+    elif one.default is None:
+        words.append("required")
+    else:
+        words.append(f"default {show_expression(one.default)}")
+    if one.enum:
+        words.append(f"one of {', '.join(show_scalar(value) for value in one.enum)}")
+    if one.pattern:
+        words.append(f"like {visible(one.pattern)}")
+    bounds = (("at least", one.minimum), ("at most", one.maximum))
+    words += [f"{word} {bound:g}" for word, bound in bounds if bound is not None]
+    return ", ".join(words) + (f": {visible(one.description)}" if one.description else "")
 
 
 def _show_place(span: Span) -> str:
@@ -124,11 +140,12 @@ def _node_lines(node: Node, blocks: dict[str, Block], pad: str) -> Iterator[str]
     inner = pad + _INDENT
     title = "" if node.name == node.id else f" named {show_string(node.name)}"
     yield f"{pad}{visible(node.id)}{title}  [{_show_place(node.span)}]"
-    for word in ("stage", "role"):
+    for word in ("stage", "stage_head", "role", "part_of"):
         if (value := getattr(node, word)) is not None:
             yield f"{inner}{word}: {show_string(value)}"
-    if node.guard is not None:
-        yield f"{inner}when {show_condition(node.guard)}"
+    for word, guard in (("stage when", node.stage_guard), ("when", node.guard)):
+        if guard is not None:
+            yield f"{inner}{word} {show_condition(guard)}"
     if node.after:
         yield f"{inner}after {', '.join(map(visible, node.after))}"
     if node.needs is not None:
@@ -140,9 +157,13 @@ def _node_lines(node: Node, blocks: dict[str, Block], pad: str) -> Iterator[str]
         yield f"{inner}timeout: {show_seconds(node.timeout_s)}"
     if node.output is not None:
         yield f"{inner}output: {visible(node.output)}"
+    if node.most_visits is not None:
+        yield f"{inner}most visits: {node.most_visits}"
     if node.on_failure != "stop":
         yield f"{inner}on failure: {node.on_failure}"
-    if node.on_lost != "retry":
+    if node.effect:
+        yield f"{inner}has an effect: never twice by itself"
+    elif node.on_lost != "retry":
         yield f"{inner}on lost: {node.on_lost}"
     for label, target in node.routes:
         yield f"{inner}{visible(label)} -> {show_target(target)}"
@@ -157,14 +178,22 @@ def _op_lines(op: Op, pad: str) -> Iterator[str]:
         case Ask():
             yield from _ask_lines(op, pad)
         case Run():
-            yield f"{pad}run"
+            yield f"{pad}run{' the list' if op.is_list else ''}"
             yield from _argv_lines(op.argv, inner)
             for name, value in op.values:
-                yield f"{inner}value {visible(name)} = {show_text(value)}"
+                kind = "integer" if name in op.integers else "value"
+                yield f"{inner}{kind} {visible(name)} = {show_text(value)}"
+            if op.cwd is not None:
+                yield f"{inner}in folder {show_text(op.cwd)}"
+            if op.exit_code is not None:
+                yield f"{inner}exit code: {visible(op.exit_code)}"
             if op.stdin is not None:
                 yield f"{inner}stdin: file {show_text(op.stdin.path)}"
             yield from _capture_lines(op.capture, inner)
             yield from _environment_lines(op.environment, inner)
+            if op.exits:
+                exits = ", ".join(f"{code} {visible(label)}" for code, label in op.exits)
+                yield f"{inner}exits: {exits}"
         case Wait():
             yield (
                 f"{pad}wait for {op.min_count} x {show_text(op.pattern)}, "
@@ -174,14 +203,17 @@ def _op_lines(op: Op, pad: str) -> Iterator[str]:
             wait = "without limit"
             if op.timeout_s is not None:
                 wait = f"at most {show_seconds(op.timeout_s)}"
-            yield f"{pad}gate {show_string(op.stage)}, {wait}, then {op.default}"
+            kind = "gate as a step" if op.is_step else "gate"
+            yield f"{pad}{kind} {show_string(op.stage)}, {wait}, then {op.default}"
             yield from _prompt_lines(op.prompt, inner)
         case Each():
             yield from _each_lines(op, pad)
         case Call():
             plan = visible(op.plan) if isinstance(op.plan, str) else f"at {show_text(op.plan)}"
-            yield f"{pad}call {plan}"
+            yield f"{pad}call {plan}" + ("" if op.keeps_context else ", for its outputs")
             yield from _map_lines("with", op.arguments, inner)
+            if op.outcomes:
+                yield f"{inner}outcomes: {', '.join(map(visible, op.outcomes))}"
             for word, limit_of in (("max_depth", op.max_depth), ("max_steps", op.max_steps)):
                 if limit_of is not None:
                     yield f"{inner}{word}: {limit_of}"
@@ -189,11 +221,16 @@ def _op_lines(op: Op, pad: str) -> Iterator[str]:
 
 def _ask_lines(op: Ask, pad: str) -> Iterator[str]:
     inner = pad + _INDENT
-    yield f"{pad}ask {_show_agent(op.agent)}, {op.session} session"
+    session = f"{op.session} session"
+    if op.session_name is not None:
+        session = f"session {show_string(op.session_name)}"
+    yield f"{pad}ask {_show_agent(op.agent)}, {session}"
     match op.agent:
-        case RunAgent():
-            pass
-        case NamedAgent(config=settings) | BuiltinProvider(params=settings):
+        case (
+            RunAgent(settings=settings)
+            | NamedAgent(config=settings)
+            | BuiltinProvider(params=settings)
+        ):
             yield from _map_lines("with", settings, inner)
         case CommandTemplate():
             yield from _argv_lines(op.agent.argv, inner)
@@ -211,17 +248,28 @@ def _ask_lines(op: Ask, pad: str) -> Iterator[str]:
 
 
 def _each_lines(op: Each, pad: str) -> Iterator[str]:
-    words = ["in parallel"] if op.parallel else []
+    words = [_show_parallel(op.parallel)] if op.parallel else []
     if op.limit is not None:
         words.append(f"at most {op.limit} items")
     words.append("stop on failure" if op.stop_on_failure else "go on after failures")
-    yield f"{pad}each {visible(op.variable)} in {show_expression(op.items)}, {', '.join(words)}"
+    if op.rounds is None:
+        yield f"{pad}each {visible(op.variable)} in {show_expression(op.items)}, {', '.join(words)}"
+    else:
+        yield f"{pad}rounds, at most {op.limit}"
+        for word, condition in (("while", op.rounds.before), ("until", op.rounds.until)):
+            if condition is not None:
+                yield f"{pad}  {word} {show_condition(condition)}"
+        yield from _map_lines("update", op.rounds.updates, pad + _INDENT)
     if op.collect is not None:
         yield f"{pad}  collect: {visible(op.collect)}"
     if op.moves is not None:
         for word, place in (("success", op.moves.success), ("failure", op.moves.failure)):
             if place is not None:
                 yield f"{pad}  after {word} move to {show_text(place)}"
+
+
+def _show_parallel(parallel: bool | int) -> str:
+    return "in parallel" if parallel is True else f"at most {parallel} at once"
 
 
 def _show_agent(agent: Agent) -> str:
@@ -274,6 +322,11 @@ def _capture_lines(capture: Capture, pad: str) -> Iterator[str]:
     if capture.mode != "text" or capture.allow_parse_error:
         lenient = ", parse errors allowed" if capture.allow_parse_error else ""
         yield f"{pad}capture: {capture.mode}{lenient}"
+    if capture.value not in ("", "any"):
+        # That there is a value at all is said by the variable that takes it.
+        yield f"{pad}value: {capture.value}"
+    if capture.from_end:
+        yield f"{pad}keep the end of it"
     if capture.schema is not None:
         yield f"{pad}schema: {show_text(capture.schema)}"
     for require in capture.require:
@@ -380,7 +433,16 @@ def show_condition(condition: Cond) -> str:
             return f"{show_expression(left)} {operator} {show_expression(right)}"
         case Exists(pattern, negated):
             return f"{'nothing matches' if negated else 'something matches'} {show_text(pattern)}"
+        case Truth(value):
+            return show_expression(value)
+        case Not(inner):
+            return f"not {_grouped(inner)}"
         case Chain(first, rest):
-            words = [show_condition(first)]
-            words += (f"{word} {show_condition(comparison)}" for word, comparison in rest)
+            words = [_grouped(first)]
+            words += (f"{word} {_grouped(other)}" for word, other in rest)
             return " ".join(words)
+
+
+def _grouped(condition: Cond) -> str:
+    shown = show_condition(condition)
+    return f"({shown})" if isinstance(condition, Chain) else shown

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 import sys
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
@@ -83,6 +84,15 @@ def print_source(
             offset += len(data)
     printer.finish()
     return offset
+
+
+def print_lines(printer: Printer, lines: Iterator[str], last_lines: int | None = None) -> int:
+    """Print lines as they are made, or the last of them; says how many that were."""
+    printed = 0
+    for line in lines if last_lines is None else deque(lines, maxlen=last_lines):
+        printer.print(line.encode("utf-8", "backslashreplace") + b"\n")
+        printed += 1
+    return printed
 
 
 def read_source(source: Path | bytes, last_lines: int | None, start: int = 0) -> str:

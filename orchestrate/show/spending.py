@@ -16,7 +16,7 @@ def cost_words(costs: Costs) -> str:
 
 
 def token_words(costs: Costs) -> str:
-    """`2,000 in, 100 out`; '' where the dollars say it all, or nobody reported tokens."""
+    """`2,000 in, 100 out`; '' where the dollars say it all, or no tokens were reported."""
     if not costs.unreported:
         return ""
     read, written = costs.input_tokens, costs.output_tokens
@@ -29,3 +29,9 @@ def token_words(costs: Costs) -> str:
 
 def _count(tokens: int | None) -> str:
     return "unknown" if tokens is None else f"{tokens:,}"
+
+
+def reused_words(steps: int, saved_usd: float | None) -> str:
+    """`14 steps of before the edit, which had cost $3.1000`."""
+    cost = "" if saved_usd is None else f", which had cost ${saved_usd:.4f}"
+    return f"{plural(steps, 'step')} of before the edit{cost}"

@@ -7,11 +7,12 @@ from typing import Any
 
 from orchestrate.exits import STOPPED, Ending
 from orchestrate.plan.visible import clip, plural, visible, width_of
-from orchestrate.show.event_lines import duration
-from orchestrate.show.spending import cost_words, token_words
+from orchestrate.show.facts import decision_words, output_lines
+from orchestrate.show.spending import cost_words, reused_words, token_words
+from orchestrate.state.address import gate_words
 from orchestrate.state.denials import denial_words
 from orchestrate.state.result import Costs, read_denials
-from orchestrate.state.times import local_time
+from orchestrate.state.times import duration, local_time
 from orchestrate.view.source_files import shown_definition
 
 _LONGEST = 200
@@ -42,10 +43,13 @@ def _lines(view: dict[str, Any], ending: Ending | None) -> Iterator[str]:
     yield from _machine(view.get("machine"))
     for takeover in view.get("takeovers", ()):
         yield f"  take over   {visible(takeover)}"
+    if "reused" in view:
+        yield f"  reused      {reused_words(**view['reused'])}"
     yield from _costs(view.get("costs"))
     if "denials" in view:
         yield f"  denied      {_short(denial_words(read_denials(view['denials'])))}"
     yield from _steps(view)
+    yield from _decisions(view["decisions"])
     if view["not_reached"]:
         yield f"  not yet     {_listed(view['not_reached'])}"
     word = "now" if view["status"] == "running" else "at"
@@ -61,6 +65,10 @@ def _lines(view: dict[str, Any], ending: Ending | None) -> Iterator[str]:
         yield f"  look:       {visible(view['look'])}"
     for command in view["next"]:
         yield f"  go on:      {visible(command)}"
+    if view["start_over"]:
+        yield f"  start over: {visible(view['start_over'])}"
+    for line in output_lines(view.get("outputs") or {}):
+        yield f"  output      {line}"
 
 
 def _listed(names: list[str]) -> str:
@@ -154,6 +162,8 @@ def _step_facts(step: dict[str, Any]) -> list[str]:
         facts.append(_short(denial_words(read_denials(step["denials"]))))
     if "from_run" in step:
         facts.append(f"from run {step['from_run']}")
+    if "reused" in step:
+        facts.append("reused")
     return facts
 
 
@@ -174,7 +184,7 @@ def _current(current: dict[str, Any], status: str) -> str:
     because = f": {_short(current['error'])}" if current.get("error") else ""
     match current["phase"]:
         case "asking":
-            return f"the gate of stage '{visible(current['stage'])}'"
+            return f"the gate of {visible(gate_words(current['stage'], current['step']))}"
         case "resting":
             what = f"attempt {current['attempt'] + 1}"
             if "retry" in current:
@@ -186,7 +196,7 @@ def _current(current: dict[str, Any], status: str) -> str:
         case "lost":
             return f"{step} waits for a person{attempt}{because}"
         case "leaving":
-            return f"{step}: the file of its item is moved"
+            return f"the end of {step.rpartition('/')[0] or step}"
         case "running" if "waits_for" in current:
             limit = f" of at most {current['at_most_s']:g}s" if "at_most_s" in current else ""
             return f"{step} waits for files {visible(current['waits_for'])}{since}{limit}"
@@ -198,12 +208,19 @@ def _current(current: dict[str, Any], status: str) -> str:
             return f"{step} is next"
 
 
+def _decisions(decided: list[dict[str, Any]]) -> Iterator[str]:
+    if len(decided) > _MOST_NAMED:
+        yield f"  decided     {plural(len(decided), 'gate')}, of which the last:"
+    for gate in decided[-_MOST_NAMED:]:
+        yield f"  decided     '{visible(gate['stage'])}' {decision_words(gate)}"
+
+
 def _gate(gate: dict[str, Any]) -> Iterator[str]:
     until = ""
     if gate["expires_at"] is not None:
         until = f", until {local_time(gate['expires_at'])} (then: {gate['default']})"
     since = local_time(gate["requested_at"])
-    yield f"  asks        stage '{visible(gate['stage'])}', since {since}{until}"
+    yield f"  asks        '{visible(gate['stage'])}', since {since}{until}"
     for line in gate["prompt"].splitlines():
         yield f"              | {visible(line)}"
 

@@ -11,6 +11,7 @@ from orchestrate.plan.visible import clip, visible
 from orchestrate.show.output import note
 from orchestrate.show.recurring import Recurring
 from orchestrate.state.model import Frame, RunState, frames_below
+from orchestrate.view.item_names import item_name
 
 if TYPE_CHECKING:
     from orchestrate.view.watched_run import WatchedRun
@@ -68,5 +69,7 @@ def running_lines(state: RunState, label: Callable[[str, str], str], now: float)
 
 def _item_line(frame: Frame) -> str:
     number = (frame.index or 0) + 1
-    shown = clip(visible(str(frame.item)), 60)
+    if not frame.variable:
+        return f"  └─ round {number} of at most {frame.total}"
+    shown = clip(visible(item_name(frame.item)), 60)
     return f"  └─ for_each: [{number}/{frame.total}] Processing {shown}"

@@ -7,6 +7,7 @@ from collections.abc import Collection, Container
 from typing import Any
 
 from orchestrate.diagnostics import closest
+from orchestrate.regex import regex
 
 # The same thing under another name; the first one that the mapping knows is suggested.
 _SYNONYMS: dict[str, tuple[str, ...]] = {
@@ -66,7 +67,20 @@ _SYNONYMS: dict[str, tuple[str, ...]] = {
     "with": ("items", "context"),
 }
 
-_NUMBER = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?\Z")
+# Words of other tools for one of a few that are allowed.
+FOREIGN_WORDS = {
+    "shell": "bash",
+    "command": "bash",
+    "script": "bash",
+    "gate": "approval",
+    "human": "approval",
+    "manual": "approval",
+    "subrecipe": "recipe",
+    "prompt": "agent",
+    "llm": "agent",
+}
+
+_NUMBER = regex(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?\Z")
 
 _IN_LOOP = "it belongs inside for_each"
 _IN_WAIT = "it belongs inside wait_for"
@@ -81,7 +95,7 @@ _IN_ORDER = "the steps of a recipe run in the order written; a condition: can sk
 _IN_STEPS = "it belongs inside a step: write steps: and below it - id: NAME"
 _OF_WORKFLOW = "recipes have no such steps, but workflows: there a step begins with - name:"
 
-# By a field that only this kind of mapping has, so that nobody gets another dialect's advice.
+# By a field that only this kind of mapping has, so that no author gets another dialect's advice.
 _ADVICE: dict[str, dict[str, str]] = {
     "wait_for": {
         "always": _GOTO_ALWAYS,
@@ -120,12 +134,22 @@ _ADVICE: dict[str, dict[str, str]] = {
         "next": _IN_ORDER,
         "nextStep": _IN_ORDER,
         "next_step": _IN_ORDER,
-        "command": _OF_WORKFLOW,
         "input_file": _OF_WORKFLOW,
-        "provider": _OF_WORKFLOW,
+        "provider": "write backend: NAME in the agent's own file, or give --backend",
+        "provider_preferences": "write agent_config: { model: NAME } with the one you prefer",
+        "model_role": "write agent_config: { model: NAME }",
         "wait_for": _OF_WORKFLOW,
+        "shell": "write type: bash, and the script under command:",
+        "working_dir": "write cwd: FOLDER",
+        "exit_code": "write output_exit_code: NAME",
     },
-    "stages": {"approval": "write stages:, put the steps into one, and the approval beside them"},
+    "stages": {
+        "approval": "write stages:, put the steps into one, and the approval beside them",
+        "final_output": "write outputs: { result: '{{variable}}' }",
+        "orchestrator": "remove it: each agent's own file says how that agent works",
+        "rate_limiting": "remove it: --max-parallel says how many work at once; a rate limit is "
+        "waited out",
+    },
     "approval": {
         "agent": _IN_STEPS,
         "prompt": _IN_STEPS,
@@ -173,7 +197,8 @@ def meant(key: str, allowed: Collection[str], siblings: Container[str]) -> str:
 
 def quoting(value: Any, authored: str, schema: dict[str, Any]) -> str:
     """Text that YAML reads as something else, for lack of quotes; or the other way round."""
-    if schema["type"] in ("number", "integer") and isinstance(value, str):
+    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    if {"number", "integer"} & set(kinds) and isinstance(value, str):
         return f"leave the quotes out: {value}" if _NUMBER.match(value) else ""
     if schema["type"] == "boolean" and value in ("true", "false"):
         return f"leave the quotes out: {value}"
@@ -208,8 +233,10 @@ def reshaping(value: Any, schema: dict[str, Any]) -> str:
         return glued
     if "nextStep" in fields:
         return f"write {{nextStep: {value}}}" if isinstance(value, str) and len(value) < 60 else ""
-    if schema.get("required"):
-        return f"write a mapping with {', '.join(schema['required'])}"
+    # What most need stands in `then`; the condition is about the others.
+    needed = (*schema.get("then", {}).get("required", ()), *schema.get("required", ()))
+    if needed:
+        return f"write a mapping with {', '.join(needed)}"
     return ""
 
 
@@ -219,6 +246,8 @@ def advice(key: str, allowed: Container[str]) -> str:
     if colon and name in allowed:
         return f"a space is missing after the colon: write {name}: {rest[:60]}"
     for marker, hints in _ADVICE.items():
-        if marker in allowed and key in hints:
+        # Steps may have an approval, too; only a stage has steps beside it.
+        is_meant = marker in allowed and (marker != "approval" or "steps" in allowed)
+        if is_meant and key in hints:
             return hints[key]
     return ""

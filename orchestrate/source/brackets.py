@@ -1,15 +1,17 @@
 """Which brackets are open at a place, as far as the text above it tells.
 
 Parsers know, but do not say: their marks name the value, and not what surrounds it. These are
-good guesses, for the width of a caret and for finding the bracket that somebody forgot to close.
+good guesses, for the width of a caret and for finding the bracket that was not closed.
 """
 
 from __future__ import annotations
 
 import re
 
+from orchestrate.regex import regex
+
 # Quotes count only where a value can begin: the apostrophe in `don't` opens nothing.
-_TOKENS = re.compile(
+_TOKENS = regex(
     r"""
     (?: (?<= [\s\[{,:] ) | ^ ) (?: "(?:[^"\\]++|\\.)*+" | '(?:[^']++|'')*+' )
     | (?: (?<= \s ) | ^ ) \#.*
@@ -17,8 +19,8 @@ _TOKENS = re.compile(
     """,
     re.VERBOSE,
 )
-_OPEN_QUOTE = re.compile(r"""(?:(?<=[\s\[{,:])|^)["']""")
-_FLOW_DOCUMENT = re.compile(r"(?:\s++|#[^\n]*+\n){0,50}[\[{]")
+_OPEN_QUOTE = regex(r"""(?:(?<=[\s\[{,:])|^)["']""")
+_FLOW_DOCUMENT = regex(r"(?:\s++|#[^\n]*+\n){0,50}[\[{]")
 # No list is meant to go on for longer, and a crowd of mistakes asks as often.
 _FAR = 20_000
 # Deep enough that nothing on one line closes it all.

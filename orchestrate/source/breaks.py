@@ -1,17 +1,18 @@
 """Line ends: editors, parsers and we must count the same lines, or every position is wrong.
 
 Both parsers follow YAML 1.1, where NEL, LS and PS end a line. In YAML 1.2, as in editors, they are
-text; so they are shielded while a text is parsed. A lone CR ends a line for everybody but us.
+text; so they are shielded while a text is parsed. A lone CR ends a line for all programs but us.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
+from orchestrate.regex import regex
+
 _NOT_ENDS = "\x85\u2028\u2029"
-_LONE_RETURN = re.compile(r"\r(?!\n)")
+_LONE_RETURN = regex(r"\r(?!\n)")
 _PRIVATE_USE = range(0xE000, 0xF900)
 
 Reader = Callable[[], Any]
@@ -26,7 +27,7 @@ def unify_line_ends(text: str) -> str:
 
 
 def shield(text: str) -> tuple[str, Table]:
-    """The text with stand-ins for what is no line end, and the table that brings it back."""
+    """The text with stand-ins for what is not a line end, and the table that brings it back."""
     found = [character for character in _NOT_ENDS if character in text]
     if not found:
         return text, {}

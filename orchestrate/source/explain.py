@@ -7,13 +7,13 @@ from typing import Any
 
 from orchestrate.diagnostics import Diagnostic, closest
 from orchestrate.record import replace
-from orchestrate.source.advice import advice, meant, quoting, reshaping, tidied
+from orchestrate.source.advice import FOREIGN_WORDS, advice, meant, quoting, reshaping, tidied
 from orchestrate.source.include import Document
 from orchestrate.source.invisible import HINT, at_the_edge, name_of
 from orchestrate.source.located import LocatedMap, mark_at
 from orchestrate.source.schema import Schema, Violation
 
-# Looking for a near miss is slow, and nobody writes longer mappings by hand.
+# Looking for a near miss is slow, and longer mappings are not written by hand.
 _MOST_KEYS = 50
 _TYPE_NAMES = {
     "string": "text",
@@ -37,7 +37,7 @@ def explain(document: Document, violation: Violation) -> Diagnostic | None:
 
 
 def _unveiled(found: Diagnostic, violation: Violation) -> Diagnostic:
-    """Names the invisible character that caused a finding: nobody can see it."""
+    """Names the invisible character that caused a finding: it cannot be seen."""
     text = violation.path[-1] if violation.keyword == "additionalProperties" else violation.value
     unseen = at_the_edge(text) if isinstance(text, str) else ""
     if not unseen:
@@ -297,6 +297,9 @@ def _enum(document: Document, violation: Violation) -> Diagnostic:
 def _near_option(value: str, allowed: list[Any]) -> str:
     """A slip of an allowed word, or a longer name that contains one: `claude-opus-4`."""
     inside = [word for word in allowed if isinstance(word, str) and word in value.lower()]
+    foreign = FOREIGN_WORDS.get(value.lower(), "")
+    if foreign in allowed:
+        return foreign
     return closest(value, allowed) or (inside[0] if len(inside) == 1 and len(inside[0]) > 3 else "")
 
 
@@ -306,6 +309,8 @@ def _pattern(document: Document, violation: Violation) -> Diagnostic:
     hint = f"for example {_as_yaml(example)}" if example else _pattern_hint(violation.schema)
     words = violation.value.split()
     near = tidied(violation.value, violation.schema)
+    if unquoted := quoting(violation.value, "", violation.schema):
+        violation = replace(violation, hint=unquoted)
     if len(words) > 1 and isinstance(violation.path[-1], int):
         violation = replace(violation, hint=f"put commas between the items: {', '.join(words)}")
         near = ""
@@ -376,7 +381,7 @@ def _since(document: Document, violation: Violation) -> Diagnostic:
         "E109",
         message,
         on_key=True,
-        hint=f'write version: "{since}" or higher at the top',
+        hint=f'write version: "{since}" at the top',
     )
 
 

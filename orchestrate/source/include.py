@@ -8,14 +8,15 @@ of the file it was written in.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from orchestrate.diagnostics import Findings, Span
 from orchestrate.record import field, mutable_record, record
+from orchestrate.regex import regex
 from orchestrate.source.breaks import unify_line_ends
+from orchestrate.source.json import parse_json
 from orchestrate.source.located import (
     HOLE,
     Hole,
@@ -47,7 +48,7 @@ _TEXT = (".md", ".txt")
 _TOLD = ""  # the code of a fault that was reported where it is: in the included file
 # Each include in a row takes several levels of Python's stack.
 MAX_CHAIN = 50
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_URL = regex(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 @record
@@ -88,6 +89,8 @@ class Loader:
     workspace: Workspace
     findings: Findings
     sources: Sources = field(default_factory=Sources)
+    # Texts to read in place of files, by their real paths.
+    texts: Mapping[Path, str] = field(default_factory=dict)
     _files: dict[Path, _File] = field(default_factory=dict)
     _composed: dict[tuple[Path, str], _Measured] = field(default_factory=dict)
     _allowance: Allowance = field(default_factory=Allowance)
@@ -125,7 +128,9 @@ class Loader:
         real = Path(os.path.realpath(path))
         if real in self._files:
             return self._files[real]
-        source = read_source(real, self._display(path))
+        display = self._display(path)
+        given = self.texts.get(real)
+        source = read_source(real, display) if given is None else Source(display, real, given)
         source.text = unify_line_ends(source.text)
         self._bytes += len(source.text)
         if self._bytes > MAX_BYTES:
@@ -421,8 +426,6 @@ def _may_include(text: str) -> bool:
 
 def _parser_of(path: Path) -> Callable[[str, int, Report, Allowance | None], Any]:
     if path.suffix.lower() == ".json":
-        from orchestrate.source.json import parse_json
-
         return parse_json
     return parse_yaml
 

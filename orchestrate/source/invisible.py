@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from orchestrate.regex import regex
+
 _NAMES = {
     "\u00a0": "a non-breaking space",
     "\u00ad": "a soft hyphen",
@@ -17,8 +19,8 @@ _NAMES = {
 }
 _CLASS = "[\u00a0\u00ad\u1680\u2000-\u200d\u202f\u205f\u2060\u3000\ufeff]"
 # Before a key, behind its colon or behind a dash: where only ordinary spaces count.
-_IN_THE_WAY = re.compile(rf" *(?:- +)*-?(?:[\w.$-]+:)?({_CLASS})")
-_AT_THE_EDGE = re.compile(rf"({_CLASS})|[\w.$-]+:({_CLASS})|.*({_CLASS})\Z", re.DOTALL)
+_IN_THE_WAY = regex(rf" *(?:- +)*-?(?:[\w.$-]+:)?({_CLASS})")
+_AT_THE_EDGE = regex(rf"({_CLASS})|[\w.$-]+:({_CLASS})|.*({_CLASS})\Z", re.DOTALL)
 _LONGEST = 2000
 
 HINT = "replace it with an ordinary space, or remove it"

@@ -11,18 +11,19 @@ from json import JSONDecodeError
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, NoReturn
 
+from orchestrate.regex import regex
 from orchestrate.source.located import LocatedList, LocatedMap, column_of, line_of, pack
 from orchestrate.source.reader import ReadFault
 from orchestrate.source.scalars import resolve_plain
 from orchestrate.source.yaml import MAX_DEPTH, Allowance, Report, too_many
 
-_SPACE = re.compile(r"[ \t\r\n]*")
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+_SPACE = regex(r"[ \t\r\n]*")
+_NUMBER = regex(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _WORDS = {"true": True, "false": False, "null": None}
-_WORD = re.compile(r"[A-Za-z_]+")
+_WORD = regex(r"[A-Za-z_]+")
 _LINE_BREAK = "write \\n for a line break, or close the quote"
-_SINGLE_QUOTED = re.compile(r"'[^'\n]*'")
-_COMMENT = re.compile(r"//|/\*|#")
+_SINGLE_QUOTED = regex(r"'[^'\n]*'")
+_COMMENT = regex(r"//|/\*|#")
 _MEANT = {"true": "true", "false": "false", "null": "null", "none": "null", "undefined": "null"}
 
 

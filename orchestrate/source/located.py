@@ -18,6 +18,8 @@ from typing import Any
 
 from orchestrate.diagnostics import Diagnostic, Span
 from orchestrate.record import field, mutable_record
+from orchestrate.regex import regex
+from orchestrate.source.brackets import balance, depth_at_line
 
 Mark = int
 PathKey = str | int
@@ -33,7 +35,7 @@ _MOST_REPEATS = 200
 _LONGEST_SEARCH = 100_000
 # No caret needs to be longer.
 _LONGEST_TOKEN = 2000
-_QUOTED = re.compile(r""" "(?:[^"\\]++|\\.)*+" | '(?:[^']++|'')*+' """, re.VERBOSE)
+_QUOTED = regex(r""" "(?:[^"\\]++|\\.)*+" | '(?:[^']++|'')*+' """, re.VERBOSE)
 
 
 def pack(source: int, line: int, column: int) -> Mark:
@@ -55,7 +57,7 @@ class LocatedMap(dict[str, Any]):
     """A mapping; `marks` holds key mark, value mark, key mark, … in insertion order.
 
     Never delete or reorder keys in place: build a new map with `located_map`. `lost` names the
-    keys that stood here too but broke the schema (see `prune`), so that nobody misses them.
+    keys that stood here too but broke the schema (see `prune`), so that none is called missing.
     """
 
     __slots__ = ("_positions", "lost", "mark", "marks")
@@ -183,8 +185,6 @@ class Source:
     def token_length(self, line: int, column: int) -> int:
         """How many characters the token at a zero-based line and column has."""
         if self._last_depth[0] != line:
-            from orchestrate.source.brackets import depth_at_line
-
             self._last_depth = line, depth_at_line(self.text, self.offset(line, 0))
         return token_length(self.line(line), column, self._last_depth[1])
 
@@ -339,8 +339,6 @@ def _quoted_length(rest: str) -> int:
 
 def _inside_flow(line: str, column: int, depth: int) -> bool:
     """A good guess, for the caret's width only: is there an open bracket before the column?"""
-    from orchestrate.source.brackets import balance
-
     return depth + balance(line[max(0, column - _LONGEST_TOKEN) : column]) > 0
 
 

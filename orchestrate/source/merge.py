@@ -13,7 +13,7 @@ Idle = Callable[[str, Mark], None]
 def merge_patch(target: Any, patch: Any, idle: Idle | None = None) -> Any:
     """RFC 7396: mappings merge, null removes, everything else replaces.
 
-    `idle` is told of each null that removes nothing, with its key and the key's mark.
+    `idle` is called for each null that removes nothing, with its key and the key's mark.
     """
     if not isinstance(patch, LocatedMap):
         return patch

@@ -50,7 +50,7 @@ def read_source(path: Path, display: str) -> Source:
 
 
 def _read_bytes(path: Path) -> bytes:
-    # O_NONBLOCK: opening a FIFO that nobody writes to would otherwise wait for ever.
+    # O_NONBLOCK: opening a FIFO without a writer would otherwise wait for ever.
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):

@@ -5,12 +5,11 @@ So `on`, `yes`, `1_000`, `12:30` and dates are strings, and a number is what JSO
 
 from __future__ import annotations
 
-import re
-
+from orchestrate.regex import regex
 from orchestrate.source.reader import ReadFault
 
-_INTEGER = re.compile(r"[-+]?[0-9]+\Z")
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
+_INTEGER = regex(r"[-+]?[0-9]+\Z")
+_FLOAT = regex(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
 _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable
 from functools import lru_cache
 from typing import Any
 
-from orchestrate.record import field, mutable_record, record
+from orchestrate.record import field, mutable_record, record, replace
 from orchestrate.source.json_types import TYPES, identity, is_number, same
 from orchestrate.source.located import Hole, PathKey
 from orchestrate.workspace import package_data
@@ -348,7 +348,7 @@ def _any_of(compiler: _Compiler, schema: Schema) -> Check:
         explanation: list[Violation] | None = None
         for branch in branches:
             branch(value, run)
-            # A version gate is no reason to take another branch.
+            # A version gate does not choose another branch.
             if all(v.keyword == "x-since" for v in run.found[before:]):
                 return
             if explanation is None:
@@ -383,7 +383,13 @@ def _if(compiler: _Compiler, schema: Schema) -> Check:
     def check(value: Any, run: _Run) -> None:
         probe = _Run(run.version)
         test(value, probe)
+        before = len(run.found)
         (otherwise if probe.found else then)(value, run)
+        for number in range(before, len(run.found)):
+            # The fields that are asked for here are described where the condition stands.
+            found = run.found[number]
+            if found.keyword == "required" and "properties" not in found.schema:
+                run.found[number] = replace(found, schema=schema)
 
     return check
 

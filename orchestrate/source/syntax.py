@@ -11,21 +11,22 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from orchestrate.regex import regex
 from orchestrate.source.brackets import balance, depth_at_line, open_bracket, open_quote
 from orchestrate.source.invisible import HINT, in_the_way, name_of
 from orchestrate.source.located import Source
 from orchestrate.source.reader import ReadFault
 
-_GLUED = re.compile(r"(\s*(?:- )?)([A-Za-z_][\w.-]*):([^\s/].*)")
-_KEY = re.compile(r"\s*(?:- +)*[^\s:#][^:#]*: +")
-_HEADER = re.compile(r"(?:: +|- +)([|>])[-+0-9]*\s*$")
-# Nobody means a line that stands so far above.
+_GLUED = regex(r"(\s*(?:- )?)([A-Za-z_][\w.-]*):([^\s/].*)")
+_KEY = regex(r"\s*(?:- +)*[^\s:#][^:#]*: +")
+_HEADER = regex(r"(?:: +|- +)([|>])[-+0-9]*\s*$")
+# A line so far above is never meant.
 _FAR = 5000
 # YAML's own limit for a key that is not introduced by `? `.
 _LONGEST_KEY = 1024
 _CLOSING = {"[": "]", "{": "}"}
-_INCLUDE = re.compile(r"\$include: +(\S+)(?: +#.*)?")
-_VARIABLE = re.compile(r"""(?:\$\{[^{}]*+\}|[^,\[\]{}"'])++""")
+_INCLUDE = regex(r"\$include: +(\S+)(?: +#.*)?")
+_VARIABLE = regex(r"""(?:\$\{[^{}]*+\}|[^,\[\]{}"'])++""")
 
 
 def explain_syntax(error: Exception, text: str) -> ReadFault:
@@ -135,7 +136,7 @@ def _quoted(text: str) -> str:
 
 
 def _no_colon(trouble: _Trouble) -> ReadFault | None:
-    """A line among keys that is no `key: value`."""
+    """A line among keys that is not a `key: value`."""
     line, column = trouble.begin or (trouble.line, trouble.column)
     glued = _glued_colon(trouble, line)
     if glued is not None:
@@ -148,7 +149,7 @@ def _no_colon(trouble: _Trouble) -> ReadFault | None:
             at=(line, column),
         )
     return trouble.fault(
-        "this line is no `key: value`",
+        "this line is not a `key: value`",
         "add the colon; or, if it continues a text, indent it more than the key of that text",
         at=(line, column),
     )
@@ -198,7 +199,7 @@ def _second_colon(trouble: _Trouble) -> ReadFault | None:
             at=at,
         )
     return trouble.fault(
-        f"line {above + 1} above this key is no `key: value`", "give that line a colon", at=at
+        f"line {above + 1} above this key is not a `key: value`", "give that line a colon", at=at
     )
 
 

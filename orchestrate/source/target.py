@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Any
 
-from orchestrate.diagnostics import closest
+from orchestrate.diagnostics import closest, closest_file
+from orchestrate.regex import regex
 from orchestrate.source.located import LocatedList, LocatedMap, Mark
 
 KEYWORDS = ("$include", "$ref")
-_INDEX = re.compile(r"(?:0|[1-9][0-9]{0,8})\Z")
+_INDEX = regex(r"(?:0|[1-9][0-9]{0,8})\Z")
 
 
 class IncludeFault(Exception):
@@ -62,4 +62,4 @@ def similar_file(path: Path) -> str:
         names = os.listdir(path.parent)[:1000]
     except OSError:
         return ""
-    return closest(path.name, names)
+    return closest_file(path.name, names)

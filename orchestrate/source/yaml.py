@@ -16,6 +16,7 @@ from orchestrate.source.breaks import shield, unshielded
 from orchestrate.source.located import HOLE, LocatedList, LocatedMap, line_of, pack
 from orchestrate.source.reader import ReadFault
 from orchestrate.source.scalars import resolve_plain
+from orchestrate.source.syntax import explain_syntax
 
 MAX_DEPTH = 100
 MAX_NODES = 1_000_000
@@ -51,8 +52,6 @@ def parse_yaml(text: str, source: int, report: Report, allowance: Allowance | No
     except ReadFault:
         raise
     except Exception as error:  # noqa: BLE001 - parsers leak more than YAMLError on hostile text
-        from orchestrate.source.syntax import explain_syntax
-
         raise explain_syntax(error, text) from None
 
 
@@ -242,7 +241,9 @@ class _Builder:
             is_text = isinstance(resolve_plain(text), str)
         except ReadFault:
             is_text = False
-        if not is_text:
+        # Exit codes are whole numbers wherever people write them.
+        is_code = text.isdecimal() and len(self.stack) > 1 and self.stack[-2].key == "exits"
+        if not is_text and not is_code:
             shown = text or "(empty)"
             fault = ReadFault("E013", f"a key must be text, and {shown} is not", f'write "{text}":')
             self.report(_at(fault, event))

@@ -2,26 +2,28 @@
 
 `restart-1/Loop:2[3]/Call@2()/Step:2.1` is the first attempt of the second visit of `Step`, in the
 second try of `Call`, at item 3 of the second entry into `Loop`, after the machine's first restart.
-Numbers that say "the first time" are left out. Every spelling below is read back by `parse`, and
-no two addresses share an attempt id or a log name.
+`edit-1/` in front of all that: it ran anew after the run's first edit or redo. Numbers that say
+"the first time" are left out. Every spelling below is read back by `parse`, and no two addresses
+share an attempt id or a log name.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from hashlib import sha256
+from functools import lru_cache
 from typing import TYPE_CHECKING, Self
 
 from orchestrate.record import record, replace
+from orchestrate.regex import regex
 
 if TYPE_CHECKING:
     from orchestrate.state.result import StepResult
 
 # In a name these would be read as part of the address: what is special everywhere, and a number
 # that would pass for a visit or an attempt.
-_SPECIAL = re.compile(r"[%/\[\]()]|[:@](?=[0-9]+(?:\.[0-9]+)?\Z)")
-_ESCAPE = re.compile(r"%([0-9A-F]{2})")
+_SPECIAL = regex(r"[%/\[\]()]|[:@](?=[0-9]+(?:\.[0-9]+)?\Z)")
+_ESCAPE = regex(r"%([0-9A-F]{2})")
 
 _NUMBER = r"[1-9][0-9]{0,8}"
 _NAME = r"(?P<name>[^/\[\]()]+?)"
@@ -31,17 +33,20 @@ _TRIES = rf"(?:@(?P<tries>{_NUMBER}))?"
 _INDEX = rf"\[(?P<index>0|{_NUMBER}|\*)\]"
 _ATTEMPT = rf"(?::(?P<visit>{_NUMBER})(?:\.(?P<attempt>{_NUMBER}))?)?"
 
-_RESTART = re.compile(rf"restart-({_NUMBER})\Z")
-_ITEM = re.compile(rf"{_NAME}{_AGAIN}{_INDEX}\Z", re.DOTALL)
-_ITEM_THAT_CALLS = re.compile(rf"{_NAME}{_AGAIN}{_INDEX}{_VISIT}{_TRIES}\(\)\Z", re.DOTALL)
-_CALL = re.compile(rf"{_NAME}{_VISIT}{_TRIES}(?:\(\))?\Z", re.DOTALL)
-_ITEM_THAT_IS_A_STEP = re.compile(rf"{_NAME}{_AGAIN}{_INDEX}{_ATTEMPT}\Z", re.DOTALL)
-_STEP = re.compile(rf"{_NAME}{_ATTEMPT}\Z", re.DOTALL)
+_EDIT = regex(rf"edit-({_NUMBER})\Z")
+_RESTART = regex(rf"restart-({_NUMBER})\Z")
+_BEGINNING = regex(rf"(?:edit|restart)-{_NUMBER}\Z")
+_ITEM = regex(rf"{_NAME}{_AGAIN}{_INDEX}\Z", re.DOTALL)
+_ITEM_THAT_CALLS = regex(rf"{_NAME}{_AGAIN}{_INDEX}{_VISIT}{_TRIES}\(\)\Z", re.DOTALL)
+_CALL = regex(rf"{_NAME}{_VISIT}{_TRIES}(?:\(\))?\Z", re.DOTALL)
+_ITEM_THAT_IS_A_STEP = regex(rf"{_NAME}{_AGAIN}{_INDEX}{_ATTEMPT}\Z", re.DOTALL)
+_STEP = regex(rf"{_NAME}{_ATTEMPT}\Z", re.DOTALL)
 
-_PLAIN_ID = re.compile(r"[A-Za-z0-9_%-][A-Za-z0-9._:/@\[\]()%-]{0,150}\Z")
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+(?: [A-Za-z0-9_-]+)*\Z")
+_TYPED_VISIT = regex(rf"@({_NUMBER})\Z")
+_PLAIN_ID = regex(r"[A-Za-z0-9_%-][A-Za-z0-9._:/@\[\]()%-]{0,150}\Z")
+_PLAIN_NAME = regex(r"[A-Za-z0-9_-]+(?: [A-Za-z0-9_-]+)*\Z")
 # As parts of a file name these mean an item and a restart.
-_TAKEN_NAME = re.compile(r"(?:[0-9]+|restart-[0-9]+)\Z", re.IGNORECASE)
+_TAKEN_NAME = regex(r"(?:[0-9]+|(?:restart|edit)-[0-9]+)\Z", re.IGNORECASE)
 _LONGEST_NAME = 100
 # File systems take 255 bytes; endings such as `.answer.txt` and temporary names need some.
 _LONGEST_FILE = 180
@@ -84,31 +89,46 @@ class FrameKey:
 
     restart: int = 0
     parts: tuple[Item | Called, ...] = ()
+    # After how many edits of the run; no address is used for two questions.
+    edit: int = 0
 
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """The frame of a key; a `ValueError` if that is none."""
+    @staticmethod
+    @lru_cache(256)
+    def parse(text: str) -> FrameKey:
+        """The frame of a key; a `ValueError` if that is none. It is mostly asked for again."""
         segments = text.split("/") if text else []
+        edit = _EDIT.match(segments[0]) if segments else None
+        segments = segments[edit is not None :]
         restart = _RESTART.match(segments[0]) if segments else None
         parts = [part for segment in segments[restart is not None :] for part in _parts_of(segment)]
-        return cls(0 if restart is None else int(restart[1]), tuple(parts))
+        return FrameKey(
+            0 if restart is None else int(restart[1]),
+            tuple(parts),
+            0 if edit is None else int(edit[1]),
+        )
 
     @property
     def text(self) -> str:
         """The key of the frame in the journal and the state: '' for the main block."""
-        words = [f"restart-{self.restart}"] if self.restart else []
-        return "/".join([*words, *(part.text for part in self.parts)])
+        return "/".join([*self.begins, *(part.text for part in self.parts)])
+
+    @property
+    def begins(self) -> list[str]:
+        """What stands before the items and calls."""
+        edit = [f"edit-{self.edit}"] if self.edit else []
+        return [*edit, f"restart-{self.restart}"] if self.restart else edit
 
     def covers(self, other: FrameKey) -> bool:
         """Is the other frame meant by this one, or inside it? What is left open may be anything."""
-        may_be = self.restart in (0, other.restart) and len(self.parts) <= len(other.parts)
+        may_be = self.restart in (0, other.restart) and self.edit in (0, other.edit)
+        may_be = may_be and len(self.parts) <= len(other.parts)
         return may_be and all(map(_covers, self.parts, other.parts))
 
     def item(self, loop: str, index: int, visit: int) -> FrameKey:
-        return FrameKey(self.restart, (*self.parts, Item(loop, index, visit)))
+        return FrameKey(self.restart, (*self.parts, Item(loop, index, visit)), self.edit)
 
     def call(self, step: str, visit: int, tries: int) -> FrameKey:
-        return FrameKey(self.restart, (*self.parts, Called(step, visit, tries)))
+        return FrameKey(self.restart, (*self.parts, Called(step, visit, tries)), self.edit)
 
     def step(self, name: str, visit: int | None = None, attempt: int | None = None) -> Address:
         return Address(self, name, visit, attempt)
@@ -125,7 +145,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The address that one of our spellings means; a `ValueError` if it is none of them."""
+        """The address that one of our spellings means; a `ValueError` for any other."""
         before, slash, last = text.rpartition("/")
         frame = FrameKey.parse(before)
         if slash and not before:
@@ -133,13 +153,18 @@ class Address:
         found = _ITEM_THAT_IS_A_STEP.match(last)
         if found is not None:
             item = _item(found)
-            frame = FrameKey(frame.restart, (*frame.parts, item))
+            frame = FrameKey(frame.restart, (*frame.parts, item), frame.edit)
             return cls(frame, item.loop, _number(found["visit"]), _number(found["attempt"]))
         found = _STEP.match(last)
         if found is None:
-            raise ValueError(f"'{last}' is no step")
+            raise ValueError(f"'{last}' is not a step")
         name = _unescaped(found["name"])
         return cls(frame, name, _number(found["visit"]), _number(found["attempt"]))
+
+    @classmethod
+    def typed(cls, text: str) -> Self:
+        """The address that a person means, who may write a visit as `STEP@2`, too."""
+        return cls.parse(_TYPED_VISIT.sub(r":\1", text))
 
     @property
     def text(self) -> str:
@@ -149,15 +174,16 @@ class Address:
 
     @property
     def shown(self) -> str:
-        """As people read and type it: a call needs no mark where a step follows in it, and the only
-        step of a recipe's loop is not named twice."""
-        words = [f"restart-{self.frame.restart}"] if self.frame.restart else []
+        """As people read and type it: a call needs no mark where a step follows in it, the only
+        step of a recipe's loop is not named twice, and a step is the same after an edit."""
+        frame = replace(self.frame, edit=0) if self.visit is None else self.frame
+        words = frame.begins
         parts = list(self.frame.parts)
         while parts:
             part = parts.pop(0)
             follows = parts[0] if parts else None
             if isinstance(part, Called):
-                is_clear = words or not _RESTART.match(part.step)
+                is_clear = len(words) > bool(frame.edit) or not _BEGINNING.match(part.step)
                 words.append(part.text.removesuffix("()") if is_clear else part.text)
             elif isinstance(follows, Called) and follows.step == part.loop:
                 words.append(f"{part.text}{follows.numbers}()")
@@ -187,7 +213,7 @@ class Address:
 
     @property
     def of_all_items(self) -> Address:
-        """The step in every item of its loops, entry into them, and call: `Loop[*]/Step`."""
+        """The step in every item of its loops, entry into them, call, and edit: `Loop[*]/Step`."""
         parts = tuple(
             replace(part, visit=1, index=None)
             if isinstance(part, Item)
@@ -233,13 +259,13 @@ class Address:
             where = f"~{_digest(where, 32)}"
         return f"{where}:{self.visit or 1}.{self.attempt or 1}"
 
-    def log_name(self, twins: Collection[str] = ()) -> str:
+    def log_name(self, twins: frozenset[str] = frozenset()) -> str:
         """What the files of the attempt under `logs/` begin with.
 
         `twins` are names of the run's steps that differ in nothing but upper and lower case: some
         file systems do not tell them apart.
         """
-        words = [f"restart-{self.frame.restart}"] if self.frame.restart else []
+        words = self.frame.begins
         for part in self.frame.parts:
             again = _beyond_first("+", part.visit)
             match part:
@@ -285,7 +311,8 @@ def file_name_for(step: str, twins: Collection[str] = ()) -> str:
     return _readable_digest(step)
 
 
-def _log_word(step: str, twins: Collection[str]) -> str:
+@lru_cache(256)
+def _log_word(step: str, twins: frozenset[str]) -> str:
     return _readable_digest(step) if _TAKEN_NAME.match(step) else file_name_for(step, twins)
 
 
@@ -298,14 +325,22 @@ def name_in_block(node: str, block: str) -> str:
     """The author's name of a step, from the ids of its node and of the block that it stands in."""
     if block.endswith("/") and node.startswith(block):
         return node[len(block) :]
-    if block.endswith("/body") and node == block.removesuffix("/body") + "[]":
-        return node.removesuffix("[]")
+    if block.endswith("/body") and node.startswith(block.removesuffix("/body") + "[]"):
+        return node.replace("[]", "", 1)  # the step itself, or a round of it
     return node
 
 
 def name_of_node(node: str) -> str:
     """The author's name of a step, from its node's id alone: no dialect allows `/` in a name."""
-    return node.rpartition("/")[2].removesuffix("[]")
+    return node.rpartition("/")[2].replace("[]", "")
+
+
+def gate_words(stage: str, node: str, name: str = "") -> str:
+    """What a gate is called: `step 'Ask'` where it is a step, else `stage 'planning'`.
+
+    `name` is a longer one, where several gates have this one.
+    """
+    return f"{'step' if name_of_node(node) == stage else 'stage'} '{name or stage}'"
 
 
 def shown_path(frame_key: str, node: str) -> str:
@@ -364,6 +399,7 @@ def _beyond_first(mark: str, number: int) -> str:
     return f"{mark}{number}" if number > 1 else ""
 
 
+@lru_cache(256)
 def _escaped(name: str) -> str:
     """The name with what would be read as more than a name in `%XX`."""
     if _PLAIN_NAME.match(name):
@@ -376,4 +412,6 @@ def _unescaped(text: str) -> str:
 
 
 def _digest(text: str, length: int) -> str:
+    from hashlib import sha256
+
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]

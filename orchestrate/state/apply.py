@@ -5,13 +5,28 @@ An event says what happened at a frame's cursor; `travel.py` knows where that le
 
 from __future__ import annotations
 
-from orchestrate.plan.nodes import FAILED, INVALID, OK, SKIPPED, Abort, Gate, Wait, target_of
+from orchestrate.digest import digest_of
+from orchestrate.plan.expr import constant_of
+from orchestrate.plan.nodes import (
+    FAILED,
+    INVALID,
+    OK,
+    SKIPPED,
+    Abort,
+    Ask,
+    Gate,
+    Run,
+    Wait,
+    target_of,
+)
 from orchestrate.record import replace
-from orchestrate.state.address import FrameKey, address_of
+from orchestrate.state.address import FrameKey
+from orchestrate.state.edits import begin_edit, count_reused, keep_turn
 from orchestrate.state.events import (
     AttemptEnded,
     CallExpired,
     CallOpened,
+    Edited,
     Event,
     Gap,
     GateDecided,
@@ -20,7 +35,9 @@ from orchestrate.state.events import (
     ItemMoving,
     ItemStopped,
     LoopOpened,
+    OutputsGiven,
     Restarted,
+    RoundEnded,
     RunEnded,
     RunResumed,
     RunStarted,
@@ -29,47 +46,63 @@ from orchestrate.state.events import (
     StepFinished,
     StepStarted,
 )
-from orchestrate.state.gates import add_decision, add_opened
+from orchestrate.state.failing import with_outcome
+from orchestrate.state.gates import add_decision, add_opened, expire_asked
 from orchestrate.state.model import (
     Frame,
     Index,
     RunState,
     Session,
+    attempt_address,
     frames_below,
+    mark_anew,
     plan_frame,
 )
 from orchestrate.state.result import SkippedStep, StepResult
+from orchestrate.state.rounds import tell_step
 from orchestrate.state.routing import (
     Fold,
     arrive,
     begin_visit,
     close_iteration,
+    end_round,
     enter_call,
     enter_loop,
     expire_call,
     finish_loop,
     frame_of,
+    give_outputs,
     go_on,
     here_of,
     keep_value,
     open_items,
 )
-from orchestrate.state.sessions import choose_session, see_session
+from orchestrate.state.sessions import (
+    choose_session,
+    forget_sessions,
+    kept_session,
+    see_session,
+)
 from orchestrate.state.spending import (
+    begin_work,
+    count_call,
     count_costs,
     count_denials,
+    end_work,
+    leave_work,
     spent_in,
     with_denials,
     with_spent,
 )
 from orchestrate.state.times import timestamp
 
-# Who has decided where nobody did in time.
+# Who has decided where no person did in time.
 TIMEOUT = "timeout"
 
 
 def start(index: Index, event: RunStarted) -> RunState:
     """The state of a run that has just begun."""
+    index.turn_to(0)
     root = Frame(key="", plan=event.plan, block=index.plan(event.plan).blocks[0].id)
     root.variables = dict(event.context)
     state = RunState(
@@ -106,6 +139,8 @@ def apply(index: Index, state: RunState, event: Event) -> None:  # noqa: PLR0912
             _end_attempt(index, state, event)
         case LoopOpened():
             enter_loop(Fold(index, state, event.at), event)
+        case RoundEnded():
+            end_round(Fold(index, state, event.at), event)
         case ItemMoving():
             frame_of(state, event.frame).moving = [event.source, event.target, event.file]
         case ItemMoved():
@@ -119,28 +154,28 @@ def apply(index: Index, state: RunState, event: Event) -> None:  # noqa: PLR0912
         case CallOpened():
             enter_call(index, state, event)
         case CallExpired():
+            expire_asked(state.approvals, event)
             expire_call(Fold(index, state, event.at), event)
+        case OutputsGiven():
+            give_outputs(Fold(index, state, event.at), event)
         case GateOpened():
-            _open_gate(state, event)
+            _open_gate(index, state, event)
         case GateDecided():
             _decide_gate(Fold(index, state, event.at), event)
         case SessionSeen():
             see_session(index, state, event)
         case SessionChosen():
-            choose_session(state, event)
+            choose_session(index, state, event)
         case Restarted():
             _restart(index, state, event)
+        case Edited():
+            begin_edit(index, state, event)
         case RunResumed():
             state.clock = event.clock or state.clock
             state.place = event.place or state.place
             _resume(Fold(index, state, event.at), event)
         case RunEnded():
-            state.ending = event.ending
-            state.status = event.status
-            state.reason = event.reason
-            state.completed_at = event.at if event.status != "paused" else None
-            state.stopped_at = event.at
-            _nothing_runs(index, state)
+            _end_run(index, state, event)
         case RunStarted() | Gap():
             return
     state.updated_at = event.at
@@ -152,16 +187,27 @@ def apply(index: Index, state: RunState, event: Event) -> None:  # noqa: PLR0912
 def _start_attempt(index: Index, state: RunState, event: StepStarted) -> None:
     frame = frame_of(state, event.frame)
     here = here_of(frame, event.node, event.visit)
-    begin_visit(state, frame, here, event.at)
-    name = index.place(frame.plan, event.node).node.name
+    node = index.place(frame.plan, event.node).node
+    begin_visit(state, frame, here, event.at, node.part_of)
+    name = node.name
+    if event.origin is not None:
+        here.origin = event.origin
+    elif state.edit:
+        mark_anew(frame)
+    if event.key and isinstance(node.op, Ask):
+        here.key = digest_of(event.key)
     result = StepResult(
         status="running",
         exit_code=None,
         started_at=timestamp(here.since),
         attempts=event.attempt,
-        address=address_of(frame.key, name, event.visit, event.attempt).text,
+        address=attempt_address(frame, here, name, event.attempt).text,
     )
     frame.steps[name] = with_denials(frame, here, name, result | event.about)
+    if here.phase != "running":
+        begin_work(state, event.at if event.origin is None else state.updated_at)
+    if isinstance(node.op, Ask) and event.origin is None:
+        count_call(state, frame)
     here.phase = "running"
     here.attempt = event.attempt
     here.attempt_since = event.at
@@ -172,10 +218,16 @@ def _start_attempt(index: Index, state: RunState, event: StepStarted) -> None:
 def _end_attempt(index: Index, state: RunState, event: AttemptEnded) -> None:
     frame = frame_of(state, event.frame)
     here = here_of(frame, event.node, event.visit)
-    name = index.place(frame.plan, event.node).node.name
+    node = index.place(frame.plan, event.node).node
+    name = node.name
     result = event.result.without("turn")
     whole = with_denials(frame, here, name, result)
+    if event.why in ("stopped", "lost") and not isinstance(node.op, Wait):
+        # Perhaps a night ago: the step's time is that of the work done from now on.
+        here.since = event.at
     here.attempt = max(here.attempt, event.attempt)
+    if here.phase == "running":
+        end_work(state, event.at)
     here.phase = "arriving"
     if event.why not in ("stopped", "void"):
         here.losses = event.losses
@@ -193,7 +245,8 @@ def _end_attempt(index: Index, state: RunState, event: AttemptEnded) -> None:
                 here.phase = "lost"
         case "reminded":
             here.tries = max(here.tries - 1, 0)
-            state.retry_counts[event.node] = state.retry_counts.get(event.node, 0) + 1
+            if frame.parent is None:
+                state.retry_counts[event.node] = state.retry_counts.get(event.node, 0) + 1
             here.is_cut_off = False
             error = str((event.result.turn or {}).get("error", ""))
             here.turn = {"error": error, "spent": spent_in(result)}
@@ -201,7 +254,7 @@ def _end_attempt(index: Index, state: RunState, event: AttemptEnded) -> None:
     is_over = event.why in ("stopped", "lost", "void")
     standing = StepResult(status="pending" if is_over else "running", last_attempt=event.why)
     frame.steps[name] = whole | standing
-    count_costs(state, here, result)
+    count_costs(state, frame, kept_session(index, frame, here), result)
     count_denials(state, name, result)
 
 
@@ -210,32 +263,48 @@ def _finish_step(fold: Fold, event: StepFinished) -> None:
     frame = frame_of(state, event.frame)
     here = here_of(frame, event.node, event.visit)
     node = fold.index.place(frame.plan, event.node).node
+    if here.phase == "running":
+        end_work(state, event.at)
     if event.label != SKIPPED:
-        begin_visit(state, frame, here, event.at)
+        begin_visit(state, frame, here, event.at, node.part_of)
     else:
         frame.visits[event.node] = event.visit
         skipped = SkippedStep(node.name, event.result.reason, event.result.condition)
         state.skipped.append(skipped)
     here.is_cut_off = here.is_cut_off or event.cut_off
-    count_costs(state, here, event.result)
-    count_denials(state, node.name, event.result)
+    if event.result.reused:
+        count_reused(state, event.result)
+    else:
+        count_costs(state, frame, kept_session(fold.index, frame, here), event.result)
+        count_denials(state, node.name, event.result)
+        if state.edit and event.label != SKIPPED:
+            mark_anew(frame)
+    if isinstance(node.op, Ask):
+        keep_turn(fold.index, state, frame, here, event)
     whole = with_denials(frame, here, node.name, event.result)
-    result = with_spent(whole, here.turn.get("spent", {}))
+    result = with_outcome(node, event.label, with_spent(whole, here.turn.get("spent", {})))
     frame.steps[node.name] = result
+    tell_step(fold.index, frame, node, event.label, result)
     if event.label == INVALID:
         # Its prompt was answered: who resumes the run asks for the outcome only.
         here.turn = {"error": event.result.message, "spent": spent_in(result)}
     if event.has_value:
         keep_value(frame, node, event.value)
+    if isinstance(node.op, Run) and node.op.exit_code is not None and event.label != SKIPPED:
+        plan_frame(frame).variables[node.op.exit_code] = result.exit_code
     target = node.follow if event.choice == "continue" else target_of(node, event.label)
     go_on(fold, frame, node, event.label, target)
 
 
-def _open_gate(state: RunState, event: GateOpened) -> None:
+def _open_gate(index: Index, state: RunState, event: GateOpened) -> None:
     frame = frame_of(state, event.frame)
     here = here_of(frame, event.node, event.visit)
     here.phase = "asking"
+    if index.place(frame.plan, event.node).node.is_step:
+        begin_visit(state, frame, here, event.at)
     frame.visits[event.node] = event.visit
+    if state.edit and not event.reused:
+        mark_anew(frame)
     add_opened(state.approvals, event)
 
 
@@ -247,6 +316,14 @@ def _decide_gate(fold: Fold, event: GateDecided) -> None:
     add_decision(fold.state.approvals, event)
     if event.decision == "approved":
         plan_frame(frame).approval = event.message
+    if node.op.is_step:
+        frame.steps[node.name] = StepResult(
+            status="completed",
+            exit_code=0,
+            completed_at=timestamp(event.at),
+            outcome=event.decision,
+            decision_message=event.message,
+        )
     label = f"@{event.decision}"
     target = target_of(node, label)
     if event.by == TIMEOUT and isinstance(target, Abort):
@@ -262,8 +339,16 @@ def _restart(index: Index, state: RunState, event: Restarted) -> None:
     block = index.plan(event.plan).blocks[0]
     for node, visits in state.root.visits.items():
         state.earlier_visits[node] = state.earlier_visits.get(node, 0) + visits
-    root = Frame(key=FrameKey(state.restarts + 1).text, plan=event.plan, block=block.id)
+    root = Frame(
+        key=FrameKey(state.restarts + 1, edit=state.edit).text, plan=event.plan, block=block.id
+    )
     root.steps = state.root.steps
+    # What the run was told holds in every session of it.
+    for one in index.plan(event.plan).inputs:
+        if one.name in state.root.variables:
+            root.variables[one.name] = state.root.variables[one.name]
+        elif one.default is not None:
+            root.variables[one.name] = constant_of(one.default)
     state.frames = {root.key: root}
     state.root = root
     state.restart = None
@@ -274,6 +359,16 @@ def _restart(index: Index, state: RunState, event: Restarted) -> None:
     state.current = ""
     state.retry_counts = {}
     arrive(root, block.entry)
+
+
+def _end_run(index: Index, state: RunState, event: RunEnded) -> None:
+    state.ending = event.ending
+    state.status = event.status
+    state.reason = event.reason
+    state.completed_at = event.at if event.status != "paused" else None
+    state.stopped_at = event.at
+    leave_work(state, event.at)
+    _nothing_runs(index, state)
 
 
 def _nothing_runs(index: Index, state: RunState) -> None:
@@ -295,22 +390,25 @@ def _resume(fold: Fold, event: RunResumed) -> None:
     state.status = "running"
     state.reason = None
     state.completed_at = None
+    leave_work(state, state.updated_at)
     idle_s = 0.0 if state.stopped_at is None else max(0.0, fold.at - state.stopped_at)
     state.stopped_at = None
     state.settings = {**state.settings, **event.settings}
     state.root.variables |= event.context
     if event.copied:
-        _forget_sessions(fold)
+        forget_sessions(fold.index, state)
     for frame in list(frames_below(state.root)):
         here = frame.here
         if frame.began:
-            # The time limit of a call is for work, not for the night in which nobody worked on it.
+            # The time limit of a call is for work, not for the night between two sittings.
             frame.began += idle_s
         if frame.call is not None:
             again = frame.steps[frame.call.owner] | StepResult(status="running", exit_code=None)
             frame.steps[frame.call.owner] = again.without("error")
         if here is None:
             continue
+        if here.phase == "running":
+            begin_work(state, fold.at)
         if here.phase == "lost" or (here.phase == "resting" and here.losses):
             here.phase = "arriving"
         here.losses = 0
@@ -319,9 +417,12 @@ def _resume(fold: Fold, event: RunResumed) -> None:
             here.since = fold.at
         if here.phase == "resting" and "retry_delay" in event.settings:
             here.rest_until = fold.at + float(event.settings["retry_delay"]) / 1000
+        if here.phase == "open":
+            # Items that ended with the failure of another one have left room for new ones.
+            open_items(fold.index, state, frame)
         if here.phase != "failed":
             continue
-        # Its time begins anew: whoever mended the cause may have taken an hour for it.
+        # Its time begins anew: mending the cause may have taken an hour.
         here.since = fold.at
         loop = frame.loops.get(here.node)
         if loop is None or loop.is_closed:
@@ -338,23 +439,5 @@ def _resume(fold: Fold, event: RunResumed) -> None:
 
 
 def _waits(fold: Fold, frame: Frame) -> bool:
-    """Does the step wait for files? Its limit counts from its first start, whoever watches."""
+    """Does the step wait for files? Its limit counts from its first start, watched or not."""
     return isinstance(fold.index.here(frame).node.op, Wait)
-
-
-_OF_SESSIONS = ("session_id", "new_session_id", "is_new_session")
-
-
-def _forget_sessions(fold: Fold) -> None:
-    """The run is a copy: its sessions go on in the original, and two must not share one."""
-    state = fold.state
-    state.session = Session()
-    for frame in frames_below(state.root):
-        if frame.here is None:
-            continue
-        frame.here.session = {}
-        frame.here.is_cut_off = False
-        name = fold.index.here(frame).node.name
-        result = frame.steps.get(name)
-        if result is not None:
-            frame.steps[name] = result.without(*_OF_SESSIONS)

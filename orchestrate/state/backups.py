@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 from orchestrate.errors import StateError, explain
+from orchestrate.regex import regex
 from orchestrate.state.address import file_name_for
 from orchestrate.state.durable import read_file, write_durably
 from orchestrate.state.runs import Run
 
 KEPT = 3
 
-_BACKUP = re.compile(r"\Astate\.json\.step_.+\.bak\Z")
+_BACKUP = regex(r"\Astate\.json\.step_.+\.bak\Z")
 _T = TypeVar("_T")
 
 

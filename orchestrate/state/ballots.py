@@ -8,13 +8,14 @@ only who makes it has decided. The run then records what the file says.
 from __future__ import annotations
 
 import os
-import re
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from orchestrate.errors import explain
 from orchestrate.record import record, replace
+from orchestrate.regex import regex
 from orchestrate.state.durable import (
     dump_json,
     parse_json,
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     from orchestrate.state.result import Approval
 
 _FOLDER = "ballots"
+_DRAFTING = threading.Lock()
 # Named after the process that writes it; with what `write_durably` puts around a name.
-_DRAFT = re.compile(r"\A\.?[0-9a-f]{16}\.([1-9][0-9]{0,8})(?:\.[0-9a-f]{12}\.tmp)?\Z")
+_DRAFT = regex(r"\A\.?[0-9a-f]{16}\.([1-9][0-9]{0,8})(?:\.[0-9a-f]{12}\.tmp)?\Z")
 
 
 @record
@@ -49,24 +51,52 @@ def find_vote(root: Path, gate: Approval) -> Vote | None:
 def cast(root: Path, event: GateDecided) -> tuple[GateDecided, bool]:
     """Decide; gives the decision that counts, and whether it is this one."""
     path = _file(root, event.frame, event.node, event.visit)
-    draft = path.with_suffix(f".{os.getpid()}")
-    try:
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        write_durably(draft, dump_json([event.decision, event.by, event.message]))
-        # A link is made by one only, and what it leads to is written already.
-        os.link(draft, path)
-        sync_folder(path.parent)
-    except FileExistsError:
+    if not _is_first(path, dump_json([event.decision, event.by, event.message])):
         vote = _read(path)
         if vote is not None:
             counted = replace(event, decision=vote.decision, by=vote.by, message=vote.message)
             return counted, False
+    return event, True
+
+
+def cast_answer(root: Path, question: str, value: str, by: str) -> tuple[str, str, bool]:
+    """Answer a question that is no gate's: the answer that counts, whose it is, and is it this?"""
+    is_first = _is_first(_file(root, question), dump_json([value, by]))
+    counted, whose = find_answer(root, question) or (value, by)
+    return counted, whose, is_first
+
+
+def find_answer(root: Path, question: str) -> tuple[str, str] | None:
+    content = read_file(_file(root, question))
+    try:
+        value, by = parse_json(content or b"")
+    except (ValueError, TypeError):
+        return None
+    return str(value), str(by)
+
+
+def _is_first(path: Path, content: bytes) -> bool:
+    """Make the file unless it is there; drafts are named after the process, threads take turns."""
+    with _DRAFTING:
+        return _make(path, content)
+
+
+def _make(path: Path, content: bytes) -> bool:
+    draft = path.with_suffix(f".{os.getpid()}")
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        write_durably(draft, content)
+        # A link is made by one only, and what it leads to is written already.
+        os.link(draft, path)
+        sync_folder(path.parent)
+    except FileExistsError:
+        return False
     except OSError as error:
         raise explain("write", path, error) from error
     finally:
         with suppress(OSError):
             os.unlink(draft)
-    return event, True
+    return True
 
 
 def remove_drafts(root: Path) -> None:
@@ -102,8 +132,8 @@ def _read(path: Path) -> Vote | None:
     return Vote(decision, str(by), str(message))
 
 
-def _file(root: Path, frame: str, node: str, visit: int) -> Path:
+def _file(root: Path, *what: object) -> Path:
     from hashlib import sha256
 
-    key = sha256(dump_json([frame, node, visit])).hexdigest()[:16]
+    key = sha256(dump_json([*what])).hexdigest()[:16]
     return root / _FOLDER / f"{key}.json"

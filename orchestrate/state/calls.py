@@ -7,7 +7,7 @@ from orchestrate.plan.retries import retry_delay
 from orchestrate.record import record
 from orchestrate.state.model import Frame, Index, RunState, frames_below, plan_frame
 
-# Kinds of failure that another try may mend, as agents report them in `error.context.kind`.
+# Kinds of failure that another try may cure, as agents report them in `error.context.kind`.
 _TRANSIENT = ("rate-limit", "overloaded", "network", "timeout")
 
 
@@ -58,11 +58,13 @@ def call_retry(index: Index, called: Frame, *, is_transient: bool = False) -> fl
     if retry is None:
         return None
     transient = is_transient or failed_transiently(called)
-    return retry_delay(retry, caller.here.tries, STEP_FAILED, transient, 0.0)
+    # A restart inside of it was no failure of the call.
+    tries = caller.here.tries - int(caller.here.turn.get("restarts", 0))
+    return retry_delay(retry, tries, STEP_FAILED, transient, 0.0)
 
 
 def failed_transiently(called: Frame) -> bool:
-    """Was what ended a plan something that another try may mend?"""
+    """Was what ended a plan something that another try may cure?"""
     return any(
         result.status == "failed" and result.context.get("kind") in _TRANSIENT
         for frame in frames_below(called)

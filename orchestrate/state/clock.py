@@ -1,4 +1,4 @@
-"""The time of a run: the wall clock of its start, carried on by a clock that nobody can set.
+"""The time of a run: the wall clock of its start, carried on by a clock that cannot be set.
 
 The wall clock may jump by years while a run waits, rests or is not worked on. What a run measures
 must not: how long a wait, a call or a retry's rest has taken, and whether a gate's time is up. The
@@ -17,7 +17,7 @@ Anchor = list[Any]
 
 
 def drop_anchor() -> Anchor:
-    """What the clock shows now, for whoever goes on with the run."""
+    """What the clock shows now, for the next process of the run."""
     return [_boot(), time.time() - _since_boot()]
 
 

@@ -7,13 +7,14 @@ tree under `steps`. Each step and each item of a loop has its own line, and is e
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import Any
 
 from orchestrate.plan.nodes import Finish, Goto, Plan, Target
 from orchestrate.record import field_names
 from orchestrate.state.address import FrameKey
+from orchestrate.state.encoded_results import encode, loop_pieces, step_piece
 from orchestrate.state.endings import encoded_ending
+from orchestrate.state.marks import marks_of
 from orchestrate.state.model import (
     Frame,
     Index,
@@ -22,7 +23,7 @@ from orchestrate.state.model import (
     frames_below,
     open_loop,
 )
-from orchestrate.state.results import encode, loop_pieces, step_piece
+from orchestrate.state.seal import seal_for
 from orchestrate.state.stages import stages_of
 from orchestrate.state.times import timestamp
 
@@ -43,10 +44,7 @@ class Encoder:
         for name, body in self._fields(state):
             pieces += (b'  "%b": ' % name.encode("ascii"), *body, b",\n")
         pieces.pop()
-        seal = sha256()
-        for piece in pieces:
-            seal.update(piece)
-        pieces.append(b',\n  "checksum": "sha256:%b"\n}\n' % seal.hexdigest().encode("ascii"))
+        pieces.append(seal_for(*pieces))
         return b"".join(pieces)
 
     def _fields(self, state: RunState) -> list[tuple[str, list[bytes]]]:
@@ -62,8 +60,12 @@ class Encoder:
         }
         if state.completed_at is not None:
             plain["completed_at"] = timestamp(state.completed_at)
-        plain |= {"status": state.status, "reason": state.reason}
+        plain |= marks_of(state.settings) | {"status": state.status, "reason": state.reason}
         plain["context"] = state.root.variables
+        if state.root.outputs is not None:
+            plain["outputs"] = state.root.outputs
+        if state.root.undefined:
+            plain["outputs_undefined"] = state.root.undefined
         rest: dict[str, Any] = self._by_dialect(state)
         if state.costs.turns:
             rest["costs"] = state.costs.to_json()
@@ -170,6 +172,8 @@ def _engine(state: RunState, *, has_gates: bool) -> dict[str, Any]:
         "clock": state.clock,
         "place": state.place,
         "steps_run": state.steps_run,
+        "calls": state.calls,
+        "worked": state.worked,
         "restarts": state.restarts,
         "restart": state.restart,
         "has_failures": state.has_failures,
@@ -177,6 +181,7 @@ def _engine(state: RunState, *, has_gates: bool) -> dict[str, Any]:
         "ending": None if state.ending is None else encoded_ending(state.ending),
         "machine_started": state.machine_started,
         "late": state.late,
+        "edit": [state.edit, state.reused, state.saved_usd],
         "earlier_visits": state.earlier_visits,
         "current": state.current,
         "retry_counts": state.retry_counts,
@@ -201,9 +206,14 @@ def _frame(frame: Frame) -> dict[str, Any]:
         written["loops"] = {node: _loop(frame, loop) for node, loop in frame.loops.items()}
     if frame.approval is not None:
         written["approval"] = frame.approval
-    for name in ("label", "moving", "owner", "began", "count"):
+    for name in (
+        "label", "moving", "owner", "began", "count", "sessions", "calls", "worked_before",
+        "anew",
+    ):  # fmt: skip
         if getattr(frame, name):
             written[name] = getattr(frame, name)
+    if frame.costs.turns:
+        written["costs"] = frame.costs.to_json()
     if frame.then is not None:
         written["then"] = _target(frame.then)
     return written

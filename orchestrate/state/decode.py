@@ -7,40 +7,30 @@ from __future__ import annotations
 
 import json
 import re
-from hashlib import sha256
 from typing import Any
 
 from orchestrate.exits import usual_finish
 from orchestrate.plan.nodes import Finish, Goto, Target
+from orchestrate.regex import regex
 from orchestrate.state.address import name_in_block
 from orchestrate.state.durable import parse_json
+from orchestrate.state.encoded_results import encode
 from orchestrate.state.endings import ending_in
-from orchestrate.state.model import Frame, Here, Index, Loop, RunState, Session
+from orchestrate.state.model import Frame, Index, Loop, RunState, Session, Visit
 from orchestrate.state.result import Approval, Costs, SkippedStep, StepResult, read_denials
-from orchestrate.state.results import encode
+from orchestrate.state.seal import verify_seal
 
-_SEAL = re.compile(rb',\n  "checksum": "sha256:([0-9a-f]{64})"\n\}\n\Z')
 # Values have no line breaks: these are found nowhere but between items and loops.
 _STEPS = b'\n  "steps": {\n'
-_LOOP = re.compile(rb'^    ("(?:[^"\\]|\\.)*"): \[\n      ', re.MULTILINE)
+_LOOP = regex(rb'^    ("(?:[^"\\]|\\.)*"): \[\n      ', re.MULTILINE)
 _LOOP_END = b"\n    ]"
 _BETWEEN_ITEMS = b",\n      "
 
 
 def check_seal(content: bytes) -> dict[str, Any]:
     """The document, if it is whole and as we wrote it; a `ValueError` says what is not."""
-    _verify_seal(content)
+    verify_seal(content)
     return _parse(content)
-
-
-def _verify_seal(content: bytes) -> None:
-    found = _SEAL.search(content)
-    if found is None:
-        raise ValueError("it is not a complete state file")
-    with memoryview(content) as view:
-        seal = sha256(view[: found.start()]).hexdigest()
-    if seal.encode() != found[1]:
-        raise ValueError("its checksum does not hold: it was changed or damaged")
 
 
 def _parse(content: bytes) -> dict[str, Any]:
@@ -51,7 +41,7 @@ def _parse(content: bytes) -> dict[str, Any]:
 
 
 def check_state(content: bytes, run_id: str) -> dict[str, Any]:
-    """The document, if it is whole and this run's; somebody may have copied another run's here."""
+    """The document, if it is whole and this run's; another run's may have been copied here."""
     return _require_own(check_seal(content), run_id)
 
 
@@ -64,9 +54,9 @@ def _require_own(document: dict[str, Any], run_id: str) -> dict[str, Any]:
 def decode(index: Index | None, content: bytes, run_id: str) -> RunState:
     """The state again; `ValueError` if it is not one of ours, or of another run or program.
 
-    Without the plans it can be read, but not gone on with.
+    Without the plans it can be read, but not continued.
     """
-    _verify_seal(content)
+    verify_seal(content)
     rest, items = _without_items(content)
     document = _require_own(_parse(rest), run_id)
     try:
@@ -118,6 +108,8 @@ def _decode(
         clock=engine["clock"],
         place=engine.get("place", ""),
         steps_run=engine["steps_run"],
+        calls=engine.get("calls", 0),
+        worked=engine.get("worked", [0.0, 0, 0.0]),
         restarts=engine["restarts"],
         has_failures=engine["has_failures"],
         session=Session(**engine["session"]),
@@ -128,13 +120,19 @@ def _decode(
         machine_started=engine["machine_started"],
         late=engine["late"],
         earlier_visits=engine["earlier_visits"],
-        current=engine["current"],
-        retry_counts=engine["retry_counts"],
+        # Versions before 0.2 did not keep these.
+        current=engine.get("current", ""),
+        retry_counts=engine.get("retry_counts", {}),
     )
+    state.edit, state.reused, state.saved_usd = engine.get("edit", (0, 0, None))
+    if index is not None:
+        index.turn_to(state.edit)
     state.ending = ending_in(document)
     reader = _Reader(index, document["for_each"], items, state.frames)
     state.root = reader.frame(engine["root"], document["steps"], None)
     state.root.variables = document["context"]
+    state.root.outputs = document.get("outputs")
+    state.root.undefined = document.get("outputs_undefined", {})
     return state
 
 
@@ -175,11 +173,16 @@ class _Reader:
             owner=written.get("owner", ""),
             began=written.get("began", 0.0),
             count=written.get("count", 0),
+            sessions=written.get("sessions", {}),
+            costs=Costs(**written.get("costs", {})),
+            calls=written.get("calls", 0),
+            worked_before=written.get("worked_before", 0.0),
+            anew=written.get("anew", ""),
         )
         if self._index is not None:
             self._index.block(frame.plan, frame.block)
         if "here" in written:
-            frame.here = Here(*written["here"])
+            frame.here = Visit(*written["here"])
         if "then" in written:
             frame.then = _read_target(written["then"])
         self._frames[frame.key] = frame
@@ -222,16 +225,16 @@ class _Reader:
             child = self.frame(inner, json.loads(results[position]), frame)
             child.index = position
             child.item = items[position]
-            child.total = len(items)
-            child.variable = self._variable(frame, node)
+            each = self._each(frame, node)
+            is_bounded = each is not None and each.rounds is not None
+            child.total = each.limit if is_bounded else len(items)
+            child.variable = str(each.variable) if each is not None else ""
             loop.open[position] = child
         return loop
 
-    def _variable(self, frame: Frame, node: str) -> str:
-        if self._index is None:
-            return ""
-        each: Any = self._index.place(frame.plan, node).node.op
-        return str(each.variable)
+    def _each(self, frame: Frame, node: str) -> Any:
+        """The loop's op; None for a reader without the plan."""
+        return None if self._index is None else self._index.place(frame.plan, node).node.op
 
     def _call(self, frame: Frame, written: dict[str, Any]) -> Frame:
         assert frame.here is not None

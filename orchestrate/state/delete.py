@@ -55,7 +55,7 @@ def _unlink_unless_folder(name: str, parent: int) -> bool:
 
 
 def _open_folder(name: str, parent: int) -> int:
-    """Open a folder that is ours to delete, though somebody took its permissions away."""
+    """Open a folder that is ours to delete, though its permissions were taken away."""
     flags = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
     if mode & 0o700 != 0o700:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import stat
 import sys
 from collections.abc import Iterator
@@ -19,10 +18,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from orchestrate.errors import InternalError, StateError, explain
+from orchestrate.regex import regex
 
-_LEFTOVER = re.compile(r"\A\..+\.[0-9a-f]{12}\.tmp\Z")
+_LEFTOVER = regex(r"\A\..+\.[0-9a-f]{12}\.tmp\Z")
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+# Made once: a step has several things to write.
+COMPACT_JSON = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
@@ -55,9 +57,11 @@ def dump_json(value: object, *, indent: int | None = None) -> bytes:
     A lone surrogate (half an emoji in an agent's answer, a byte of a file name that is no text) is
     written as its escape, so it neither breaks the file nor changes on the way back.
     """
-    separators = (",", ":") if indent is None else (",", ": ")
     try:
-        text = json.dumps(value, allow_nan=False, indent=indent, separators=separators)
+        if indent is None:
+            text = COMPACT_JSON.encode(value)
+        else:
+            text = json.dumps(value, allow_nan=False, indent=indent, separators=(",", ": "))
     except (TypeError, ValueError, RecursionError) as error:
         raise InternalError(f"a value cannot be written as JSON: {error}") from error
     return text.encode("ascii") + b"\n"

@@ -11,10 +11,11 @@ from typing import Any, Literal
 
 from orchestrate.exits import Ending, EndKind, EndStatus, older_end
 from orchestrate.record import field, record
-from orchestrate.state.address import Address, FrameKey, name_of_node
+from orchestrate.state.address import Address, Called, FrameKey, name_of_node
 from orchestrate.state.result import AttemptEnd, StepResult
 
 Json = Any
+Key = dict[str, Json]
 
 
 @record
@@ -46,7 +47,7 @@ class RunStarted:
 
 @record
 class RunResumed:
-    """Somebody goes on with a run; a failed step stands at its beginning again."""
+    """A run is resumed; a failed step stands at its beginning again."""
 
     at: float
     settings: dict[str, Json] = field(default_factory=dict)
@@ -58,6 +59,28 @@ class RunResumed:
     copied: bool = False
     # Values that were given to what has not finished (`resume --context`).
     context: dict[str, Json] = field(default_factory=dict)
+
+
+@record
+class Edited:
+    """The run goes on with another definition, or does some steps again: from its beginning, where
+    every result that is still good is taken over (`engine/reuse`).
+
+    `edit` counts these; `edits/N/` has the definition. `redo` and `accept` are paths of results
+    (`state/earlier`): to be done again, or good whatever has changed. `given_up` are attempts that
+    still ran, each with its executor, and that nothing takes over.
+    """
+
+    at: float
+    edit: int
+    plan: str
+    definition: str
+    checksum: str
+    sources: dict[str, str]
+    context: dict[str, Json]
+    redo: list[list[str]] = field(default_factory=list)
+    accept: list[list[str]] = field(default_factory=list)
+    given_up: list[list[str]] = field(default_factory=list)
 
 
 @record
@@ -73,6 +96,11 @@ class StepStarted:
     about: StepResult = StepResult()
     # The executor that runs its program (`execute/base`).
     where: str = "local"
+    # What it was asked, by named parts (`engine/keys`); and after an edit why that is asked anew.
+    key: Key = field(default_factory=dict)
+    why: dict[str, Json] = field(default_factory=dict)
+    # An attempt of before an edit that goes on: its frame and visit then.
+    origin: list[Json] | None = None
 
 
 @record
@@ -119,6 +147,10 @@ class StepFinished:
     has_value: bool = False
     choice: Literal["", "continue", "stop"] = ""
     cut_off: bool = False
+    # Of a step that was not started: one that was skipped, or whose earlier result still holds.
+    key: Key = field(default_factory=dict)
+    # What its files were once it was done, by path.
+    made: dict[str, str] = field(default_factory=dict)
 
 
 @record
@@ -130,6 +162,21 @@ class LoopOpened:
     visit: int
     at: float
     items: list[Json]
+    # Of a loop without items: how many rounds there may be.
+    most: int | None = None
+    key: Key = field(default_factory=dict)
+
+
+@record
+class RoundEnded:
+    """A round of a loop without items is over, and whether another follows; `context` are variables
+    that it leaves. An `error` fails the loop."""
+
+    frame: str
+    at: float
+    goes_on: bool
+    context: dict[str, Json] = field(default_factory=dict)
+    error: str = ""
 
 
 @record
@@ -172,6 +219,7 @@ class CallOpened:
     context: dict[str, Json]
     # The files of a plan that was found by a path the run worked out, with their checksums.
     late: dict[str, str] = field(default_factory=dict)
+    key: Key = field(default_factory=dict)
 
 
 @record
@@ -186,6 +234,17 @@ class CallExpired:
 
 
 @record
+class OutputsGiven:
+    """A plan has come to its end, with these outputs; it is over with it. `undefined` says of the
+    others why they have no value."""
+
+    frame: str
+    at: float
+    outputs: dict[str, Json]
+    undefined: dict[str, str] = field(default_factory=dict)
+
+
+@record
 class GateOpened:
     """A gate was reached and asks; `expires_at` None waits for ever."""
 
@@ -197,6 +256,9 @@ class GateOpened:
     prompt: str
     default: str
     expires_at: float | None = None
+    key: Key = field(default_factory=dict)
+    # The gate of before an edit whose decision still holds.
+    reused: str = ""
 
 
 @record
@@ -276,23 +338,26 @@ class Gap:
 
 
 Event = (
-    RunStarted | RunResumed | StepStarted | AttemptEnded | StepFinished | LoopOpened
-    | ItemMoving | ItemMoved | ItemStopped | CallOpened | CallExpired | GateOpened | GateDecided
-    | SessionSeen | SessionChosen | Restarted | RunEnded | Gap
+    RunStarted | RunResumed | Edited | StepStarted | AttemptEnded | StepFinished | LoopOpened
+    | RoundEnded | ItemMoving | ItemMoved | ItemStopped | CallOpened | CallExpired | OutputsGiven
+    | GateOpened | GateDecided | SessionSeen | SessionChosen | Restarted | RunEnded | Gap
 )  # fmt: skip
 
 _KINDS: dict[str, type[Any]] = {
     "run-started": RunStarted,
     "run-resumed": RunResumed,
+    "edited": Edited,
     "step-started": StepStarted,
     "attempt-ended": AttemptEnded,
     "step-finished": StepFinished,
     "loop-opened": LoopOpened,
+    "round-ended": RoundEnded,
     "item-moving": ItemMoving,
     "item-moved": ItemMoved,
     "item-stopped": ItemStopped,
     "call-opened": CallOpened,
     "call-expired": CallExpired,
+    "outputs-given": OutputsGiven,
     "gate-opened": GateOpened,
     "gate-decided": GateDecided,
     "session-seen": SessionSeen,
@@ -308,16 +373,17 @@ _RESULTS: dict[type[Any], frozenset[str]] = {
     StepFinished: frozenset({"result"}),
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
+_EMPTY: dict[str, Any] = {
+    name: {} for name in ("settings", "late", "context", "key", "why", "made", "undefined")
+}
+_EMPTY |= {name: [] for name in ("redo", "accept", "given_up")}
 # What a field is not written for: its default, where it has one.
 _DEFAULTS: dict[type[Any], dict[str, Any]] = {
-    kind: {
-        name: {} if name in ("settings", "late", "context") else default
-        for name, default in kind.__record_defaults__.items()
-    }
+    kind: {name: _EMPTY.get(name, default) for name, default in kind.__record_defaults__.items()}
     for kind in _KINDS.values()
 }
 _DEFAULTS[RunStarted].pop("settings")
-for _always in (RunStarted, CallOpened):
+for _always in (RunStarted, CallOpened, Edited):
     _DEFAULTS[_always].pop("context")
 
 
@@ -333,6 +399,13 @@ def attempt_of(event: StepStarted | AttemptEnded | StepFinished) -> Address:
     else:
         attempt = event.attempt
     return Address(FrameKey.parse(event.frame), name_of_node(event.node), event.visit, attempt)
+
+
+def is_in_call(event: Event) -> bool:
+    """Is it about a step of a plan that another one calls?"""
+    return any(
+        isinstance(part, Called) for part in FrameKey.parse(getattr(event, "frame", "")).parts
+    )
 
 
 def event_name(event: Event) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from orchestrate.record import replace
-from orchestrate.state.events import GateDecided, GateOpened
+from orchestrate.state.address import Called, FrameKey, name_of_node
+from orchestrate.state.events import CallExpired, GateDecided, GateOpened
+from orchestrate.state.model import Frame, RunState, frames_below
 from orchestrate.state.result import Approval
-from orchestrate.state.times import timestamp
+from orchestrate.state.times import seconds_of, timestamp
 
 
 def add_opened(approvals: list[Approval], event: GateOpened) -> None:
@@ -25,6 +29,17 @@ def add_opened(approvals: list[Approval], event: GateOpened) -> None:
     )
 
 
+def path_of_gate(gate: Approval) -> str:
+    """Which of the gates of one name it is: `Loop[1]/Call/Ask`."""
+    return FrameKey.parse(gate.frame).step(gate.stage).shown
+
+
+def gate_names(gates: list[Approval]) -> list[str]:
+    """What each is called so that no other is meant: by its stage, or by its path."""
+    stages = [gate.stage for gate in gates]
+    return [gate.stage if stages.count(gate.stage) == 1 else path_of_gate(gate) for gate in gates]
+
+
 def add_decision(approvals: list[Approval], event: GateDecided) -> None:
     for position in reversed(range(len(approvals))):
         if approvals[position].visited == (event.frame, event.node, event.visit):
@@ -36,3 +51,53 @@ def add_decision(approvals: list[Approval], event: GateDecided) -> None:
                 message=event.message,
             )
             return
+
+
+def expire_asked(approvals: list[Approval], event: CallExpired) -> None:
+    """A called recipe has run out of time: what it asked for needs no decision any more."""
+    caller = FrameKey.parse(event.frame)
+    for position, gate in enumerate(approvals):
+        asked = FrameKey.parse(gate.frame)
+        inner = asked.parts[len(caller.parts) :][:1]
+        called = [(part.step, part.visit) for part in inner if isinstance(part, Called)]
+        is_inside = caller.covers(asked) and called == [(name_of_node(event.node), event.visit)]
+        if gate.status == "pending" and is_inside:
+            at = timestamp(event.at)
+            approvals[position] = replace(
+                gate, status="expired", decided_at=at, decided_by="timeout"
+            )
+
+
+def asking_frames(state: RunState) -> list[Frame]:
+    """The frames that wait for a decision."""
+    return [
+        frame
+        for frame in frames_below(state.root)
+        if frame.here is not None and frame.here.phase == "asking"
+    ]
+
+
+def overdue(state: RunState, now: float) -> list[GateDecided]:
+    """The decisions that the clock has made; the next reader applies them (rulings §8)."""
+    decided = (decided_by_clock(state, frame, now) for frame in asking_frames(state))
+    return [decision for decision in decided if decision is not None]
+
+
+def decided_by_clock(state: RunState, frame: Frame, now: float) -> GateDecided | None:
+    gate = pending_gate(state, frame)
+    if gate.expires_at is None or now < seconds_of(gate.expires_at):
+        return None
+    decision: Literal["approved", "denied"] = "approved" if gate.default == "approve" else "denied"
+    return GateDecided(*gate.visited, now, decision, "timeout")
+
+
+def pending_gate(state: RunState, frame: Frame) -> Approval:
+    """The record of the gate at a frame's cursor."""
+    assert frame.here is not None
+    visited = (frame.key, frame.here.node, frame.here.visit)
+    return next(gate for gate in reversed(state.approvals) if gate.visited == visited)
+
+
+def without_pending(gates: list[Approval]) -> list[Approval]:
+    """The gates after an edit: one that still asked is asked anew where the run comes to it."""
+    return [replace(gate, status="expired") if gate.status == "pending" else gate for gate in gates]

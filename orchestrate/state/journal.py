@@ -6,33 +6,28 @@ and of the run's id (the folder's name), so that no line of another run can pass
 
 Why `batch`: a kill or a power cut can damage only what had not been synced, and that is the last
 batch's lines: cut short, or (blocks reach the disk in any order) with a hole in front of good ones.
-Such a tail is dropped, for nobody was told of it. Damage anywhere else is damage to events that
-the run has acted on, and is refused. Events that nobody acts on (a step is about to start) need no
+Such a tail is dropped, for nothing acted on it. Damage anywhere else is damage to events that
+the run has acted on, and is refused. Events that nothing acts on (a step is about to start) need no
 sync of their own: they stay in the batch that the next sync ends.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import stat
 from binascii import crc32
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from orchestrate.errors import StateError, explain, repair_hint
 from orchestrate.record import record
-from orchestrate.state.durable import (
-    dump_json,
-    parse_json,
-    sync_data,
-    sync_folder,
-    write_out,
-)
+from orchestrate.regex import regex
+from orchestrate.state.durable import dump_json, parse_json, sync_data, sync_folder, write_out
 
-_LINE = re.compile(
+_LINE = regex(
     rb'\{"seq":([1-9]\d{0,17}),"batch":([1-9]\d{0,17}),"sum":"([0-9a-f]{8})","event":(\{.*\})\}\Z'
 )
 _BLOCK = 64 * 1024
@@ -73,21 +68,21 @@ class Journal:
 
     def __init__(self, path: Path, descriptor: int, end: int, last_seq: int, dropped: int) -> None:
         self._path = path
-        self._seed = _seed_of(path)
+        self._seed = seed_of(path)
         self._descriptor = descriptor
         self._end = end
         self._last_seq = last_seq
         self._synced_seq = last_seq
         self._broken = False
+        # How many bytes of a torn tail were cut off when it was opened.
         self.dropped = dropped
-        """How many bytes of a torn tail were cut off when the journal was opened."""
 
     @staticmethod
     def open(path: Path) -> Journal:
         """Open or create the journal; a torn tail is cut off, and all that is left is synced.
 
         The sync matters: the last events of a killed writer may be readable but not yet on the
-        disk, and whoever opens the journal is about to act on them.
+        disk, and the opener of the journal is about to act on them.
         """
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _FLAGS, 0o600)
@@ -121,7 +116,7 @@ class Journal:
         """Record events, all in one write and one sync; the new `last_seq`.
 
         On an error none of them is recorded and the journal is as it was. After a failed sync it
-        takes nothing more, because nobody knows what the disk holds: open it again. Without
+        takes nothing more, because what the disk holds is unknown: open it again. Without
         `sync`, readers see the events at once, but a power cut may take them.
         """
         if self._descriptor < 0 or self._broken:
@@ -154,6 +149,17 @@ class Journal:
         if sync:
             self._synced_seq = self._last_seq
         return self._last_seq
+
+    def sync(self) -> None:
+        """Bring what was appended without a sync to the disk."""
+        if self._synced_seq == self._last_seq:
+            return
+        try:
+            sync_data(self._descriptor)
+        except OSError as error:
+            self._broken = True
+            raise explain("sync", self._path, error) from error
+        self._synced_seq = self._last_seq
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -188,15 +194,11 @@ def read_tail(path: Path, after_seq: int = 0) -> Iterator[Entry]:
 
     A torn tail ends the iteration. Safe beside a writer: what it is just writing is not seen.
     """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | _FLAGS)
-    except FileNotFoundError:
-        if after_seq:
-            raise _corrupt(path, f"it is missing, but {after_seq} events were recorded") from None
-        return
-    except OSError as error:
-        raise explain("read", path, error) from error
-    try:
+    with _reading(path) as descriptor:
+        if descriptor is None:
+            if after_seq:
+                raise _corrupt(path, f"it is missing, but {after_seq} events were recorded")
+            return
         size = _size_of(descriptor, path)
         start, before = _find_start(descriptor, size, after_seq, path)
         last = before
@@ -207,42 +209,22 @@ def read_tail(path: Path, after_seq: int = 0) -> Iterator[Entry]:
         if last < after_seq:
             problem = f"it ends at event {last}, but {after_seq} events were recorded"
             raise _corrupt(path, problem)
-    except OSError as error:
-        raise explain("read", path, error) from error
-    finally:
-        os.close(descriptor)
 
 
 def end_of(path: Path) -> int:
     """The `seq` of the last event that can be read; 0 if there is none. Costs the last batch."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | _FLAGS)
-    except FileNotFoundError:
-        return 0
-    except OSError as error:
-        raise explain("read", path, error) from error
-    try:
+    with _reading(path) as descriptor:
+        if descriptor is None:
+            return 0
         return _find_end(descriptor, _size_of(descriptor, path), path)[1]
-    except OSError as error:
-        raise explain("read", path, error) from error
-    finally:
-        os.close(descriptor)
 
 
 def refuse_foreign(path: Path, run_id: str) -> None:
     """Refuse the whole journal of another run: to us it would look like one torn tail."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | _FLAGS)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise explain("read", path, error) from error
-    try:
+    with _reading(path) as descriptor:
+        if descriptor is None:
+            return
         _, text = next(_read_lines(descriptor, 0, _size_of(descriptor, path)), (0, b""))
-    except OSError as error:
-        raise explain("read", path, error) from error
-    finally:
-        os.close(descriptor)
     found = _LINE.match(text.rstrip(b"\n"))
     try:
         owner = parse_json(found[4]).get("run_id", run_id) if found else run_id
@@ -262,7 +244,7 @@ def last_event(path: Path) -> dict[str, Any] | None:
         descriptor = os.open(path, os.O_RDONLY | _FLAGS)
     except OSError:
         return None
-    seed = _seed_of(path)
+    seed = seed_of(path)
     try:
         lines = _read_lines_backward(descriptor, _size_of(descriptor, path))
         for offset, text in islice(lines, _MOST_TORN):
@@ -280,23 +262,30 @@ def last_event(path: Path) -> dict[str, Any] | None:
 def salvage(path: Path) -> tuple[list[bytes], int]:
     """The lines before the first damage, whatever stands behind it, and the last `seq` of them."""
     lines: list[bytes] = []
-    try:
-        descriptor = os.open(path, os.O_RDONLY | _FLAGS)
-    except FileNotFoundError:
-        return lines, 0
-    except OSError as error:
-        raise explain("read", path, error) from error
-    try:
+    with _reading(path) as descriptor:
+        if descriptor is None:
+            return lines, 0
         for offset, text in _read_lines(descriptor, 0, _size_of(descriptor, path)):
-            line = _parse(text, offset, _seed_of(path))
+            line = _parse(text, offset, seed_of(path))
             if line is None or line.seq != len(lines) + 1:
                 break
             lines.append(text)
+    return lines, len(lines)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[int | None]:
+    """The journal, open; None if there is none."""
+    descriptor = None
+    try:
+        with suppress(FileNotFoundError):
+            descriptor = os.open(path, os.O_RDONLY | _FLAGS)
+        yield descriptor
     except OSError as error:
         raise explain("read", path, error) from error
     finally:
-        os.close(descriptor)
-    return lines, len(lines)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def _size_of(descriptor: int, path: Path) -> int:
@@ -306,7 +295,19 @@ def _size_of(descriptor: int, path: Path) -> int:
     return found.st_size
 
 
-def _seed_of(path: Path) -> int:
+def read_bytes(path: Path) -> bytes:
+    """All of it, as it stands there."""
+    with _reading(path) as descriptor:
+        return b"" if descriptor is None else os.pread(descriptor, _size_of(descriptor, path), 0)
+
+
+def line_in(text: bytes, seq: int, seed: int) -> Any:
+    """The event in a line that must be number `seq`; None if that is not whole."""
+    found = _parse(text, 0, seed)
+    return parse_json(found.body) if found is not None and found.seq == seq else None
+
+
+def seed_of(path: Path) -> int:
     return crc32(os.fsencode(path.parent.name))
 
 
@@ -340,7 +341,7 @@ def _parse(text: bytes, start: int, seed: int) -> _Line | None:
 def _scan(descriptor: int, start: int, size: int, before: int, path: Path) -> Iterator[_Line]:
     """The lines from `start` on, which must follow event `before`, up to a torn tail."""
     expected = before + 1
-    seed = _seed_of(path)
+    seed = seed_of(path)
     lines = _read_lines(descriptor, start, size)
     for offset, text in lines:
         line = _parse(text, offset, seed)
@@ -356,7 +357,7 @@ def _scan(descriptor: int, start: int, size: int, before: int, path: Path) -> It
 def _check_tail(rest: Iterator[tuple[int, bytes]], expected: int, damaged: int, path: Path) -> None:
     """Behind damage, only lines of the same write may stand: else it was synced once."""
     for offset, text in rest:
-        line = _parse(text, offset, _seed_of(path))
+        line = _parse(text, offset, seed_of(path))
         if line is not None and line.batch > expected:
             problem = f"event {expected} at byte {damaged} is damaged, but later ones are not"
             raise _corrupt(path, problem)
@@ -412,7 +413,7 @@ def _read_lines_backward(descriptor: int, size: int) -> Iterator[tuple[int, byte
 def _find_start(descriptor: int, size: int, after_seq: int, path: Path) -> tuple[int, int]:
     """Where to read on after an event: an offset, and the `seq` of the line before it."""
     if after_seq > 0:
-        seed = _seed_of(path)
+        seed = seed_of(path)
         for offset, text in _read_lines_backward(descriptor, size):
             line = _parse(text, offset, seed)
             if line is not None and line.seq <= after_seq:
@@ -423,7 +424,7 @@ def _find_start(descriptor: int, size: int, after_seq: int, path: Path) -> tuple
 def _find_end(descriptor: int, size: int, path: Path) -> tuple[int, int]:
     """Where the good part of the journal ends, and the last `seq` in it; costs the last batch."""
     start, before, batch = 0, 0, 0
-    seed = _seed_of(path)
+    seed = seed_of(path)
     for offset, text in _read_lines_backward(descriptor, size):
         line = _parse(text, offset, seed)
         if line is None:

@@ -1,7 +1,7 @@
 """Locks of runs and sessions: held by a living process, free the moment it is gone.
 
 A lock is `flock` on a file, taken through filelock without its fallback to existence files: those
-outlive a `kill -9`. The file stays, unless nobody can want the lock again: then it is removed while
+outlive a `kill -9`. The file stays unless it can be of no more use: then it is removed while
 it is held, and filelock never takes a lock on a file that was removed. No child inherits it. Who
 holds a lock is written to a file beside it, for messages only: a pid proves nothing. Order, where
 several are taken: run, session, attempt.
@@ -25,7 +25,7 @@ from orchestrate.state.durable import dump_json, parse_json, read_file, write_du
 if TYPE_CHECKING:
     from filelock import FileLock
 
-# Whoever asks `is_held` holds the lock for an instant; that must not refuse a rightful owner.
+# `is_held` holds the lock for an instant; that must not refuse a rightful owner.
 _PATIENCE = 0.25
 _POLL = 0.01
 _NO_LOCKS = "locks do not work on the file system of {path}"
@@ -33,7 +33,7 @@ _USE_LOCAL = "put it on a local disk: --state-dir for runs, XDG_STATE_HOME for s
 
 
 class LockHeldError(ConfigError):
-    """Somebody else holds the lock; the message names who."""
+    """Another process holds the lock; the message names it."""
 
 
 @record
@@ -138,9 +138,18 @@ def workspace_locks(workspace: Path, environment: Mapping[str, str]) -> Path:
 
 
 def hide_from_git(folder: Path) -> None:
-    """Runs and locks are no part of the project: agents that commit must not see them."""
-    with suppress(FileExistsError), open(folder / ".gitignore", "x", encoding="ascii") as file:
-        file.write("*\n")
+    """Runs and locks do not belong to the project: agents that commit must not see them."""
+    path = folder / ".gitignore"
+    with suppress(FileNotFoundError):
+        found = path.lstat()
+        # An empty one is ours: a kill came between making it and writing to it.
+        if found.st_size or not stat.S_ISREG(found.st_mode):
+            return
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    try:
+        os.write(descriptor, b"*\n")
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -161,7 +170,7 @@ def holding_folder(folder: Path, what: str) -> Iterator[None]:
 
 
 def take(path: Path, what: str, command: Sequence[str]) -> Lock:
-    """Take a lock, or refuse: somebody holds it, or locks do not work here."""
+    """Take a lock, or refuse: it is held, or locks do not work here."""
     from filelock import FileLock, Timeout
 
     # filelock would make the folder, and a run that was cleaned meanwhile would rise as a husk.
@@ -203,7 +212,7 @@ def _refuse_replaced(path: Path, what: str) -> None:
     kind = "a folder" if stat.S_ISDIR(mode) else "a link" if stat.S_ISLNK(mode) else "no file"
     raise ConfigError(
         f"{what} cannot be locked: {path} is {kind}, but must be a plain file",
-        f"something has put it there; remove it if nobody works on {what}",
+        f"something has put it there; remove it if no process uses {what}",
     )
 
 

@@ -17,6 +17,7 @@ from orchestrate.plan.nodes import Block as PlanBlock
 from orchestrate.plan.nodes import Label, NodeId, Plan, PlanId, Program, Target
 from orchestrate.plan.nodes import Node as PlanNode
 from orchestrate.record import field, mutable_record, record
+from orchestrate.state.address import Address, address_of
 from orchestrate.state.result import Approval, Costs, Denials, SkippedStep, StepResult
 
 Json = Any
@@ -31,8 +32,8 @@ Phase = Literal["arriving", "running", "resting", "open", "asking", "failed", "l
 
 
 @mutable_record
-class Here:
-    """The step at a frame's cursor.
+class Visit:
+    """The visit of a step that a frame is at.
 
     `attempt` counts what was started in this visit, `tries` what counts against the retries.
     `turn` is what an agent's earlier turn in this visit left to go on from.
@@ -52,16 +53,20 @@ class Here:
     session: dict[str, Json] = field(default_factory=dict)
     # The last turn in the session has no end: the next one is told so.
     is_cut_off: bool = False
-    # How many attempts in a row were lost since somebody last started or resumed the run.
+    # How many attempts in a row were lost since the run was last started or resumed.
     losses: int = 0
     # The executor that runs the program of the newest attempt.
     where: str = "local"
+    # A digest of what the newest attempt was asked; in sessions the next turn depends on it.
+    key: str = ""
+    # Of an attempt that an edit has taken over: the frame and visit that its address names.
+    origin: list[Json] | None = None
 
 
 @mutable_record
 class Loop:
     """An opened loop. `open` has the frames of iterations at work, `done` the results of the others
-    as JSON: nobody reads them again but people, and as bytes they are small and written at once."""
+    as JSON: only people read them again, and as bytes they are small and written at once."""
 
     node: NodeId
     name: str
@@ -102,7 +107,7 @@ class Frame:
     visits: dict[NodeId, int] = field(default_factory=dict)
     # The loops that were opened, by node; one that is closed stays for its results.
     loops: dict[NodeId, Loop] = field(default_factory=dict)
-    here: Here | None = None
+    here: Visit | None = None
     call: Frame | None = None
     # How an iteration that is leaving ends, and where the frame that it jumped out to goes on.
     label: Label = ""
@@ -111,8 +116,20 @@ class Frame:
     moving: list[Json] | None = None
     # What was said with the last approval in this plan.
     approval: str | None = None
+    # The fields of the `Session`s that steps share by name, in this plan or parallel item.
+    sessions: dict[str, dict[str, Json]] = field(default_factory=dict)
     # How many steps of a plan have begun, those of plans that it calls included.
     count: int = 0
+    # Of a called plan: what its agents have used, how often one was asked, and how long the run had
+    # worked before it.
+    costs: Costs = Costs()
+    # What a plan gave in the end, and why its other outputs have no value.
+    outputs: dict[str, Json] | None = None
+    undefined: dict[str, str] = field(default_factory=dict)
+    calls: int = 0
+    worked_before: float = 0.0
+    # After an edit: the first node that ran anew, with its visit; whatever follows it does, too.
+    anew: str = ""
 
     @property
     def is_iteration(self) -> bool:
@@ -134,6 +151,9 @@ class Session:
     totals: dict[str, Any] = field(default_factory=dict)
     # Did this run begin it? Then all that it has used is this run's.
     is_own: bool = False
+    # The key of the last turn that stands, and the last edit that the agent was told of.
+    turn: str = ""
+    told: int = 0
 
 
 @mutable_record
@@ -175,6 +195,10 @@ class RunState:
     has_failures: bool = False
     session: Session = field(default_factory=Session)
     costs: Costs = field(default_factory=Costs)
+    # How often an agent was asked, ended or not.
+    calls: int = 0
+    # For how long attempts were at work, how many are, and since when (`state/spending.py`).
+    worked: list[float] = field(default_factory=lambda: [0.0, 0, 0.0])
     # Tool calls that permissions refused, by step and tool, over all visits and restarts.
     denials: Denials = ()
     approvals: list[Approval] = field(default_factory=list)
@@ -188,6 +212,11 @@ class RunState:
     earlier_visits: dict[NodeId, int] = field(default_factory=dict)
     # Plans that were compiled on the way: the checksums of their files.
     late: dict[PlanId, dict[str, str]] = field(default_factory=dict)
+    # How often the definition was edited, or steps were to be done again; how many results the last
+    # edit took over, and what those had cost, where that is known.
+    edit: int = 0
+    reused: int = 0
+    saved_usd: float | None = None
 
     @property
     def pending(self) -> list[Approval]:
@@ -204,14 +233,27 @@ class Place:
     node: PlanNode
 
 
+Find = Callable[[PlanId], Plan]
+# The program after so many edits, and how plans are found there that are not in it.
+Edits = Callable[[int], tuple[Program, Find | None]]
+
+
 class Index:
     """Finds nodes and blocks of a program by id.
 
     `find` compiles plans that are not in the program: those whose path is a template (B).
     """
 
-    def __init__(self, program: Program, find: Callable[[PlanId], Plan] | None = None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        find: Find | None = None,
+        edit: int = 0,
+        edits: Edits | None = None,
+    ) -> None:
         self.program = program
+        self.edit = edit
+        self._edits = edits
         # Told of every move: the plan, the node that was left, its label, and where that leads.
         self.hear_move: Callable[[PlanId, NodeId, Label, Target], None] | None = None
         self._find = find
@@ -223,6 +265,31 @@ class Index:
     def find_with(self, find: Callable[[PlanId], Plan]) -> None:
         """Say how plans are found that are not in the program, once the run has its folder."""
         self._find = find
+
+    def learn_edit(self, edit: int, program: Program, find: Find | None) -> None:
+        """Know what the run is made of after one more edit."""
+        earlier = self._edits
+
+        def known(number: int) -> tuple[Program, Find | None]:
+            if number == edit or earlier is None:
+                return program, find
+            return earlier(number)
+
+        self._edits = known
+
+    def copied(self) -> Index:
+        return Index(self.program, self._find, self.edit, self._edits)
+
+    def turn_to(self, edit: int) -> None:
+        """Find what the run was made of after so many edits, from now on."""
+        if edit == self.edit:
+            return
+        if self._edits is None:
+            raise KeyError(f"edit {edit}")
+        self.program, self._find = self._edits(edit)
+        self.edit = edit
+        self._plans = {plan.id: plan for plan in self.program.plans}
+        self._places, self._blocks, self._twins = {}, {}, None
 
     def plan(self, plan_id: PlanId) -> Plan:
         plan = self._plans.get(plan_id)
@@ -266,6 +333,25 @@ class Index:
         """The place of the step at a frame's cursor."""
         assert frame.here is not None
         return self.place(frame.plan, frame.here.node)
+
+
+def visit_of(here: Visit) -> str:
+    return f"{here.node}:{here.visit}"
+
+
+def mark_anew(frame: Frame) -> None:
+    """After an edit the step at the cursor runs anew: so does all that follows it in its sequence,
+    and in those around it."""
+    inner: Frame | None = frame
+    while inner is not None and not inner.anew and inner.here is not None:
+        inner.anew = visit_of(inner.here)
+        inner = inner.parent
+
+
+def attempt_address(frame: Frame, here: Visit, name: str, attempt: int) -> Address:
+    """The attempt of a visit; one that an edit has taken over keeps the name that it has."""
+    key, visit = here.origin or (frame.key, here.visit)
+    return address_of(key, name, visit, attempt)
 
 
 def plan_frame(frame: Frame) -> Frame:

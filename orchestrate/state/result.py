@@ -93,10 +93,12 @@ class StepResult(SparseRecord):
     last_attempt: AttemptEnd | None = None
     # The run that `run-step` has taken it from.
     from_run: str | None = None
+    # The attempt of before an edit whose result was taken over.
+    reused: str = ""
     error: StepError | None = None
     debug: CallDebug | None = None
     retry: RetryCount | None = None
-    # Why it was skipped.
+    # Why it was skipped, or what a call ended with.
     reason: str = ""
     condition: str | None = None
     # What a program or an agent gave.
@@ -110,8 +112,9 @@ class StepResult(SparseRecord):
     wait_duration_ms: int | None = None
     poll_count: int = 0
     timed_out: bool = False
-    # Of a called recipe: its file, and the results of its steps as JSON.
+    # Of a called recipe: its file, what it gave, and the results of its steps as JSON.
     recipe: str = ""
+    outputs: Mapping[str, Json] = {}
     steps: Mapping[str, Json] = {}
     # The provider of a workflow, or the agent that was asked, and for what.
     provider: str | None = None
@@ -132,6 +135,8 @@ class StepResult(SparseRecord):
     outcome: str | None = None
     outcome_description: str | None = None
     turn: Mapping[str, str] | None = None
+    # What a person said about a gate.
+    decision_message: str | None = None
     # What it used; what was not reported is unknown.
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -173,7 +178,8 @@ class Approval:
     """One visit of a gate: what was asked, and the decision once there is one."""
 
     stage: str
-    status: Literal["pending", "approved", "denied"]
+    # Expired: the recipe that asked ran out of time, and its caller has gone on.
+    status: Literal["pending", "approved", "denied", "expired"]
     prompt: str
     requested_at: str
     expires_at: str | None
@@ -192,7 +198,7 @@ class Approval:
 
     @property
     def question(self) -> dict[str, Json]:
-        """What whoever decides has to know."""
+        """What the decision needs to know."""
         asked = ("stage", "prompt", "requested_at", "expires_at", "default")
         return {name: getattr(self, name) for name in asked}
 

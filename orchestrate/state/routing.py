@@ -10,19 +10,21 @@ from __future__ import annotations
 from typing import Any
 
 from orchestrate.errors import StateError, repair_hint
-from orchestrate.exits import STEP_FAILED, STEP_TIMED_OUT, Ending, end, some_failed
+from orchestrate.exits import STEP_FAILED, STEP_TIMED_OUT, end, some_failed
+from orchestrate.plan.calling import label_of_call
 from orchestrate.plan.nodes import (
     FAILED,
     LOST,
     OK,
     Abort,
+    Call,
     Each,
     Finish,
     Goto,
-    ItemMoves,
     Label,
     Leave,
     Node,
+    PlanId,
     Restart,
     Target,
     target_of,
@@ -31,20 +33,30 @@ from orchestrate.record import replace
 from orchestrate.state.address import FrameKey
 from orchestrate.state.calls import call_retry
 from orchestrate.state.durable import parse_json
-from orchestrate.state.events import CallExpired, CallOpened, LoopOpened
+from orchestrate.state.encoded_results import encode_results
+from orchestrate.state.events import CallExpired, CallOpened, LoopOpened, OutputsGiven, RoundEnded
+from orchestrate.state.failing import (
+    ending_of,
+    mark_callers,
+    move_of,
+    value_of_call,
+    with_stack,
+)
 from orchestrate.state.model import (
     Frame,
-    Here,
     Index,
     Loop,
     RunState,
+    Visit,
     frames_below,
     open_loop,
     plan_frame,
     plan_stack,
+    visit_of,
 )
 from orchestrate.state.result import StepError, StepResult
-from orchestrate.state.results import encode_results
+from orchestrate.state.rounds import forget_value
+from orchestrate.state.spending import worked_until
 from orchestrate.state.times import timestamp
 
 
@@ -69,7 +81,7 @@ def frame_of(state: RunState, key: str) -> Frame:
     return frame
 
 
-def here_of(frame: Frame, node: str, visit: int) -> Here:
+def here_of(frame: Frame, node: str, visit: int) -> Visit:
     here = frame.here
     if here is None or here.node != node or here.visit != visit:
         at = "nowhere" if here is None else f"visit {here.visit} of '{here.node}'"
@@ -80,17 +92,20 @@ def here_of(frame: Frame, node: str, visit: int) -> Here:
 
 
 def arrive(frame: Frame, node_id: str) -> None:
-    frame.here = Here(node_id, frame.visits.get(node_id, 0) + 1)
+    frame.here = Visit(node_id, frame.visits.get(node_id, 0) + 1)
 
 
-def begin_visit(state: RunState, frame: Frame, here: Here, at: float) -> None:
-    """A visit has really begun: it counts from now on."""
+def begin_visit(
+    state: RunState, frame: Frame, here: Visit, at: float, part_of: str | None = None
+) -> None:
+    """A visit has really begun: it counts from now on, unless it is a round of another step."""
     if not here.since:
         here.since = at
         frame.visits[here.node] = here.visit
-        _count_step(state, frame, 1)
+        if part_of is None:
+            _count_step(state, frame, 1)
         if frame.parent is None:
-            state.current = here.node
+            state.current = part_of or here.node
             state.retry_counts.pop(here.node, None)
 
 
@@ -121,72 +136,24 @@ def go_on(fold: Fold, frame: Frame, node: Node, label: Label, target: Target) ->
         frame.here.phase = "arriving"
         frame.here.tries = max(frame.here.tries - 1, 0)
         return
-    ending = _ending_of(fold.index, frame, target)
+    ending = ending_of(fold.index, frame, target)
     if ending is not None:
         assert frame.here is not None
         frame.here.phase = "failed"
         fold.state.ending = fold.state.ending or ending
-        _mark_callers(frame, ending.reason)
+        mark_callers(frame, ending.reason)
         return
+    if label == FAILED and node.part_of is not None:
+        forget_value(fold.index, frame, node, target)
     if label == FAILED and node.on_failure == "count" and not isinstance(target, Leave):
         fold.state.has_failures = True
     _follow(fold, frame, target)
 
 
-def _ending_of(index: Index, frame: Frame, target: Target) -> Ending | None:
-    """How the run ends if a frame follows this target; None if it goes on, or ends well.
-
-    An item whose file has to be moved first is asked again when that is done.
-    """
-    match target:
-        case Abort(kind, reason):
-            plan = plan_frame(frame)
-            caller = plan.parent
-            if caller is None or kind in ("denied", "lost"):
-                return end(kind, reason)
-            if call_retry(index, plan) is not None:
-                return None
-            ending = _ending_of(index, caller, target_of(index.here(caller).node, FAILED))
-            if ending is None:
-                return None
-            return replace(ending, reason=with_stack(reason, plan))
-        case Leave(label) if label == FAILED and frame.parent is not None:
-            loop_node = index.here(frame.parent).node
-            each = loop_node.op
-            assert isinstance(each, Each)
-            if not each.stop_on_failure or _move_of(each.moves, FAILED) is not None:
-                return None
-            return _ending_of(index, frame.parent, target_of(loop_node, FAILED))
-        case _:
-            return None
-
-
-def with_stack(reason: str, frame: Frame) -> str:
-    """A reason with the plans that led to it, outermost first (B)."""
-    stack = plan_stack(frame)
-    if len(stack) == 1:
-        return reason
-    return f"{reason} (in {' → '.join(stack)})"
-
-
-def _mark_callers(frame: Frame, reason: str) -> None:
-    """The steps that called the plan which failed have failed with it; their cursors stay."""
-    called = plan_frame(frame)
-    while called.parent is not None:
-        caller = called.parent
-        error = StepError(
-            message=reason, exit_code=STEP_FAILED, context={"stack": plan_stack(called)}
-        )
-        failed = StepResult(status="failed", exit_code=STEP_FAILED, error=error)
-        caller.steps[called.owner] = caller.steps[called.owner] | failed
-        called = plan_frame(caller)
-
-
 def _follow(fold: Fold, frame: Frame, target: Target) -> None:
     match target:
         case Goto(node_id):
-            block = fold.index.block(frame.plan, frame.block)
-            if any(node.id == node_id for node in block.nodes):
+            if fold.index.place(frame.plan, node_id).block.id == frame.block:
                 arrive(frame, node_id)
             else:
                 _leave(fold, frame, FAILED, target)
@@ -198,7 +165,9 @@ def _follow(fold: Fold, frame: Frame, target: Target) -> None:
             else:
                 _finish_plan(fold, frame, target)
         case Abort(_, reason):
-            _return(fold, plan_frame(frame), FAILED, reason)
+            _return(fold, plan_frame(frame), reason, is_ok=False)
+        case Restart(plan) if frame.parent is not None:
+            _restart_call(fold, frame.parent, frame, plan)
         case Restart(plan):
             frame.here = None
             fold.state.restart = plan
@@ -214,7 +183,7 @@ def enter_loop(fold: Fold, event: LoopOpened) -> None:
     # A loop is no step of its own: its items are.
     _count_step(fold.state, frame, -1)
     here.phase = "open"
-    loop = Loop(event.node, fold.index.place(frame.plan, event.node).node.name, event.items)
+    loop = Loop(event.node, fold.index.place(frame.plan, event.node).node.name, list(event.items))
     frame.loops[event.node] = loop
     open_items(fold.index, fold.state, frame)
     if loop.is_spent and not loop.open:
@@ -230,14 +199,23 @@ def open_items(index: Index, state: RunState, frame: Frame) -> None:
     each = place.node.op
     assert isinstance(each, Each)
     most = place.plan.limits.max_parallel if each.parallel else 1
+    if each.parallel is not True:
+        most = min(most, int(each.parallel) or 1)
     while len(loop.open) < most and not loop.is_spent:
         _open_item(index, state, frame, loop, each)
 
 
 def _open_item(index: Index, state: RunState, frame: Frame, loop: Loop, each: Each) -> None:
+    inner = next_item(index, frame, loop, each)
+    loop.open[loop.next_index] = inner
+    loop.next_index += 1
+    state.frames[inner.key] = inner
+
+
+def next_item(index: Index, frame: Frame, loop: Loop, each: Each) -> Frame:
+    """The frame of the item that is opened next, at its first step."""
     assert frame.here is not None
     position = loop.next_index
-    loop.next_index += 1
     key = FrameKey.parse(frame.key).item(loop.name, position, frame.here.visit).text
     inner = Frame(
         key=key,
@@ -246,29 +224,27 @@ def _open_item(index: Index, state: RunState, frame: Frame, loop: Loop, each: Ea
         parent=frame,
         index=position,
         item=loop.items[position],
-        total=len(loop.items),
+        total=len(loop.items) if each.rounds is None else each.limit or 0,
         variable=each.variable,
     )
-    loop.open[position] = inner
-    state.frames[key] = inner
+    if frame.anew and (each.rounds is not None or frame.anew != visit_of(frame.here)):
+        # Items are independent of each other; what is before their loop is not.
+        inner.anew = frame.anew
     arrive(inner, index.block(frame.plan, each.body).entry)
-
-
-def _move_of(moves: ItemMoves | None, label: Label) -> Any:
-    if moves is None:
-        return None
-    return moves.failure if label == FAILED else moves.success
+    return inner
 
 
 def _leave(fold: Fold, frame: Frame, label: Label, then: Target | None) -> None:
-    """An iteration is over; its item's file may have to be moved before anything else."""
+    """An iteration is over; its item's file may have to be moved before anything else, or another
+    round may follow."""
     assert frame.parent is not None
     assert frame.here is not None
     frame.label = label
     frame.then = then
     each = fold.index.here(frame.parent).node.op
     assert isinstance(each, Each)
-    if _move_of(each.moves, label) is not None and frame.lifecycle is None:
+    asks_for_more = each.rounds is not None and label == OK
+    if asks_for_more or (move_of(each.moves, label) is not None and frame.lifecycle is None):
         frame.here.phase = "leaving"
     else:
         close_iteration(fold, frame)
@@ -303,12 +279,31 @@ def close_iteration(fold: Fold, frame: Frame) -> None:
         open_items(fold.index, fold.state, outer)
 
 
+def end_round(fold: Fold, event: RoundEnded) -> None:
+    frame = frame_of(fold.state, event.frame)
+    plan_frame(frame).variables |= event.context
+    assert frame.parent is not None
+    if event.error:
+        frame.label = FAILED
+        ending = ending_of(fold.index, frame, Leave(FAILED))
+        if ending is not None:
+            # The cursor stays: a resume judges this round again.
+            frame.label = OK
+            reason = f"{ending.reason}: {event.error}"
+            fold.state.ending = fold.state.ending or replace(ending, reason=reason)
+            return
+    elif event.goes_on:
+        loop = frame.parent.loops[fold.index.here(frame.parent).node.id]
+        loop.items.append(len(loop.items) + 1)
+    close_iteration(fold, frame)
+
+
 def finish_loop(fold: Fold, frame: Frame, loop: Loop, label: Label) -> None:
     node = fold.index.place(frame.plan, loop.node).node
     each = node.op
     assert isinstance(each, Each)
     target = target_of(node, label)
-    if label == FAILED and _ending_of(fold.index, frame, target) is not None:
+    if label == FAILED and ending_of(fold.index, frame, target) is not None:
         go_on(fold, frame, node, label, target)
         return
     loop.is_closed = True
@@ -338,10 +333,15 @@ def enter_call(index: Index, state: RunState, event: CallOpened) -> None:
     here.phase = "open"
     name = index.place(frame.plan, event.node).node.name
     here.tries += 1
+    if here.turn.pop("restart", None) is not None:
+        here.turn["restarts"] = int(here.turn.get("restarts", 0)) + 1
+        state.restarts += 1
     key = FrameKey.parse(frame.key).call(name, event.visit, here.tries).text
     block = index.plan(event.plan).blocks[0]
     called = Frame(key=key, plan=event.plan, block=block.id, parent=frame, owner=name)
     called.began = event.at
+    called.worked_before = worked_until(state, event.at)
+    called.anew = frame.anew
     called.variables = dict(event.context)
     frame.call = called
     state.frames[key] = called
@@ -351,10 +351,34 @@ def enter_call(index: Index, state: RunState, event: CallOpened) -> None:
     arrive(called, block.entry)
 
 
+def _restart_call(fold: Fold, caller: Frame, called: Frame, plan: PlanId) -> None:
+    """A called machine starts afresh, or as another: its call is opened once more (A §3.2)."""
+    assert caller.here is not None
+    caller.call = None
+    _forget(fold.state, called)
+    caller.here.phase = "arriving"
+    caller.here.turn["restart"] = plan
+
+
+def give_outputs(fold: Fold, event: OutputsGiven) -> None:
+    frame = frame_of(fold.state, event.frame)
+    frame.outputs = event.outputs
+    frame.undefined = event.undefined
+    finish, frame.then = frame.then, None
+    assert isinstance(finish, Finish)
+    _finish_plan(fold, frame, finish)
+
+
 def _finish_plan(fold: Fold, frame: Frame, finish: Finish) -> None:
+    assert frame.here is not None
+    if fold.index.plan(frame.plan).outputs.items and frame.outputs is None:
+        # They are worked out first: values are none of the fold's business.
+        frame.here.phase = "leaving"
+        frame.then = finish
+        return
     frame.here = None
     if frame.parent is not None:
-        _return(fold, frame, OK, finish.reason)
+        _return(fold, frame, finish.reason, is_ok=finish.end != "exit-failed")
     elif fold.state.has_failures:
         fold.state.ending = some_failed()
     else:
@@ -366,26 +390,38 @@ def expire_call(fold: Fold, event: CallExpired) -> None:
     here_of(frame, event.node, event.visit)
     called = frame.call
     assert called is not None
-    _return(fold, called, FAILED, f"timed out after {event.timeout_s:g} s", code=STEP_TIMED_OUT)
+    reason = f"timed out after {event.timeout_s:g} s"
+    _return(fold, called, reason, is_ok=False, code=STEP_TIMED_OUT)
 
 
-def _return(fold: Fold, called: Frame, label: Label, reason: str, code: int = STEP_FAILED) -> None:
-    """A called plan is over and its caller goes on; its result is its final context."""
+def _return(
+    fold: Fold, called: Frame, reason: str, *, is_ok: bool, code: int = STEP_FAILED
+) -> None:
+    """A called plan is over and its caller goes on with its result."""
     caller = called.parent
     assert caller is not None
     assert caller.here is not None
     node = fold.index.here(caller).node
+    assert isinstance(node.op, Call)
+    label = label_of_call(node.op, reason, is_ok=is_ok)
     result = StepResult(
-        status="completed" if label == OK else "failed",
-        exit_code=0 if label == OK else code,
+        status="completed" if is_ok else "failed",
+        exit_code=0 if is_ok else code,
         started_at=timestamp(caller.here.since),
         completed_at=timestamp(fold.at),
         duration_ms=max(0, round((fold.at - caller.here.since) * 1000)),
         recipe=called.plan,
         steps=parse_json(encode_results(called)),
     )
+    value = value_of_call(fold.index, node.op, called, reason, result.status)
+    if node.op.outcomes:
+        result |= StepResult(outcome=label)
+    if "reason" in value:
+        result |= StepResult(reason=reason)
+    if called.outputs is not None:
+        result |= StepResult(outputs=called.outputs)
     rest = None
-    if label == FAILED:
+    if not is_ok:
         error = StepError(
             message=with_stack(reason, called),
             exit_code=code,
@@ -400,6 +436,6 @@ def _return(fold: Fold, called: Frame, label: Label, reason: str, code: int = ST
         caller.here.phase = "resting"
         caller.here.rest_until = fold.at + rest
         return
-    if label == OK:
-        keep_value(caller, node, dict(called.variables))
+    if is_ok:
+        keep_value(caller, node, value)
     go_on(fold, caller, node, label, target_of(node, label))

@@ -11,7 +11,6 @@ A run appears with one rename, complete and locked, and disappears with one.
 from __future__ import annotations
 
 import os
-import re
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +21,7 @@ from pathlib import Path
 from orchestrate.diagnostics import closest
 from orchestrate.errors import OrchestrateError, StateError, UsageError, explain
 from orchestrate.record import field, mutable_record, record
+from orchestrate.regex import regex
 from orchestrate.state.ballots import remove_drafts
 from orchestrate.state.delete import delete_tree
 from orchestrate.state.durable import (
@@ -43,16 +43,16 @@ RunId = str
 # What users call the newest run; also a link among the runs.
 LATEST = "latest"
 
-_RUN_ID = re.compile(r"\A[0-9]{8}T[0-9]{6}Z-[a-z0-9]{6}\Z")
+_RUN_ID = regex(r"\A[0-9]{8}T[0-9]{6}Z-[a-z0-9]{6}\Z")
 # How much of an id is the moment at which the run was started.
 _MOMENT = len("20250115T143022Z")
-_LIKE_RUN_ID = re.compile(r"\A[0-9]{8}T")
-_RUN_PREFIX = re.compile(r"\A[0-9TZa-z-]{1,23}\Z")
+_LIKE_RUN_ID = regex(r"\A[0-9]{8}T")
+_RUN_PREFIX = regex(r"\A[0-9TZa-z-]{1,23}\Z")
 _LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _SHOWN = 5
 # A slip is looked for among so many of the newest runs.
 _COMPARED = 1000
-# Folders of ours that are no runs: one not yet, the other no more.
+# Folders of ours that are not runs: one not yet, the other no more.
 _BORN = ".new-"
 _DEAD = ".old-"
 # Where the keeper of a run has its files and locks; `process` is not for this package to import.
@@ -137,10 +137,12 @@ def create_run(
     contents: Callable[[RunId], Mapping[str, bytes]],
     now: Callable[[], float] = time.time,
     draw: Callable[[int], bytes] = os.urandom,
+    *,
+    is_latest: bool = True,
 ) -> tuple[Run, Lock]:
-    """A new run, locked by us from its first moment, and made `latest`.
+    """A new run, locked by us from its first moment, and made `latest` unless it is a chat's turn.
 
-    `contents` gives the first files by name (`state.json` at least), so that whoever finds the
+    `contents` gives the first files by name (`state.json` at least), so that a reader who finds the
     run, or follows `latest`, finds them too.
     """
     try:
@@ -164,7 +166,8 @@ def create_run(
             lock.release()
             delete_tree(runs.folder, born.root.name)
             continue
-        point_latest(runs, run_id)
+        if is_latest:
+            point_latest(runs, run_id)
         return run, lock
     raise StateError(f"cannot find a free run id in {runs.folder}", "try again in a second")
 
@@ -360,7 +363,7 @@ def _is_kept(run: Run) -> bool:
 
 
 def _remove_run(runs: Runs, run: Run, command: Sequence[str]) -> bool:
-    """False if somebody uses the run."""
+    """False if the run is in use."""
     try:
         lock = lock_run(run.lock_file, run.id, command)
     except LockHeldError:

@@ -47,7 +47,7 @@ class SparseRecord:
     def from_json(cls, written: dict[str, Any]) -> Self:
         """The record again; the JSON is not to be changed afterwards."""
         if not isinstance(written, dict):
-            raise TypeError(f"{cls.__name__} is no JSON object")
+            raise TypeError(f"{cls.__name__} is not a JSON object")
         inner = {name: read(written[name]) for name, read in cls.INNER.items() if name in written}
         return _made(cls, {**written, **inner} if inner else written)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from orchestrate.record import replace
 from orchestrate.state.denials import add_denials
-from orchestrate.state.model import Frame, Here, RunState
+from orchestrate.state.model import Frame, RunState, Visit, plan_frame
 from orchestrate.state.result import StepResult
 
 # What an agent's turn may report.
@@ -30,7 +30,7 @@ def with_spent(result: StepResult, spent: Mapping[str, Any]) -> StepResult:
     return result | StepResult.from_json(sums)
 
 
-def with_denials(frame: Frame, here: Here, name: str, result: StepResult) -> StepResult:
+def with_denials(frame: Frame, here: Visit, name: str, result: StepResult) -> StepResult:
     """The result with what earlier attempts of this visit were denied, too."""
     before = frame.steps.get(name) if here.attempt else None
     if before is None or not before.denials:
@@ -44,16 +44,58 @@ def count_denials(state: RunState, name: str, result: StepResult) -> None:
         state.denials = add_denials(state.denials, more)
 
 
-def count_costs(state: RunState, here: Here, result: StepResult) -> None:
+def count_costs(state: RunState, frame: Frame, session: dict[str, Any], result: StepResult) -> None:
     """An agent's turn; the counters that it did not report stay unknown.
 
-    A provider that a workflow declares costs what nobody tells us.
+    A provider that a workflow declares costs an unknown amount.
     """
     if not result.is_turn or not result.billed:
         return
     state.costs = state.costs.with_turn(result)
+    for plan in called_around(frame):
+        plan.costs = plan.costs.with_turn(result)
     totals = result.session_totals
-    if totals and here.session:
-        here.session["totals"] = dict(totals)
-    elif totals:
+    if totals and session:
+        session["totals"] = dict(totals)
+    elif totals and plan_frame(frame).parent is None:
         state.session.totals = dict(totals)
+
+
+def count_call(state: RunState, frame: Frame) -> None:
+    """An agent is asked, for the run and for each call around it."""
+    state.calls += 1
+    for plan in called_around(frame):
+        plan.calls += 1
+
+
+def called_around(frame: Frame) -> Iterator[Frame]:
+    """The called plans around a frame, the innermost first."""
+    plan = plan_frame(frame)
+    while plan.parent is not None:
+        yield plan
+        plan = plan_frame(plan.parent)
+
+
+# Working time: when at least one attempt was at work, not the pauses between retries or sittings.
+
+
+def begin_work(state: RunState, at: float) -> None:
+    spent, busy, since = state.worked
+    state.worked = [spent, busy + 1, since if busy else at]
+
+
+def end_work(state: RunState, at: float) -> None:
+    spent, busy, since = state.worked
+    if busy == 1:
+        spent += max(0.0, at - since)
+    state.worked = [spent, max(busy - 1, 0), since]
+
+
+def leave_work(state: RunState, at: float) -> None:
+    """The sitting is over: nobody knows how long what still runs will be at work."""
+    state.worked = [worked_until(state, at), 0, at]
+
+
+def worked_until(state: RunState, now: float) -> float:
+    spent, busy, since = state.worked
+    return spent + (max(0.0, now - since) if busy else 0.0)

@@ -1,4 +1,4 @@
-"""How far each stage of a recipe is, told from the results of its steps."""
+"""How far each stage of a recipe is, derived from the results of its steps."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ def stages_of(index: Index, state: RunState) -> list[dict[str, Any]]:
     for node in plan.blocks[0].nodes:
         if node.stage is not None:
             steps = stages.setdefault(node.stage, [])
-            if not isinstance(node.op, Gate):
+            is_gate = isinstance(node.op, Gate) and not node.op.is_step
+            if not is_gate and node.part_of is None:
                 steps.append(_step_summary(state.root, node.id, node.name))
     asking = state.root.here is not None and state.root.here.phase == "asking"
-    pending = state.approvals[-1].stage if asking and state.approvals else None
+    pending = index.here(state.root).node.stage if asking else None
     return [_stage(name, steps, name == pending) for name, steps in stages.items()]
 
 

@@ -1,7 +1,7 @@
 """A run that is being worked on: events go to the journal first, then into the state and its file.
 
-The journal is the truth. `state.json` is brought up to date when it must be (rulings §6): before a
-step outside a loop, when the run stops, and inside a loop at least once a second.
+The journal is the truth. `state.json` is brought up to date when it must be (rulings §6): when the
+run stops, before a step that looks into the run's folder, and else soon after something happened.
 """
 
 from __future__ import annotations
@@ -32,11 +32,16 @@ from orchestrate.state.journal import (
 )
 from orchestrate.state.locks import Lock
 from orchestrate.state.model import Index, RunState
+from orchestrate.state.plan_file import LostPlanError
 from orchestrate.state.recorded import damaged, read_events
 from orchestrate.state.runs import Run
 
-# Inside a loop `state.json` may lag this much behind the journal.
-LAG_S = 1.0
+# `state.json` may lag this much behind the journal. Where it has thousands of results, it lags as
+# long as keeps its writing to this share of the time, and never longer than the last figure.
+LAG_S = 0.1
+_LARGE = 1 << 18
+_SHARE = 0.02
+_LONGEST_LAG_S = 5.0
 
 Seen = TypeVar("Seen")
 Listener = Callable[[Event, RunState], None]
@@ -58,19 +63,53 @@ class Store:
             self._journal.append([event_to_json(Gap())] * lost)
         state.synced = self._journal.synced_seq
         self._recording = threading.RLock()
+        # Events that the state has and the journal does not have yet.
+        self._unwritten: list[Event] = []
         self._written_seq = -1
-        self._written_at = float("-inf")
+        self._due_at = float("-inf")
+        self._synced_at = time.monotonic()
 
     def record(self, *events: Event, sync: bool = True) -> None:
-        """Write events down, durably unless nobody acts on them, then fold them in and tell."""
+        """Write events down, durably unless they can be derived again, then fold them in and tell.
+
+        What waits for its sync is never more than `LAG_S` old: a `resume` derives it quickly.
+        """
         with self._recording:
-            self._journal.append([event_to_json(event) for event in events], sync=sync)
+            now = time.monotonic()
+            sync = sync or now - self._synced_at >= LAG_S
+            written = [*self._unwritten, *events]
+            self._journal.append([event_to_json(event) for event in written], sync=sync)
+            folded, self._unwritten = len(self._unwritten), []
             self.state.synced = self._journal.synced_seq
-            for event in events:
-                apply(self.index, self.state, event)
+            if sync:
+                self._synced_at = now
+            for number, event in enumerate(written):
+                if number >= folded:
+                    apply(self.index, self.state, event)
                 self.state.seq += 1
                 for listener in self.listeners:
                     listener(event, self.state)
+
+    def fold(self, event: Event) -> None:
+        """Fold in an event that can be derived again; it is written down and told a little later.
+
+        The next program need not wait for that: see `write_down`.
+        """
+        with self._recording:
+            apply(self.index, self.state, event)
+            self._unwritten.append(event)
+
+    def write_down(self) -> None:
+        """Write down and tell what was only folded in."""
+        if self._unwritten:
+            self.record(sync=False)
+
+    def sync(self) -> None:
+        """Make all that was recorded durable: before anything that is more than another program."""
+        with self._recording:
+            self.write_down()
+            self._journal.sync()
+            self.state.synced = self._journal.synced_seq
 
     def look(self, reader: Callable[[RunState], Seen]) -> Seen:
         """What a reader in another thread makes of the state, which stands still meanwhile."""
@@ -78,20 +117,32 @@ class Store:
             return reader(self.state)
 
     def checkpoint(self, *, durable: bool = False, is_due: bool = True) -> None:
-        """Bring `state.json` up to date; one that is not due is left for later in its second."""
+        """Bring `state.json` up to date; one that is not due is left for later."""
         with self._recording:
-            if self._written_seq == self.state.seq and not durable:
+            if self._is_current() and not durable:
                 return
-            now = time.monotonic()
-            if not is_due and now - self._written_at < LAG_S:
+            began = time.monotonic()
+            if not is_due and began < self._due_at:
                 return
+            self.sync()
             content = self._encoder.encode(self.state)
             if durable:
                 write_durably(self.run.state, content, keep_previous=True)
             else:
                 write_visibly(self.run.state, content)
             self._written_seq = self.state.seq
-            self._written_at = time.monotonic()
+            now = time.monotonic()
+            fair_s = (now - began) / _SHARE if len(content) > _LARGE else 0.0
+            self._due_at = now + min(max(LAG_S, fair_s), _LONGEST_LAG_S)
+
+    def due_in_s(self) -> float | None:
+        """How soon `state.json` has to be brought up to date; None if it is."""
+        if self._is_current():
+            return None
+        return max(self._due_at - time.monotonic(), 0.0)
+
+    def _is_current(self) -> bool:
+        return self._written_seq == self.state.seq and not self._unwritten
 
     def is_behind(self) -> bool:
         """Does `state.json` lack something that the journal has?"""
@@ -139,9 +190,9 @@ def load(run: Run, index: Index, told: Callable[[str], None] = lambda _: None) -
         except ValueError as error:
             told(f"state.json is not used: {error}; it is built again from events.jsonl")
     if state is not None and state.synced <= end_of(run.events) < state.seq:
-        # A power cut took the last lines of the journal, which were not synced because nobody
+        # A power cut took the last lines of the journal, which were not synced because nothing
         # acts on them; the state, which was, has them folded in. Had it taken more, it would be
-        # the wrong journal, or one that somebody has cut.
+        # the wrong journal, or one that was cut.
         return state
     return _fold(run, index, state)
 
@@ -159,6 +210,8 @@ def _fold(run: Run, index: Index, state: RunState | None) -> RunState:
         else:
             try:
                 apply(index, state, event)
+            except LostPlanError:
+                raise  # the journal is whole
             except StateError as error:
                 raise damaged(run.events, f"event {seq}: {error.message}") from None
         state.seq = seq
@@ -205,8 +258,13 @@ def repair(run: Run, index: Index) -> tuple[RunState, str]:
     return state, f"kept the first {last} events of the journal; the old one is {aside}"
 
 
+def put_damage_aside(run: Run) -> str:
+    """Replace the journal by what stands before its first damage; the name of the old one."""
+    return _put_aside(run, salvage(run.events)[0])
+
+
 def _put_aside(run: Run, good: Sequence[bytes]) -> str:
-    """Replace the journal by its good lines; the old one stays for whoever wants to look."""
+    """Replace the journal by its good lines; the old one stays for inspection."""
     number = 1
     while os.path.lexists(run.root / f"events.jsonl.damaged-{number}"):
         number += 1

@@ -10,6 +10,8 @@ _DUST = 0.001
 # The years 1000 to 9999: all that four digits write. What lies beyond is shown as the nearest end.
 _EARLIEST = -30_610_224_000.0
 _LATEST = 253_402_300_799.0
+# Of a duration more is not shown: a century.
+_LONGEST_MS = 1000.0 * 36525 * 86400
 
 
 def timestamp(seconds: float) -> str:
@@ -33,17 +35,32 @@ def local_time(text: str) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds_of(text)))
 
 
+def zone_at(text: str) -> str:
+    """The zone of that clock at that moment: `UTC`, or how far it is ahead, as in `+02:00`."""
+    ahead = time.localtime(seconds_of(text)).tm_gmtoff
+    sign, minutes = "-+"[ahead >= 0], abs(ahead) // 60
+    return f"{sign}{minutes // 60:02d}:{minutes % 60:02d}" if ahead else "UTC"
+
+
 def seconds_of(text: str) -> float:
     """The moment that `timestamp` wrote."""
-    import calendar
+    from datetime import UTC, datetime
 
-    stem, _, rest = text.removesuffix("Z").partition(".")
     try:
-        moment = time.strptime(stem, "%Y-%m-%dT%H:%M:%S")
+        moment = datetime.fromisoformat(text.removesuffix("Z"))
     except ValueError:
         # Versions that knew no bounds wrote other years, too.
-        year = re.match(r"(-?\d+)-", stem)
+        year = re.match(r"(-?\d+)-", text)
         if year is None:
             raise
         return _LATEST if int(year[1]) > 9999 else _EARLIEST
-    return calendar.timegm(moment) + float(f"0.{rest or 0}")
+    return moment.replace(tzinfo=UTC).timestamp()
+
+
+def duration(milliseconds: float) -> str:
+    seconds = min(milliseconds, _LONGEST_MS) / 1000
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m{rest:02d}s" if hours else f"{minutes}m{rest:02d}s"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 def user_name(environment: Mapping[str, str]) -> str:
     """The user's name. Services and containers may have no USER, but the system knows the account.
 
-    An account without a name is still somebody, told by its number.
+    An account without a name is shown by its number.
     """
     named = environment.get("USER") or environment.get("LOGNAME")
     if named:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from orchestrate.errors import OrchestrateError
 from orchestrate.record import record
+from orchestrate.regex import regex
 from orchestrate.state.address import Called, FrameKey
 from orchestrate.state.cancelling import is_cancelling
+from orchestrate.state.gates import gate_names
+from orchestrate.state.model import frames_below
 from orchestrate.state.plan_file import is_plan_whole
 from orchestrate.state.result import Results, StepResult
+from orchestrate.state.spending import worked_until
 from orchestrate.view.cursors import cursors_in
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import FINAL
@@ -25,29 +28,37 @@ if TYPE_CHECKING:
     from orchestrate.view.run_view import RunView
 
 # A variable that stands alone, as it is written in a workflow or a recipe.
-_VARIABLE = re.compile(r"\$\{context\.([A-Za-z_][\w-]*)\}\Z|\{\{\s*([A-Za-z_][\w-]*)\s*\}\}\Z")
+_VARIABLE = regex(r"\$\{context\.([A-Za-z_][\w-]*)\}\Z|\{\{\s*([A-Za-z_][\w-]*)\s*\}\}\Z")
 
 
 @record
 class Reached:
-    """What a machine has counted towards its guardrails, of visits those of the step it is at."""
+    """What a run has counted towards its limits, of visits those of the steps it is at."""
 
     visits: int
     steps: int
     restarts: int
+    calls: int
+    cost: float
+    tokens: int
+    worked_s: float
 
     @classmethod
     def of(cls, state: RunState) -> Reached:
-        here = state.root.here
-        visits = 0 if here is None else state.root.visits.get(here.node, 0)
-        return cls(visits, state.steps_run, state.restarts)
+        frames = [(frame, frame.here) for frame in frames_below(state.root)]
+        visits = max((f.visits.get(here.node, 0) for f, here in frames if here), default=0)
+        costs = state.costs
+        tokens = (costs.input_tokens or 0) + (costs.output_tokens or 0)
+        worked = worked_until(state, state.updated_at)
+        return cls(visits, state.steps_run, state.restarts, state.calls, costs.cost_usd or 0.0,
+                   tokens, worked)  # fmt: skip
 
 
 def resume_flags(ending: Ending, reached: Reached) -> tuple[str, ...] | None:
     """What `resume` needs besides the run; None if it would fail again at once.
 
-    A guardrail of a machine holds for its resumes, too, until a flag widens it; twice as much is
-    room for as many rounds again. Those of a recipe stand in the recipe alone.
+    A limit holds for resumes, too, until a flag widens it; twice as much is room for as much
+    again. The depth of calls and the length of loops stand in the recipe alone.
     """
     match ending.kind:
         case "guardrail-visits":
@@ -56,6 +67,14 @@ def resume_flags(ending: Ending, reached: Reached) -> tuple[str, ...] | None:
             return "--max-steps", str(_more_than(reached.steps))
         case "guardrail-restarts":
             return "--max-restarts", str(_more_than(reached.restarts))
+        case "max-calls":
+            return "--max-calls", str(_more_than(reached.calls))
+        case "max-tokens":
+            return "--max-tokens", str(_more_than(reached.tokens))
+        case "max-cost":
+            return "--max-cost", f"{max(2 * reached.cost, 0.01):.2f}"
+        case "max-time":
+            return "--max-time", f"{max(2 * reached.worked_s, 1):.0f}s"
         case "limit":
             return None
         case _:
@@ -73,6 +92,12 @@ def as_started_flag(run: Run, state: RunState) -> tuple[str, ...]:
         return ("--as-started",) if is_changed and is_plan_whole(run) else ()
     except OrchestrateError:
         return ()
+
+
+def view_flags(view: RunView) -> tuple[str, ...]:
+    """What `resume` needs because of what became of the run's files and of its definition."""
+    repair = ("--repair",) if view.is_torn else ()
+    return (*repair, *as_started_flag(view.run, view.state))
 
 
 def _more_than(reached: int) -> int:
@@ -133,19 +158,32 @@ def next_commands(view: RunView, place: Place) -> list[str]:
         return []
     if gates:
         # One that waits needs no name.
-        names = [gate.stage for gate in gates] if len(gates) > 1 else [None]
+        names = gate_names(gates) if len(gates) > 1 else [None]
         return [
             place.command(verb, run_id, *filter(None, [name]))
             for name in dict.fromkeys(names)
             for verb in ("approve", "deny")
         ]
-    if view.status != "failed":
-        return [place.command("resume", run_id, *as_started_flag(view.run, view.state))]
     flags = () if view.ending is None else resume_flags(view.ending, Reached.of(view.state))
+    if view.status != "failed":
+        return [place.command("resume", run_id, *(flags or ()), *view_flags(view))]
     if view.is_denied or view.is_at_end or flags is None:
         return []
-    more = (*values_wanted(failed_in(view.state)), *as_started_flag(view.run, view.state))
+    more = (*values_wanted(failed_in(view.state)), *view_flags(view))
     return [place.command("resume", run_id, *flags, *more)]
+
+
+def start_over_command(view: RunView, place: Place) -> str | None:
+    """The command that begins a run anew whose last gate was denied: nothing goes on with it."""
+    approvals = view.state.approvals
+    if view.status not in ("failed", "completed") or not approvals:
+        return None
+    is_denied = approvals[-1].status == "denied" or _ended_denied(view.state)
+    return place.command("resume", view.run.id, "--force-restart") if is_denied else None
+
+
+def _ended_denied(state: RunState) -> bool:
+    return state.ending is not None and state.ending.kind == "denied"
 
 
 def failed_in(state: RunState) -> list[tuple[str, StepResult]]:

@@ -2,7 +2,7 @@
 
 A run records the commit that its workspace stood at when it started, went on and stopped. What was
 committed in between is known. What is not committed is known only as it is now; the time of its
-last change says whether that was while the run was at work. Nobody can tell who changed it.
+last change says whether that was while the run was at work. Who changed it is unknown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST_COMMITS = 50
 _MOST_BYTES = 4 * 1024 * 1024
 _WORDS = {"A": "added", "M": "modified", "D": "deleted", "R": "renamed", "C": "copied",
           "T": "modified", "U": "unmerged", "?": "new", "!": "ignored"}  # fmt: skip
-# Neither the user's pager, hooks, external programs nor locks that would disturb somebody.
+# Neither the user's pager, hooks, external programs nor locks that would disturb other programs.
 _QUIETLY = ("--no-optional-locks", "--no-pager", "-c", "core.fsmonitor=false",
             "-c", "core.hooksPath=/dev/null", "-c", "diff.external=",
             "-c", "log.showSignature=false", "-c", "status.submoduleSummary=false",
@@ -39,7 +39,7 @@ class Change:
 
     @property
     def may_be_the_runs(self) -> bool:
-        """Of a deleted file nobody knows when it went."""
+        """When a deleted file went is unknown."""
         return self.is_during or self.what == "deleted"
 
 

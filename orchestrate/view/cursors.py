@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchestrate.record import record
 from orchestrate.state.address import Address, address_of, name_in_block
-from orchestrate.state.model import Frame, Here, RunState, frames_below
+from orchestrate.state.model import Frame, RunState, Visit, frames_below
 from orchestrate.state.result import StepResult
 
 
@@ -43,9 +43,10 @@ def cursors_in(state: RunState) -> list[Cursor]:
     ]
 
 
-def _cursor(frame: Frame, here: Here) -> Cursor:
+def _cursor(frame: Frame, here: Visit) -> Cursor:
     name = name_in_block(here.node, frame.block)
+    key, visit = here.origin or (frame.key, here.visit)
     return Cursor(
-        frame.key, name, here.visit, here.phase, here.attempt,
+        key, name, visit, here.phase, here.attempt,
         here.attempt_since or here.since, here.rest_until, frame.steps.get(name, StepResult()),
     )  # fmt: skip

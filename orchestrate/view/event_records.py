@@ -6,35 +6,14 @@ the same as one that is being watched; the journal is masked already.
 
 from __future__ import annotations
 
-import json
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.plan.nodes import SKIPPED
+from orchestrate.state import events as on
 from orchestrate.state.address import name_of_node, shown_path
-from orchestrate.state.durable import read_file
-from orchestrate.state.events import (
-    AttemptEnded,
-    CallExpired,
-    CallOpened,
-    Event,
-    Gap,
-    GateDecided,
-    GateOpened,
-    ItemMoved,
-    ItemMoving,
-    ItemStopped,
-    LoopOpened,
-    Restarted,
-    RunEnded,
-    RunResumed,
-    RunStarted,
-    SessionChosen,
-    SessionSeen,
-    StepFinished,
-    StepStarted,
-    event_name,
-    event_to_json,
-)
+from orchestrate.state.events import Event, event_name, event_to_json
+from orchestrate.state.plan_file import read_documents
 from orchestrate.state.result import StepResult
 from orchestrate.state.times import timestamp
 
@@ -59,8 +38,8 @@ _KNOWN = {
 }
 # Events that may be about a step; those of a session that the whole run has name none.
 _Placed = (
-    StepStarted | AttemptEnded | StepFinished | LoopOpened | CallOpened | CallExpired
-    | GateOpened | GateDecided | SessionSeen | SessionChosen
+    on.StepStarted | on.AttemptEnded | on.StepFinished | on.LoopOpened | on.CallOpened
+    | on.CallExpired | on.GateOpened | on.GateDecided | on.SessionSeen | on.SessionChosen
 )  # fmt: skip
 
 
@@ -69,7 +48,7 @@ class EventRecords:
 
     def __init__(self, run: Run) -> None:
         self._run_id = run.id
-        self._documents = _documents_of(run)
+        self._documents = read_documents(run.root)
         self._dialect = ""
         self._plan = ""
         self._session: str | None = None
@@ -78,13 +57,23 @@ class EventRecords:
         self._here: tuple[str, int] | None = None
         self._visits: dict[tuple[str, str], int] = {}
 
+    def copied(self) -> EventRecords:
+        """The same, to go on from here more than once."""
+        found = copy(self)
+        found._visits = dict(self._visits)  # noqa: SLF001 - one of this class
+        return found
+
+    def skip(self, event: Event) -> None:
+        """An event whose record is not wanted, though later ones depend on it."""
+        self._fold(event)
+
     def record(self, seq: int, event: Event) -> Json:
         """The record of an event as the journal has it."""
         self._fold(event)
         fields = self._fields(event)
         record: Json = {
             "seq": seq,
-            "at": None if isinstance(event, Gap) else timestamp(event.at),
+            "at": None if isinstance(event, on.Gap) else timestamp(event.at),
             "event": event_name(event),
             "messages": [],
             "run_id": self._run_id,
@@ -100,27 +89,33 @@ class EventRecords:
 
     def _fold(self, event: Event) -> None:
         match event:
-            case RunStarted():
+            case on.RunStarted():
                 self._dialect, self._plan = event.dialect, event.plan
                 self._session = event.session
-            case SessionSeen() | SessionChosen():
+            case on.SessionSeen() | on.SessionChosen():
                 self._session = event.session
-            case Restarted():
+            case on.Edited():
+                self._plan = event.plan
+                self._step_count, self._here = 0, None
+                self._visits.clear()
+            case on.Restarted():
                 self._plan, self._session = event.plan, event.session
                 self._step_count = 0
                 self._here = None
                 self._visits.clear()
-            case StepFinished(label=label) if label == SKIPPED:
+            case on.StepFinished(label=label) if label == SKIPPED:
                 pass
-            case StepStarted() | StepFinished() | LoopOpened() | CallOpened():
+            case on.StepStarted() | on.StepFinished() | on.LoopOpened() | on.CallOpened():
                 key = (event.frame, event.node)
                 self._here = (self._path_of(event), event.visit)
                 if self._visits.get(key, 0) < event.visit:
                     self._visits[key] = event.visit
                     self._step_count += 1
-            case AttemptEnded() | CallExpired() | GateOpened() | GateDecided() | ItemMoving():
+            case on.AttemptEnded() | on.CallExpired() | on.GateOpened() | on.GateDecided():
                 pass
-            case ItemMoved() | ItemStopped() | RunResumed() | RunEnded() | Gap():
+            case on.ItemMoving() | on.RoundEnded() | on.OutputsGiven():
+                pass
+            case on.ItemMoved() | on.ItemStopped() | on.RunResumed() | on.RunEnded() | on.Gap():
                 pass
 
     def _fields(self, event: Event) -> Json:
@@ -145,7 +140,7 @@ class EventRecords:
         session = {"session_id": fields["sessionId"]}
         step = {**session, "step": fields["step"], "step_count": fields["stepCount"]}
         match event:
-            case RunStarted():
+            case on.RunStarted():
                 started = {
                     "recipe_id": fields["recipeId"],
                     "recipe_label": self._named("label", "description", "name"),
@@ -153,26 +148,32 @@ class EventRecords:
                     "step_count": 1,
                 }
                 return [("recipe_started", session | started)]
-            case StepStarted():
+            case on.StepStarted():
                 return [("recipe_step_started", step)] if event.attempt == 1 else []
-            case AttemptEnded():
+            case on.AttemptEnded():
                 retry = ("orchestration_retry", {**session, "step": fields["step"]})
                 return [retry] if event.why == "reminded" else []
-            case StepFinished():
+            case on.StepFinished():
                 then = self._next_step(event)
                 move = {"from_step": fields["step"], "to_step": then}
                 return [] if then is None else [("recipe_step_transition", session | move)]
-            case RunEnded():
+            case on.RunEnded():
                 return _exit(event, session)
-            case RunResumed() | Restarted() | SessionSeen() | SessionChosen() | Gap():
+            case (
+                on.RunResumed() | on.Restarted() | on.SessionSeen() | on.SessionChosen() | on.Gap()
+            ):
                 return []
-            case LoopOpened() | ItemMoving() | ItemMoved() | ItemStopped():
+            case on.LoopOpened() | on.ItemMoving() | on.ItemMoved() | on.ItemStopped():
                 return []
-            case CallOpened() | CallExpired() | GateOpened() | GateDecided():
+            case on.CallOpened() | on.CallExpired() | on.GateOpened() | on.GateDecided():
+                return []
+            case on.RoundEnded() | on.OutputsGiven() | on.Edited():
                 return []
 
-    def _next_step(self, event: StepFinished) -> str | None:
+    def _next_step(self, event: on.StepFinished) -> str | None:
         """Where a machine goes from here; other dialects' ways are in the plan alone."""
+        if on.is_in_call(event):
+            return None
         steps = self._document.get("steps")
         step = steps.get(event.node) if isinstance(steps, dict) else None
         ways = step.get("onOutcome", {}) if isinstance(step, dict) else {}
@@ -181,7 +182,7 @@ class EventRecords:
 
     def _path_of(self, event: _Placed) -> str:
         """`Loop[3]/Step`; a machine's step has its name alone, also after a restart (A §16)."""
-        if self._dialect == "machine":
+        if self._dialect == "machine" and not on.is_in_call(event):
             return name_of_node(event.node)
         return shown_path(event.frame, event.node)
 
@@ -195,23 +196,14 @@ class EventRecords:
         return next((name for name in named if isinstance(name, str)), self._plan)
 
 
-def _documents_of(run: Run) -> Json:
-    """The definition as it was when the run started; {} if it cannot be read any more."""
-    try:
-        found = json.loads(read_file(run.root / "definition.json") or b"{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _known_of(event: Event) -> StepResult:
     """What an event says of a step's attempt."""
-    if isinstance(event, StepStarted):
+    if isinstance(event, on.StepStarted):
         return event.about
-    return event.result if isinstance(event, AttemptEnded | StepFinished) else StepResult()
+    return event.result if isinstance(event, on.AttemptEnded | on.StepFinished) else StepResult()
 
 
-def _exit(event: RunEnded, session: Json) -> list[tuple[str, Json]]:
+def _exit(event: on.RunEnded, session: Json) -> list[tuple[str, Json]]:
     if event.status == "paused":
         is_locked = event.ending.kind == "session-locked"
         return [("session_locked", session)] if is_locked else []

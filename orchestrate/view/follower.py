@@ -55,7 +55,7 @@ class Follower:
             return reader(self.state)
 
     def catch_up(self, hear: Callable[[Event, RunState], None]) -> None:
-        """Fold in what has happened since, and tell of each event."""
+        """Fold in what has happened since, and pass each event on."""
         for recorded in self._tail.news():
             with self._folding:
                 apply(self.index, self.state, recorded.event)
@@ -65,3 +65,11 @@ class Follower:
 
 def tail_from_now(run: Run) -> JournalTail:
     return JournalTail(run, end_of(run.events))
+
+
+def left_alone(run: Run) -> str:
+    """What to say when the process was killed whose run is followed."""
+    return (
+        f"orchestrate: the process that worked on run {run.id} is gone, and the run has not ended; "
+        f"how to go on: orchestrate status {run.id}\n"
+    )

@@ -6,35 +6,22 @@ missing and goes on with the rest.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from orchestrate.errors import OrchestrateError
+from orchestrate.plan.nodes import FAILED, OK, target_of
+from orchestrate.plan.trail import Trail
 from orchestrate.record import field, mutable_record
+from orchestrate.state import events as on
+from orchestrate.state.alike import Alike, pass_over, read_alike
 from orchestrate.state.apply import apply, start
-from orchestrate.state.events import (
-    AttemptEnded,
-    CallExpired,
-    CallOpened,
-    Event,
-    Gap,
-    GateDecided,
-    GateOpened,
-    ItemMoved,
-    ItemMoving,
-    ItemStopped,
-    LoopOpened,
-    Restarted,
-    RunEnded,
-    RunResumed,
-    RunStarted,
-    SessionChosen,
-    SessionSeen,
-    StepFinished,
-    StepStarted,
-)
-from orchestrate.state.gates import add_decision, add_opened
-from orchestrate.state.recorded import read_events
+from orchestrate.state.events import Event
+from orchestrate.state.gates import add_decision, add_opened, expire_asked, without_pending
+from orchestrate.state.model import frames_below
 from orchestrate.state.result import Approval
+from orchestrate.state.times import seconds_of
 from orchestrate.view.step_totals import Tallies
 
 if TYPE_CHECKING:
@@ -54,13 +41,15 @@ class Sitting:
     end_head: str = ""
     how: str = ""
     reason: str = ""
+    # The steps whose programs were at work when its process was killed.
+    left: tuple[tuple[str, str], ...] = ()
 
 
 @mutable_record
 class Chronicle:
     """All of it. `trail` is None when the plan is not known."""
 
-    started: RunStarted | None = None
+    started: on.RunStarted | None = None
     sittings: list[Sitting] = field(default_factory=list)
     approvals: list[Approval] = field(default_factory=list)
     tallies: Tallies = field(default_factory=Tallies)
@@ -75,8 +64,13 @@ def read_chronicle(run: Run, index: Index | None, now: float, *, is_live: bool) 
     told = Chronicle()
     follower = _Follower(index) if index is not None else None
     try:
-        for recorded in read_events(run.events):
+        for recorded in read_alike(run.events, index):
             told.events = recorded.seq
+            if isinstance(recorded, Alike):
+                told.tallies.hear_alike(recorded)
+                if follower is not None:
+                    follower.hear_alike(recorded)
+                continue
             _hear(told, recorded.event)
             if follower is not None:
                 follower.hear(recorded.event)
@@ -95,31 +89,52 @@ def read_chronicle(run: Run, index: Index | None, now: float, *, is_live: bool) 
 
 def _hear(told: Chronicle, event: Event) -> None:
     match event:
-        case RunStarted():
+        case on.RunStarted():
             told.started = event
             told.sittings.append(Sitting(event.at, event.head))
-        case RunResumed():
+        case on.RunResumed():
             if told.sittings and told.sittings[-1].end is None:
                 told.sittings[-1].end = told.tallies.last_at
+                told.sittings[-1].left = told.tallies.at_work
             told.sittings.append(Sitting(event.at, event.head))
-        case RunEnded():
+        case on.RunEnded():
             _end_sitting(told, event)
-        case GateOpened():
+        case on.GateOpened():
             add_opened(told.approvals, event)
-        case GateDecided():
+        case on.GateDecided():
             add_decision(told.approvals, event)
-        case Gap():
+        case on.Gap():
             told.gaps += 1
-        case StepStarted() | AttemptEnded() | StepFinished() | SessionSeen() | SessionChosen():
+        case on.AttemptEnded() | on.StepFinished():
+            _stretch_sitting(told, event)
+        case on.StepStarted() | on.SessionSeen():
             pass
-        case LoopOpened() | ItemMoving() | ItemMoved() | ItemStopped():
+        case on.SessionChosen() | on.RoundEnded() | on.OutputsGiven():
             pass
-        case CallOpened() | CallExpired() | Restarted():
+        case on.CallExpired():
+            expire_asked(told.approvals, event)
+        case on.LoopOpened() | on.ItemMoving() | on.ItemMoved() | on.ItemStopped():
             pass
+        case on.CallOpened() | on.Restarted():
+            pass
+        case on.Edited():
+            told.approvals = without_pending(told.approvals)
     told.tallies.hear(event)
 
 
-def _end_sitting(told: Chronicle, event: RunEnded) -> None:
+def _stretch_sitting(told: Chronicle, event: on.AttemptEnded | on.StepFinished) -> None:
+    """A program that outlived its orchestrator was at work until it ended or was adopted."""
+    if len(told.sittings) < 2:
+        return
+    killed, adopting = told.sittings[-2:]
+    if (event.frame, event.node) not in killed.left:
+        return
+    ended = event.result.completed_at
+    if ended and not (isinstance(event, on.AttemptEnded) and event.why == "lost"):
+        killed.end = max(killed.end or 0.0, min(seconds_of(ended), adopting.start))
+
+
+def _end_sitting(told: Chronicle, event: on.RunEnded) -> None:
     """A decision or a cancellation after the end of a sitting tells its end anew."""
     if not told.sittings:
         return
@@ -134,8 +149,6 @@ class _Follower:
     """Folds the events into a state, as the engine does, and keeps the path that it takes."""
 
     def __init__(self, index: Index) -> None:
-        from orchestrate.plan.trail import Trail
-
         self.trail = Trail()
         self.notes: list[str] = []
         self._index = index
@@ -146,8 +159,6 @@ class _Follower:
         index.hear_move = self._move
 
     def _move(self, plan: str, node: str, label: str, target: Target) -> None:
-        from orchestrate.plan.nodes import FAILED
-
         self.trail.move(plan, node, label, target)
         if label == FAILED and self._index.place(plan, node).node.on_failure == "count":
             self._failures.add((plan, node))
@@ -155,8 +166,23 @@ class _Follower:
     def hear(self, event: Event) -> None:
         if self._is_lost:
             return
-        try:
+        with self._losing_the_way():
             self._follow(event)
+
+    def hear_alike(self, alike: Alike) -> None:
+        if self._is_lost or self._state is None:
+            return
+        with self._losing_the_way():
+            plan = pass_over(self._index, self._state, alike)
+            for node, times in alike.steps.items():
+                target = target_of(self._index.place(plan, node).node, OK)
+                self.trail.visit(plan, node, len(times))
+                self.trail.move(plan, node, OK, target, len(times))
+
+    @contextmanager
+    def _losing_the_way(self) -> Iterator[None]:
+        try:
+            yield
         except (OrchestrateError, ValueError, KeyError, AssertionError) as error:
             self._is_lost = True
             why = error.message if isinstance(error, OrchestrateError) else f"{error!r}"
@@ -164,35 +190,47 @@ class _Follower:
 
     def _follow(self, event: Event) -> None:
         state = self._state
-        if isinstance(event, RunStarted):
+        if isinstance(event, on.RunStarted):
             self._state = start(self._index, event)
             self.trail.begin(event.plan)
         if state is None:
             return
         match event:
-            case StepStarted() | LoopOpened() | CallOpened() | GateOpened() | StepFinished():
+            case (
+                on.StepStarted()
+                | on.LoopOpened()
+                | on.CallOpened()
+                | on.GateOpened()
+                | on.StepFinished()
+            ):
                 frame = state.frames[event.frame]
                 here = frame.here
                 is_first = here is not None and not here.since and here.phase == "arriving"
-                is_skipped = isinstance(event, StepFinished) and event.label == "@skipped"
+                is_skipped = isinstance(event, on.StepFinished) and event.label == "@skipped"
                 if is_first and not is_skipped:
                     self.trail.visit(frame.plan, event.node)
-                if isinstance(event, CallOpened):
+                if isinstance(event, on.CallOpened):
                     self.trail.begin(event.plan)
-            case Restarted():
+            case on.Restarted():
                 self.trail.begin(event.plan)
-            case AttemptEnded() | SessionSeen() | SessionChosen() | CallExpired() | GateDecided():
+            case on.Edited():
+                self.trail = Trail()
+                self.trail.begin(event.plan)
+                self._failures.clear()
+            case on.AttemptEnded() | on.SessionSeen() | on.SessionChosen() | on.CallExpired():
                 pass
-            case ItemMoving() | ItemMoved() | ItemStopped() | RunResumed() | RunEnded() | Gap():
+            case on.GateDecided():
                 pass
-            case RunStarted():
+            case on.ItemMoving() | on.ItemMoved() | on.ItemStopped() | on.RunResumed():
+                pass
+            case on.RunEnded() | on.Gap() | on.RoundEnded() | on.OutputsGiven():
+                pass
+            case on.RunStarted():
                 return
         apply(self._index, state, event)
 
     def mark(self, *, is_live: bool) -> None:
         """Where the run stands now, or what has stopped it."""
-        from orchestrate.state.model import frames_below
-
         state = self._state
         if state is None or state.status == "completed":
             return

@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import json
 import os
-import re
+from contextlib import suppress
 from typing import Any
 
 from orchestrate.errors import OrchestrateError, StateError
 from orchestrate.record import record
+from orchestrate.regex import regex
 from orchestrate.state.durable import read_file
 from orchestrate.state.events import Gap, RunEnded, RunResumed, RunStarted
 from orchestrate.state.journal import refuse_foreign
 from orchestrate.state.locks import is_held
+from orchestrate.state.marks import marks_of
 from orchestrate.state.recorded import last_recorded, read_events
 from orchestrate.state.runs import Run
 from orchestrate.state.times import timestamp
 
 # What a state file says, and two things that only we can say.
 STATUSES = ("running", "interrupted", "paused", "completed", "failed", "cancelled", "damaged")
-# Nobody goes on with these.
+# These cannot be resumed.
 FINAL = ("completed", "cancelled")
 
-_HEADER = ("dialect", "workflow_file", "started_at", "updated_at", "completed_at", "status",
-           "reason")  # fmt: skip
-# Why a run is paused that nobody has to decide about.
+_HEADER = ("dialect", "workflow_file", "started_at", "updated_at", "completed_at", "rehearsal",
+           "run_step", "status", "reason")  # fmt: skip
+# Why a run is paused that needs no decision.
 _STOPPED = ("interrupted", "terminated")
 # Values have no line breaks, so a line that begins like this is the field itself.
-_STATUS = re.compile(rb'\n  "status": "([a-z]+)",\n  "reason": .*\n')
+_STATUS = regex(rb'\n  "status": "([a-z]+)",\n  "reason": .*\n')
 # The status stands at the top; only a run of very many files, or with much to say, needs more.
 _SIZES = (2048, 64 * 1024, 4 * 1024 * 1024)
 
@@ -46,13 +48,18 @@ class RunSummary:
         is_stopped = self.status == "paused" and self.field("reason") in _STOPPED
         return "interrupted" if is_stopped else self.status
 
+    @property
+    def marks(self) -> dict[str, Any]:
+        """Was it a rehearsal, or one step alone? Then it did not do the whole work."""
+        return {"rehearsal": bool(self.field("rehearsal")), "run_step": self.field("run_step")}
+
     def fields(self) -> dict[str, Any]:
         """The first fields of the state file; few of many runs are shown, so they are read late."""
         found = {name: self.field(name) for name in _HEADER}
         return {name: value for name, value in found.items() if value is not None}
 
     def field(self, name: str) -> Any:
-        """One of them; None if it is not there, or if somebody has written into the file."""
+        """One of them; None if it is not there, or if the file was edited."""
         key = b'\n  "%b": ' % name.encode()
         at = self.start.find(key)
         if at < 0:
@@ -93,7 +100,7 @@ def _summary_from_journal(run: Run) -> RunSummary:
 
     All of the journal is read, which only a damaged run is worth.
     """
-    # What is no file, or may not be read, has to be put right by its owner first.
+    # What is not a readable file, its owner has to repair first.
     read_file(run.state)
     refuse_foreign(run.events, run.id)
     events = (recorded.event for recorded in read_events(run.events))
@@ -111,6 +118,7 @@ def _summary_from_journal(run: Run) -> RunSummary:
         "workflow_file": first.definition,
         "started_at": timestamp(first.at),
         "updated_at": timestamp(at),
+        **marks_of(first.settings),
     }
     status = "interrupted"
     if is_held(run.lock_file):
@@ -125,9 +133,9 @@ def _summary_from_journal(run: Run) -> RunSummary:
 
 
 def _left_as(run: Run) -> str:
-    """How a run stands that nobody works on and whose state file does not know of an end.
+    """The status of a run without a process whose state file has no end.
 
-    The journal may have it: whoever wrote it was killed before the state file was brought up.
+    The journal may have it: its writer was killed before the state file was updated.
     """
     last = last_recorded(run.events)
     return last.status if isinstance(last, RunEnded) else "interrupted"
@@ -150,3 +158,12 @@ def _read_start(run: Run) -> tuple[str, bytes]:
     finally:
         os.close(descriptor)
     raise ValueError("it has no status")
+
+
+def last_written(run: Run) -> float:
+    """When a file of the run was changed last; 0 if that cannot be told."""
+    times = [0.0]
+    for folder in (run.root / "keeper", run.logs):
+        with suppress(OSError), os.scandir(folder) as entries:
+            times += [entry.stat(follow_symlinks=False).st_mtime for entry in entries]
+    return max(times)

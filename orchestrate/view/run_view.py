@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from orchestrate.errors import OrchestrateError, StateError
-from orchestrate.exits import Ending
+from orchestrate.exits import ABANDONED, STOPPED, Ending
 from orchestrate.record import record
 from orchestrate.state.codec import Encoder
 from orchestrate.state.decode import check_state, decode
 from orchestrate.state.durable import parse_json, read_file
+from orchestrate.state.journal import JournalCorruptError
 from orchestrate.state.locks import is_held
 from orchestrate.state.model import Index, RunState
 from orchestrate.state.plan_file import index_of
@@ -26,7 +27,7 @@ class RunView:
 
     `status` is the truth about it: a run that says `running` while no process holds its lock is
     `interrupted`. `index` is None where the run keeps no plan that fits its state. `note` says what
-    could not be read, and why.
+    could not be read, and why; `is_torn` that its journal is damaged.
     """
 
     run: Run
@@ -35,11 +36,24 @@ class RunView:
     status: str
     is_live: bool
     note: str = ""
+    is_torn: bool = False
+
+    @property
+    def shown_status(self) -> str:
+        """One word for people: who stops a run and who kills it has interrupted it."""
+        ending = self.ending
+        is_stopped = self.status == "paused" and ending is not None and ending.kind in STOPPED
+        return "interrupted" if is_stopped else self.status
 
     @property
     def ending(self) -> Ending | None:
         """How the run has stopped; None while it runs, and if its process is gone."""
         return None if self.status in ("running", "interrupted") else self.state.ending
+
+    @property
+    def exit_code(self) -> int:
+        """That of the command that carried the run out, or that its process is gone."""
+        return ABANDONED if self.ending is None else self.ending.code
 
     @property
     def document(self) -> dict[str, Any]:
@@ -75,36 +89,38 @@ def run_view(run: Run) -> RunView:
     """The run as its state file, and what the journal has beyond it, tell."""
     while True:
         was_held = is_held(run.lock_file)
-        state, index, note = _read(run)
+        state, index, fault = _read(run)
         held = is_held(run.lock_file)
         # A run that ended while we read has written more since.
         if state.status != "running" or held or not was_held:
             break
     status = "interrupted" if state.status == "running" and not held else state.status
-    return RunView(run, state, index, status, held, note)
+    if fault is None:
+        return RunView(run, state, index, status, held)
+    note = f"shown from state.json alone, which may lag: {fault.message}"
+    return RunView(run, state, index, status, held, note, isinstance(fault, JournalCorruptError))
 
 
-def _read(run: Run) -> tuple[RunState, Index | None, str]:
+def _read(run: Run) -> tuple[RunState, Index | None, OrchestrateError | None]:
     try:
         index = index_of(run)
-        return load(run, index), index, ""
+        return load(run, index), index, None
     except OrchestrateError as error:
-        return _state_file_alone(run, error)
+        return (*_state_file_alone(run, error), error)
 
 
-def _state_file_alone(run: Run, why: OrchestrateError) -> tuple[RunState, Index | None, str]:
+def _state_file_alone(run: Run, why: OrchestrateError) -> tuple[RunState, Index | None]:
     """The state without what the journal may have beyond it."""
     content = read_file(run.state)
     problem = "it is missing"
-    note = f"shown from state.json alone, which may lag: {why.message}"
     if content is not None:
         try:
             index = index_of(run)
-            return decode(index, content, run.id), index, note
+            return decode(index, content, run.id), index
         except (ValueError, OrchestrateError):
             pass
         try:
-            return decode(None, content, run.id), None, note
+            return decode(None, content, run.id), None
         except ValueError as error:
             problem = str(error)
     raise StateError(

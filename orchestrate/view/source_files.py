@@ -62,7 +62,7 @@ def changed_files(sources: Mapping[str, str], workspace: Workspace) -> set[str]:
 def _digest(path: Path) -> str:
     """The checksum of a file's text as the compiler counts it; '' if it cannot be read."""
     try:
-        # O_NONBLOCK: opening a FIFO that nobody writes to would otherwise wait for ever.
+        # O_NONBLOCK: opening a FIFO without a writer would otherwise wait for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):

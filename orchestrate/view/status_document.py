@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 from orchestrate.state.codec import machine_record
-from orchestrate.state.model import Frame, Loop, RunState
+from orchestrate.state.edits import reused_document
+from orchestrate.state.model import Frame, Loop
 from orchestrate.state.result import StepResult
-from orchestrate.state.runs import Run
 from orchestrate.state.stages import stages_of
 from orchestrate.state.times import timestamp
-from orchestrate.view.advice import look_command, next_commands
+from orchestrate.view.advice import look_command, next_commands, start_over_command
 from orchestrate.view.cursors import Cursor
 from orchestrate.view.place import Place
-from orchestrate.view.run_summary import FINAL
+from orchestrate.view.rehearsed import banner
+from orchestrate.view.result_document import last_outcome, outputs_document
+from orchestrate.view.run_summary import FINAL, last_written
 from orchestrate.view.run_view import RunView
 from orchestrate.view.waiting import awaited, steps_of_plan
 
 _STEP_FIELDS = ("status", "last_attempt", "exit_code", "duration_ms", "attempts", "outcome",
                 "reason", "agent", "model", "model_requested", "permissions", "denials", "recipe",
-                "from_run")  # fmt: skip
+                "from_run", "reused")  # fmt: skip
 
 
 def status_document(
@@ -41,20 +41,24 @@ def status_document(
         "started_at": timestamp(state.started_at),
         "updated_at": timestamp(state.updated_at),
         "completed_at": None if state.completed_at is None else timestamp(state.completed_at),
-        "elapsed_ms": _elapsed_ms(view, now),
+        "elapsed_ms": _elapsed_ms(view, now, programs_left=programs_left),
         "steps": step_summaries(state.root),
         "not_reached": _not_reached(view),
         "current": [_current(at, view, now) for at in view.cursors],
         **last_outcome(state),
+        **outputs_document(view.run, state),
         "stage": gates[0].stage if gates else None,
         "approvals": [gate.question for gate in gates],
+        "decisions": [gate.to_json() for gate in state.approvals if gate.status != "pending"],
         "at_terminal": bool(gates) and view.is_live,
         "programs_left": programs_left,
-        "note": view.note,
+        "note": view.note or banner(state.settings),
         "look": look_command(view, place),
         "next": next_commands(view, place),
+        "start_over": start_over_command(view, place),
         **_by_dialect(view),
     }
+    shown |= reused_document(state)
     if state.costs.turns:
         shown["costs"] = state.costs.to_json()
     if state.denials:
@@ -63,15 +67,6 @@ def status_document(
         shown["takeover"] = takeovers[0]
         shown["takeovers"] = list(takeovers)
     return shown
-
-
-def last_outcome(state: RunState) -> dict[str, Any]:
-    """A machine's newest outcome (A §2.3); null where there is none."""
-    here = state.root.here
-    current = state.current or (here.node if here is not None else "")
-    known = state.root.steps.get(current) if state.dialect == "machine" else None
-    known = known or StepResult()
-    return {"outcome": known.outcome, "otherDescription": known.outcome_description}
 
 
 def _by_dialect(view: RunView) -> dict[str, Any]:
@@ -89,25 +84,18 @@ def _by_dialect(view: RunView) -> dict[str, Any]:
             return {}
 
 
-def _elapsed_ms(view: RunView, now: float) -> int:
+def _elapsed_ms(view: RunView, now: float, *, programs_left: bool) -> int:
     """From the start to the end; for a run that was left, to the last sign of life."""
     state = view.state
     end = now
     if not view.is_live or state.status != "running":
         end = state.completed_at or state.updated_at
-    if view.status == "interrupted":
+    if programs_left:
+        end = now
+    elif view.status == "interrupted":
         # Killed: what its programs printed since is later than the last thing that it recorded.
-        end = max(end, min(_last_written(view.run), now))
+        end = max(end, min(last_written(view.run), now))
     return max(0, round((end - state.started_at) * 1000))
-
-
-def _last_written(run: Run) -> float:
-    """When a file of the run was changed last; 0 if that cannot be told."""
-    times = [0.0]
-    for folder in (run.root / "keeper", run.logs):
-        with suppress(OSError), os.scandir(folder) as entries:
-            times += [entry.stat(follow_symlinks=False).st_mtime for entry in entries]
-    return max(times)
 
 
 def step_summaries(root: Frame) -> dict[str, Any]:

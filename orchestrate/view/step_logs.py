@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from orchestrate.diagnostics import closest
 from orchestrate.errors import UsageError
-from orchestrate.record import record
-from orchestrate.state.address import Address, FrameKey, log_name_in
+from orchestrate.record import record, replace
+from orchestrate.state.address import Address, FrameKey, Item, log_name_in, shown_path
 from orchestrate.state.events import (
     AttemptEnded,
     StepFinished,
@@ -20,7 +20,8 @@ from orchestrate.state.events import (
     attempt_of,
 )
 from orchestrate.state.recorded import read_events
-from orchestrate.state.result import StepResult
+from orchestrate.state.result import Approval, StepResult
+from orchestrate.state.times import seconds_of
 
 if TYPE_CHECKING:
     from orchestrate.state.model import Frame, RunState
@@ -43,6 +44,8 @@ class Entry:
     why: str = ""
     # A step may fail before anything of it is started.
     is_started: bool = True
+    # Of a gate that is a step: how it was decided.
+    gate: Approval | None = None
 
     @property
     def path(self) -> str:
@@ -100,7 +103,8 @@ def find_entry(run: Run, state: RunState, text: str) -> Entry:
 def find_entries(run: Run, state: RunState, text: str) -> list[Entry]:
     """The step that is meant, or with `[*]` the steps of all items of a loop."""
     if "[*]" not in text:
-        return [find_entry(run, state, text)]
+        entry = find_entry(run, state, text)
+        return [replace(entry, gate=_gate_of(state, entry))]
     wanted = _address(text)
     entries = list(entries_of(state))
     found = [entry for entry in entries if wanted is not None and wanted.covers(entry.address)]
@@ -108,14 +112,22 @@ def find_entries(run: Run, state: RunState, text: str) -> list[Entry]:
         if wanted is not None:
             _refuse_outer(wanted, text, entries)
         raise NoSuchStep(f"no step '{text}' has run", _name_some(entries))
-    return found
+    return [replace(entry, gate=_gate_of(state, entry)) for entry in found]
+
+
+def _gate_of(state: RunState, entry: Entry) -> Approval | None:
+    """The newest decision of the gate that the step is."""
+    if not entry.result.has("decision_message"):
+        return None
+    decided = (gate for gate in reversed(state.approvals) if gate.status != "pending")
+    return next((g for g in decided if shown_path(g.frame, g.node) == entry.path), None)
 
 
 def _refuse_outer(wanted: Address, text: str, entries: list[Entry]) -> None:
     """A loop or a call prints nothing itself: the steps in it do."""
     inner = [entry for entry in entries if wanted.contains(entry.address)]
     if inner:
-        raise UsageError(f"'{text}' is a loop or a call: say which step in it", _name_some(inner))
+        raise UsageError(f"'{text}' is a loop or a call: name the step in it", _name_some(inner))
 
 
 def attempts_in(run: Run) -> Iterator[Entry]:
@@ -136,27 +148,31 @@ def attempts_in(run: Run) -> Iterator[Entry]:
 
 def _address(text: str) -> Address | None:
     try:
-        return Address.parse(text)
+        return Address.typed(text)
     except ValueError:
         return None
 
 
 def was_at_work_since(result: StepResult, since: float) -> bool:
     """A step's output has no times of its own; its attempt has."""
-    from orchestrate.state.times import seconds_of
-
     try:
         return not result.completed_at or seconds_of(result.completed_at) >= since
     except ValueError:
         return True
 
 
-def entries_of(state: RunState) -> Iterator[Entry]:
-    """Every step that has begun."""
-    return _in_frame(state.root, FrameKey())
+def entries_of(state: RunState, frames: Collection[FrameKey] | None = None) -> Iterator[Entry]:
+    """Every step that has begun; with `frames`, of the main block's loops their items only."""
+    wanted = None
+    if frames is not None:
+        parts = (frame.parts[0] for frame in frames if frame.parts)
+        wanted = {part.index for part in parts if isinstance(part, Item)}
+    return _in_frame(state.root, FrameKey(), wanted)
 
 
-def _in_frame(frame: Frame, key: FrameKey) -> Iterator[Entry]:
+def _in_frame(
+    frame: Frame, key: FrameKey, positions: Collection[int | None] | None = None
+) -> Iterator[Entry]:
     for name, result in frame.steps.items():
         yield _entry(name, result, key)
         if frame.call is not None and frame.call.owner == name:
@@ -165,6 +181,8 @@ def _in_frame(frame: Frame, key: FrameKey) -> Iterator[Entry]:
             yield from _below(result.steps, key.call(name, 1, 1))
     for loop in frame.loops.values():
         for position in sorted({*loop.done, *loop.open}):
+            if positions is not None and position not in positions:
+                continue
             item = key.item(loop.name, position, 1)
             if position in loop.open:
                 yield from _in_frame(loop.open[position], item)
@@ -211,7 +229,7 @@ def source_of(run: Run, entry: Entry, stream: Stream, *, is_raw: bool = False) -
             return answer
     path = run.logs / f"{entry.files}.{stream}"
     if _is_file(path):
-        return path
+        return path if entry.is_running or path.stat().st_size else b""
     return from_result(entry.result) if stream == "stdout" else b""
 
 
@@ -226,5 +244,18 @@ def from_result(result: StepResult) -> bytes:
     if result.has("json"):
         shown = json.dumps(result.json, indent=2, ensure_ascii=False)
         return (shown + "\n").encode("utf-8", "backslashreplace")
-    text = result.output or "".join(f"{line}\n" for line in result.lines)
+    text = _printed_in(result) or "".join(f"{line}\n" for line in result.lines)
     return text.encode("utf-8", "surrogateescape")
+
+
+def _printed_in(result: StepResult) -> str:
+    """The standard output: a check that failed has its standard error behind that, for the agent
+    that is to mend it."""
+    text, error = result.output, result.error
+    if error is None or result.output_capture or not error.stderr_tail:
+        return text
+    if not text.endswith(error.stderr_tail[-1]):
+        return text
+    printed = "".join(f"{line}\n" for line in error.stdout_tail)
+    at = text.rfind(printed) if printed else 0
+    return text if at < 0 else text[: at + len(printed)]

@@ -2,6 +2,7 @@
 
 A loop of ten thousand items has ten thousand results, and a reader has one screen. So a step inside
 a loop has one tally, `Loop[*]/Step`, which counts, adds up, and keeps a few results as examples.
+Of a loop of few items each is kept, by its value.
 """
 
 from __future__ import annotations
@@ -10,30 +11,14 @@ from collections.abc import Iterable
 from typing import Literal
 
 from orchestrate.record import field, mutable_record, record
-from orchestrate.state.address import Address, FrameKey, name_of_node
+from orchestrate.state import events as on
+from orchestrate.state.address import Address, FrameKey, Item, name_of_node
+from orchestrate.state.alike import Alike
 from orchestrate.state.denials import add_denials
-from orchestrate.state.events import (
-    AttemptEnded,
-    CallExpired,
-    CallOpened,
-    Event,
-    Gap,
-    GateDecided,
-    GateOpened,
-    ItemMoved,
-    ItemMoving,
-    ItemStopped,
-    LoopOpened,
-    Restarted,
-    RunEnded,
-    RunResumed,
-    RunStarted,
-    SessionChosen,
-    SessionSeen,
-    StepFinished,
-    StepStarted,
-)
+from orchestrate.state.events import Event
 from orchestrate.state.result import Denials, StepResult
+from orchestrate.view.item_names import item_name
+from orchestrate.view.usage import Usage
 
 # work: it went well; fail: it did not; rest: until the next attempt; wait: for a file or a person;
 # cut: stopped or lost; open: it has not ended; span: a loop or a call, over all that is in it.
@@ -41,8 +26,9 @@ Kind = Literal["work", "fail", "rest", "wait", "cut", "open", "span"]
 
 _MOST_BARS = 4000
 _EXAMPLES = 3
+# A loop of more items is shown as a whole only.
+_MOST_ITEMS = 20
 _VISITS_SHOWN = 5
-_FIGURES = ("cost_usd", "input_tokens", "output_tokens")
 
 
 @record
@@ -54,44 +40,6 @@ class Bar:
     kind: Kind
 
 
-@mutable_record
-class Usage:
-    """What agents reported; what they did not report is counted, never taken as nothing."""
-
-    turns: int = 0
-    unbilled: int = 0
-    # Figures that nobody reported are None.
-    cost_usd: float | None = None
-    without_cost: int = 0
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    without_tokens: int = 0
-
-    def add(self, result: StepResult) -> None:
-        # A provider that a workflow declares costs what nobody tells us.
-        if not result.is_turn:
-            return
-        if not result.billed:
-            self.unbilled += 1
-            return
-        self.turns += 1
-        self.without_cost += result.cost_usd is None
-        self.without_tokens += result.input_tokens is None or result.output_tokens is None
-        self._add_figures(result.cost_usd, result.input_tokens, result.output_tokens)
-
-    def include(self, other: Usage) -> None:
-        self.turns += other.turns
-        self.unbilled += other.unbilled
-        self.without_cost += other.without_cost
-        self.without_tokens += other.without_tokens
-        self._add_figures(other.cost_usd, other.input_tokens, other.output_tokens)
-
-    def _add_figures(self, *reported: float | None) -> None:
-        for name, figure in zip(_FIGURES, reported, strict=True):
-            if figure is not None:
-                setattr(self, name, round((getattr(self, name) or 0) + figure, 10))
-
-
 @record
 class Example:
     """One result of a step, to be shown."""
@@ -101,10 +49,20 @@ class Example:
     label: str
     at: float
     result: StepResult
+    item: str = ""
 
     @property
     def is_failed(self) -> bool:
         return self.result.status == "failed"
+
+
+@record
+class ItemBars:
+    """When a step worked on one item of a loop; its place in that, and in the loops around it."""
+
+    numbers: tuple[int, ...]
+    name: str
+    bars: list[Bar]
 
 
 @mutable_record
@@ -130,6 +88,8 @@ class Tally:
     denials: Denials = ()
     bars: list[Bar] = field(default_factory=list)
     examples: list[Example] = field(default_factory=list)
+    # By the frame of the item; empty where there are too many.
+    by_item: dict[str, ItemBars] = field(default_factory=dict)
 
     @property
     def is_inner(self) -> bool:
@@ -153,8 +113,14 @@ class Tally:
             self.bars = merged(self.bars, (self.bars[-1].end - self.bars[0].start) / _MOST_BARS)
 
     def keep(self, example: Example) -> None:
-        """The last visits of a step; of a loop's items a few that failed, and the last one."""
+        """The last visits of a step; of a loop's items a few that failed, and the last one.
+
+        Where items are few, each of them.
+        """
         kept = self.examples
+        if example.item and len(kept) < _MOST_ITEMS:
+            self.examples = [*(one for one in kept if one.address != example.address), example]
+            return
         if not self.is_inner:
             self.examples = [*kept, example][-_VISITS_SHOWN:]
             return
@@ -179,7 +145,7 @@ def merged(bars: list[Bar], nearer_than: float) -> list[Bar]:
     return found
 
 
-_Arrival = StepStarted | StepFinished | LoopOpened | CallOpened | GateOpened
+_Arrival = on.StepStarted | on.StepFinished | on.LoopOpened | on.CallOpened | on.GateOpened
 
 
 class Tallies:
@@ -195,35 +161,74 @@ class Tallies:
         # What was said about the attempts that have not ended.
         self._asked: dict[tuple[str, str], StepResult] = {}
         self._before: dict[str, str] = {}
+        # The names of the items of loops that have few, by frame; how many a loop has had.
+        self._names: dict[str, str] = {}
+        self._entered: dict[str, int] = {}
         self.last_at = 0.0
 
     def hear(self, event: Event) -> None:
-        if not isinstance(event, Gap):
+        if not isinstance(event, on.Gap):
             self.last_at = max(self.last_at, event.at)
         match event:
-            case StepStarted():
+            case on.StepStarted():
                 self._started(event)
-            case AttemptEnded():
+            case on.AttemptEnded():
                 self._attempt_ended(event)
-            case StepFinished():
+            case on.StepFinished():
                 self._finished(event)
-            case LoopOpened():
+            case on.LoopOpened():
                 tally = self._arrive(event)
-                tally.items = (tally.items or 0) + len(event.items)
+                if event.most is None:
+                    tally.items = (tally.items or 0) + len(event.items)
+                    self._name_items(event, tally.path)
                 tally.draw(event.at, event.at, "span")
-            case CallOpened():
+            case on.CallOpened():
                 self._arrive(event).draw(event.at, event.at, "span")
-            case CallExpired():
+            case on.CallExpired():
                 self._expired(event)
-            case GateOpened():
+            case on.GateOpened(reused=reused) if reused:
+                self._count_reused(event)
+            case on.GateOpened():
                 self._arrive(event)
                 self._asking[event.frame, event.node] = event.at
-            case GateDecided():
+            case on.GateDecided():
                 self._decided(event)
-            case RunStarted() | RunResumed() | RunEnded() | Restarted() | Gap():
+            case on.RunStarted() | on.RunResumed() | on.RunEnded() | on.Restarted() | on.Gap():
                 pass
-            case ItemMoving() | ItemMoved() | ItemStopped() | SessionSeen() | SessionChosen():
+            case on.ItemMoving() | on.ItemMoved() | on.ItemStopped() | on.SessionSeen():
                 pass
+            case on.SessionChosen():
+                pass
+            case on.RoundEnded() | on.OutputsGiven():
+                pass
+            case on.Edited():
+                self._give_up(event.at)
+
+    def hear_alike(self, alike: Alike) -> None:
+        """Items of a loop that all went well; the last ones of it are told one by one."""
+        self.last_at = max(self.last_at, alike.last_at)
+        frame = FrameKey.parse(alike.loop.frame)
+        key = frame.item(name_of_node(alike.loop.node), alike.first, alike.loop.visit).text
+        for node, times in alike.steps.items():
+            tally = self._of(key, node)
+            tally.visits += len(times)
+            tally.attempts += len(times)
+            tally.statuses["completed"] = tally.statuses.get("completed", 0) + len(times)
+            tally.seconds += sum(took for _, _, took in times) / 1000
+            tally.longest = max(tally.longest, max(took for _, _, took in times) / 1000)
+            near = (times[-1][1] - times[0][0]) / _MOST_BARS
+            start, end = times[0][:2]
+            for began, ended, _ in times:
+                if began - end > near:
+                    tally.draw(start, end, "work")
+                    start = began
+                end = ended
+            tally.draw(start, end, "work")
+
+    @property
+    def at_work(self) -> tuple[tuple[str, str], ...]:
+        """The frames and nodes of the steps whose attempt has no end yet."""
+        return tuple(self._working)
 
     def close(self, now: float, *, is_live: bool) -> None:
         """Nothing more comes: what has not ended is drawn as far as it is known."""
@@ -232,15 +237,22 @@ class Tallies:
             tally = self._of(frame, node)
             tally.name_agent(self._asked.get((frame, node), StepResult()))
             tally.last = "running" if is_live else "unfinished"
-            tally.draw(start, end, "open")
+            self._draw(tally, frame, start, end, "open")
         for waiting, kind in ((self._resting, "rest"), (self._asking, "wait")):
             for (frame, node), start in waiting.items():
                 tally = self._of(frame, node)
                 tally.last = "waiting"
-                tally.draw(start, end, "rest" if kind == "rest" else "wait")
+                self._draw(tally, frame, start, end, "rest" if kind == "rest" else "wait")
         for tally in self.by_path.values():
             tally.seconds += tally.cut_short
+            if len(tally.by_item) > _MOST_ITEMS or self._has_unnamed(tally):
+                tally.by_item = {}
         self._stretch_spans()
+
+    def _has_unnamed(self, tally: Tally) -> bool:
+        """Was a loop around it entered with too many items, so that only some have names?"""
+        crowded = (path for path, count in self._entered.items() if count > _MOST_ITEMS)
+        return any(self.by_path[path].address.contains(tally.address) for path in crowded)
 
     def add_results(self, results: Iterable[tuple[Address, StepResult]]) -> int:
         """Steps that the journal does not have, from the results in the state; how many."""
@@ -271,6 +283,27 @@ class Tallies:
             tally = self.by_path[path] = Tally(general, path)
         return tally
 
+    def _name_items(self, event: on.LoopOpened, loop: str) -> None:
+        self._entered[loop] = self._entered.get(loop, 0) + len(event.items)
+        if self._entered[loop] > _MOST_ITEMS:
+            return
+        frame, name = FrameKey.parse(event.frame), name_of_node(event.node)
+        outer = f"{self._names[event.frame]} / " if event.frame in self._names else ""
+        for number, item in enumerate(event.items):
+            key = frame.item(name, number, event.visit).text
+            self._names[key] = f"{outer}{item_name(item)}"
+
+    def _draw(self, tally: Tally, frame: str, start: float, end: float, kind: Kind) -> None:
+        tally.draw(start, end, kind)
+        name = self._names.get(frame)
+        if name is not None:
+            item = tally.by_item.get(frame)
+            if item is None:
+                parts = FrameKey.parse(frame).parts
+                numbers = tuple(part.index or 0 for part in parts if isinstance(part, Item))
+                item = tally.by_item[frame] = ItemBars(numbers, name, [])
+            item.bars.append(Bar(start, max(start, end), kind))
+
     def _arrive(self, event: _Arrival) -> Tally:
         tally = self._of(event.frame, event.node)
         tally.visits += 1
@@ -281,34 +314,56 @@ class Tallies:
         self._before[event.frame] = tally.path
         return tally
 
-    def _started(self, event: StepStarted) -> None:
+    def _started(self, event: on.StepStarted) -> None:
         key = (event.frame, event.node)
+        if event.origin is not None:
+            self._working[key], self._asked[key] = event.at, event.about
+            return
         tally = self._arrive(event) if event.attempt == 1 else self._of(*key)
         tally.attempts += 1
         tally.cut_short = 0.0
         rest = self._resting.pop(key, None)
         if rest is not None:
-            tally.draw(rest, event.at, "rest")
+            self._draw(tally, event.frame, rest, event.at, "rest")
         self._working[key] = event.at
         self._asked[key] = event.about
 
-    def _attempt_ended(self, event: AttemptEnded) -> None:
+    def _attempt_ended(self, event: on.AttemptEnded) -> None:
         key = (event.frame, event.node)
         tally = self._of(*key)
         start = self._working.pop(key, event.at)
         kinds: dict[str, Kind] = {"failed": "fail", "reminded": "work"}
-        tally.draw(start, event.at, kinds.get(event.why, "cut"))
+        # That it was stopped or lost may have been found out a night later.
+        took = event.result.duration_ms / 1000 if event.result.has("duration_ms") else None
+        end = event.at if took is None else min(event.at, start + took)
+        self._draw(tally, event.frame, start, end, kinds.get(event.why, "cut"))
         if event.why == "stopped":
-            tally.last, tally.cut_short = "stopped", event.at - start
+            tally.last, tally.cut_short = "stopped", end - start
         tally.name_agent(event.result)
         tally.usage.add(event.result)
         tally.denials = add_denials(tally.denials, event.result.denials)
         if event.rest_s:
             self._resting[key] = event.at
 
-    def _finished(self, event: StepFinished) -> None:
+    def _count_reused(self, event: on.StepFinished | on.GateOpened) -> None:
+        """What it took and cost was counted when it was done."""
+        tally = self._of(event.frame, event.node)
+        tally.last = "reused"
+        tally.statuses["reused"] = tally.statuses.get("reused", 0) + 1
+
+    def _give_up(self, at: float) -> None:
+        """The run was edited: what had not ended is begun anew, or goes on."""
+        for (frame, node), start in self._working.items():
+            self._draw(self._of(frame, node), frame, start, at, "cut")
+        for unfinished in (self._working, self._resting, self._asking):
+            unfinished.clear()
+
+    def _finished(self, event: on.StepFinished) -> None:
         key = (event.frame, event.node)
         result = event.result
+        if result.reused:
+            self._count_reused(event)
+            return
         status = result.status
         start = self._working.pop(key, None)
         # A step that was skipped, or refused before its program could start, was never announced.
@@ -328,21 +383,24 @@ class Tallies:
             tally.seconds += took
             tally.longest = max(tally.longest, took)
             good: Kind = "work" if result.wait_duration_ms is None else "wait"
-            tally.draw(began, event.at, "fail" if status == "failed" else good)
+            self._draw(tally, event.frame, began, event.at, "fail" if status == "failed" else good)
         address = FrameKey.parse(event.frame).step(tally.address.name)
-        tally.keep(Example(address, event.visit, event.label, event.at, result))
+        item = self._names.get(event.frame, "")
+        tally.keep(Example(address, event.visit, event.label, event.at, result, item))
 
-    def _decided(self, event: GateDecided) -> None:
+    def _decided(self, event: on.GateDecided) -> None:
         key = (event.frame, event.node)
+        if self._of(*key).last == "reused":
+            return
         tally = self._of(*key)
         asked = self._asking.pop(key, event.at)
-        tally.draw(asked, event.at, "wait")
+        self._draw(tally, event.frame, asked, event.at, "wait")
         tally.last = event.decision
         tally.statuses[tally.last] = tally.statuses.get(tally.last, 0) + 1
         tally.seconds += event.at - asked
         tally.longest = max(tally.longest, event.at - asked)
 
-    def _expired(self, event: CallExpired) -> None:
+    def _expired(self, event: on.CallExpired) -> None:
         """The call is given up, with everything in it that has not ended."""
         call = FrameKey.parse(event.frame).step(name_of_node(event.node))
         self._of(event.frame, event.node).error = f"timed out after {event.timeout_s:g} s"
@@ -350,7 +408,7 @@ class Tallies:
             for frame, node in list(unfinished):
                 if call.contains(FrameKey.parse(frame).step(name_of_node(node))):
                     start = unfinished.pop((frame, node))
-                    self._of(frame, node).draw(start, event.at, "cut")
+                    self._draw(self._of(frame, node), frame, start, event.at, "cut")
 
     def _stretch_spans(self) -> None:
         """A loop or a call lasts until the last thing inside it has ended."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.errors import StateError
-from orchestrate.plan.nodes import Gate
 from orchestrate.state.address import Address
-from orchestrate.state.durable import parse_json, read_file
 from orchestrate.state.model import Index, RunState
+from orchestrate.state.plan_file import read_documents
 
 if TYPE_CHECKING:
     from orchestrate.state.runs import Run
@@ -39,33 +37,30 @@ def knows_step(index: Index, path: str) -> bool:
 def steps_of_plan(index: Index, state: RunState) -> list[str]:
     """The names of the steps that the plan has outside loops, in its order."""
     nodes = index.plan(state.root.plan).blocks[0].nodes
-    return [node.name for node in nodes if not isinstance(node.op, Gate)]
+    return [node.name for node in nodes if node.is_step]
 
 
 def steps_called(run: Run, name: str) -> Iterator[dict[str, Any]]:
     """The steps of that name in the frozen definitions, at whatever depth of loops."""
     waiting: list[Any] = []
-    for document in _definitions(run).values():
-        waiting += [stage.get("steps") for stage in document.get("stages") or ()]
+    for document in read_documents(run.root).values():
+        waiting += [stage.get("steps") for stage in _mappings(document.get("stages"))]
         steps = document.get("steps")
         if isinstance(steps, dict):
-            yield from (step for key, step in steps.items() if key == name)
+            yield from _mappings([step for key, step in steps.items() if key == name])
         else:
             waiting.append(steps)
     while waiting:
         steps = waiting.pop()
-        for step in steps if isinstance(steps, list) else ():
+        for step in _mappings(steps):
             if name in (step.get("name"), step.get("id")):
                 yield step
-            loop = step.get("for_each")
-            if isinstance(loop, dict):
-                waiting.append(loop.get("steps"))
+            waiting.append(step.get("while_steps"))
+            for loop in (step.get("for_each"), step.get("repeat")):
+                if isinstance(loop, dict):
+                    waiting.append(loop.get("steps"))
 
 
-def _definitions(run: Run) -> dict[str, Any]:
-    """The run's copies of its definitions by name, the main one first; none if they are gone."""
-    try:
-        found: dict[str, Any] = parse_json(read_file(run.root / "definition.json") or b"{}")
-    except (ValueError, StateError):
-        return {}
-    return found
+def _mappings(value: Any) -> list[dict[str, Any]]:
+    """The mappings in a list; a copy that was damaged may hold anything."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

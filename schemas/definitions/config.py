@@ -1,5 +1,6 @@
 """The configuration file, .orchestrate/config.yaml."""
 
+from definitions.limits import LIMITS, limits
 from definitions.parts import (
     ENV_NAME,
     VARIABLE,
@@ -145,6 +146,7 @@ ROOT = record(
             minimum=1,
             hint="write a whole number of at least 1",
         ),
+        "limits": limits(),
         "step_timeout": amount(
             "Seconds one step may take that sets no limit itself. Default: 86400 (a day) in a "
             "machine, 600 in a recipe.",
@@ -218,6 +220,13 @@ ROOT = record(
             items={"type": "string", "pattern": VARIABLE},
             uniqueItems=True,
         ),
+        "agent_aliases": mapping(
+            "Agents by the names that recipes from elsewhere give them, and which of ours each is: "
+            "a file in .orchestrate/agents or .claude/agents.",
+            {"type": "string", "minLength": 1, "x-hint": "name an agent: code-reviewer"},
+            {"foundation:zen-architect": "architect"},
+            propertyNames={"minLength": 1},
+        ),
         "agents": mapping(
             "How single agents are started, by name.",
             ref("agent"),
@@ -239,6 +248,6 @@ SCHEMA = document(
     "Settings of a workspace (.orchestrate/config.yaml) or of a user. A flag or an ORCHESTRATE_ "
     "variable overrides them.",
     ROOT,
-    {"agent": AGENT, "models": MODELS, "notification": NOTIFICATION},
+    {"agent": AGENT, "models": MODELS, "notification": NOTIFICATION, "limits": LIMITS},
     examples=({"backend": "claude-code", "model": "sonnet", "max_parallel": 4},),
 )

@@ -1,14 +1,18 @@
 """The machine dialect: steps, outcomes and transitions."""
 
+from definitions.checks import approval, check, checked, gate, produces
+from definitions.inputs import INPUT, call, given, inputs, outputs
+from definitions.limits import LIMITS, limits
 from definitions.parts import (
     KEBAB,
     NEEDED_SECRETS,
     STEP_KEY,
     Schema,
-    amount,
     choice,
     count,
     document,
+    duration,
+    effect,
     field,
     filled,
     flag,
@@ -18,8 +22,10 @@ from definitions.parts import (
     record,
     ref,
     schema_line,
+    seconds,
     secret_names,
     text,
+    whole,
 )
 
 _EXIT = {"action": "exit", "reason": "changes-committed"}
@@ -76,14 +82,19 @@ RETRY = record(
             minimum=1,
             hint="write a whole number, at least 1",
         ),
-        "initialDelay": amount(
-            "Seconds to wait before the second call. Default: 1.", 1, 0.5, default=1, minimum=0
+        "initialDelay": seconds(
+            "How long to wait before the second call. Default: 1 second.",
+            1,
+            0.5,
+            "5s",
+            default=1,
+            minimum=0,
         ),
-        "maxDelay": amount(
-            "The longest delay in seconds, however often the agent was called. A usage limit is "
-            "waited for until it ends all the same. Default: 60.",
+        "maxDelay": seconds(
+            "The longest delay, however often the agent was called. A usage limit is "
+            "waited for until it ends all the same. Default: 60 seconds.",
             60,
-            300,
+            "5m",
             default=60,
             minimum=0,
         ),
@@ -121,6 +132,14 @@ TRANSITION = record(
             "changes-committed",
             "user-provided-other",
         ),
+        "status": choice(
+            "With `action: exit`: `failed` ends the run as failed, with exit code 1. Default: "
+            "completed.",
+            "completed",
+            "failed",
+            default="completed",
+            hint="write completed or failed",
+        ),
         "recipeId": text(
             "The recipe to start in the new session; it may be this one again. Required with "
             "`action: restart-new-session`.",
@@ -132,6 +151,17 @@ TRANSITION = record(
         "What follows an outcome, in exactly one of three forms: {nextStep}, {action: exit, "
         "reason} or {action: restart-new-session, recipeId}."
     ),
+)
+
+APPROVAL = gate("a template as prompts are", "is the outcome `approved` or `denied`")
+CHECK = check(
+    outcomes=listing(
+        "The outcomes that are checked. Default: all but `other`.",
+        {"type": "string"},
+        ["complete"],
+        minItems=1,
+        hint="write a list: outcomes: [complete]",
+    )
 )
 
 STEP = record(
@@ -154,23 +184,89 @@ STEP = record(
             uniqueItems=True,
             hint='write a list of different names: outcomes: ["complete", "other"]',
         ),
+        "command": field(
+            "Run a program instead of asking an agent: an argument list, or one text that is a "
+            "script of bash. {{values}} stay data in both. Exit code 0 is the outcome `passed`, "
+            "any other `failed`, unless `exits` says otherwise.",
+            ["make", "test"],
+            "make test 2>&1 | tail -50",
+            type=["array", "string"],
+            items={"type": "string"},
+            minItems=1,
+            minLength=1,
+            hint="write an argument list: command: [make, test]",
+        ),
+        "exits": mapping(
+            "The outcome of each exit code; `*` is every other one but 0, which is `passed` "
+            "unless it is named.",
+            {"type": "string", "pattern": STEP_KEY, "x-hint": "name an outcome: flaky"},
+            {"0": "passed", "2": "flaky", "*": "failed"},
+            propertyNames={"pattern": whole("[0-9]{1,3}|[*]"), "x-hint": 'write a code or "*"'},
+            hint='write a mapping: exits: {0: passed, "*": failed}',
+        ),
+        "timeout": duration("How long the step may take. Default: a day.", "10m"),
+        "approval": approval(
+            "Ask a person instead of an agent; the outcomes are `approved` and `denied`."
+        ),
+        "call": call(
+            "The outcome is `completed` or `failed`, or the reason it exits with where that is one "
+            "of the step's outcomes; its outputs are {{steps.NAME.outputs.x}}."
+        ),
+        "with": given("{{task}}"),
+        "check": checked("then the outcome is `check-failed`, or without that the run ends."),
+        "produces": produces(),
         "onOutcome": mapping(
             "What to do for each outcome: one entry per name in `outcomes`.",
             ref("transition"),
             _TRANSITIONS,
         ),
         "model": _model("The model tier of this step only. Default: the recipe's."),
+        "permissions": choice(
+            "What the agent may do in this step without asking: `bypass` everything, `edit` change "
+            "files, `default` what its own settings allow, `read-only` nothing that changes "
+            "anything. Refused where the agent cannot be held to it. Default: the run's.",
+            "bypass",
+            "edit",
+            "default",
+            "read-only",
+            hint="write bypass, edit, default or read-only",
+        ),
+        "tools": listing(
+            "The only tools that the agent has in this step, by the names of its program. Refused "
+            "where the program cannot be held to it.",
+            {"type": "string", "minLength": 1},
+            ["Read", "Grep"],
+            hint="write a list of names: tools: [Read, Grep]",
+        ),
+        "maxTurns": count(
+            "How many turns the agent may take in one call. Refused where the program has no such "
+            "limit.",
+            40,
+            minimum=1,
+            hint="write a whole number, at least 1",
+        ),
+        "agentArgs": listing(
+            "Arguments that are handed on to the agent's program as they are. Flags that "
+            "orchestrate sets (permissions, session, model, output) are refused.",
+            {"type": "string", "minLength": 1},
+            ["--add-dir", "../shared"],
+            minItems=1,
+            hint="write a list of arguments: agentArgs: [--add-dir, ../shared]",
+        ),
         "onLost": on_lost(),
+        "effect": effect(),
         "retry": _retry(
             "How this step is tried again after a passing trouble. Default: the recipe's."
         ),
     },
-    "prompt",
-    "outcomes",
     "onOutcome",
     title="Step",
-    description="One piece of work for the agent, which ends by reporting one of its outcomes.",
-)
+    description="One piece of work for an agent, a program or a person, which ends with one of "
+    "its outcomes.",
+) | {
+    "if": {"not": {"anyOf": [{"required": [kind]} for kind in ("command", "approval", "call")]}},
+    "then": {"required": ["prompt", "outcomes"]},
+}
 
 GUARDRAILS = record(
     {
@@ -226,7 +322,10 @@ ROOT = record(
             },
             hint="write a mapping from step name to step",
         ),
+        "inputs": inputs("{{task}} in prompts and commands"),
         "secrets": secret_names(NEEDED_SECRETS.format(what="the machine")),
+        "outputs": outputs("{{steps.review.output}}"),
+        "limits": limits(),
         "guardrails": field(
             "Limits against endless loops. Default: 3 visits per step, 100 steps in all, `other` "
             "exits.",
@@ -253,6 +352,15 @@ SCHEMA = document(
     "A recipe as a state machine: an agent works on a step, reports one of its outcomes, and the "
     "outcome decides what comes next.",
     ROOT,
-    {"step": STEP, "transition": TRANSITION, "guardrails": GUARDRAILS, "retry": RETRY},
+    {
+        "step": STEP,
+        "transition": TRANSITION,
+        "guardrails": GUARDRAILS,
+        "retry": RETRY,
+        "input": INPUT,
+        "limits": LIMITS,
+        "approval": APPROVAL,
+        "check": CHECK,
+    },
     examples=(_EXAMPLE,),
 )

@@ -93,6 +93,28 @@ def amount(description: str, *examples: float, **more: Any) -> Schema:
     return field(description, *examples, type="number", **more)
 
 
+DURATION: Final = whole("(?=[0-9])(?:[0-9]+d)?(?:[0-9]+h)?(?:[0-9]+m)?(?:[0-9]+(?:\\.[0-9]+)?s)?")
+
+
+def duration(description: str, *examples: float | str, **more: Any) -> Schema:
+    """Describe a length of time: seconds, or a number with units."""
+    return field(
+        description,
+        *examples,
+        hint="write seconds, or as in 90s, 5m, 1h30m",
+        type=["number", "string"],
+        pattern=DURATION,
+        exclusiveMinimum=0,
+        **more,
+    )
+
+
+def seconds(description: str, *examples: float | str, kind: str = "number", **more: Any) -> Schema:
+    """Describe a length of time with bounds of its own, in fields that took plain numbers first."""
+    more = {"hint": "write seconds, or as in 90s, 5m, 1h30m"} | more
+    return field(description, *examples, type=[kind, "string"], pattern=DURATION, **more)
+
+
 def listing(description: str, item: Schema, *examples: list[Any], **more: Any) -> Schema:
     """Describe a list of equal things."""
     return field(description, *examples, type="array", items=item, **more)
@@ -175,6 +197,21 @@ def document(
     return schema
 
 
+def session(**more: Any) -> Schema:
+    """Describe the name of a session; the same in recipes and workflows."""
+    return text(
+        "Steps with the same session name go on in one conversation with their agent, one turn at "
+        "a time. Inside an item of a parallel loop a name is the item's own, and a called recipe "
+        "has its own names. Default: every step begins a session."
+        + (f" Needs version {more['since']}." if "since" in more else ""),
+        "builder",
+        pattern=WORD,
+        maxLength=50,
+        hint="use up to 50 letters, digits, - and _: builder",
+        **more,
+    )
+
+
 def on_lost() -> Schema:
     """Describe what happens to a lost attempt; the same in every dialect."""
     return choice(
@@ -185,6 +222,19 @@ def on_lost() -> Schema:
         "stop",
         default="retry",
         hint="write retry or stop",
+    )
+
+
+def effect(**more: Any) -> Schema:
+    """Describe a step with an effect outside the workspace; the same in every dialect."""
+    return flag(
+        "The step does what cannot be taken back: it pays, pushes, sends. It never runs twice by "
+        "itself: there are no retries, a lost attempt waits for a person, and after an edit a "
+        "person says whether it holds (`resume --accept`) or is done again (`--redo`)."
+        + (f" Needs version {more['since']}." if "since" in more else "")
+        + " Default: false.",
+        default=False,
+        **more,
     )
 
 

@@ -1,5 +1,8 @@
 """The recipe dialect: flat or staged agent steps with approval gates and sub-recipes."""
 
+from definitions.checks import check, gate
+from definitions.inputs import INPUT, inputs, outputs
+from definitions.limits import LIMITS, limits
 from definitions.parts import (
     NEEDED_SECRETS,
     TIMESTAMP,
@@ -13,15 +16,15 @@ from definitions.parts import (
     flag,
     free,
     listing,
-    on_lost,
     record,
     ref,
     schema_line,
+    seconds,
     secret_names,
     text,
-    variable,
     whole,
 )
+from definitions.recipe_steps import STEP, recursion
 
 _NUMBER = "(?:0|[1-9][0-9]*)"
 _SEMVER = whole(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}")
@@ -46,16 +49,6 @@ _EXAMPLE: Schema = {
     "context": {"file_path": "src/auth.py"},
     "steps": [_STEP],
 }
-
-
-def _recursion(description: str) -> Schema:
-    return field(
-        description,
-        {"max_depth": 10, "max_total_steps": 200},
-        {"max_depth": 3},
-        ref="recursion",
-        hint="write recursion: { max_depth: 5, max_total_steps: 100 }",
-    )
 
 
 RECURSION = record(
@@ -104,13 +97,19 @@ RETRY = record(
             default="exponential",
             hint="write exponential or linear",
         ),
-        "initial_delay": count(
-            "Seconds to wait before the second attempt. Default: 5.", 5, 10, default=5, minimum=0
+        "initial_delay": seconds(
+            "How long to wait before the second attempt. Default: 5 seconds.",
+            5,
+            "10s",
+            kind="integer",
+            default=5,
+            minimum=0,
         ),
-        "max_delay": count(
-            "The longest delay in seconds, however often the step was tried. Default: 300.",
+        "max_delay": seconds(
+            "The longest delay, however often the step was tried. Default: 300 seconds.",
             300,
-            60,
+            "1m",
+            kind="integer",
             default=300,
             minimum=0,
         ),
@@ -130,13 +129,15 @@ APPROVAL = record(
             "`required` is true.",
             "Review the findings before fixes begin:\n{{findings}}",
         ),
-        "timeout": count(
-            "Seconds to wait for an answer before `default` applies; 0 waits for ever. Default: 0.",
+        "timeout": seconds(
+            "How long to wait for an answer before `default` applies; 0 waits for ever. Default: "
+            "0.",
             3600,
-            0,
+            "24h",
+            kind="integer",
             default=0,
             minimum=0,
-            hint="write whole seconds, 0 for no limit",
+            hint="write whole seconds or as in 24h, 0 for no limit",
         ),
         "default": choice(
             "The decision when nobody answered in time. Default: deny.",
@@ -148,143 +149,6 @@ APPROVAL = record(
     },
     title="Approval gate",
     description="A question to a person that follows a stage; a denied run ends there.",
-)
-
-_WHO: dict[str, Schema] = {
-    "id": text(
-        "The step's name in logs, in `depends_on` and when resuming; unique in the whole recipe. "
-        "Letters, digits, - and _, at most 50.",
-        "analyze-code",
-        pattern=WORD,
-        maxLength=50,
-        hint="use up to 50 letters, digits, - and _: analyze-code",
-    ),
-    "type": choice(
-        "`agent` sends a prompt to an agent, `recipe` runs another recipe. Default: agent.",
-        "agent",
-        "recipe",
-        default="agent",
-        hint="write agent or recipe",
-    ),
-    "agent": filled(
-        "Who does the work: an agent defined in .orchestrate/agents/NAME.md or "
-        ".claude/agents/NAME.md; `ns:name` looks in the folder ns. Required for agent steps.",
-        "zen-architect",
-        "developer-expertise:zen-architect",
-    ),
-    "mode": filled(
-        "A way of working that the agent knows; it is put before the prompt as `MODE: …`.",
-        "ANALYZE",
-        "REVIEW",
-    ),
-    "prompt": filled(
-        "What the agent is to do. {{name}} is replaced by a context variable or an earlier output, "
-        "{{name?}} by nothing when it is undefined. Required for agent steps.",
-        "Analyze {{file_path}} for {{severity}} issues",
-    ),
-    "recipe": filled(
-        "The recipe to run, as a path relative to this file; may contain {{variables}}. Required "
-        "when `type` is recipe.",
-        "audits/security-audit.yaml",
-        "{{audit_type}}-audit.yaml",
-    ),
-    "context": free(
-        "The variables handed to the sub-recipe, laid over its own defaults; it sees nothing else. "
-        "A value that is just {{name}} keeps its type.",
-        {"target": "{{file_path}}", "severity_threshold": "high"},
-    ),
-}
-
-_WHEN: dict[str, Schema] = {
-    "condition": filled(
-        "Run the step only if this holds, else skip it. Compares {{variables}} and quoted strings "
-        "with == and !=, joined by and / or, evaluated from left to right.",
-        "{{analysis.severity}} == 'critical'",
-        "{{tests}} == 'passed' and {{review}} != 'rejected'",
-        hint="write an expression in quotes: condition: \"{{severity}} == 'critical'\"",
-    ),
-    "foreach": filled(
-        "Run the step once per item of this list variable.",
-        "{{files}}",
-        "{{results.files}}",
-        hint='write the list under context: and its name here: foreach: "{{files}}"',
-    ),
-    "as": variable(
-        "The variable that holds the current item inside the loop. Default: item.",
-        "current_file",
-        default="item",
-    ),
-    "collect": variable(
-        "The variable that gets the list of all iterations' results, in the order of the items.",
-        "file_analyses",
-    ),
-    "max_iterations": count(
-        "The most items a loop accepts; a longer list fails the step. Default: 100.",
-        100,
-        500,
-        default=100,
-        minimum=1,
-        hint=_POSITIVE,
-    ),
-    "parallel": flag(
-        "Run the iterations at the same time, up to --max-parallel. The first failure ends the "
-        "others. Default: false.",
-        default=False,
-    ),
-    "depends_on": listing(
-        "Earlier steps that must have succeeded; if one was skipped or failed, this step is "
-        "skipped. Steps run in file order either way.",
-        {"type": "string"},
-        ["analyze-security", "analyze-performance"],
-        hint='write a list of step ids: depends_on: ["analyze"]',
-    ),
-}
-
-_HOW: dict[str, Schema] = {
-    "output": variable(
-        "The variable that keeps this step's result for later steps. Without it the result is not "
-        "kept.",
-        "analysis",
-    ),
-    "agent_config": free(
-        "Overrides of the agent's own configuration for this step, merged deeply into it.",
-        {"providers": [{"module": "provider-anthropic", "config": {"temperature": 0.8}}]},
-    ),
-    "timeout": count(
-        "Seconds the step may take before it is ended and counts as failed. Default: 600.",
-        300,
-        1800,
-        default=600,
-        minimum=1,
-        hint="write whole seconds, at least 1",
-    ),
-    "retry": field(
-        "Repeat the step after a passing trouble, a time limit among them. Without it only an "
-        "outage of the agent's service is waited out, five times; each of its keys has a default.",
-        {"max_attempts": 5, "backoff": "exponential", "initial_delay": 10},
-        ref="retry",
-        hint="write retry: { max_attempts: 3 }",
-    ),
-    "on_error": choice(
-        "After a failure: `fail` stops the recipe, `continue` goes on with the next step, "
-        "`skip_remaining` skips all that is left and ends as a partial success. Default: fail.",
-        "fail",
-        "continue",
-        "skip_remaining",
-        default="fail",
-        hint="write fail, continue or skip_remaining",
-    ),
-    "recursion": _recursion(
-        "Limits for this one call of a sub-recipe; max_depth may be higher than the recipe's."
-    ),
-    "on_lost": on_lost(),
-}
-
-STEP = record(
-    _WHO | _WHEN | _HOW,
-    "id",
-    title="Step",
-    description="One unit of work: a prompt for an agent, or a call of another recipe.",
 )
 
 
@@ -303,6 +167,12 @@ STAGE = record(
             pattern=_STAGE_NAME,
             maxLength=100,
             hint="use up to 100 letters, digits, spaces, -, _ and :",
+        ),
+        "condition": filled(
+            "Run the stage only if this holds when it is reached, else skip its steps and its "
+            "approval; as `condition` of a step.",
+            "{{severity}} == 'critical'",
+            hint="write an expression in quotes: condition: \"{{severity}} == 'critical'\"",
         ),
         "steps": _steps("The steps of this stage, run in order."),
         "approval": field(
@@ -366,8 +236,11 @@ ROOT = record(
             "--context and --context-file override them.",
             {"file_path": "src/auth.py", "severity_threshold": "high"},
         ),
+        "inputs": inputs("{{task}}"),
+        "outputs": outputs("{{summary}}"),
+        "limits": limits(),
         "secrets": secret_names(NEEDED_SECRETS.format(what="the recipe")),
-        "recursion": _recursion(
+        "recursion": recursion(
             "Limits for recipes that call recipes. Default: depth 5, 100 steps in all."
         ),
         "steps": _steps(
@@ -397,8 +270,12 @@ SCHEMA = document(
         "step": STEP,
         "stage": STAGE,
         "approval": APPROVAL,
+        "question": gate("may use {{variables}}", "lets the run go on or ends it"),
+        "check": check(),
         "retry": RETRY,
         "recursion": RECURSION,
+        "input": INPUT,
+        "limits": LIMITS,
     },
     examples=(_EXAMPLE,),
 )

@@ -115,7 +115,13 @@ STAGE = record(
 APPROVAL = record(
     {
         "stage": filled("The stage whose gate this is.", "planning"),
-        "status": choice("The decision, or pending.", "pending", "approved", "denied"),
+        "status": choice(
+            "The decision, or pending; expired if the recipe that asked ran out of time.",
+            "pending",
+            "approved",
+            "denied",
+            "expired",
+        ),
         "prompt": text("The question, with its variables filled in.", "Apply the fixes?"),
         "requested_at": _moment("When the run arrived at the gate"),
         "expires_at": field(
@@ -173,6 +179,8 @@ _RUN: dict[str, Schema] = {
     "started_at": _moment("When the run began"),
     "updated_at": _moment("When this file was last brought up to date"),
     "completed_at": _moment("When the run ended"),
+    "rehearsal": flag("The run was a rehearsal: no agent was asked."),
+    "run_step": filled("The one step that `run-step` ran.", "build"),
     "status": choice(
         "How the run stands. `paused` waits for a person.",
         "running",
@@ -191,6 +199,12 @@ _RUN: dict[str, Schema] = {
 
 _CONTENT: dict[str, Schema] = {
     "context": free("The context variables as they are now.", {"dataset": "customer_2024"}),
+    "outputs": free("What the file's `outputs` came to, at the end.", {"summary": "all good"}),
+    "outputs_undefined": mapping(
+        "Outputs that have no value, and why.",
+        {"type": "string"},
+        {"summary": "undefined variable: {{summary}}"},
+    ),
     "steps": mapping(
         "The result of each step by name; of a loop, a list with one map of results per item.",
         ref("entry"),

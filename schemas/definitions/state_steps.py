@@ -182,6 +182,10 @@ _COURSE: dict[str, Schema] = {
         "restart-1/work:2.1",
         "Loop:2[3]/Call@2()/Step:1.1",
     ),
+    "reused": filled(
+        "The attempt of before an edit whose result was taken over (`resume --edited`).",
+        "Review:1.1",
+    ),
     "log": filled(
         "What the names of the attempt's files in logs/ begin with, where its address does not "
         "tell: two steps whose names differ only in upper and lower case.",
@@ -205,6 +209,7 @@ _YIELD: dict[str, Schema] = {
 
 _AGENT: dict[str, Schema] = {
     "outcome": filled("The outcome an agent reported (machine).", "no-issues"),
+    "decision_message": text("What a person said who decided about a gate.", "ship it"),
     "outcome_description": text("What it said about the outcome `other`.", "The remote is down"),
     "session_id": filled("The agent's session.", "550e8400-e29b-41d4-a716-446655440000"),
     "model": field(

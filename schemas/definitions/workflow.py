@@ -1,5 +1,8 @@
 """The workflow dialect: programs, agents, waits and loops over files."""
 
+from definitions.checks import approval, check, checked, gate, produces
+from definitions.inputs import INPUT, call, given, inputs, outputs
+from definitions.limits import LIMITS, limits
 from definitions.parts import (
     ENV_NAME,
     NEEDED_SECRETS,
@@ -16,12 +19,13 @@ from definitions.parts import (
     ref,
     schema_line,
     secret_names,
+    session,
     text,
     whole,
 )
 from definitions.workflow_flow import FLOW_DEFINITIONS, FLOW_FIELDS
 
-VERSIONS = ("1.1", "1.1.1", "1.2", "1.3")
+VERSIONS = ("1.1", "1.1.1", "1.2", "1.3", "1.4")
 
 _STEP_NAME = whole("[A-Za-z0-9_-]+(?: [A-Za-z0-9_-]+)*")
 _POINTER = whole("(?:/(?:[^~/\\n]|~[01])*)*")
@@ -171,7 +175,7 @@ _WORK: dict[str, Schema] = {
     "agent": text("A label for whose work this is; it changes nothing else.", "engineer"),
     "provider": filled(
         "The agent to call: one of `providers`, or a built-in such as claude, gemini, codex. "
-        "A step has one of provider, command, wait_for, for_each.",
+        "A step has one of provider, command, wait_for, for_each, repeat, approval.",
         "claude",
         hint="write a name: provider: claude; what it needs goes under provider_params",
     ),
@@ -182,12 +186,19 @@ _WORK: dict[str, Schema] = {
     ),
     "command": listing(
         "The program and its arguments, started as they are, without a shell. Variables in a "
-        "script after `bash -c` reach it as data, never as code.",
+        "script after `bash -c` reach it as data, never as code. An input of type command may be "
+        "all of it.",
         _STRINGS,
         ["echo", "hi"],
         ["bash", "-c", "wc -l ${item}"],
+        ["${inputs.check}"],
         minItems=1,
         hint=_COMMAND_HINT,
+    ),
+    "approval": approval(
+        "Ask a person; a denied run ends, unless on.failure leads on. Later steps read "
+        "${steps.NAME.message}. Needs version 1.4.",
+        since="1.4",
     ),
     "wait_for": field(
         "Wait until files appear.",
@@ -201,9 +212,34 @@ _WORK: dict[str, Schema] = {
         ref="for_each",
         hint="write a mapping with items (or items_from) and steps",
     ),
+    "repeat": field(
+        "Run a block of steps again and again until a condition holds. Needs version 1.4.",
+        {
+            "until": {"equals": {"left": "${steps.Test.exit_code}", "right": "0"}},
+            "max": 3,
+            "steps": [{"name": "Test", "command": ["make", "test"]}],
+        },
+        since="1.4",
+        ref="repeat",
+        hint="write a mapping with until, max and steps",
+    ),
+    "call": call(
+        "The step has succeeded when the file ended well; ${steps.NAME.outputs.x} is its output.",
+        since="1.4",
+    ),
+    "with": given("${inputs.task}", since="1.4"),
 }
 
 _DATA: dict[str, Schema] = {
+    "prompt": filled(
+        "What the agent is to do, in place of `input_file`; variables are filled in. Needs version "
+        "1.4.",
+        "Repair what the tests found:\n${steps.Test.output}",
+        since="1.4",
+    ),
+    "session": session(since="1.4"),
+    "check": checked("then the step fails. Needs version 1.4.", since="1.4"),
+    "produces": produces(since="1.4"),
     "input_file": filled(
         "The file with the prompt (provider) or the standard input (command). Its contents are "
         "passed as they are; a prompt must be UTF-8.",
@@ -266,7 +302,8 @@ STEP = record(
     _WORK | _DATA | FLOW_FIELDS,
     "name",
     title="Step",
-    description="One unit of work: call an agent, run a program, wait for files, or loop.",
+    description="One unit of work: call an agent, run a program, ask a person, wait for files, or "
+    "loop.",
 )
 
 ROOT = record(
@@ -274,7 +311,9 @@ ROOT = record(
         "$schema": schema_line("workflow"),
         "version": choice(
             "The version of the workflow language. 1.1.1 adds depends_on.inject, 1.2 adds "
-            "for_each.on_item_complete, 1.3 adds output_schema and output_require.",
+            "for_each.on_item_complete, 1.3 adds output_schema and output_require, 1.4 "
+            "inputs, outputs, limits, call, prompt, session, repeat, for_each.parallel, approval, "
+            "check, produces and durations.",
             *VERSIONS,
             hint='write it in quotes: version: "1.1"',
         ),
@@ -294,6 +333,9 @@ ROOT = record(
             {"codex": {"command": ["codex", "exec"], "input_mode": "stdin"}},
             propertyNames={"minLength": 1},
         ),
+        "inputs": inputs("${inputs.task}", since="1.4"),
+        "outputs": outputs("${steps.Report.output}", since="1.4"),
+        "limits": limits(since="1.4"),
         "secrets": secret_names(NEEDED_SECRETS.format(what="the workflow")),
         "inbox_dir": filled(
             "The folder of incoming task files. Default: inbox.", "inbox", default="inbox"
@@ -333,6 +375,10 @@ SCHEMA = document(
         "provider": PROVIDER,
         "depends_on": DEPENDS_ON,
         "requirement": REQUIREMENT,
+        "input": INPUT,
+        "limits": LIMITS,
+        "approval": gate("variables are filled in", "is the step's outcome"),
+        "check": check(),
         **FLOW_DEFINITIONS,
     },
     examples=(_EXAMPLE,),

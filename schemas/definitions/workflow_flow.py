@@ -4,12 +4,14 @@ from definitions.parts import (
     Schema,
     amount,
     count,
+    effect,
     field,
     filled,
     listing,
     on_lost,
     record,
     ref,
+    seconds,
     variable,
 )
 
@@ -19,13 +21,13 @@ WAIT_FOR = record(
             "The files to wait for, as a pattern with * and ? under the workspace.",
             "inbox/engineer/replies/*.task",
         ),
-        "timeout_sec": amount(
-            "Seconds to wait; then the step fails with exit code 124. Default: 300.",
+        "timeout_sec": seconds(
+            "How long to wait; then the step fails with exit code 124. Default: 300 seconds.",
             300,
-            1800,
+            "30m",
             default=300,
             exclusiveMinimum=0,
-            hint="write seconds, more than 0",
+            hint="write seconds, more than 0, or with version 1.4 as in 90s, 5m",
         ),
         "poll_ms": amount(
             "Milliseconds between two looks. Default: 500.",
@@ -175,6 +177,17 @@ FOR_EACH = record(
             minItems=1,
             hint="write a list of steps, each beginning with - name:",
         ),
+        "parallel": field(
+            "Run the items at the same time, up to --max-parallel, or at most so many at once. A "
+            "goto cannot leave such a loop. Needs version 1.4. Default: false.",
+            True,
+            4,
+            type=["boolean", "integer"],
+            minimum=1,
+            default=False,
+            since="1.4",
+            hint="write true, or the most items at once: parallel: 4",
+        ),
         "on_item_complete": field(
             "Move each item's file after its iteration, depending on how that went. Needs version "
             "1.2.",
@@ -186,6 +199,39 @@ FOR_EACH = record(
     "steps",
     title="Loop",
     description="Runs a block of steps once per item, one item after the other.",
+)
+
+REPEAT = record(
+    {
+        "until": field(
+            "The loop ends when this holds after a round; it is written as `when` is, and sees the "
+            "steps of the round.",
+            {"equals": {"left": "${steps.Test.exit_code}", "right": "0"}},
+            ref="when",
+            hint='write until: { equals: { left: "${steps.Test.exit_code}", right: "0" } }',
+        ),
+        "max": count(
+            "The most rounds; if `until` does not hold after them, the step fails.",
+            3,
+            5,
+            minimum=1,
+            maximum=10000,
+            hint="write a whole number of at least 1",
+        ),
+        "steps": listing(
+            "The steps of one round. They also see ${loop.index} (from 0) and ${loop.total}, which "
+            "is `max`.",
+            ref("step"),
+            [{"name": "Test", "command": ["make", "test"]}],
+            minItems=1,
+            hint="write a list of steps, each beginning with - name:",
+        ),
+    },
+    "until",
+    "max",
+    "steps",
+    title="Repeat",
+    description="Runs a block of steps again and again until a condition holds.",
 )
 
 RETRIES = record(
@@ -209,13 +255,13 @@ RETRIES = record(
 )
 
 FLOW_FIELDS: dict[str, Schema] = {
-    "timeout_sec": amount(
-        "Seconds the command or agent may run; then it is ended and the exit code is 124. "
+    "timeout_sec": seconds(
+        "How long the command or agent may run; then it is ended and the exit code is 124. "
         "Default: no limit.",
         600,
-        0.5,
+        "10m",
         exclusiveMinimum=0,
-        hint="write seconds, more than 0",
+        hint="write seconds, more than 0, or with version 1.4 as in 90s, 5m",
     ),
     "retries": field(
         "Repeat the step when it fails. Default: --max-retries for agents, none for commands.",
@@ -237,6 +283,7 @@ FLOW_FIELDS: dict[str, Schema] = {
         hint="write a mapping: on: { failure: { goto: NAME } }",
     ),
     "on_lost": on_lost(),
+    "effect": effect(since="1.4"),
 }
 
 FLOW_DEFINITIONS: dict[str, Schema] = {
@@ -246,6 +293,7 @@ FLOW_DEFINITIONS: dict[str, Schema] = {
     "on": ON,
     "jump": JUMP,
     "for_each": FOR_EACH,
+    "repeat": REPEAT,
     "on_item_complete": ON_ITEM_COMPLETE,
     "move": MOVE,
     "retries": RETRIES,

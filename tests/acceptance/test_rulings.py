@@ -365,10 +365,8 @@ def test_r5_1_where_ids_are_looked_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "flags"),
     [
-        ("w.yaml", ["--max-visits", "2"]),
         ("w.yaml", ["--max-restarts", "2"]),
-        ("w.yaml", ["--max-steps", "2"]),
-        ("w.yaml", ["--max-parallel", "2"]),
+        ("m.yaml", ["--max-parallel", "2"]),
         ("r.yaml", ["--on-error", "continue"]),
         ("r.yaml", ["--max-retries", "2"]),
         ("m.yaml", ["--context", "a=b"]),

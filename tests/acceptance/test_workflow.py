@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -316,12 +317,25 @@ def test_r9_4_values_never_become_code(tmp_path: Path, script: str) -> None:
         "cat <<END\\n${context.topic}\\nEND",
         "eval ${context.topic}",
         "sh -c 'echo ${context.topic}'",
-        "echo $((${context.topic} + 1))",
+        "let x=${context.topic}",
         "${context.topic}",
     ],
 )
 def test_r9_4_places_that_cannot_be_told(tmp_path: Path, script: str) -> None:
     assert codes(tmp_path, f'command: ["bash", "-c", "{script}"]') == ["E416"]
+
+
+@pytest.mark.parametrize(("value", "code"), [("4", 0), (HOSTILE, 1), ("a[$(touch canary)]", 1)])
+def test_r9_4_arithmetic_takes_whole_numbers_only(tmp_path: Path, value: str, code: int) -> None:
+    """language.md, Settled: the place can be told, and a shell would evaluate anything else."""
+    project = Project(tmp_path, {"w.yaml": """
+        version: "1.1"
+        context: {n: ""}
+        steps: [{name: Sum, command: [bash, -c, "echo $((${context.n} + 1))"]}]
+        """})  # fmt: skip
+    project.write("c.json", json.dumps({"n": value}))
+    project.run("run", "w.yaml", "--context-file", "c.json").assert_exit(code)
+    assert not (tmp_path / "canary").exists()
 
 
 @pytest.mark.parametrize(

@@ -18,16 +18,19 @@ import os
 import signal
 import sys
 import time
-import uuid
-from pathlib import Path
-from types import FrameType
-from typing import Any, Literal, NoReturn, cast
 
-Kind = Literal["claude-code", "codex", "gemini", "github-copilot", "opencode", "cursor", "qwen"]
-KIND: Kind = cast(Kind, sys.argv[1])
+# A test waits for each start of this program: `typing`, `pathlib` and `uuid` take half of it.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any, Literal, NoReturn
+
+    Kind = Literal["claude-code", "codex", "gemini", "github-copilot", "opencode", "cursor", "qwen"]
+
+KIND: Kind = sys.argv[1]  # type: ignore[assignment]
 ARGV = sys.argv[2:]
 ORDER: dict[str, Any] = json.loads(os.environ.get("FAKE_ORDER", "{}"))
-SESSIONS = Path(os.environ["HOME"]) / f"sessions-{KIND}"
+SESSIONS = os.path.join(os.environ["HOME"], f"sessions-{KIND}")
 # With which code a program ends when it is asked to end while it works.
 TERMINATED = {"gemini": 0, "github-copilot": 0, "claude-code": 143}
 # Those that make up session ids themselves.
@@ -65,19 +68,25 @@ def fail(code: int, message: str) -> NoReturn:
 
 def open_session(prompt: str) -> tuple[str, list[str]]:
     """The session's id, and the prompts that were sent in it before."""
-    SESSIONS.mkdir(exist_ok=True)
+    os.makedirs(SESSIONS, exist_ok=True)
     resumed = flag(RESUME_FLAG.get(KIND, "--resume"))
-    made_up = f"ses_{uuid.uuid4().hex}" if KIND == "opencode" else str(uuid.uuid4())
+    digits = os.urandom(16).hex()
+    uuid = f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
+    made_up = f"ses_{digits}" if KIND == "opencode" else uuid
     session = resumed or (made_up if KIND in CHOOSES else flag("--session-id"))
     assert session is not None
-    file = SESSIONS / session
-    if resumed and not file.exists():
+    path = os.path.join(SESSIONS, session)
+    if resumed and not os.path.exists(path):
         code, message = NO_SESSION[KIND]
         fail(code, message.format(session))
-    if not resumed and file.exists():
+    if not resumed and os.path.exists(path):
         fail(1, f"Error: Session ID {session} is already in use.")
-    before: list[str] = json.loads(file.read_text()) if resumed else []
-    file.write_text(json.dumps([*before, prompt]))
+    before: list[str] = []
+    with open(path, "r+" if resumed else "w", encoding="utf-8") as file:
+        if resumed:
+            before = json.load(file)
+            file.seek(0)
+        file.write(json.dumps([*before, prompt]))
     return session, before
 
 
@@ -146,7 +155,8 @@ def finish(session: str, text: str, turns: int) -> None:
             usage = {"inputTokens": 100 * turns, "outputTokens": 10 * turns}
             if (path := flag("--usage-output-file")) is not None:
                 metrics = {"modelMetrics": {"fake-model": {"usage": usage}}}
-                Path(path).write_text(json.dumps(metrics, indent=2))
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(json.dumps(metrics, indent=2))
         case "opencode":
             tokens = {"input": 100, "output": 10, "cache": {"read": 0, "write": 0}}
             part = {"messageID": "m1", "reason": "stop", "tokens": tokens, "cost": 0.01}
@@ -197,7 +207,7 @@ def hang() -> NoReturn:
 def main() -> None:
     prompt = sys.stdin.buffer.read().decode("utf-8")
     call = {"argv": ARGV, "prompt": prompt, "env": dict(os.environ), "cwd": os.getcwd()}
-    with Path(os.environ["FAKE_CALLS"]).open("a") as calls:
+    with open(os.environ["FAKE_CALLS"], "a", encoding="utf-8") as calls:
         calls.write(json.dumps(call) + "\n")
     if ORDER.get("noise"):
         print("Warning: 256-color support not detected.\n{not json\n\x1b[31m[]\x1b[0m", flush=True)
@@ -219,4 +229,5 @@ def main() -> None:
         finish(session, text, len(before) + 1)
 
 
-main()
+if __name__ == "__main__":
+    main()

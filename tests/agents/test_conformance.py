@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,10 +23,13 @@ from orchestrate.agents.base import (
     Reply,
 )
 from orchestrate.agents.costs import NOTHING_YET, own_usage
-from orchestrate.agents.registry import PROGRAMS, WITHOUT_A_BILL, Equipment, make_agent
+from orchestrate.agents.registry import PROGRAMS, STAND_INS, Equipment, make_agent
 from orchestrate.agents.stand_ins.human import Person
 from orchestrate.agents.stand_ins.recording import record_turn
+from orchestrate.agents.transcript import EventTranscript
+from orchestrate.transcript import Doing
 from tests.agents.running import SESSION, Stage
+from tests.programs import put_program
 
 FAKE = Path(__file__).parent / "fake_program.py"
 SESSION_ID = re.compile(r"[\w-]{36}")
@@ -85,8 +87,7 @@ def booth(request: pytest.FixtureRequest, tmp_path: Path) -> Booth:
     program = PROGRAMS[name]().program
     path = tmp_path / "bin" / program.executables[0]
     path.parent.mkdir()
-    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "{FAKE}" {name} "$@"\n')
-    path.chmod(0o755)
+    put_program(path, FAKE, name)
     environment = {
         "PATH": f"{path.parent}:{os.defpath}",
         "HOME": str(tmp_path),
@@ -147,7 +148,9 @@ def test_the_session_shows_while_the_program_runs(booth: Booth) -> None:
     assert seen[-1] == reply.session
     assert reply.session is not None
     output = (booth.stage.folder / "1.stdout").read_bytes()
-    assert booth.agent.last_words(output) == "half a thought"
+    transcript = EventTranscript(PROGRAMS[booth.agent.name]().pieces_of)
+    transcript.feed(output)
+    assert transcript.doing == Doing("model", "half a thought")
 
 
 def test_usage_of_turns_adds_up(booth: Booth) -> None:
@@ -419,7 +422,7 @@ def test_the_environment_is_passed_on(booth: Booth) -> None:
 # Agents without a program keep the same promises.
 
 
-@pytest.fixture(params=WITHOUT_A_BILL)
+@pytest.fixture(params=STAND_INS)
 def unbilled(request: pytest.FixtureRequest, tmp_path: Path) -> Agent:
     typed = iter(["1"] * 100)
     for prompt in ("Do it.", *HOSTILE.values()):
@@ -440,12 +443,11 @@ def test_whoever_is_no_program_starts_none(unbilled: Agent, prompt: str, tmp_pat
     for is_new in (True, False):
         question = Question(
             prompt, tmp_path, {}, session=SESSION, is_new_session=is_new, step="review",
-            outcomes=("done",), settings={"anything": "goes"},
+            outcomes=("done",), settings={"anything": "goes"}, rehearsed=lambda: ("done", None),
         )  # fmt: skip
         reply = unbilled.ask(question, never)
         assert reply.is_answer
         assert json.loads(reply.text.splitlines()[-1]) == {"outcome": "done"}
         assert reply.cost_usd is None
     assert unbilled.session_in(b'{"session_id": "x"}') is None
-    assert unbilled.last_words(b'{"type": "text"}') == ""
     assert unbilled.takeover(SESSION, tmp_path) is None

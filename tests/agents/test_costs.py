@@ -40,6 +40,11 @@ def test_unknown_is_never_zero() -> None:
     assert own_usage(Reply(text="x")) == (Usage(), Usage())
 
 
+def test_a_negative_figure_is_unknown() -> None:
+    assert costs_of(single(-1.0), single(0.5)) == [None, 0.5]
+    assert costs_of(running(0.05), running(-0.2), running(0.06)) == [0.05, None, 0.01]
+
+
 def test_the_total_after_an_unknown_turn_contains_it() -> None:
     assert costs_of(running(0.01), running(None), running(0.05)) == [0.01, None, 0.04]
 

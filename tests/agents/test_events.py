@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from orchestrate.agents import parse as events
 from orchestrate.agents.parse import (
     events_in,
-    newest_events,
     number_at,
     one_line,
     read_events,
@@ -63,11 +62,6 @@ def test_bytes_that_are_no_text_do_not_hide_the_rest() -> None:
     assert list(events_in(output)) == [{"type": "x", "text": "\ufffd\ufffd"}, ONE]
 
 
-def test_the_newest_come_first_and_cut_lines_are_passed_over() -> None:
-    output = b'pe": "cut"}\n' + json.dumps(TWO).encode() + b"\n" + json.dumps(ONE).encode()
-    assert list(newest_events(output + b'\n{"type": "not yet')) == [ONE, TWO]
-
-
 def test_a_line_without_end_is_dropped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(events, "LONGEST_LINE", 1000)
     path = tmp_path / "stdout"
@@ -109,7 +103,6 @@ def test_a_large_output_does_not_fill_memory(tmp_path: Path) -> None:
 @given(st.binary(max_size=300))
 def test_no_bytes_break_the_reader(output: bytes) -> None:
     assert all(isinstance(event, dict) for event in events_in(output))
-    assert all(isinstance(event, dict) for event in newest_events(output))
 
 
 def test_values_are_taken_only_if_they_are_what_they_should_be() -> None:

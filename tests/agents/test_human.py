@@ -40,7 +40,7 @@ def test_an_outcome_is_picked_by_number_or_name() -> None:
 def test_what_is_no_outcome_is_asked_again() -> None:
     reply, shown = converse(["0", "4", "nothing", "²", "", "1"])
     assert json.loads(reply.text) == {"outcome": "done"}
-    assert shown.count("is none of them") == 5
+    assert shown.count("is not one of them") == 5
 
 
 def test_other_wants_a_description() -> None:
@@ -54,7 +54,7 @@ def test_other_wants_a_description() -> None:
 def test_a_step_without_outcomes_gets_an_answer_of_several_lines() -> None:
     reply, shown = converse([".", "first", "", "second", "."], outcomes=())
     assert reply.text == "first\n\nsecond"
-    assert "An empty answer is none." in shown
+    assert "An empty answer does not count." in shown
 
 
 def test_without_a_terminal_nobody_is_asked() -> None:

@@ -21,6 +21,7 @@ from orchestrate.agents.base import Permissions, Question, Reply
 from orchestrate.agents.finding import version_in
 from orchestrate.agents.qwen import DEFAULTS as QWEN_DEFAULTS
 from orchestrate.agents.registry import PROGRAMS, make_agent, program_version
+from orchestrate.agents.transcript import EventTranscript
 from tests.agents.fakemodel import Answer, FakeModel, Request
 from tests.agents.installing import OLD_CLAUDE, PACKAGES, CannotInstall, check_start, install
 from tests.agents.running import Stage
@@ -280,6 +281,31 @@ def test_permissions_hold(program: Program, permissions: Permissions, may_write:
     else:
         assert made.exists() is may_write
     assert reply.text == "done"
+
+
+def test_console_01_a_turn_is_readable(program: Program) -> None:
+    """What each program prints for us, as it is asked for, makes a transcript."""
+    tool = WRITING[program.name](str(program.stage.workspace / "made"))
+
+    def write_once(_: Request) -> Answer:
+        is_first = len(program.model.requests) == 1
+        return Answer("writing", tool=tool) if is_first else Answer("done")
+
+    program.model.reset(write_once)
+    partial = program.name in ("claude-code", "qwen")
+    more = {"agent_args": ["--include-partial-messages"]} if partial else {}
+    assert program.ask("x", settings=more).text == "done"
+    transcript = EventTranscript(PROGRAMS[program.name]().pieces_of)
+    output = (program.stage.folder / "1.stdout").read_bytes()
+    news = [p for line in output.splitlines(keepends=True) for p in transcript.feed(line)]
+    found = {p.number: p for p in (*news, *transcript.finish())}
+    told = [(p.kind, p.text) for p in found.values() if p.kind != "note"]
+    does = "runs" if program.name == "codex" else "wrote"
+    assert [kind for kind, _ in told if kind != "result"] == ["said", does, "said"]
+    assert any("made" in text for kind, text in told if kind == does)
+    assert [text for kind, text in told if kind == "said"] == ["writing", "done"]
+    is_streamed = partial or program.name in ("gemini", "github-copilot")
+    assert any(p.is_open for p in news) is is_streamed
 
 
 @pytest.mark.soak

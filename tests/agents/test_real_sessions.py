@@ -60,6 +60,15 @@ class Run(Project):
         found: dict[str, Any] = json.loads(path.read_text("utf-8"))
         return found
 
+    def has_written_down(self, word: str) -> bool:
+        """Does a session file of the program have a whole line with it?
+
+        Claude Code asks its model again before it has written down what the last answer was.
+        """
+        files = (self.folder.parent / "home").rglob("*.jsonl")
+        lines = (line for file in files for line in file.read_bytes().splitlines(keepends=True))
+        return any(word.encode() in line and line.endswith(b"\n") for line in lines)
+
     def flags(self, name: str) -> tuple[str, ...]:
         return ("--backend", name, "--model", MODELS.get(name, "fake-model"))
 
@@ -94,6 +103,7 @@ def test_truth_14_a_first_turn_that_was_cut_off_is_remembered(
     tells_and_hangs(model, name)
     with run.started("run", "m.yaml", *run.flags(name)) as process:
         wait_until(lambda: len(model.requests) >= 2, "the model was not asked", PATIENCE_S)
+        wait_until(lambda: run.has_written_down(WORD), "the turn was not kept", PATIENCE_S)
         if end == "interrupt":
             process.send_signal(signal.SIGINT)
         else:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrate.agents.base import FailureKind
-from orchestrate.agents.registry import ALIASES, PROGRAMS, WITHOUT_A_BILL, supported_settings
+from orchestrate.agents.registry import ALIASES, PROGRAMS, STAND_INS, supported_settings
 from orchestrate.agents.settings import COMMON
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/agents.md").read_text("utf-8")
@@ -60,7 +60,7 @@ def test_what_is_untried_is_said() -> None:
 
 
 def test_agents_without_a_bill() -> None:
-    assert set(rows("Agents that cost nothing")) >= set(WITHOUT_A_BILL)
+    assert set(rows("Agents that cost nothing")) >= set(STAND_INS)
 
 
 def test_kinds_of_failure() -> None:

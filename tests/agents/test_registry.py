@@ -12,7 +12,7 @@ from orchestrate.agents.base import Agent
 from orchestrate.agents.registry import (
     ALIASES,
     PROGRAMS,
-    WITHOUT_A_BILL,
+    STAND_INS,
     Equipment,
     is_program,
     known_agents,
@@ -25,7 +25,7 @@ from orchestrate.agents.registry import (
 from orchestrate.agents.stand_ins.human import Person
 from orchestrate.dialects.workflow.providers import BUILT_IN
 from orchestrate.errors import ConfigError
-from orchestrate.plan.override import BACKENDS
+from orchestrate.plan.backends import BACKENDS
 
 EQUIPMENT = Equipment(
     script={"a": ["done"]},
@@ -43,11 +43,10 @@ def test_every_provider_that_needs_no_declaration_is_a_program() -> None:
     assert {own_name(name) for name in BUILT_IN} == set(PROGRAMS)
 
 
-@pytest.mark.parametrize("name", [*PROGRAMS, *WITHOUT_A_BILL, *ALIASES])
+@pytest.mark.parametrize("name", [*PROGRAMS, *STAND_INS, *ALIASES])
 def test_every_agent_can_be_made(name: str) -> None:
     agent: Agent = make_agent(name, EQUIPMENT)
     assert agent.name == own_name(name)
-    assert agent.last_words(b"") == ""
     assert agent.session_in(b"") is None
     assert is_program(name) is (own_name(name) in PROGRAMS)
 

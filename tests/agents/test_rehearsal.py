@@ -1,4 +1,4 @@
-"""A rehearsal answers from its script, takes the shortest way out, and says that it did nothing."""
+"""A rehearsal answers from its script, or as the engine says that later steps need it."""
 
 from __future__ import annotations
 
@@ -42,29 +42,24 @@ def test_the_script_goes_on_over_restarts() -> None:
     assert outcome(ask(script, 1, earlier_visits=1))["outcome"] == "no-issues"
 
 
-def test_it_says_loudly_that_nothing_was_done() -> None:
-    text = ask().text
-    assert text.startswith("REHEARSAL: NOTHING WAS DONE.")
-    assert "code-review" in text
-
-
-def test_the_shortest_way_out_is_taken_without_a_script() -> None:
-    assert outcome(ask(ways_out=lambda: ["no-issues", "other"])) == {"outcome": "no-issues"}
-    assert outcome(ask(ways_out=lambda: ["gone", "issues-found"]))["outcome"] == "issues-found"
-    assert outcome(ask()) == {"outcome": "issues-found"}
-    assert outcome(ask(outcomes=("other",)))["otherDescription"].strip()
+def test_the_engine_says_what_is_answered_without_a_script() -> None:
+    assert ask(rehearsed=lambda: ("no-issues", None)).text == '{"outcome": "no-issues"}'
+    assert outcome(ask(rehearsed=lambda: ("other", None)))["otherDescription"].strip()
+    assert ask(rehearsed=lambda: ("", '{"a": 1}')).text == '{"a": 1}'
+    failure = ask(rehearsed=lambda: ("@failed", None)).failure
+    assert failure is not None
+    assert not failure.is_transient
 
 
 def test_an_entry_may_have_a_text_and_a_description() -> None:
     entry = {"outcome": "other", "otherDescription": "out of coffee", "text": "I tried."}
     reply = ask({"code-review": [entry]})
     assert outcome(reply) == {"outcome": "other", "otherDescription": "out of coffee"}
-    assert "I tried." in reply.text
+    assert reply.text.startswith("I tried.\n\n{")
 
 
-def test_a_text_alone_rehearses_an_answer_without_an_outcome() -> None:
-    reply = ask({"code-review": [{"text": "I forgot."}]})
-    assert reply.text.endswith("I forgot.")
+def test_a_text_alone_is_taken_as_it_is() -> None:
+    assert ask({"code-review": [{"text": "I forgot.\n"}]}).text == "I forgot.\n"
 
 
 def test_a_step_without_outcomes_gets_a_short_text_with_its_name() -> None:
@@ -78,7 +73,7 @@ def test_an_outcome_that_the_step_does_not_have_is_a_failure() -> None:
     reply = ask({"code-review": ["fine"]})
     assert reply.failure is not None
     assert reply.failure.kind == "invalid-request"
-    assert "'fine', but it has issues-found, no-issues, other" in reply.failure.message
+    assert "'fine'; its outcomes: issues-found, no-issues, other" in reply.failure.message
 
 
 def test_the_answer_is_the_same_every_time() -> None:
@@ -117,5 +112,5 @@ def test_a_script_that_does_not_fit_the_recipe_is_found_before() -> None:
     faults = script_faults(script, {"code-review": OUTCOMES, "fix": ("complete",)})
     assert len(faults) == 2
     assert "did you mean 'code-review'?" in faults[0]
-    assert "step 'fix' has no outcome 'broken'; it has complete" in faults[1]
+    assert "step 'fix' has no outcome 'broken'; its outcomes: complete" in faults[1]
     assert script_faults(parse_script({"fix": ["complete"]}), {"fix": ("complete",)}) == ()

@@ -11,6 +11,7 @@ from orchestrate.agents.adapter import Parsed, ProgramAgent
 from orchestrate.agents.base import FailureKind
 from orchestrate.agents.parse import Event, read_events
 from orchestrate.agents.registry import PROGRAMS, own_name
+from orchestrate.agents.transcript import EventTranscript
 from orchestrate.record import replace
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -250,11 +251,11 @@ def test_the_session_is_seen_before_the_end(name: str) -> None:
 LAST_WORDS = {
     "claude/stream-tool": [DONE.replace("\n", " "), "Bash: git status", "I look first."],
     "claude/d-err401-stream": ["waits to try again (8 of 10): authentication_failed (401)"],
-    "codex/tool": [DONE.replace("\n", " "), "runs: "],
+    "codex/tool": [DONE.replace("\n", " "), "shell: "],
     "copilot/tool": [DONE.replace("\n", " "), "bash: echo hi"],
     "gemini/stream-tool": [DONE.replace("\n", " "), "run_shell_command: echo hi"],
     "opencode/tool-default": ["done", "bash: touch made; echo rc=$?", "running"],
-    "cursor/documented": ["uses read", "I'll read the file"],
+    "cursor/documented": ["I'll read the file It says", "read: README.md", "I'll read the file"],
     "qwen/stream-tool": [DONE.replace("\n", " "), "run_shell_command: echo hi", "I look first."],
     "qwen/stream-empty": ["[API Error: Model stream ended", "tries again"],
 }
@@ -262,12 +263,14 @@ LAST_WORDS = {
 
 @pytest.mark.parametrize("sample", LAST_WORDS)
 def test_last_words_are_those_of_the_newest_event(sample: str) -> None:
-    agent = ProgramAgent(PROGRAMS[own_name(sample.partition("/")[0])]())
+    adapter = PROGRAMS[own_name(sample.partition("/")[0])]()
     lines = (SAMPLES / f"{sample}.stdout").read_bytes().splitlines(keepends=True)
     said: list[str] = []
     for end in range(len(lines), 0, -1):
         # A tail begins anywhere; what is left of a line is no event.
-        words = agent.last_words(b"".join(lines[:end])[5:])
+        transcript = EventTranscript(adapter.pieces_of)
+        transcript.feed(b"".join(lines[:end])[5:])
+        words = transcript.doing.words
         if words and words not in said:
             said.append(words)
     for expected in LAST_WORDS[sample]:

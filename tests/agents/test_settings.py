@@ -9,7 +9,7 @@ import pytest
 from orchestrate.agents.base import Permissions
 from orchestrate.agents.registry import (
     PROGRAMS,
-    WITHOUT_A_BILL,
+    STAND_INS,
     setting_faults,
     supported_settings,
 )
@@ -22,6 +22,7 @@ GOOD: dict[str, Any] = {
     "word": "high",
     "tiers": {"haiku": "small-model"},
     "permissions": "bypass",
+    "arguments": ["--some-flag", "value"],
 }
 BAD: dict[str, list[Any]] = {
     "names": [7, ["Read", 7], ["--flag"], "", ["a\0b"], {"a": 1}],
@@ -30,6 +31,7 @@ BAD: dict[str, list[Any]] = {
     "word": ["", " ", "-x", 3, "a\nb", None],
     "tiers": [[], {"huge": "x"}, {"haiku": ""}, {"haiku": "-x"}],
     "permissions": ["all", "", None],
+    "arguments": ["--flag", ["value"], [7], ["--a\0b"], [""]],
 }
 
 
@@ -74,7 +76,7 @@ def test_permissions_of_a_step_win_over_those_of_the_run() -> None:
     assert setting_faults("cursor", {"permissions": "read-only"}, "edit") == ()
 
 
-@pytest.mark.parametrize("name", WITHOUT_A_BILL)
+@pytest.mark.parametrize("name", STAND_INS)
 def test_whoever_starts_nothing_takes_any_setting(name: str) -> None:
     assert setting_faults(name, {"tools": ["Read"], "zork": 1}, "edit") == ()
 

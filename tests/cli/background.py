@@ -5,27 +5,21 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import Any
 
 from orchestrate.testing import Project
+from tests.commands import Command
 from tests.promises.processes import wait_until
 
 
 @contextmanager
-def started(project: Project, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+def started(project: Project, *arguments: str) -> Iterator[Command]:
     """The command in the background; at the end it and the programs of its run are ended."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "orchestrate", *arguments],
-        cwd=project.folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ) as process:
+    with Command(*arguments, cwd=project.folder, stdout=DEVNULL, stderr=DEVNULL) as process:
         try:
             yield process
         finally:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +14,7 @@ import pytest
 
 from orchestrate.testing import Project, Result
 from tests.cli.background import latest_root, state_of
+from tests.commands import Command
 from tests.conftest import TimePasses
 
 # No agent is ever asked: the conditions do not hold. But one must seem to be installed.
@@ -136,26 +135,61 @@ def test_what_cannot_be_decided(parked: Project) -> None:
     assert "was approved already" in command(parked, "deny", "latest", code=2).stderr
 
 
+TWINS = """\
+version: "1.4"
+name: twins
+steps:
+  - name: Each
+    for_each:
+      items: [p, q]
+      parallel: 2
+      steps:
+        - name: Ask
+          approval: {prompt: "go ${item}?"}
+        - name: Done
+          command: [touch, "went-${item}"]
+"""
+
+
+def test_gates_of_one_name_are_decided_one_by_one(tmp_path: Path) -> None:
+    """Approving the one that is shown first must not let another one pass."""
+    project = Project(tmp_path, {"w.yaml": TWINS})
+    said = project.run("run", "w.yaml").assert_exit(6).stderr
+    assert "'Each[0]/Ask'" in said
+    waiting = project.run("approvals", "--json").json()["approvals"]
+    names = {gate["prompt"]: gate["name"] for gate in waiting}
+    assert names == {"go p?": "Each[0]/Ask", "go q?": "Each[1]/Ask"}
+    shown = project.run("status").stdout
+    for name in names.values():
+        assert f"approve {latest_root(project).name} '{name}'" in shown
+    for unclear in (["latest"], ["latest", "Ask"]):
+        refused = project.run("approve", *unclear).assert_exit(2).stderr
+        assert "'Each[0]/Ask'" in refused
+    project.run("approve", "latest", "Each[1]/Ask").assert_success()
+    left = project.run("approvals", "--json").json()["approvals"]
+    assert [(gate["prompt"], gate["name"]) for gate in left] == [("go p?", "Ask")]
+    project.run("resume", "latest").assert_exit(6)
+    assert (tmp_path / "went-q").exists()
+    assert not (tmp_path / "went-p").exists()
+    # Now one is left, and needs no name.
+    project.run("approve", "latest", "--resume").assert_success()
+    assert (tmp_path / "went-p").exists()
+
+
 def test_a_run_without_gates(tmp_path: Path) -> None:
     project = Project(tmp_path)
     project.write("w.yaml", 'version: "1.1"\nsteps: [{name: Hello, command: [echo, hi]}]\n')
     command(project, "run", "w.yaml")
     told = command(project, "approve", "latest", code=2).stderr
     assert "waits for no approval: it is completed" in told
-    assert "there is no run 'x'" in command(project, "deny", "x", code=2).stderr
+    told = command(project, "deny", "x", code=2).stderr
+    assert "does not wait for an approval of 'x'" in told
 
 
 def test_two_who_decide_at_once(parked: Project) -> None:
     """Exactly one wins, whoever that is; the others are told what was decided."""
     all_of_them = [
-        subprocess.Popen(
-            [sys.executable, "-m", "orchestrate", verb, "latest", "--json"],
-            cwd=parked.folder,
-            env=os.environ | ENV,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        Command(verb, "latest", "--json", cwd=parked.folder, env=os.environ | ENV)
         for verb in ("approve", "deny", "approve", "deny")
     ]
     answers = [json.loads(process.communicate(timeout=60)[0]) for process in all_of_them]
@@ -195,9 +229,9 @@ def test_whoever_looks_next_applies_the_clock(
 def at_terminal(project: Project) -> Iterator[int]:
     """A run with a person before it; ends with the terminal."""
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "orchestrate", "run", "w.yaml"],
-        cwd=project.folder, env=os.environ | ENV, stdin=theirs, stdout=theirs, stderr=theirs,
+    process = Command(
+        "run", "w.yaml", cwd=project.folder, env=os.environ | ENV,
+        stdin=theirs, stdout=theirs, stderr=theirs,
     )  # fmt: skip
     os.close(theirs)
     try:

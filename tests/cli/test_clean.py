@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import pty
 import shutil
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import pytest
 
 from orchestrate.testing import Project
 from tests.cli.background import await_file, latest_root, runs_folder, started
+from tests.commands import Command
 
 HELLO = 'version: "1.1"\nsteps: [{name: Hello, command: [echo, hello]}]\n'
 DAY = 86400
@@ -107,10 +106,10 @@ def test_a_number_alone_is_enough(project: Project) -> None:
 def test_at_a_terminal_it_shows_and_asks(project: Project, typed: str, stays: bool) -> None:
     (old,) = make_runs(project, 30)
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "orchestrate", "clean", "--older-than", "7d"]
-    with subprocess.Popen(
-        command, cwd=project.folder, stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True
-    ) as process:
+    with Command(
+        "clean", "--older-than", "7d", cwd=project.folder,
+        stdin=theirs, stdout=theirs, stderr=theirs,
+    ) as process:  # fmt: skip
         os.close(theirs)
         shown = b""
         while b"[y/N]" not in shown:
@@ -120,7 +119,7 @@ def test_at_a_terminal_it_shows_and_asks(project: Project, typed: str, stays: bo
         assert line.endswith("w.yaml")
         assert old.exists()
         os.write(ours, typed.encode())
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     os.close(ours)
     assert old.exists() is stays
 

@@ -15,6 +15,7 @@ import pytest
 from orchestrate.testing import Project
 from tests.cli.conftest import ROOT
 from tests.cli.test_main import loaded_modules
+from tests.gates import waiting_at
 
 # Whoever has a shell tests it; bash is everywhere.
 SHELLS = [name for name in ("bash", "zsh", "fish") if shutil.which(name)]
@@ -159,7 +160,7 @@ def test_what_each_place_takes(project: Project, run_id: str) -> None:
 
 
 def test_a_stage_that_waits(project: Project) -> None:
-    done = project.run("run", "look", "--backend", "rehearsal")
+    done = project.run("run", "look", *waiting_at(project, "first"))
     assert done.exit_code == 6, done.stderr
     assert asked(project, "approve", "latest", "") == ["first"]
 

@@ -98,7 +98,7 @@ def test_secrets_are_hidden_and_odd_texts_stay_yaml(empty: Project) -> None:
         ("model: opus\nmax_parallel: 0\n", ":2:15:", "at least 1"),
         ("backend: codx\n", ":1:10:", "did you mean 'codex'?"),
         ("agents:\n  claude: {path: x}\n", ":2:3:", "did you mean 'claude-code'?"),
-        ("notifications:\n  - on: [paused]\n", ":2:5:", "the notification tells nobody"),
+        ("notifications:\n  - on: [paused]\n", ":2:5:", "the notification has no receiver"),
         ("notifications: [{command: [a], webhook: 'http://b'}]\n", ":1:32:", "has both 'command'"),
         ("notifications: [{command: [a], on: [stopped]}]\n", ":1:37:", "cannot be 'stopped'"),
         ("notifications: [{webhook: 'ftp://b'}]\n", ":1:27:", "error E105"),
@@ -168,10 +168,11 @@ def test_the_example_is_complete_and_valid(empty: Project) -> None:
             assert settings[name] == field["default"], "the example shows the defaults"
     # What is commented out, from a key to the end of its paragraph, is valid as well.
     blocks = re.compile(
-        r"^# (?:agents|notifications|secrets|mask_env):.*\n(?:#.*\n)*", re.MULTILINE
+        r"^# (?:agents|agent_aliases|limits|notifications|secrets|mask_env):.*\n(?:#.*\n)*",
+        re.MULTILINE,
     )
     whole, count = blocks.subn(lambda found: re.sub(r"(?m)^# ", "", found[0]), text)
-    assert count == 4
+    assert count == 6
     empty.write(HERE, whole)
     shown = empty.run("config", "show", "--json").json()["settings"]
     assert set(shown) == set(schema["properties"])
@@ -190,14 +191,14 @@ def test_commands_that_only_look_go_on_with_a_note(tmp_path: Path, fault: str) -
     for words in (["runs"], ["status", "latest"], ["logs", "latest"], ["approvals"],
                   ["report", "latest", "--format", "md"], ["plan", "--run", "latest"]):  # fmt: skip
         told = project.run(*words).assert_success()
-        assert told.stderr.count("the configuration is left aside: ") == 1, words
+        assert told.stderr.count("the configuration is ignored: ") == 1, words
         assert ".orchestrate/config.yaml:1" in told.stderr
         assert told.stdout
     assert "w.yaml" in project.run("runs").stdout
     project.run("wait", "latest").assert_exit(1)
     for words in (["run", "w.yaml"], ["resume", "latest"], ["clean", "--older-than", "0s"]):
         refused = project.run(*words).assert_exit(5)
-        assert "left aside" not in refused.stderr
+        assert "ignored" not in refused.stderr
     assert "w.yaml" in project.run("runs").stdout, "nothing was removed"
 
 
@@ -207,4 +208,4 @@ def test_where_runs_are_must_be_told(tmp_path: Path, fault: str) -> None:
     refused = project.run("runs").assert_exit(5)
     assert ".orchestrate/config.yaml" in refused.stderr
     there = project.run("runs", "--state-dir", "there").assert_success()
-    assert "left aside" in there.stderr
+    assert "ignored" in there.stderr

@@ -15,6 +15,7 @@ import pytest
 
 from orchestrate.exits import ENDS, EndKind
 from orchestrate.testing import Project, Result
+from tests.gates import waiting_at
 
 MACHINE = """
 id: tidy
@@ -114,7 +115,8 @@ LOOP = STEP.replace("}", ", foreach: '{{all}}', max_iterations: 2}")
     ],
 )
 def test_a_recipe(project: Project, text: str, kind: EndKind) -> None:
-    run(project, text, "--backend", "rehearsal").assert_exit(ENDS[kind].code)
+    flags = waiting_at(project, "plan") if kind == "gate" else ("--backend", "rehearsal")
+    run(project, text, *flags).assert_exit(ENDS[kind].code)
     assert kind_of(project) == kind
 
 
@@ -129,10 +131,10 @@ def test_a_recipe_whose_agent_fails(project: Project, treatment: str, kind: EndK
 
 
 def test_a_gate_from_outside(project: Project) -> None:
-    run(project, RECIPE + GATE, "--backend", "rehearsal").assert_exit(ENDS["gate"].code)
+    run(project, RECIPE + GATE, *waiting_at(project, "plan")).assert_exit(ENDS["gate"].code)
     project.run("approve", "latest").assert_success()
     assert kind_of(project) == "approved"
-    run(project, RECIPE + GATE, "--backend", "rehearsal").assert_exit(ENDS["gate"].code)
+    run(project, RECIPE + GATE, *waiting_at(project, "plan")).assert_exit(ENDS["gate"].code)
     project.run("deny", "latest").assert_success()
     assert kind_of(project) == "denied"
     project.run("resume", "latest").assert_exit(ENDS["denied"].code)
@@ -152,7 +154,7 @@ def test_a_workflow(project: Project, steps: str, flags: tuple[str, ...], kind: 
 
 
 def test_a_cancelled_run(project: Project) -> None:
-    run(project, RECIPE + GATE, "--backend", "rehearsal")
+    run(project, RECIPE + GATE, *waiting_at(project, "plan"))
     project.run("cancel", "latest").assert_success()
     assert kind_of(project) == "cancelled"
     project.run("wait", "latest").assert_exit(ENDS["cancelled"].code)

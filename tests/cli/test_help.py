@@ -55,7 +55,7 @@ def test_help_shows_them_and_loads_no_compiler(project: Project) -> None:
         for line, _ in examples:
             assert f"  {line}\n" in done.stdout
     heavy = ("orchestrate.compile", "orchestrate.source", "orchestrate.dialects", "ruamel.yaml",
-             "jsonschema", "rich", "asyncio")  # fmt: skip
+             "jsonschema", "rich", "asyncio", "starlette", "uvicorn")  # fmt: skip
     loaded = done.stderr.split()
     assert "orchestrate.cli.commands.run" in loaded
     assert not [m for m in loaded if m in heavy or m.startswith(tuple(f"{h}." for h in heavy))]

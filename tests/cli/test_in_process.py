@@ -42,6 +42,7 @@ FILES = {
     "broken.yaml": MISTAKE,
     "slow.yaml": SLOW,
     "prompts/ask.md": "Why?\n",
+    "waits.yaml": "first: [waits]\n",
     ".orchestrate/agents/reader.md": "---\nname: reader\n---\nYou read.\n",
 }
 # Each dialect's own commands, in order: a run that fails or parks, and what is done about it.
@@ -49,7 +50,7 @@ RUNS: dict[str, list[tuple[str, ...]]] = {
     "words.yaml": [("run", "words.yaml", "--quiet"), ("resume", "latest", "--json")],
     "tidy.yaml": [("run", "tidy.yaml", "--backend", "rehearsal")],
     "look.yaml": [
-        ("run", "look.yaml", "--backend", "rehearsal"),
+        ("run", "look.yaml", "--backend", "rehearsal", "--script", "waits.yaml"),
         ("approvals",),
         ("approve", "latest"),
         ("resume", "latest"),
@@ -207,7 +208,7 @@ def test_what_is_said_once_a_command_is_said_by_the_next_one_too(tmp_path: Path)
     project.run("run", "words.yaml")
     project.write(".orchestrate/config.yaml", "no_such_setting: 1\n")
     for _ in range(2):
-        assert "the configuration is left aside" in project.run("runs").stderr
+        assert "the configuration is ignored" in project.run("runs").stderr
 
 
 def test_a_thread_and_a_detached_run_get_a_process(tmp_path: Path) -> None:

@@ -131,14 +131,14 @@ def test_a_file_in_the_way_is_named(empty: Project) -> None:
 def test_on_a_terminal_it_asks(empty: Project) -> None:
     surroundings = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(empty.folder)}
     with at_terminal(empty.folder, surroundings, "init") as terminal:
-        terminal.read_until("Which agent shall be asked?")
+        terminal.read_until("Which agent do you use?")
         terminal.type("gemni\n")
         terminal.read_until("did you mean gemini?")
-        terminal.read_until("Which agent shall be asked?")
+        terminal.read_until("Which agent do you use?")
         terminal.type("gemini\n")
         terminal.read_until("What may agents do without asking?")
         terminal.type("edit\n")
-        terminal.read_until("What shall the first recipe be?")
+        terminal.read_until("Which kind of recipe do you want?")
         terminal.type("\n")
         assert terminal.wait() == 0
     config = (empty.folder / ".orchestrate/config.yaml").read_text()
@@ -151,7 +151,7 @@ def test_on_a_terminal_it_asks(empty: Project) -> None:
 def test_leaving_the_questions_writes_nothing(empty: Project, typed: str) -> None:
     surroundings = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
     with at_terminal(empty.folder, surroundings, "init") as terminal:
-        terminal.read_until("Which agent shall be asked?")
+        terminal.read_until("Which agent do you use?")
         terminal.read_until(": ")
         terminal.type(typed)
         assert terminal.wait() == 130

@@ -21,7 +21,7 @@ def test_list_groups_workspace_and_catalogue(project: Project) -> None:
     assert rows["words"] == ["workflow", "Counts words."]
     assert rows["rebase"][0] == "machine"
     assert "Catalogue" in lines
-    assert len({line.index(line.split()[1]) for line in lines if line.startswith("  ")}) == 1
+    assert len({line.index(f" {line.split()[1]}") for line in lines if line.startswith("  ")}) == 1
 
 
 def test_list_json_tells_everything(project: Project) -> None:
@@ -34,6 +34,7 @@ def test_list_json_tells_everything(project: Project) -> None:
         "name": "words",
         "title": "words",
         "description": "Counts words. Then it stops.",
+        "inputs": [],
         "readable": True,
         "error": "",
     }

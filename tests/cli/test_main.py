@@ -14,6 +14,7 @@ from orchestrate import __version__
 from orchestrate.cli.group import COMMANDS
 from orchestrate.testing import Project
 from tests.cli.conftest import MACHINE, ROOT, start
+from tests.commands import Command
 
 PYTHON = shlex.quote(sys.executable)
 
@@ -78,6 +79,7 @@ def test_help_loads_no_compiler_code(project: Project) -> None:
             "orchestrate.errors",
             "orchestrate.exits",
             "orchestrate.record",
+            "orchestrate.regex",
         }
 
 
@@ -234,10 +236,9 @@ def test_nothing_waits_for_input(project: Project) -> None:
 def test_colour_only_on_a_terminal(project: Project) -> None:
     def on_terminal(**environment: str) -> str:
         main, terminal = os.openpty()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "orchestrate", "validate", "broken/tidy.yaml"],
-            cwd=project.folder, stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", **environment},
+        process = Command(
+            "validate", "broken/tidy.yaml", cwd=project.folder, stdout=terminal, stderr=terminal,
+            env={**os.environ, "TERM": "xterm", **environment},
         )  # fmt: skip
         os.close(terminal)
         process.wait(60)

@@ -19,6 +19,7 @@ import pytest
 from orchestrate.testing import Project
 from tests.cli.background import await_file, latest_root, started
 from tests.cli.conftest import RECIPE
+from tests.gates import waiting_at
 from tests.promises.processes import is_alive, wait_until
 
 PYTHON = shlex.quote(sys.executable)
@@ -106,7 +107,7 @@ def test_each_failure_is_told_and_the_end_once(office: Project) -> None:
 
 
 def test_a_gate_is_told_once_however_often_it_is_passed_by(office: Project) -> None:
-    assert office.run("run", "look.yaml", "--backend", "rehearsal").exit_code == 6
+    assert office.run("run", "look.yaml", *waiting_at(office, "first")).exit_code == 6
     assert office.run("resume", "latest").exit_code == 6
     assert events_told(office) == ["paused"]
     body = told(office)[0]["body"]
@@ -198,7 +199,7 @@ def test_whoever_interrupts_a_run_is_not_told_so(office: Project) -> None:
     with started(office, "run", "slow.yaml") as process:
         await_file(office, "begun")
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        assert process.wait(60) == 130
     assert told(office) == []
 
 
@@ -208,7 +209,7 @@ def test_ctrl_c_does_not_wait_for_one_that_hangs(office: Project) -> None:
         await_file(office, "pid")
         process.send_signal(signal.SIGINT)
         # The run had ended, well, before it was told.
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     pid = (office.folder / "pid").read_text()
     wait_until(lambda: not is_alive(int(pid)), "it outlived the command")
     assert "interrupted" in log_of(office)
@@ -220,7 +221,7 @@ def test_a_kill_while_it_is_told_tells_nobody_twice(office: Project) -> None:
     with started(office, "run", "good.yaml") as process:
         await_file(office, "half")
         process.kill()
-        process.wait(30)
+        process.wait(60)
     (office.folder / "go").touch()
     # The keeper goes on with it, and the next command finds it told.
     await_file(office, "whole")

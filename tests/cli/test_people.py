@@ -8,6 +8,7 @@ from pathlib import Path
 
 from orchestrate.testing import Project
 from tests.cli.conftest import ROOT
+from tests.gates import waiting_at
 from tests.recipes.terminal import at_terminal
 
 FAILING = """\
@@ -50,7 +51,8 @@ def test_without_user_the_system_knows_who_decides(tmp_path: Path) -> None:
     project.write("r.yaml", GATED)
     project.write(".orchestrate/agents/helper.md", "---\nname: helper\n---\nYou help.\n")
     nobody = {"USER": "", "LOGNAME": ""}
-    assert project.run("run", "r.yaml", "--backend", "rehearsal", env=nobody).exit_code == 6
+    flags = waiting_at(project, "planning")
+    assert project.run("run", "r.yaml", *flags, env=nobody).exit_code == 6
     name = pwd.getpwuid(os.getuid()).pw_name
     assert project.run("approve", "latest", env=nobody).exit_code == 0
     shown = project.run("approve", "latest", env=nobody).stderr

@@ -156,7 +156,7 @@ def test_a_machine_that_came_back(tmp_path: Path) -> None:
 
 
 def test_a_file_or_a_run_but_not_both(project: Project) -> None:
-    assert "one of FILE and --run" in project.run("plan").assert_exit(2).stderr
+    assert "either FILE or --run" in project.run("plan").assert_exit(2).stderr
     project.run("plan", "w.yaml", "--run", "latest").assert_exit(2)
     project.run("plan", "--run", "20200101T000000Z-zzzzzz", "--json").assert_exit(2).json()
     name = latest_root(project).name

@@ -13,6 +13,7 @@ import pytest
 
 from orchestrate.testing import Project
 from tests.cli.background import await_file, latest_root, started
+from tests.gates import waiting_at
 
 VOID = {"meta", "br", "hr"}
 HOSTILE = "<script>alert(1)</script> & 'x' \"y\""
@@ -244,7 +245,7 @@ stages:
 def test_a_parked_run_and_who_decided(tmp_path: Path) -> None:
     files = {"r.yaml": STAGED, ".orchestrate/agents/reader.md": "---\nname: reader\n---\nYou.\n"}
     project = Project(tmp_path, files)
-    project.run("run", "r.yaml", "--backend", "rehearsal").assert_exit(6)
+    project.run("run", "r.yaml", *waiting_at(project, "plan")).assert_exit(6)
     parked = report_of(project).seen
     assert "plan : waits for a decision; deny at" in parked
     assert f"orchestrate approve {latest_root(project).name}" in parked

@@ -10,6 +10,8 @@ from orchestrate.testing import Project
 from orchestrate.view.run_summary import STATUSES, summary_of
 from orchestrate.view.run_view import run_view
 from tests.cli.background import await_file, latest_root, started
+from tests.gates import waiting_at
+from tests.promises.processes import wait_until
 
 STEP = 'version: "1.1"\nsteps:\n  - name: A\n    command: [sh, -c, "%s"]\n'
 GATED = """
@@ -39,6 +41,11 @@ def agree(root: Path) -> str:
     return summary.status
 
 
+def is_up_to_date(root: Path) -> bool:
+    run = Run(root.name, root)
+    return bool(summary_of(run).fields()["updated_at"] == timestamp(run_view(run).state.updated_at))
+
+
 def test_a_summary_and_the_view_agree_in_every_status(tmp_path: Path) -> None:
     project = Project(
         tmp_path,
@@ -55,10 +62,12 @@ def test_a_summary_and_the_view_agree_in_every_status(tmp_path: Path) -> None:
     found.add(agree(latest_root(project)))
     project.run("run", "bad.yaml").assert_exit(1)
     found.add(agree(latest_root(project)))
-    project.run("run", "gated.yaml", "--backend", "rehearsal").assert_exit(6)
+    project.run("run", "gated.yaml", *waiting_at(project, "one")).assert_exit(6)
     found.add(agree(latest_root(project)))
     with started(project, "run", "slow.yaml") as process:
         await_file(project, "begun")
+        # While a run is at work, state.json follows the journal by a tenth of a second (rulings 6).
+        wait_until(lambda: is_up_to_date(latest_root(project)), "state.json stays behind")
         found.add(agree(latest_root(project)))
         process.kill()
         process.wait()

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,27 +47,15 @@ class Watching:
 
     def end(self) -> int:
         self.process.send_signal(signal.SIGINT)
-        code = self.process.wait(30)
+        code = self.process.wait(60)
         self._reader.join(10)
         return code
 
 
 @contextmanager
 def watching(project: Project, *arguments: str) -> Iterator[Watching]:
-    with subprocess.Popen(
-        [sys.executable, "-m", "orchestrate", "watch", *arguments],
-        cwd=project.folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield Watching(process)
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+    with project.background("watch", *arguments) as process:
+        yield Watching(process)
 
 
 def replace(path: Path, text: str) -> None:
@@ -157,6 +144,6 @@ def test_a_slip_ends_at_once(tmp_path: Path) -> None:
     )
     slip = project.run("watch", "flo.yaml").assert_exit(2)
     assert "flow.yaml'?)" in slip.stderr
-    flag = project.run("watch", "flow.yaml", "--max-visits", "3", "--json").assert_exit(2)
-    assert "--max-visits" in flag.json()["error"]["message"]
+    flag = project.run("watch", "flow.yaml", "--session", "s", "--json").assert_exit(2)
+    assert "--session" in flag.json()["error"]["message"]
     project.run("watch", "flow.yaml", "--dry-run").assert_exit(2)

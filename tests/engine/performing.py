@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from orchestrate.agents.base import Failure, Question, Reply, RunProgram
+from orchestrate.agents.definition import AgentDefinition
 from orchestrate.agents.stand_ins.free import StandIn
 from orchestrate.app.executors import executors_of
-from orchestrate.engine.logbook import Logbook
 from orchestrate.engine.perform import perform
-from orchestrate.engine.runtime import AgentDefinition, AgentRules, Library, People, Runtime
+from orchestrate.engine.runtime import AgentRules, Library, Operator, Runtime
 from orchestrate.engine.scheduler import run_to_end
 from orchestrate.engine.secrets import Masking, Secrets
 from orchestrate.engine.stop import Stop
@@ -21,6 +21,7 @@ from orchestrate.execute.base import Executor
 from orchestrate.plan.nodes import Program
 from orchestrate.record import replace
 from orchestrate.state.events import RunStarted, event_from_json, event_to_json
+from orchestrate.state.logbook import Logbook
 from orchestrate.state.model import Frame, Index
 from orchestrate.state.runs import create_run, open_runs
 from orchestrate.state.store import Store, begin, first_files, load
@@ -112,7 +113,7 @@ def running(
     program: Program,
     answers: Answers | None = None,
     *,
-    people: People | None = None,
+    operator: Operator | None = None,
     environment: Mapping[str, str] | None = None,
     masking: Masking = Masking(),  # noqa: B008
     context: Mapping[str, Any] | None = None,
@@ -144,13 +145,14 @@ def running(
         secrets=secrets,
         environment={**(environment or {}), "XDG_STATE_HOME": str(folder / "user-state")},
         stop=stop,
-        logbook=Logbook(run.logs / "orchestrator.log", "info", secrets),
-        people=people,
+        logbook=Logbook(run.logs / "orchestrator.log", "info", secrets.text),
+        operator=operator,
         rules=AgentRules(backend=AGENT, lets_finish=True),
         library=Library(
             agent_of=lambda _: agent,
             definition_of=lambda name, _: AgentDefinition(name, AGENT),
             find_plan=lambda path, _: (index.plan(path), {}),
+            settle=lambda _, value: value,
             kept_schemas=dict,
             keep_turn=lambda _, reply: turns.append(reply.text),
         ),

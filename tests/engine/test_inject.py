@@ -19,8 +19,9 @@ from orchestrate.engine.inject import (
     compose_prompt,
     resolve_needs,
 )
-from orchestrate.engine.texts import decode, show_size
-from orchestrate.plan.nodes import FileNeeds, Inject
+from orchestrate.engine.texts import decode
+from orchestrate.plan.data import FileNeeds, Inject
+from orchestrate.plan.visible import show_size
 from orchestrate.workspace import Workspace
 from tests.engine.conftest import Write
 from tests.engine.values import Values, text

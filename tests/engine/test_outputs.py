@@ -23,7 +23,7 @@ from orchestrate.engine.outputs import (
     is_absent,
     resolve_pointer,
 )
-from orchestrate.plan.nodes import Require
+from orchestrate.plan.data import Require
 from orchestrate.workspace import Workspace
 from tests.engine.conftest import Write
 from tests.engine.values import Values, text
@@ -218,7 +218,7 @@ class TestRequire:
             (Require("/a~1b/~0/00"), "is missing"),
             (Require("/n/x"), "is missing"),
             (Require("/gone", has_equals=True, equals=None), "is missing"),
-            (Require("/n", exists=False), "is there, but must not be"),
+            (Require("/n", exists=False), "exists, but must not"),
             (Require("/approved", has_equals=True, equals=False), "is true, not false"),
             (Require("/approved", has_equals=True, equals=1), "is true, not 1"),
             (Require("/approved", has_equals=True, equals="true"), 'is true, not "true"'),

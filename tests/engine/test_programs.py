@@ -12,7 +12,7 @@ import pytest
 
 from orchestrate.app.executors import executors_of
 from orchestrate.engine.scheduler import note_unsettled
-from orchestrate.errors import ConfigError
+from orchestrate.errors import ConfigError, StateError
 from orchestrate.execute.base import LOCAL, Executor, Exit, Lost, Running
 from orchestrate.execute.fake import Act, FakeExecutor
 from orchestrate.execute.reasons import KEEPER_TERMINATED
@@ -42,8 +42,8 @@ class Dying(FakeExecutor):
         super().__init__(acts)
         self.changes = changes
 
-    def run(self, job: Any, timeout_s: float | None = None) -> Exit | Lost | Running:
-        found = super().run(job, timeout_s)
+    def run(self, *words: Any) -> Exit | Lost | Running:
+        found = super().run(*words)
         return replace(found, **self.changes) if isinstance(found, Exit) else found
 
     def find(self, attempt: str, *, is_announced: bool = True) -> Any:
@@ -110,6 +110,35 @@ def test_a_stop_ends_the_program_and_the_try_does_not_count(tmp_path: Path) -> N
         found = fake.find(FIRST)
         assert isinstance(found, Exit)
         assert found.stopped == "terminated"
+
+
+@pytest.mark.parametrize(
+    ("writer", "after_s"), [("write_down", 0.0), ("write_down", 0.4), ("checkpoint", 0.4)]
+)
+def test_a_run_that_cannot_be_written_stops_when_its_program_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str, after_s: float
+) -> None:
+    """A full disk is our trouble: the program's work is neither cut off nor done again."""
+    fake = FakeExecutor({FIRST: Act(stdout=b"first,", last=b"last", after_s=after_s)})
+    with running(tmp_path, compiled(LINE), executors={LOCAL: fake}) as run:
+        write = getattr(run.store, writer)
+
+        def refuse(**how: Any) -> None:
+            if fake.jobs:
+                raise StateError("no space left on device")
+            write(**how)
+
+        monkeypatch.setattr(run.store, writer, refuse)
+        with pytest.raises(StateError, match="no space"):
+            run.perform()
+        found = fake.find(FIRST)
+        assert isinstance(found, Exit)
+        assert (found.code, found.stopped) == (0, "")
+        monkeypatch.undo()
+        note_unsettled(run.rt)
+        (finished,) = run.perform()
+        assert finished["result"]["output"] == "first,last"
+        assert len(fake.jobs) == 1
 
 
 def test_a_lost_program_is_tried_again_under_the_next_number(tmp_path: Path) -> None:

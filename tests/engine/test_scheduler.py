@@ -12,7 +12,7 @@ import pytest
 
 from orchestrate.agents.base import Failure, Question
 from orchestrate.engine.ready import ready
-from orchestrate.engine.runtime import People
+from orchestrate.engine.runtime import Operator
 from orchestrate.errors import ConfigError
 from orchestrate.plan.override import with_max_parallel, with_max_restarts, with_max_visits
 from orchestrate.state.ballots import cast
@@ -113,7 +113,7 @@ def test_when_an_item_fails_nothing_new_begins_and_the_others_end(tmp_path: Path
         assert sorted(run.agent.steps) == ["each[0]", "each[1]"]
         assert run.document["for_each"]["each"]["completed_indices"] == [1]
         run.record("run-resumed")
-        assert [task.frame.key for task in ready(run.store.state)] == ["each[0]"]
+        assert [task.frame.key for task in ready(run.store.state)] == ["each[0]", "each[2]"]
 
 
 def test_an_item_that_rests_is_dropped_when_another_one_fails(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_gate_parks_the_run_when_nobody_is_there(tmp_path: Path) -> None:
         assert run.document["approvals"][0]["decided_by"] == "ann"
 
 
-class Decider(People):
+class Decider(Operator):
     """Somebody at the terminal who has decided already."""
 
     def __init__(self, decision: Literal["approved", "denied"]) -> None:
@@ -187,7 +187,7 @@ def test_a_person_at_the_terminal_decides(
     ending: tuple[str, str, int],
     steps: list[str],
 ) -> None:
-    with running(tmp_path, compiled(GATED), people=Decider(decision)) as run:
+    with running(tmp_path, compiled(GATED), operator=Decider(decision)) as run:
         assert run.to_end() == ending
         assert run.agent.steps == steps
         assert run.document["approvals"][0]["message"] == "because"

@@ -49,7 +49,9 @@ def test_an_attempt_is_announced_once(tmp_path: Path) -> None:
         step.announce(StepResult(model="other"))
         (started,) = [event for event in run.journal if event["on"] == "step-started"]
         assert started["about"] == {"model": "opus"}
-        assert run.document["steps"]["One"]["status"] == "running", "others see it at once"
+        assert run.store.due_in_s() is not None, "others see it soon"
+        run.store.checkpoint()
+        assert run.document["steps"]["One"]["status"] == "running"
         found = step_in(run)
         assert found.is_announced, "whoever comes next finds it so"
         assert found.attempt_id == step.attempt_id

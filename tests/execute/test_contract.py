@@ -188,14 +188,6 @@ def test_secrets_are_masked_in_every_output(world: World) -> None:
     assert world.file("out.txt") == b"the ***\n"
 
 
-def test_programs_are_found_on_the_path_of_the_environment(world: World) -> None:
-    path, environment = world.install("tool")
-    assert world.executor.which(("tool",), environment) == path
-    assert world.executor.which(("other", "tool"), environment) == path
-    assert world.executor.which(("other",), environment) is None
-    assert world.executor.which(("tool",), {}) is None
-
-
 def test_a_lost_program_is_lost_for_good(world: World) -> None:
     run(world, "A:1.1", Act())
     job = world.job("B:1.1", FOR_EVER)

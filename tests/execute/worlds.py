@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from orchestrate.execute import local
 from orchestrate.execute.base import Executor, Job
-from orchestrate.execute.fake import Act, FakeExecutor
 from orchestrate.execute.liveness import is_keeper_alive, keeper_pid
+from orchestrate.testing import Act, FakeExecutor
 
 PATIENCE_S = 20.0
 
@@ -53,9 +53,6 @@ class World(Protocol):
     def lose(self, attempt: str) -> None:
         """End a program, and all who could say how it ended."""
 
-    def install(self, name: str) -> tuple[str, dict[str, str]]:
-        """Have a program on a PATH; where it is, and the environment that has the PATH."""
-
     def file(self, name: str) -> bytes:
         """A file of the workspace."""
 
@@ -79,10 +76,6 @@ class FakeWorld:
 
     def lose(self, attempt: str) -> None:
         self.executor.lose(attempt)
-
-    def install(self, name: str) -> tuple[str, dict[str, str]]:
-        self.executor.programs[name] = f"/opt/bin/{name}"
-        return f"/opt/bin/{name}", {"PATH": "/opt/bin"}
 
     def file(self, name: str) -> bytes:
         return self.executor.files[name]
@@ -135,13 +128,6 @@ class LocalWorld:
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not is_keeper_alive(self.run_dir))
-
-    def install(self, name: str) -> tuple[str, dict[str, str]]:
-        folder = self.folder / "bin"
-        folder.mkdir(exist_ok=True)
-        (folder / name).write_text("#!/bin/sh\n")
-        (folder / name).chmod(0o755)
-        return str(folder / name), {"PATH": f"{self.folder}/nothing:{folder}"}
 
     def file(self, name: str) -> bytes:
         return (self.workspace / name).read_bytes()

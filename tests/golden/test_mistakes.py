@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 
+from orchestrate.catalogue import SUFFIXES
 from orchestrate.codes import CODES
 from orchestrate.compile import Compilation, compile_file
-from orchestrate.dialects.catalogue import SUFFIXES
 from orchestrate.show.findings import draw
 from orchestrate.workspace import open_workspace
 

@@ -102,7 +102,7 @@ class Attack:
         before = self._snapshot()
         begin = time.process_time()
         home = {"HOME": str(self._home), "TMPDIR": str(self._home)}
-        done = Project(self.folder).run(*arguments, env=home, timeout_s=30)
+        done = Project(self.folder).run(*arguments, env=home, timeout_s=240)
         cpu_s = time.process_time() - begin
         assert self._snapshot() == before, "the command wrote something"
         return Ending(arguments, done.exit_code, done.stdout, done.stderr, cpu_s, 0.0)
@@ -114,13 +114,13 @@ class Attack:
         command = [sys.executable, "-m", "orchestrate", *arguments]
         with stdout.open("wb") as out, stderr.open("wb") as err:
             subprocess.run(
-                [sys.executable, "-I", "-S", str(MEASURED), str(report), "30", *command],
+                [sys.executable, "-I", "-S", str(MEASURED), str(report), "240", *command],
                 cwd=self.folder,
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
-                timeout=60,
+                timeout=300,
                 check=True,
             )
         assert self._snapshot() == before, "the command wrote something"

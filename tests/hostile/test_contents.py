@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,12 +11,14 @@ if TYPE_CHECKING:
     from tests.hostile.conftest import Attack
 
 DEEP = 1_000_000
+# What is large is made when it is wanted.
+Content = bytes | Callable[[], bytes]
 # Shaped like a machine, whose faults end with 1 and not with 2 (rulings §4).
 MACHINE = b"initialStep: a\nsteps: {}\n"
 JSON_MACHINE = b'"initialStep": "a", "steps": {}}'
 
 # What the file holds, the code that refuses it, the exit code.
-YAML: dict[str, tuple[bytes, str, int]] = {
+YAML: dict[str, tuple[Content, str, int]] = {
     "binary": (bytes(range(256)) * 40, "E004", 2),
     "program": (b"\x7fELF\x02\x01\x01" + b"\0" * 64, "E004", 2),
     "empty": (b"", "E005", 2),
@@ -69,15 +72,15 @@ YAML: dict[str, tuple[bytes, str, int]] = {
     "long-hexadecimal": (MACHINE + b"x: 0x" + b"f" * 100_000, "E014", 1),
     "long-fraction": (MACHINE + b"x: 0." + b"3" * 100_000, "E014", 1),
     "101-levels": (b"[" * 101 + b"]" * 101, "E011", 2),
-    "brackets": (b"[" * DEEP, "E011", 2),
-    "closed-brackets": (b"[" * DEEP + b"]" * DEEP, "E011", 2),
-    "braces": (b"{a: " * DEEP, "E011", 2),
-    "keys-of-keys": (b"? " * DEEP, "E013", 2),
-    "stairs": (b"- " * DEEP + b"x\n", "E011", 2),
-    "indented": (b"".join(b" " * n + b"a:\n" for n in range(3000)), "E011", 2),
+    "brackets": (lambda: b"[" * DEEP, "E011", 2),
+    "closed-brackets": (lambda: b"[" * DEEP + b"]" * DEEP, "E011", 2),
+    "braces": (lambda: b"{a: " * DEEP, "E011", 2),
+    "keys-of-keys": (lambda: b"? " * DEEP, "E013", 2),
+    "stairs": (lambda: b"- " * DEEP + b"x\n", "E011", 2),
+    "indented": (lambda: b"".join(b" " * n + b"a:\n" for n in range(3000)), "E011", 2),
 }  # fmt: skip
 
-JSON: dict[str, tuple[bytes, str, int]] = {
+JSON: dict[str, tuple[Content, str, int]] = {
     "empty": (b"", "E005", 2),
     "half": (b'{"steps": ', "E006", 2),
     "trailing-comma": (b'{"steps": {},}', "E006", 2),
@@ -98,23 +101,27 @@ JSON: dict[str, tuple[bytes, str, int]] = {
     "lines": (b'{"a": 1}\n{"a": 2}\n', "E006", 2),
     "number": (b"1", "E030", 2),
     "101-levels": (b"[" * 101 + b"]" * 101, "E011", 2),
-    "brackets": (b"[" * DEEP, "E011", 2),
-    "closed-brackets": (b"[" * DEEP + b"]" * DEEP, "E011", 2),
-    "braces": (b'{"a":' * DEEP, "E011", 2),
+    "brackets": (lambda: b"[" * DEEP, "E011", 2),
+    "closed-brackets": (lambda: b"[" * DEEP + b"]" * DEEP, "E011", 2),
+    "braces": (lambda: b'{"a":' * DEEP, "E011", 2),
 }
+
+
+def made(content: Content) -> bytes:
+    return content if isinstance(content, bytes) else content()
 
 
 @pytest.mark.parametrize("case", YAML)
 def test_yaml(attack: Attack, case: str) -> None:
     content, code, exit_code = YAML[case]
-    name = attack.write("hostile.yaml", content)
+    name = attack.write("hostile.yaml", made(content))
     attack.run("validate", name).assert_refused(code, name, exit_code)
 
 
 @pytest.mark.parametrize("case", JSON)
 def test_json(attack: Attack, case: str) -> None:
     content, code, exit_code = JSON[case]
-    name = attack.write("hostile.json", content)
+    name = attack.write("hostile.json", made(content))
     attack.run("validate", name).assert_refused(code, name, exit_code)
 
 
@@ -124,14 +131,14 @@ def test_other_commands_refuse_the_same(
     attack: Attack, case: str, command: tuple[str, ...]
 ) -> None:
     content, code, exit_code = YAML[case]
-    name = attack.write("hostile.yaml", content)
+    name = attack.write("hostile.yaml", made(content))
     attack.run(*command, name).assert_refused(code, name, exit_code)
 
 
 def test_a_listed_folder_may_hold_anything(attack: Attack) -> None:
     for case, (content, _, _) in YAML.items():
-        if len(content) < 10_000:
-            attack.write(f"workflows/{case}.yaml", content)
+        if len(made(content)) < 10_000:
+            attack.write(f"workflows/{case}.yaml", made(content))
     ending = attack.run("list").assert_well_behaved()
     assert ending.exit_code == 0
     assert "merge-key" in ending.stdout

@@ -129,17 +129,17 @@ def test_sparse_file(attack: Attack, size: int) -> None:
 @pytest.mark.parametrize(
     ("content", "code"),
     [
-        (b"[" + b"1," * MANY + b"1]", "E030"),
-        (b"[" + b"{}," * MANY + b"1]", "E030"),
-        (b"[" + b"1," * (LARGEST // 2 - 2), "E012"),
-        (b'"' + b"x" * (LARGEST - 2) + b'"', "E030"),
-        (b" " * LARGEST, "E005"),
-        (b"\n" * (LARGEST - 1) + b"x", "E006"),
+        (lambda: b"[" + b"1," * MANY + b"1]", "E030"),
+        (lambda: b"[" + b"{}," * MANY + b"1]", "E030"),
+        (lambda: b"[" + b"1," * (LARGEST // 2 - 2), "E012"),
+        (lambda: b'"' + b"x" * (LARGEST - 2) + b'"', "E030"),
+        (lambda: b" " * LARGEST, "E005"),
+        (lambda: b"\n" * (LARGEST - 1) + b"x", "E006"),
     ],
     ids=["items", "mappings", "too-many-items", "one-string", "spaces", "newlines"],
 )
-def test_json_size(attack: Attack, content: bytes, code: str) -> None:
-    name = attack.write("hostile.json", content)
+def test_json_size(attack: Attack, content: Callable[[], bytes], code: str) -> None:
+    name = attack.write("hostile.json", content())
     attack.run_measured("validate", name).assert_refused(code, name)
 
 
@@ -161,55 +161,65 @@ def test_large_but_valid(attack: Attack, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value",
+    ("word", "times"),
     [
-        "${" * 500_000,
-        "${}" * 300_000,
-        "${a b" * 200_000,
-        "$" * 1_000_000,
-        "${steps.Nobody.output}" * 50_000,
-        "${context.x}" * 80_000,
+        ("${", 500_000),
+        ("${}", 300_000),
+        ("${a b", 200_000),
+        ("$", 1_000_000),
+        ("${steps.Nobody.output}", 50_000),
+        ("${context.x}", 80_000),
     ],
     ids=["open", "empty", "spaces", "dollars", "unknown-step", "unknown-context"],
 )
-def test_text_full_of_dollars(attack: Attack, value: str) -> None:
-    steps = f"steps:\n  - name: a\n    command: [echo, '{value}']\n"
+def test_text_full_of_dollars(attack: Attack, word: str, times: int) -> None:
+    steps = f"steps:\n  - name: a\n    command: [echo, '{word * times}']\n"
     name = attack.write("large.yaml", f'version: "1.1"\nname: x\n{steps}')
     attack.run_measured("validate", name).assert_well_behaved()
 
 
 @pytest.mark.parametrize(
-    "value",
-    ["{{" * 500_000, "{{}}" * 250_000, "{{a" * 300_000, "{{nobody}}" * 100_000, "}}" * 500_000],
+    ("word", "times"),
+    [
+        ("{{", 500_000),
+        ("{{}}", 250_000),
+        ("{{a", 300_000),
+        ("{{nobody}}", 100_000),
+        ("}}", 500_000),
+    ],
     ids=["open", "empty", "never-closed", "unknown", "closed"],
 )
-def test_text_full_of_braces(attack: Attack, value: str) -> None:
-    steps = f"steps:\n  - id: a\n    agent: b\n    prompt: '{value}'\n"
+def test_text_full_of_braces(attack: Attack, word: str, times: int) -> None:
+    steps = f"steps:\n  - id: a\n    agent: b\n    prompt: '{word * times}'\n"
     name = attack.write("large.yaml", f"name: x\ndescription: y\nversion: 1.0.0\n{steps}")
     attack.run_measured("validate", name).assert_well_behaved()
 
 
 @pytest.mark.parametrize(
-    "script",
-    ["$(" * 60_000, "'\"" * 60_000, "${context.x} " * 9_000, "a;" * 60_000 + "${context.x}",
-     "(" * 100_000 + "${context.x}", "<<A " * 25_000 + "${context.x}", "`" * 100_000 + "${run.id}"],
+    ("word", "times", "end"),
+    [("$(", 60_000, ""), ("'\"", 60_000, ""), ("${context.x} ", 9_000, ""),
+     ("a;", 60_000, "${context.x}"), ("(", 100_000, "${context.x}"),
+     ("<<A ", 25_000, "${context.x}"), ("`", 100_000, "${run.id}")],
     ids=["substitutions", "quotes", "values", "commands", "parentheses", "documents", "backticks"],
 )  # fmt: skip
-def test_script_that_is_hard_to_follow(attack: Attack, script: str) -> None:
-    quoted = script.replace("'", "''")
+def test_script_that_is_hard_to_follow(attack: Attack, word: str, times: int, end: str) -> None:
+    quoted = (word * times + end).replace("'", "''")
     head = 'version: "1.1"\nname: x\ncontext: {x: y}\n'
     steps = f"steps:\n  - name: a\n    command: [bash, -c, '{quoted}']\n"
     attack.run_measured("validate", attack.write("large.yaml", head + steps)).assert_well_behaved()
 
 
 @pytest.mark.parametrize(
-    "condition",
-    ["{{x}} == 'a' and " * 30_000 + "{{x}} == 'a'", "{{" * 200_000, "'" * 300_001, "( " * 200_000,
-     "{{x}} == 'a' " + " " * 400_000 + "(", "x" * 500_000, "x " * 200_000 + "("],
+    ("begin", "word", "times", "end"),
+    [("", "{{x}} == 'a' and ", 30_000, "{{x}} == 'a'"), ("", "{{", 200_000, ""),
+     ("", "'", 300_001, ""), ("", "( ", 200_000, ""), ("{{x}} == 'a' ", " ", 400_000, "("),
+     ("", "x", 500_000, ""), ("", "x ", 200_000, "(")],
     ids=["chain", "braces", "quotes", "parentheses", "spaces", "word", "words"],
 )  # fmt: skip
-def test_condition_that_is_long(attack: Attack, condition: str) -> None:
-    quoted = condition.replace("'", "''")
+def test_condition_that_is_long(
+    attack: Attack, begin: str, word: str, times: int, end: str
+) -> None:
+    quoted = (begin + word * times + end).replace("'", "''")
     step = f"{{id: a, agent: b, prompt: c, condition: '{quoted}'}}"
     head = "name: x\ndescription: y\nversion: 1.0.0\ncontext: {x: y}\nsteps:\n  - "
     attack.run_measured(

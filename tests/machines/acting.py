@@ -10,10 +10,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import sys
 import time
-from pathlib import Path
 
 # A test waits for each start of this program: what it seldom needs is imported then.
 TYPE_CHECKING = False
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     Turn = dict[str, Any]
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID = [8, 4, 4, 4, 12]
 
 
 def fail(words: str) -> None:
@@ -30,60 +28,69 @@ def fail(words: str) -> None:
     raise SystemExit(1)
 
 
+def read(path: str) -> str:
+    with open(path, encoding="utf-8", newline="") as file:
+        return file.read()
+
+
+def write(path: str, text: str, mode: str = "w") -> None:
+    with open(path, mode, encoding="utf-8", newline="") as file:
+        file.write(text)
+
+
 class Sessions:
     """Conversations in files. A conversation exists from its first call on, also a failed one."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: str) -> None:
         self._folder = folder
-        folder.mkdir(exist_ok=True)
+        os.makedirs(folder, exist_ok=True)
 
-    def path(self, session: str) -> Path:
-        return self._folder / f"{session}.jsonl"
+    def path(self, session: str, suffix: str = "jsonl") -> str:
+        return f"{self._folder}/{session}.{suffix}"
 
     def begin(self, session: str) -> None:
-        if self.path(session).exists():
+        if os.path.exists(self.path(session)):
             fail(f"Error: Session ID {session} is already in use.")
-        self.path(session).touch()
+        write(self.path(session), "")
 
     def history(self, session: str) -> list[Turn]:
-        if not self.path(session).exists():
+        if not os.path.exists(self.path(session)):
             fail(f"No conversation found with session ID: {session}")
-        return [json.loads(line) for line in self.path(session).read_text("utf-8").splitlines()]
+        return [json.loads(line) for line in read(self.path(session)).splitlines()]
 
     def fork(self, session: str, name: str) -> str:
         """Go on under another id, as some versions do on a resume; the old one stays as it is."""
-        for suffix in (".jsonl", ".heard"):
-            old = self.path(session).with_suffix(suffix)
-            self.path(name).with_suffix(suffix).write_bytes(old.read_bytes())
+        for suffix in ("jsonl", "heard"):
+            write(self.path(name, suffix), read(self.path(session, suffix)))
         self.leave(session)
         return name
 
     def hear(self, session: str, prompt: str) -> int:
         """Keep a prompt, as the real programs do before they answer it; how many were before."""
-        with self.path(session).with_suffix(".heard").open("a+", encoding="utf-8") as file:
+        with open(self.path(session, "heard"), "a+", encoding="utf-8") as file:
             file.seek(0)
             before = len(file.readlines())
             file.write(json.dumps(prompt) + "\n")
         return before
 
     def add(self, session: str, turn: Turn) -> None:
-        with self.path(session).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(turn) + "\n")
+        write(self.path(session), json.dumps(turn) + "\n", "a")
 
     def enter(self, session: str) -> bool:
         """Come in; False if somebody is in there already, and still lives."""
-        busy = self.path(session).with_suffix(".busy")
-        is_alone = not (busy.exists() and Path(f"/proc/{busy.read_text()}").exists())
-        busy.write_text(str(os.getpid()))
+        busy = self.path(session, "busy")
+        is_alone = not (os.path.exists(busy) and os.path.exists(f"/proc/{read(busy)}"))
+        write(busy, str(os.getpid()))
         return is_alone
 
     def leave(self, session: str) -> None:
-        self.path(session).with_suffix(".busy").unlink(missing_ok=True)
+        if os.path.exists(self.path(session, "busy")):
+            os.unlink(self.path(session, "busy"))
 
 
-def record_call(folder: Path, entry: Turn) -> int:
+def record_call(folder: str, entry: Turn) -> int:
     """Write a call down before anything is done for it; its number counts from 0."""
-    with (folder / "ledger.jsonl").open("a+", encoding="utf-8") as file:
+    with open(f"{folder}/ledger.jsonl", "a+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         number = len(file.readlines())
@@ -91,12 +98,12 @@ def record_call(folder: Path, entry: Turn) -> int:
     return number
 
 
-def line_of(folder: Path, number: int, prompt: str) -> Turn:
+def line_of(folder: str, number: int, prompt: str) -> Turn:
     """What the script says for a call: by its number, or by the first line of its prompt.
 
     A call that the script does not foresee fails, and the test with it.
     """
-    script: list[Turn] | dict[str, Turn] = json.loads((folder / "script.json").read_text("utf-8"))
+    script: list[Turn] | dict[str, Turn] = json.loads(read(f"{folder}/script.json"))
     opening = prompt.partition("\n")[0]
     if isinstance(script, dict):
         return script[opening]
@@ -105,11 +112,11 @@ def line_of(folder: Path, number: int, prompt: str) -> Turn:
     return script[number]
 
 
-def act(line: Turn, folder: Path) -> str:
+def act(line: Turn, folder: str) -> str:
     """Do what the script says, and give the answer."""
     if "wait_for" in line:
-        end = time.monotonic() + 30
-        while not (folder / line["wait_for"]).exists():
+        end = time.monotonic() + 120
+        while not os.path.exists(f"{folder}/{line['wait_for']}"):
             if time.monotonic() > end:
                 fail("nobody let me go on")
             time.sleep(0.01)
@@ -157,13 +164,13 @@ def read_message(text: str) -> str:
     return "".join(part["text"] for part in content)
 
 
-def be_claude(folder: Path, arguments: list[str], text: str) -> int:
-    sessions = Sessions(folder / "sessions")
+def be_claude(folder: str, arguments: list[str], text: str) -> int:
+    sessions = Sessions(f"{folder}/sessions")
     is_message = after(arguments, "--input-format") == "stream-json"
     prompt = read_message(text) if is_message else text
     new, resumed = after(arguments, "--session-id"), after(arguments, "--resume")
     session = new or resumed or ""
-    if not _UUID.fullmatch(session):
+    if [len(part) for part in session.split("-")] != _UUID or set(session) - {*"0123456789abcdef-"}:
         fail(f"Error: Invalid session ID {session}")
     if new:
         sessions.begin(session)
@@ -188,7 +195,7 @@ def be_claude(folder: Path, arguments: list[str], text: str) -> int:
     if is_stream and not line.get("hides"):
         print(json.dumps(start), flush=True)
     if line.get("forgets"):
-        sessions.path(session).unlink()
+        os.unlink(sessions.path(session))
     try:
         answer = act(line, folder)
         result = claude_result(line, session, answer, history, speaker)
@@ -252,8 +259,8 @@ def new_uuid() -> str:
 # Codex: the prompt is `-` on stdin, and it makes its sessions' ids up itself.
 
 
-def be_codex(folder: Path, arguments: list[str], prompt: str) -> int:
-    sessions = Sessions(folder / "sessions")
+def be_codex(folder: str, arguments: list[str], prompt: str) -> int:
+    sessions = Sessions(f"{folder}/sessions")
     resumed = after(arguments, "resume")
     session = resumed or new_uuid()
     if resumed is None:
@@ -288,7 +295,7 @@ def be_codex(folder: Path, arguments: list[str], prompt: str) -> int:
 
 
 def main() -> int:
-    program, folder, arguments = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
+    program, folder, arguments = sys.argv[1], sys.argv[2], sys.argv[3:]
     text = sys.stdin.buffer.read().decode("utf-8")
     if not text.strip():
         fail("Error: Input must be provided either through stdin or as a prompt argument")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,6 +122,12 @@ class Scene(Stage):
     def _put_script(self, program: str, script: object) -> None:
         (self.top / f"{program}-home" / "script.json").write_text(json.dumps(script), "utf-8")
 
+    def know(self, session: str) -> None:
+        """Let Claude Code have a session that nothing was said in yet."""
+        folder = self.top / "claude-home" / "sessions"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{session}.jsonl").touch()
+
     def ledger(self, program: str = "claude") -> list[Call]:
         path = self.top / f"{program}-home" / "ledger.jsonl"
         # The last line may just be written.
@@ -145,8 +150,9 @@ class Scene(Stage):
 
     def at_terminal(self, *arguments: str) -> Terminal:
         """A command with a terminal of its own."""
-        argv = [sys.executable, "-m", "orchestrate", *arguments]
-        return Terminal(argv, self.folder, {**os.environ, **self.surroundings, "TERM": "xterm"})
+        return Terminal(
+            arguments, self.folder, {**os.environ, **self.surroundings, "TERM": "xterm"}
+        )
 
     @property
     def run_id(self) -> str:

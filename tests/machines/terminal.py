@@ -5,27 +5,24 @@ from __future__ import annotations
 import os
 import pty
 import select
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_PATIENCE_S = 20.0
+from tests.commands import Command
+
+_PATIENCE_S = 60.0
 
 
 class Terminal:
     """A command on a pseudo terminal, which is its controlling one: Ctrl-C reaches it there."""
 
-    def __init__(self, argv: Sequence[str], folder: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, arguments: Sequence[str], folder: Path, env: Mapping[str, str]) -> None:
         self._master, slave = pty.openpty()
-        # The first terminal that the leader of a session opens becomes its controlling one.
-        self.process = subprocess.Popen(
-            ["/bin/sh", "-c", 'exec "$@" <"$0" >"$0" 2>&1', os.ttyname(slave), *argv],
-            cwd=folder,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        self.process = Command(
+            *arguments, cwd=folder, env=env, stdin=slave, stdout=slave, stderr=slave,
+            at_terminal=True,
+        )  # fmt: skip
         self._slave = slave
         self._shown = b""
         self._heard = 0

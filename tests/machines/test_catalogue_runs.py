@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,9 +24,21 @@ def test_a5_every_machine_can_be_rehearsed(tmp_path: Path, name: str) -> None:
     assert played.state["status"] == "completed"
     assert played.state["reason"] != "user-provided-other"
     assert f"Exit: {played.state['reason']}\n" in result.stdout
-    assert "REHEARSAL: NOTHING WAS DONE" in result.stdout
+    assert result.stderr.count("REHEARSAL: no agent is asked") == 2
+    assert "REHEARSAL" not in result.stdout
+    plan = scene.run("plan", name, "--json").json()["plans"][0]
+    steps = {node["id"] for node in plan["blocks"][0]["nodes"] if not node.get("part_of")}
+    assert {step for step in steps_seen(played.root) if ":" not in step} == steps
     assert scene.ledger() == []
     assert scene.snapshot() == []
+
+
+def steps_seen(run: Path) -> Iterator[str]:
+    """Every step that was finished, also before a restart."""
+    for line in (run / "events.jsonl").read_text().splitlines():
+        event = json.loads(line)["event"]
+        if event["on"] == "step-finished":
+            yield event["node"]
 
 
 def test_a5_1_a_script_drives_a_fix_round(tmp_path: Path) -> None:
@@ -46,8 +60,9 @@ def test_a5_1_a_script_drives_a_fix_round(tmp_path: Path) -> None:
     [
         ("implement: [no-tasks]", "no-tasks", 1),
         ("implement: [blocked]", "blocked", 1),
-        ("implement: [complete]", "changes-committed", 3),
-        ("implement: [complete]\ncommit: [nothing-to-commit]", "no-changes-to-commit", 3),
+        ("implement: [complete]", "changes-committed", 5),
+        ("implement: [complete]\ncode-review: [no-issues]\ncommit: [nothing-to-commit]",
+         "no-changes-to-commit", 3),
         ("implement: [complete]\nfix: [complete]\ncode-review: [issues-found, no-issues]",
          "changes-committed", 5),
         ("implement: [{outcome: other, otherDescription: no disk}]", "user-provided-other", 1),
@@ -73,9 +88,11 @@ def test_a5_1_a_script_can_reach_a_guardrail(tmp_path: Path) -> None:
     assert played.state["reason"] == "max-step-visits-exceeded:code-review"
 
 
-# What a rehearsal does where nobody says otherwise: the way that ends soonest.
+# What a rehearsal does where nobody says otherwise: the way that leads furthest.
 ROUNDABOUT = {
-    "two-ways": ({"a": {"long": "b", "short": "c"}, "b": {"on": "c"}, "c": {"end": "!ended"}}, 2),
+    "two-ways": ({"a": {"short": "c", "long": "b"}, "b": {"on": "c"}, "c": {"end": "!ended"}}, 3),
+    "round-once": ({"a": {"on": "b"}, "b": {"bad": "c", "end": "!ended"}, "c": {"on": "b"}}, 4),
+    "no-way-back": ({"a": {"on": "b", "dead": "c"}, "b": {"end": "!ended"}, "c": {"on": "c"}}, 2),
     "no-way-but-to-give-up": ({"a": {"on": "b"}, "b": {"back": "a"}}, 1),
     "only-restarts": ({"a": {"next": "@trial"}}, 1),
     "restart-or-end": ({"a": {"again": "@trial", "end": "!ended"}}, 1),
@@ -219,3 +236,73 @@ def test_a5_8_refine_design_has_room_for_its_passes(tmp_path: Path) -> None:
     played = scene.look(scene.run("run", "refine-design", *flags).assert_success())
     assert played.state["machine"]["stepVisitCounts"]["final-review"] == 5
     assert played.state["machine"]["stepCount"] == 1 + 6 * 9 + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "step", "told"),
+    [
+        ("implement-and-review", ["add a --json flag"], "implement", 'marks: "add a --json flag".'),
+        ("implement-and-review", [], "implement", 'marks: "".'),
+        ("document-design", ["how runs are kept"], "document", 'marks: "how runs are kept", else'),
+        ("refine-design", ["docs/x.md"], "locate-design", 'marks: "docs/x.md"; else'),
+        ("rebase", ["--input", "onto=develop"], "rebase", "`git rebase develop` - the **local**"),
+        ("rebase", [], "rebase", "`git rebase main` - the **local** `main`, not `origin/main`"),
+        ("rebase", [], "review", "`git range-diff main <starting-commit> HEAD`"),
+    ],
+)
+def test_a5_a_machine_is_told_its_subject(
+    tmp_path: Path, name: str, words: list[str], step: str, told: str
+) -> None:
+    scene = Scene(tmp_path)
+    scene.write("docs/x.md", "A design.")
+    result = scene.run("run", name, *words, "--backend", "rehearsal").assert_success()
+    prompt = (scene.look(result).root / "logs" / f"{step}.prompt.txt").read_text()
+    assert told in prompt
+    assert "{{" not in prompt
+
+
+def test_a5_inputs_of_the_catalogue_are_shown(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    listed = scene.run("list").assert_success().stdout
+    for name, given in (("implement-and-review", "task, check"), ("document-design", "topic"),
+                        ("refine-design", "document"), ("rebase", "onto")):  # fmt: skip
+        line = next(line for line in listed.splitlines() if line.split()[:1] == [name])
+        assert line.endswith(f"[{given}]")
+        assert (
+            f"  {given.partition(',')[0]}, " in scene.run("describe", name).assert_success().stdout
+        )
+    missing = scene.run("run", "refine-design", "no.md", "--backend", "rehearsal").assert_exit(2)
+    assert "'no.md' does not exist" in missing.stderr
+
+
+def test_a3_2_what_a_run_was_told_holds_after_a_restart(tmp_path: Path) -> None:
+    """It was lost with the session, and the first prompt of the next one could not be made."""
+    task = [said("complete"), said("no-issues"), said("committed")]
+    scene = Scene(tmp_path, *task, said("no-tasks"))
+    scene.run("run", "implement-and-review-all", "mend the parser").assert_success()
+    told = [call.prompt for call in scene.ledger() if "Implement the next" in call.prompt]
+    assert len(told) == 2
+    assert all('marks: "mend the parser".' in prompt for prompt in told)
+
+
+def test_a5_4_a_check_is_made_only_if_one_is_given(tmp_path: Path) -> None:
+    """The agent is told what failed, in the same session, and the review waits for it."""
+    answers = [
+        said("complete"),
+        said("complete", run=["touch made"]),
+        said("no-issues"),
+        said("committed"),
+    ]
+    scene = Scene(tmp_path, *answers)
+    scene.run("run", "implement-and-review", "-i", "check=test -e made").assert_success()
+    calls = scene.ledger()
+    assert 'The command: ["test","-e","made"]' in calls[1].prompt
+    assert len({call.session for call in calls}) == 1
+
+    (tmp_path / "plain").mkdir()
+    scene = Scene(tmp_path / "plain", said("complete"), said("no-issues"), said("committed"))
+    result = scene.run("run", "implement-and-review").assert_success()
+    state = scene.look(result).state
+    assert state["machine"]["stepCount"] == 3
+    assert state["steps"]["implement:check-1"]["status"] == "skipped"
+    assert len(scene.ledger()) == 3

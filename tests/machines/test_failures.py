@@ -96,7 +96,7 @@ def test_cli_samples_7_6_an_agent_that_says_nothing_is_ended(tmp_path: Path) -> 
     played = scene.play(ONE, "--silence-timeout", "1", exit_code=4)
     error = played.step("only")["error"]
     assert error["context"] == {"kind": "silent", "silence_s": 1.0}
-    assert "said nothing" in played.result.stderr
+    assert "was silent for too long" in played.result.stderr
     assert not is_alive(int((scene.folder / "sleeper").read_text()))
     # It holds for the resume, unless that says otherwise: 0 is no limit at all.
     assert read_state(scene.runs_folder / "latest")["settings"]["silence_timeout"] == 1.0

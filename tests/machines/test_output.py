@@ -58,7 +58,7 @@ def test_a9_answers_are_printed_as_they_come(tmp_path: Path) -> None:
         assert process.stdout.readline() == "the first answer\n"
         assert len(scene.ledger()) <= 2
         scene.let_go()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     assert process.returncode == 0
 
 
@@ -70,7 +70,7 @@ def test_a9_a_reader_that_goes_away_does_not_end_the_work(tmp_path: Path) -> Non
         assert process.stdout is not None
         process.stdout.close()
         scene.let_go()
-        process.wait(timeout=30)
+        process.wait(timeout=60)
     assert len(scene.ledger()) == 2
     assert scene.happened("run-ended")[-1]["reason"] == "all-done"
 

@@ -38,7 +38,7 @@ def test_a3_a_working_agent_is_adopted(tmp_path: Path, program: str) -> None:
         wait_until(lambda: bool(scene.happened("run-resumed")), "the run was not resumed")
         assert is_alive(call.pid)
         scene.let_go(program=program)
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "I went on." in out
     first, second = scene.ledger(program)
@@ -92,6 +92,12 @@ def parent_of(pid: int) -> int:
 def lose(scene: Scene, number: int, text: str = PAIR) -> None:
     """Kill the orchestrator during a call, and its keeper too, as a crash of the machine would."""
     call = kill_during_call(scene, text, number)
+    # A session that the agent has not told of is not known to exist.
+    logs = scene.runs_folder / "latest" / "logs"
+    name = ("first", "second")[number - 1]
+    wait_until(
+        lambda: any(b"session" in p.read_bytes() for p in logs.glob(f"{name}*.stdout")), "no word"
+    )
     warden = parent_of(call.pid)
     os.kill(parent_of(warden), signal.SIGKILL)
     wait_until(lambda: not is_alive(call.pid), "the agent outlived its keeper")
@@ -167,7 +173,7 @@ def test_a13_1_an_interrupt_ends_the_agent_and_can_be_gone_on_from(
     with scene.started(PAIR) as process:
         call = scene.await_call(2)
         process.send_signal(number)
-        _, told = process.communicate(timeout=30)
+        _, told = process.communicate(timeout=60)
     assert process.returncode == code
     assert not is_alive(call.pid)
     assert f"orchestrate resume {scene.run_id}" in told
@@ -190,7 +196,7 @@ def test_a3_1_an_interrupted_first_turn_goes_on_in_its_session(tmp_path: Path) -
         scene.await_call(1)
         wait_until(lambda: bool(scene.happened("session-seen")), "the session was not saved")
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     scene.let_go()
     scene.run("resume", "latest").assert_success()
     first, second, third = scene.ledger()
@@ -273,7 +279,7 @@ def test_a13_1_a_run_is_cancelled_from_outside(tmp_path: Path) -> None:
     with scene.started(PAIR) as process:
         call = scene.await_call(2)
         scene.run("cancel", "latest").assert_success()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     assert process.returncode not in (0, 70)
     assert not is_alive(call.pid)
     assert read_state(scene.runs_folder / "latest")["status"] == "cancelled"

@@ -56,7 +56,7 @@ def test_a3_1_the_id_that_the_agent_makes_up_is_resumed(tmp_path: Path) -> None:
             assert process.poll() is None
         state = read_state(scene.runs_folder / "latest")
         scene.let_go(program="codex")
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     assert process.returncode == 0
     assert state["steps"]["first"]["status"] == "running"
     assert scene.happened("session-seen")[0]["session"] == first.session
@@ -179,7 +179,7 @@ def test_a3_3_a_second_run_in_the_session_is_refused(tmp_path: Path) -> None:
         refused = scene.run("run", "w.yaml", "--session", call.session).assert_exit(5)
         assert len(scene.ledger()) == 1, "the session was used by two at once"
         scene.let_go()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     assert process.returncode == 0
     assert call.session in refused.stderr
     assert f"process {process.pid}" in refused.stderr
@@ -196,7 +196,7 @@ def test_a3_3_another_session_of_the_agent_is_free(tmp_path: Path) -> None:
         scene.await_call(1)
         scene.run("run", "w.yaml", "--allow-concurrent").assert_success()
         scene.let_go()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     assert process.returncode == 0
 
 
@@ -211,7 +211,7 @@ def test_a3_3_a_restart_leaves_the_old_session_free(tmp_path: Path) -> None:
         scene.run("run", "chat.yaml", "--session", old, "--allow-concurrent").assert_success()
         scene.run("run", "chat.yaml", "--session", new).assert_exit(5)
         scene.let_go()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     assert process.returncode == 0
     assert scene.ledger()[3].session == old
 
@@ -246,6 +246,6 @@ def test_a3_3_resume_takes_the_session_while_it_waits_for_an_adopted_agent(tmp_p
         refused = scene.run("run", "w.yaml", "--session", call.session).assert_exit(5)
         assert f"process {process.pid}" in refused.stderr
         scene.let_go()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     assert process.returncode == 0
     assert [call.is_alone for call in scene.ledger()] == [True, True]

@@ -13,8 +13,8 @@ def _tests(folder: str, names: str) -> tuple[str, ...]:
 
 _KEEPER = _tests(
     "process",
-    "capture journal protocol client line tree_parts frugal full_disk running trees hand wake"
-    " survival",
+    "capture journal protocol client connection tree_parts frugal full_disk running trees"
+    " own_attempt wake survival",
 )
 _FOLD = _tests("state", "routing apply codec")
 _ENGINE = _tests("engine", "step ask scheduler")
@@ -29,10 +29,10 @@ _PACKAGES = {
 _GROUPS: dict[tuple[str, ...], str] = {
     _KEEPER: "execute/keeper: boot capture client connections facts guardian journal launch"
     " orphans own_attempt protocol server starter tree warden watch watch_loop",
-    (*_ENGINE, *_COMMANDS): "engine: checks debugging first_start logbook lost_attempts masked_keys"
-    " programs runtime stop values versions whole_output;"
+    (*_ENGINE, *_COMMANDS): "engine: checks debugging first_start lost_attempts masked_keys"
+    " programs runtime stop versions whole_output;"
     "engine/ops: agent_program command declared wait;"
-    "state: clock store",
+    "state: clock logbook store values",
     _tests("state", "durable journal kills"): "state: durable",
     _tests("state", "locks runs"): "state: locks",
     _tests("state", "runs"): "state: delete runs users",

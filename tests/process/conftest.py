@@ -19,7 +19,7 @@ from orchestrate.execute.keeper.tree import parents
 MakeRequest = Callable[..., Request]
 
 
-def wait_until(is_so: Callable[[], object], seconds: float = 15.0) -> None:
+def wait_until(is_so: Callable[[], object], seconds: float = 60.0) -> None:
     give_up = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < give_up, "it did not happen in time"
@@ -53,7 +53,7 @@ def do_at_once(number: int, task: Callable[[int], object]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(90)
         assert not thread.is_alive()
 
 

@@ -56,7 +56,7 @@ def test_answers(run_dir: Path, plain_request: MakeRequest) -> None:
             match said.split()[0]:
                 case "start":
                     assert keeper.start(request) == said.split()[2]
-                    assert keeper.poll("a") is None
+                    assert keeper.wait("a", 0.0) is None
                 case "about":
                     assert keeper.ends_whole_trees is (said == "about - 1")
                 case _:
@@ -80,7 +80,7 @@ def test_what_is_not_known_is_looked_up(run_dir: Path, plain_request: MakeReques
         with keeper:
             if attempt == "a":
                 assert keeper.start(plain_request("a", "true")) == "known"
-                assert isinstance(keeper.wait("a", 5), Lost)
+                assert isinstance(keeper.wait("a", 60), Lost)
             else:
                 with pytest.raises(ConfigError, match="keeper is gone"):
                     keeper.start(plain_request("b", "true"))

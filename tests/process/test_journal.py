@@ -221,3 +221,74 @@ def test_attempts_are_told_apart_by_their_whole_names(path: Path) -> None:
     again = Journal(str(path))
     assert again.claimed == {"a@1", "a@11", "b"}
     assert again.unsettled == {"a@1"}
+
+
+def test_cheap_03_a_journal_that_is_closed_gives_its_space_back(path: Path) -> None:
+    journal = Journal(str(path))
+    journal.append("claim", "a", {})
+    assert path.stat().st_blocks * 512 > LONGEST_RECORD
+    journal.close()
+    assert path.read_bytes().endswith(b"claim a {}\n")
+    assert path.stat().st_blocks * 512 <= 4096
+
+
+def test_cheap_01_what_was_written_is_synced_with_the_next_commit(
+    path: Path, synced: list[str]
+) -> None:
+    journal = Journal(str(path))
+    journal.append("claim", "a", {})
+    synced.clear()
+    journal.note("exit", "a", b"{}")
+    journal.write()
+    assert (synced, journal.is_synced) == ([], False)
+    assert kinds(path)[-1] == "exit a", "a kill cannot take it"
+    journal.append("claim", "b", {})
+    assert (synced, journal.is_synced) == (["file"], True)
+
+
+def test_cheap_01_what_was_written_is_synced_though_there_is_no_room_for_more(
+    path: Path, synced: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(str(path))
+    journal.append("claim", "a", {})
+    journal.note("exit", "a", b"{}")
+    journal.write()
+    synced.clear()
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr(os, "pwrite", refuse)
+    for _ in range(2):
+        with pytest.raises(OSError, match=r"no room|earlier"):
+            journal.append("claim", "b", {})
+    assert (synced, journal.is_synced) == (["file"], True)
+
+
+def test_cheap_01_after_a_sync_that_failed_there_is_no_other(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(str(path))
+    journal.append("claim", "a", {})
+    journal.note("exit", "a", b"{}")
+    journal.write()
+    tries: list[int] = []
+
+    def fail(fd: int) -> None:
+        tries.append(fd)
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(module, "sync", fail)
+    with pytest.raises(OSError, match="broken"):
+        journal.commit()
+    assert (len(tries), journal.is_synced) == (1, False)
+
+
+def test_cheap_01_what_was_written_last_is_synced_at_the_end(path: Path, synced: list[str]) -> None:
+    journal = Journal(str(path))
+    journal.append("claim", "a", {})
+    synced.clear()
+    journal.note("exit", "a", b"{}")
+    journal.write()
+    journal.close()
+    assert synced == ["file"]

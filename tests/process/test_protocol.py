@@ -17,14 +17,7 @@ from hypothesis import strategies as st
 
 from orchestrate.execute.base import Exit, NotStarted
 from orchestrate.execute.flat_json import json_of, json_text
-from orchestrate.execute.keeper.facts import (
-    Ended,
-    Request,
-    exit_of,
-    look,
-    pack_environment,
-    pack_request,
-)
+from orchestrate.execute.keeper.facts import Ended, Packer, Request, exit_of, look
 from orchestrate.execute.keeper.journal import (
     LONGEST_RECORD,
     Journal,
@@ -249,10 +242,10 @@ def test_a_request_as_it_travels() -> None:
         timeout_s=1e-7,
         secrets=("s1", ""),
     )
-    packed = pack_request(request, pack_environment(request.env))
+    packed = Packer().pack(request)
     *plain, lease = REQUEST_FIELDS
     assert lease == "lease_until", "keepers from before there were leases take what comes first"
-    leased = pack_request(replace(request, lease_until=7.5), pack_environment(request.env))
+    leased = Packer().pack(replace(request, lease_until=7.5))
     assert leased == packed + pack([b"7.5"])
     fields = dict(zip(plain, unpack(packed), strict=True))
     assert unpack(fields["argv"]) == [b"x", b"", b"two\nlines"]

@@ -70,11 +70,11 @@ def test_the_trees_of_others_stay(keeper: Keeper, request_for: MakeRequest) -> N
         long = start_shape(keeper, request_for, "no environment", "long", ending="exec sleep 60")
         wait_until(lambda: long.exists() and long.read_text())
         short = start_shape(keeper, request_for, "no environment", "short")
-        assert isinstance(keeper.wait("short", 10), Ended)
+        assert isinstance(keeper.wait("short", 60), Ended)
         assert not is_alive(int(short.read_text()))
         assert is_alive(int(long.read_text()))
         keeper.stop("long", "enough", grace_s=0.1)
-        assert isinstance(keeper.wait("long", 10), Ended)
+        assert isinstance(keeper.wait("long", 60), Ended)
         assert not is_alive(int(long.read_text()))
         assert stranger.poll() is None
     finally:

@@ -25,7 +25,7 @@ def sleeper(keeper: Keeper, request_for: MakeRequest) -> Iterator[str]:
     keeper.start(request_for("sleeper", "sleep", "60"))
     yield "sleeper"
     keeper.stop("sleeper", "enough", grace_s=0.1)
-    while keeper.wait("sleeper", 10) is None:
+    while keeper.wait("sleeper", 60) is None:
         pass
 
 
@@ -48,7 +48,7 @@ def test_run_adopts_what_runs(run_dir: Path, request_for: MakeRequest) -> None:
         end = second.run(request_for("a", "sh", "-c", "exit 1"))
         assert isinstance(end, Ended)
         assert end.exit.code == 7
-        assert first.wait("a", 10) == end
+        assert first.wait("a", 60) == end
         timer.join()
 
 
@@ -59,7 +59,7 @@ def test_run_is_refused_by_a_keeper_that_ends(run_dir: Path, request_for: MakeRe
         with pytest.raises(ConfigError, match="shutting down"):
             keeper.run(request_for("b", "true"))
         (run_dir / "go").touch()
-        assert isinstance(keeper.wait("a", 10), Ended)
+        assert isinstance(keeper.wait("a", 60), Ended)
         keeper._await(lambda: keeper._is_gone)
         with pytest.raises(ConfigError, match="gone"):
             keeper.run(request_for("c", "true"))
@@ -67,10 +67,16 @@ def test_run_is_refused_by_a_keeper_that_ends(run_dir: Path, request_for: MakeRe
 
 def test_run_when_the_keeper_is_killed(run_dir: Path, request_for: MakeRequest) -> None:
     with ensure_keeper(run_dir) as keeper:
-        timer = threading.Timer(0.3, os.kill, (keeper.pid, signal.SIGKILL))
-        timer.start()
-        assert isinstance(keeper.run(request_for("a", "sleep", "60")), Lost)
-        timer.join()
+
+        def kill_it() -> None:
+            while not (run_dir / "begun").exists():
+                time.sleep(0.01)
+            os.kill(keeper.pid, signal.SIGKILL)
+
+        killer = threading.Thread(target=kill_it)
+        killer.start()
+        assert isinstance(keeper.run(request_for("a", "sh", "-c", "touch begun; sleep 60")), Lost)
+        killer.join()
 
 
 def test_a_thread_wakes_run(keeper: Keeper, request_for: MakeRequest, run_dir: Path) -> None:
@@ -80,7 +86,7 @@ def test_a_thread_wakes_run(keeper: Keeper, request_for: MakeRequest, run_dir: P
     timer.join()
     assert keeper.wait("a", 0.05) is None
     (run_dir / "go").touch()
-    end = keeper.wait("a", 10)
+    end = keeper.wait("a", 60)
     assert isinstance(end, Ended)
     assert end.exit.code == 7
 
@@ -116,7 +122,7 @@ def test_a_wake_up_is_not_missed(keeper: Keeper, sleeper: str, request_for: Make
     began = time.monotonic()
     assert keeper.wait(sleeper, 0.3) is None
     assert time.monotonic() - began >= 0.3
-    assert isinstance(keeper.wait("b", 10), Ended)
+    assert isinstance(keeper.wait("b", 60), Ended)
 
 
 def test_an_end_that_is_known_comes_before_a_wake_up(
@@ -125,7 +131,7 @@ def test_an_end_that_is_known_comes_before_a_wake_up(
     end = keeper.run(request_for("b", "true"))
     keeper.start(request_for("b", "true"))
     keeper.wake()
-    assert keeper.wait("b", 10) == end
+    assert keeper.wait("b", 60) == end
     assert keeper.wait(sleeper) is None
 
 
@@ -181,7 +187,7 @@ def test_waking_while_a_dead_keepers_program_is_being_ended(
             thread.join(10)
         assert results == [None] * 3
         os.kill(warden, signal.SIGCONT)
-        assert isinstance(keeper.wait("a", 10), Lost)
+        assert isinstance(keeper.wait("a", 60), Lost)
 
 
 def test_waking_never_blocks_or_fails(run_dir: Path) -> None:

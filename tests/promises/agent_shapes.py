@@ -6,6 +6,7 @@ script prints is the answer. A reminder names nobody and is answered by the scri
 
 from __future__ import annotations
 
+from dataclasses import replace
 from textwrap import dedent
 
 from tests.promises.shapes import Shape
@@ -57,7 +58,8 @@ RECIPE = Shape(
           - {id: off, condition: "{{who}} == 'nobody'", agent: helper, prompt: "STEP:off"}
           - {id: flaky, agent: helper, prompt: "STEP:flaky {{x}}", output: y,
              retry: {max_attempts: 3, initial_delay: 0}}
-          - {id: broken, agent: helper, prompt: "STEP:broken", on_error: continue}
+          - {id: broken, agent: helper, prompt: "STEP:broken", on_error: continue,
+             retry: {max_attempts: 2, initial_delay: 0}}
           - {id: each, foreach: "{{letters}}", as: letter, agent: helper,
              prompt: "STEP:each:{{letter}} {{y}}", collect: all}
           - {id: last, agent: helper, prompt: "STEP:last {{all}}", output: end}
@@ -207,6 +209,174 @@ RESTARTED = Shape(
     },
 )
 
+# The agent needs two rounds until `make test` passes; then somebody decides, and it commits. What
+# the test prints names the answer to it, so the agent must be told what failed.
+BUILT = Shape(
+    "built",
+    """
+    id: build-it
+    label: Build it
+    description: Implement a task, prove it with the tests, ask, commit
+    inputs: {task: {description: What to build}}
+    initialStep: implement
+    steps:
+      implement:
+        prompt: "STEP:implement {{task}}"
+        check: {command: [make, test], rounds: 3}
+        outcomes: [complete, check-failed, other]
+        onOutcome:
+          complete: {nextStep: approve}
+          check-failed: {action: exit, reason: tests-still-fail, status: failed}
+          other: {action: exit, reason: user-provided-other, status: failed}
+      approve:
+        approval: {prompt: "Commit this?", timeout: 24h, default: deny}
+        onOutcome:
+          approved: {nextStep: commit}
+          denied: {action: exit, reason: denied, status: failed}
+      commit:
+        prompt: "STEP:commit {{steps.implement.output}}"
+        model: haiku
+        outcomes: [committed, other]
+        onOutcome:
+          committed: {action: exit, reason: changes-committed}
+          other: {action: exit, reason: user-provided-other, status: failed}
+    """,
+    files={
+        "Makefile": "test:\n\t@sh ../act test - '. ./test.sh'\n",
+        "test.sh": dedent("""
+            case $(cat greeting) in
+              hello) echo passed;;
+              hell) echo "STEP:second"; false;;
+              *) echo "STEP:first"; false;;
+            esac
+            """),
+    },
+    flags=("a greeting",),
+    answers={
+        "implement": "echo hel | tee greeting; " + outcome("complete"),
+        "first": "echo hell | tee greeting; " + outcome("complete"),
+        "second": "echo hello | tee greeting; " + outcome("complete"),
+        "commit": "git add greeting && git commit -qm Greet && " + outcome("committed"),
+    },
+    is_repository=True,
+)
+BUILT_BUT_DENIED = replace(BUILT, name="built but denied", is_denied=True, exit_code=1)
+
+# The same in the other dialects, where an answer needs no outcome.
+_ANSWERS = {
+    "implement": "echo hel | tee greeting",
+    "first": "echo hell | tee greeting",
+    "second": "echo hello | tee greeting",
+    "commit": "git add greeting && git commit -qm Greet && echo committed",
+}
+BUILT_RECIPE = replace(
+    BUILT,
+    name="built by a recipe",
+    workflow=recipe("""
+        inputs: {task: {description: What to build}}
+        steps:
+          - {id: implement, prompt: "STEP:implement {{task}}", output: made,
+             check: {command: [make, test], rounds: 3}}
+          - {id: approve, type: approval, approval: {prompt: "Commit {{made}}?", timeout: 24h}}
+          - {id: commit, prompt: "STEP:commit {{made}} {{approval.message}}", output: end}
+        """),
+    answers=_ANSWERS,
+)
+BUILT_WORKFLOW = replace(
+    BUILT,
+    name="built by a workflow",
+    workflow="""
+    version: "1.4"
+    name: build-it
+    inputs: {task: {description: What to build}}
+    steps:
+      - {name: Implement, provider: claude, prompt: "STEP:implement ${inputs.task}",
+         check: {command: [make, test], rounds: 3}}
+      - {name: Approve, approval: {prompt: "Commit?", timeout: 24h}}
+      - name: Commit
+        provider: claude
+        prompt: "STEP:commit ${steps.Implement.output} ${steps.Approve.message}"
+    """,
+    answers=_ANSWERS,
+)
+BUILT_ALL = (
+    BUILT,
+    BUILT_BUT_DENIED,
+    BUILT_RECIPE,
+    replace(BUILT_RECIPE, name="denied to a recipe", is_denied=True, exit_code=1),
+    BUILT_WORKFLOW,
+    replace(BUILT_WORKFLOW, name="denied to a workflow", is_denied=True, exit_code=1),
+)
+
+# A machine of commands: the test decides where it goes, a person lets it end.
+COMMANDED = Shape(
+    "commanded",
+    """
+    id: trial
+    label: trial
+    description: a trial
+    initialStep: test
+    steps:
+      test:
+        command: "sh ../act test - 'count tests > /dev/null; echo told; enough tests 2'"
+        onOutcome: {passed: {nextStep: ask}, failed: {nextStep: fix}}
+      fix:
+        prompt: "STEP:fix {{steps.test.exit_code}} {{steps.test.output}}"
+        outcomes: [done, other]
+        onOutcome: {done: {nextStep: test}, other: {action: exit, reason: user-provided-other}}
+      ask:
+        approval: {prompt: "Enough?", timeout: 24h}
+        onOutcome:
+          approved: {action: exit, reason: all-done}
+          denied: {action: exit, reason: denied, status: failed}
+    """,
+    answers={"fix": outcome("done")},
+)
+
+# Each item has its own conversation, needs a round, and ends with a command.
+CHECKED_ITEMS = Shape(
+    "checked items",
+    recipe("""
+        context: {items: [i1, i2, i3]}
+        steps:
+          - {id: each, foreach: "{{items}}", parallel: 2, session: s, agent: helper,
+             prompt: "STEP:each:{{item}}", collect: all,
+             check: {command: [sh, ../act, "check", "{{item}}", . ./check.sh]}}
+          - {id: count, type: bash, output: number,
+             command: "sh ../act count - 'ls made-* | wc -l'"}
+          - {id: last, agent: helper, prompt: "STEP:last {{all}} {{number}}", output: end}
+        """),
+    files={**HELPER, "check.sh": "cat made-$2 || { echo STEP:mend:$2; false; }\n"},
+    answers={
+        "each": "sleep 0.02; echo $2",
+        "mend": "echo mended > made-$2; echo mended $2",
+        "last": "echo end",
+    },
+    is_ordered=False,
+)
+
+# Rounds of a loop that a command ends, with a gate in each.
+REPEATED = Shape(
+    "repeated",
+    """
+    version: "1.4"
+    name: trial
+    steps:
+      - name: Loop
+        repeat:
+          until: {equals: {left: "${steps.Test.output}", right: "enough"}}
+          max: 4
+          steps:
+            - {name: Mend, provider: claude, prompt: "STEP:mend:${loop.index}", session: s}
+            - name: Test
+              command: [sh, ../act, test, "${loop.index}",
+                        "count rounds > /dev/null; if enough rounds 2; then printf enough; fi"]
+            - {name: Ask, approval: {prompt: "Go on after ${steps.Test.output}?", timeout: 24h}}
+      - {name: Last, provider: claude, prompt: "STEP:last"}
+    """,
+    answers={"mend": "echo mended $2", "last": "echo end"},
+)
+
 # What is decided in these does not depend on how often an attempt was lost.
 STEADY_RECIPE = Shape(
     "steady recipe",
@@ -248,4 +418,15 @@ STEADY_MACHINE = Shape(
     answers={name: "sleep 0.02; " + outcome("done") for name in ("first", "second", "third")},
 )
 
-OF_AGENTS = (RECIPE, STAGED, PARALLEL, CALLING, REMINDED, RESTARTED)
+OF_AGENTS = (
+    RECIPE,
+    STAGED,
+    PARALLEL,
+    CALLING,
+    REMINDED,
+    RESTARTED,
+    *BUILT_ALL,
+    COMMANDED,
+    CHECKED_ITEMS,
+    REPEATED,
+)

@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from orchestrate.testing import Project, Result
+from tests.commands import Command
 from tests.promises.processes import wait_until
 from tests.promises.shapes import Shape
 from tests.promises.trials import Trial
@@ -45,15 +47,19 @@ def workflow(top: Path, text: str, *, files: Mapping[str, str] | None = None) ->
     return Trial(top, Shape("workflow", text, files=files or {}))
 
 
-def do(trial: Trial, *arguments: str, env: Mapping[str, str] | None = None) -> Done:
+def do(trial: Trial, *arguments: str, env: Mapping[str, str] | None = None) -> Result:
+    return Project(trial.workspace).run(*arguments, env=env, timeout_s=_PATIENCE_S)
+
+
+def measure(trial: Trial, *arguments: str) -> Done:
     """Run a command to its end, behind a small process that measures it (see `measured`)."""
     report = trial.top / "cost.json"
-    measure = [sys.executable, "-I", "-S", str(MEASURED), str(report), str(_PATIENCE_S)]
+    measured = [sys.executable, "-I", "-S", str(MEASURED), str(report), str(_PATIENCE_S)]
     with _files(trial) as (out, err):
         subprocess.run(
-            [*measure, *words(*arguments)],
+            [*measured, *words(*arguments)],
             cwd=trial.workspace,
-            env=environment(env),
+            env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
@@ -82,20 +88,9 @@ def _files(trial: Trial) -> Iterator[tuple[int, int]]:
 
 
 @contextmanager
-def doing(
-    trial: Trial, *arguments: str, env: Mapping[str, str] | None = None
-) -> Iterator[subprocess.Popen[str]]:
+def doing(trial: Trial, *arguments: str, env: Mapping[str, str] | None = None) -> Iterator[Command]:
     """A command that runs while the block does; what is left of it then is killed."""
-    with subprocess.Popen(
-        words(*arguments),
-        cwd=trial.workspace,
-        env=environment(env),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        start_new_session=True,
-    ) as process:
+    with Command(*arguments, cwd=trial.workspace, env=environment(env), is_leader=True) as process:
         try:
             yield process
         finally:
@@ -117,7 +112,7 @@ def await_file(trial: Trial, name: str) -> None:
 
 
 def await_lines(trial: Trial, number: int) -> None:
-    wait_until(lambda: len(trial.lines()) >= number, f"{number} lines never came", 35.0)
+    wait_until(lambda: len(trial.lines()) >= number, f"{number} lines never came", 120.0)
 
 
 def at_terminal(trial: Trial, *arguments: str, env: Mapping[str, str] | None = None) -> bytes:
@@ -131,15 +126,10 @@ def at_terminal(trial: Trial, *arguments: str, env: Mapping[str, str] | None = N
                 seen.extend(data)
 
     reader = threading.Thread(target=read)
-    with subprocess.Popen(
-        words(*arguments),
-        cwd=trial.workspace,
-        env=environment(env),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-    ):
+    with Command(
+        *arguments, cwd=trial.workspace, env=environment(env),
+        stdin=theirs, stdout=theirs, stderr=theirs, is_leader=True,
+    ):  # fmt: skip
         os.close(theirs)
         reader.start()
     reader.join()

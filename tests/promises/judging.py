@@ -42,11 +42,28 @@ def check_same(
     # next one in its session is told that it was cut off, and its prompt is longer by that note.
     untold = {"lifecycle"} if by_deeds else set()
     untold |= {"costs", "prompt_length"} if lost else set()
+    # A call of an agent that was lost was made all the same.
+    more_calls = _calls_in(found) - _calls_in(reference)
+    assert 0 <= more_calls <= len(lost), f"{more_calls} calls more, {len(lost)} attempts lost"
+    untold |= {"calls"} if more_calls else set()
     assert _without(untold, found.state) == _without(untold, reference.state)
     if not by_deeds:
         decisions = [order(map(repr, left.decisions)) for left in (reference, found)]
         assert decisions[0] == decisions[1]
     assert found.files == reference.files
+
+
+def _calls_in(left: Left) -> int:
+    engine: dict[str, Any] = left.state.get("engine", {})
+    return int(engine.get("calls", 0))
+
+
+def check_nothing_repeated(trial: Trial) -> None:
+    """The step that was cut off may leave what it likes; no other was started again."""
+    kept = [line for line in trial.lines() if line.attempt not in trial.lost()]
+    started = [(line.step, line.item) for line in kept if line.kind == "start"]
+    assert len(started) == len(set(started)), f"started again: {started}"
+    assert len(trial.lost()) == 1, f"more than what ran was lost: {trial.lost()}"
 
 
 def _without(names: set[str], value: Any) -> Any:

@@ -35,7 +35,7 @@ def keeper_of(trial: Trial) -> int | None:
     return pid
 
 
-def await_keeper(trial: Trial, seconds: float = 20.0) -> int:
+def await_keeper(trial: Trial, seconds: float = 120.0) -> int:
     give_up = time.monotonic() + seconds
     while (pid := keeper_of(trial)) is None:
         assert time.monotonic() < give_up, "no keeper came"

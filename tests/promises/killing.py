@@ -92,7 +92,7 @@ def _attach(pid: int, options: list[str]) -> subprocess.Popen[str]:
 
 def _end(tracer: subprocess.Popen[str]) -> None:
     try:
-        tracer.wait(timeout=30)
+        tracer.wait(timeout=60)
     finally:
         tracer.kill()
         tracer.wait()

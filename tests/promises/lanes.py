@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
+import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from tests.commands import Command, Disturbance
+
+LONGEST_S = 120.0
 
 Case = TypeVar("Case")
 Answer = TypeVar("Answer")
@@ -31,20 +34,15 @@ class Order:
     die_before: int = 0
     # A file that says by how many seconds the wall clock is wrong for this command.
     clock: Path | None = None
+    # A process whose mounts it sees, and the largest file it may write, if these are not ours.
+    mounts_of: int = 0
+    file_limit: int = 0
 
 
 class Lane:
-    """A process that is ready to become `orchestrate`, again and again."""
+    """Gives commands that stand still until something was done to them."""
 
     def __init__(self) -> None:
-        # By its path and with -P: nothing of the tests' folder can be taken for a module.
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", str(Path(__file__).with_name("launcher.py"))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self._hear()
         # How many changes of files the last command has made, if they were counted.
         self.changes = 0
 
@@ -56,44 +54,38 @@ class Lane:
         self, order: Order, times: int, before: Callable[[int], None] = lambda _: None
     ) -> list[int]:
         """So many processes of one command, let go in the same instant; how each ended."""
-        written: dict[str, Any] = {
-            "arguments": list(order.arguments),
-            "cwd": str(order.cwd),
-            "stdout": str(order.stdout),
-            "stderr": str(order.stderr),
-            "env": dict(order.env),
-            "die_before": order.die_before,
-            "times": times,
-            "clock": "" if order.clock is None else str(order.clock),
-        }
-        self._say(json.dumps(written))
-        try:
-            before(self._hear()["pid"])
-        finally:
-            self._say("go")
-            heard = self._hear()
-        self.changes = heard["changes"]
-        codes: list[int] = heard["codes"]
+        with ExitStack() as stack:
+            files = [stack.enter_context(path.open("ab")) for path in (order.stdout, order.stderr)]
+            gate, opener = (stack.enter_context(os.fdopen(end, "rb")) for end in os.pipe())
+            counter = stack.enter_context(os.fdopen(os.memfd_create("counter"), "r+b"))
+            counter.truncate(8)
+            disturbance = Disturbance(
+                gate.fileno(), order.die_before, counter.fileno(), str(order.clock or ""),
+                order.mounts_of, order.file_limit,
+            )  # fmt: skip
+            commands = [
+                Command(
+                    *order.arguments, cwd=order.cwd, env=order.env, stdout=files[0],
+                    stderr=files[1], disturbance=disturbance,
+                )
+                for _ in range(times)
+            ]  # fmt: skip
+            try:
+                before(commands[0].pid)
+            finally:
+                # By closing it, not by writing: one may have been killed meanwhile.
+                opener.close()
+                codes = [_await_end(command) for command in commands]
+            self.changes = int.from_bytes(counter.read(8), "little")
         return codes
 
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait(timeout=60)
-        self._process.stdout.close()
 
-    def _say(self, line: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
-
-    def _hear(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, "the launcher ended"
-        heard: dict[str, Any] = json.loads(line)
-        return heard
+def _await_end(command: Command) -> int:
+    """A command that hangs is killed by SIGABRT, which no kill of the tests uses."""
+    with suppress(subprocess.TimeoutExpired):
+        return command.wait(LONGEST_S)
+    command.send_signal(signal.SIGABRT)
+    return command.wait()
 
 
 class Lanes:
@@ -102,9 +94,8 @@ class Lanes:
     def __init__(self, number: int) -> None:
         self._number = number
         self._free: SimpleQueue[Lane] = SimpleQueue()
-        with ThreadPoolExecutor(number) as pool:
-            for lane in pool.map(lambda _: Lane(), range(number)):
-                self._free.put(lane)
+        for _ in range(number):
+            self._free.put(Lane())
 
     @contextmanager
     def one(self) -> Iterator[Lane]:
@@ -128,7 +119,3 @@ class Lanes:
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
-
-    def close(self) -> None:
-        while not self._free.empty():
-            self._free.get().close()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _MEMORY = "/dev/shm"
+_ROOM = 2_000_000_000
 
 
 def alive() -> list[int]:
@@ -74,11 +76,19 @@ def watching_peaks(folder: Path) -> Iterator[dict[int, int]]:
         watcher.join()
 
 
-def wait_until(is_so: Callable[[], object], otherwise: str, timeout_s: float = 30.0) -> None:
+def wait_until(is_so: Callable[[], object], otherwise: str, timeout_s: float = 60.0) -> None:
     give_up = time.monotonic() + timeout_s
     while not is_so():
         assert time.monotonic() < give_up, otherwise
         time.sleep(0.005)
+
+
+def await_ends(processes: Sequence[subprocess.Popen[str]], number: int) -> None:
+    """Wait until so many of the processes have ended."""
+    wait_until(
+        lambda: sum(process.poll() is not None for process in processes) >= number,
+        f"fewer than {number} have ended",
+    )
 
 
 def kill(pid: int, number: int = signal.SIGKILL) -> None:
@@ -95,10 +105,20 @@ def end_all_in(folder: Path) -> None:
         time.sleep(0.01)
 
 
+def memory_with_room() -> str | None:
+    """A place where no sync and no removal waits for a disk, if there is one for programs, too."""
+    with suppress(OSError):
+        found = os.statvfs(_MEMORY)
+        has_room = found.f_bavail * found.f_frsize >= _ROOM
+        if has_room and not found.f_flag & os.ST_NOEXEC and os.access(_MEMORY, os.W_OK | os.X_OK):
+            return _MEMORY
+    return None
+
+
 @contextmanager
 def folder_in_memory() -> Iterator[Path]:
     """A folder in memory where there is one; keepers that are left in it end with it."""
-    memory = _MEMORY if os.access(_MEMORY, os.W_OK | os.X_OK) else None
+    memory = memory_with_room()
     with tempfile.TemporaryDirectory(dir=memory, ignore_cleanup_errors=True) as folder:
         try:
             yield Path(folder)

@@ -43,6 +43,9 @@ class Shape:
     # What an agent does when its step is asked (`agent_shapes`), and whether steps come in order.
     answers: Mapping[str, str] = field(default_factory=dict)
     is_ordered: bool = True
+    # The workspace is a git repository with all files committed; its gates are denied.
+    is_repository: bool = False
+    is_denied: bool = False
 
 
 def act(name: str, item: str = "-", script: str = "") -> str:
@@ -155,6 +158,27 @@ CYCLE = Shape(
         on: {{success: {{goto: Done}}, failure: {{goto: Count}}}}
       - name: Done
         command: {act("Done", "${steps.Count.output}")}
+    """,
+)
+
+REPEATING = Shape(
+    "repeating",
+    f"""
+    version: "1.4"
+    name: repeating
+    steps:
+      - name: Loop
+        repeat:
+          until: {{equals: {{left: "${{steps.Try.output}}", right: "3"}}}}
+          max: 5
+          steps:
+            - name: Try
+              command: {act("Try", "${loop.index}", "count Try")}
+            - name: Note
+              when: {{not_exists: "note-${{loop.index}}"}}
+              command: {act("Note", "${loop.index}", "touch note-${loop.index}")}
+      - name: After
+        command: {act("After")}
     """,
 )
 
@@ -309,5 +333,99 @@ STEADY = Shape(
     """,
 )
 
-QUICK = (LINEAR, RETRYING, NESTED, WAITING)
-ALL = (*QUICK, CYCLE, LIFECYCLE, TOLERANT, INJECTING, HEAVY)
+# Quick steps whose results can be derived again from the keeper's records (ADR 0017), and among
+# them some whose can not: long output, a skip, a failure. Done again, each would leave something
+# else behind: a guard would not hold any more, a file be emptied, a count be higher.
+DERIVED = Shape(
+    "derived",
+    f"""
+    version: "1.1"
+    name: derived
+    steps:
+      - name: Flag
+        command: {act("Flag", "-", "echo x >> flag; count flags")}
+      - name: Takes
+        when: {{exists: flag}}
+        command: {act("Takes", "-", "rm flag; printf taken")}
+      - name: Skipped
+        when: {{exists: flag}}
+        command: {act("Skipped")}
+      - name: Tee
+        command: {act("Tee", "-", "count tees")}
+        output_file: made/tee.txt
+      - name: Moves
+        when: {{exists: made/tee.txt}}
+        command: {act("Moves", "${steps.Takes.output}", "mv made/tee.txt made/moved.txt")}
+      - name: Lines
+        command: {act("Lines", "-", "echo a; echo b; echo c")}
+        output_capture: lines
+      - name: Each
+        for_each:
+          items_from: steps.Lines.lines
+          steps:
+            - name: Quick
+              command: {act("Quick", "${item}", "count quick")}
+            - name: Gone
+              when: {{exists: "made/*.txt"}}
+              command: {act("Gone", "${item}", "mv made/moved.txt gone-$2; cat gone-$2")}
+            - name: Back
+              when: {{exists: "gone-${{item}}"}}
+              command: {act("Back", "${item}", "mv gone-$2 made/moved.txt")}
+      - name: Long
+        command: {act("Long", "-", "seq 3000; count longs >&2")}
+      - name: Fails
+        command: {act("Fails", "-", "count fails; exit 4")}
+        on: {{failure: {{goto: Last}}}}
+      - name: Last
+        command: {act("Last", "${steps.Tee.output}", "cat made/moved.txt count-*")}
+    """,
+)
+
+# Programs that are sent ahead (ADR 0019), in a line and in a loop, and all that makes one of them
+# be forgotten: long output, a failure, a value, a file, a guard.
+CHAINED = Shape(
+    "chained",
+    f"""
+    version: "1.1"
+    name: chained
+    steps:
+      - name: One
+        command: {act("One", "-", "printf one")}
+      - name: Two
+        command: {act("Two", "-", ":")}
+      - name: Tee
+        command: {act("Tee", "-", "echo made")}
+        output_file: made/tee.txt
+      - name: Three
+        command: {act("Three", "${steps.Two.exit_code}", ":")}
+      - name: Long
+        command: {act("Long", "-", "seq 3000")}
+      - name: Four
+        command: {act("Four", "-", ":")}
+      - name: Fails
+        command: {act("Fails", "-", "exit 3")}
+        on: {{failure: {{goto: Five}}}}
+      - name: Unreached
+        command: {act("Unreached")}
+      - name: Five
+        command: {act("Five", "${steps.One.output}", ":")}
+      - name: Loop
+        for_each:
+          items: [a, b, c, d, e]
+          steps:
+            - name: Quick
+              command: {act("Quick", "${item}", ":")}
+            - name: Says
+              command: {act("Says", "${item}", "printf %s $2")}
+            - name: Reads
+              command: {act("Reads", "${steps.Says.output}", ":")}
+      - name: Guarded
+        when: {{exists: made/tee.txt}}
+        command: {act("Guarded", "-", "cat made/tee.txt")}
+      - name: Last
+        command: {act("Last", "-", ":")}
+    """,
+)
+
+QUICK = (LINEAR, RETRYING, NESTED, WAITING, REPEATING, CHAINED)
+ALL = (*QUICK, CYCLE, LIFECYCLE, TOLERANT, INJECTING, HEAVY, DERIVED)

@@ -81,7 +81,7 @@ def check_nobody_escapes(top: Path, names: str, end: str) -> None:
             assert len(grown) == len(escapes.ESCAPES if names == "all" else names.split(","))
             if end == "cancelled":
                 wait_until(lambda: survivors(trial).keys() == grown.keys(), "they did not begin")
-                assert do(trial, "cancel", "latest").code == 0
+                assert do(trial, "cancel", "latest").exit_code == 0
             elif end == "killed with its keeper":
                 keeper = keeper_of(trial)
                 assert keeper is not None
@@ -167,8 +167,8 @@ def test_the_number_of_a_dead_orchestrator_is_somebody_elses_now(
     with innocent(trial) as stranger:
         take_over_numbers(trial.root, stranger.pid)
         words = {"clean": ["clean", "--older-than", "0s"]}.get(command, [command, "latest"])
-        assert do(trial, "status", "latest").code == 0
-        assert do(trial, *words).code == 0
+        assert do(trial, "status", "latest").exit_code == 0
+        assert do(trial, *words).exit_code == 0
         assert stranger.poll() is None, "a stranger was signalled"
 
 

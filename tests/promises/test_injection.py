@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.promises.agent_shapes import HELPER, recipe
-from tests.promises.lanes import Lanes
+from tests.promises.lanes import Lane, Lanes
 from tests.promises.shapes import Shape
 from tests.promises.test_kill_sweep import seed_of
 from tests.promises.trials import Trial, sealed_state
@@ -73,11 +73,51 @@ SITES: dict[str, dict[str, Any]] = {
     "prompt": {"provider": "echoing", "input_file": "ask.md", "output_file": "ask.out"},
     "condition": {"command": ["printf", "%s", "${item}"],
                   "when": {"equals": {"left": "${item}", "right": "${item}"}}},
+    "inline": {"provider": "echoing", "prompt": "${item}"},
+    "check": {"provider": "arguing", "provider_params": {"p": "${item}"}, "prompt": "?",
+              "check": {"rounds": 1, "command": [
+                  "sh", "-c", "printf '%s%s%s' \"${item}\" '${item}' ${item} > seen",
+              ]}},
 }  # fmt: skip
 PROVIDERS = {
     "arguing": {"command": ["printf", "%s", "${p}"]},
     "echoing": {"command": ["cat"], "input_mode": "stdin"},
 }
+
+
+CHECKED = """
+    id: trial
+    label: trial
+    description: a trial
+    inputs: {value: ""}
+    initialStep: first
+    steps:
+      first:
+        prompt: "STEP:first {{value}}"
+        check: {command: "printf '%s%s%s' \\"{{value}}\\" '{{value}}' {{value}} > seen", rounds: 1}
+        outcomes: [done, other]
+        onOutcome:
+          done: {action: exit, reason: done}
+          other: {action: exit, reason: user-provided-other}
+    """
+
+
+@pytest.mark.parametrize(
+    "number", [pytest.param(4, id="some"), pytest.param(10_000, marks=pytest.mark.soak, id="all")]
+)
+def test_values_in_a_machines_check_stay_values(number: int, quick_top: Path, lanes: Lanes) -> None:
+    def judge(lane: Lane, numbered: tuple[int, str]) -> str:
+        at, payload = numbered
+        answers = {"first": """printf '{"outcome": "done"}'"""}
+        trial = Trial(quick_top / str(at), Shape("checked", CHECKED, answers=answers))
+        (trial.workspace / "in.json").write_text(json.dumps({"value": payload}))
+        code = lane.run(trial.order("run", "w.yaml", "--inputs-file", "in.json"))
+        check_no_canary(trial)
+        seen = (trial.workspace / "seen").read_bytes().decode()
+        return "" if (code, seen) == (0, 3 * payload) else f"{payload!r}: {code} {seen!r}"
+
+    faults = [fault for fault in lanes.spread([*enumerate(chosen(number))], judge) if fault]
+    assert not faults, "\n".join(faults)[:3000]
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -88,7 +128,7 @@ def test_values_in_workflows_stay_values(
     payloads = chosen(number)
     # From a step's output, as a value from an agent would come; and once as a literal.
     document = {
-        "version": "1.3",
+        "version": "1.4",
         "name": "payloads",
         "context": {"other": "OTHER"},
         "providers": PROVIDERS,
@@ -108,6 +148,8 @@ def test_values_in_workflows_stay_values(
         code = lane.run(trial.order("run", "w.yaml"))
     check_no_canary(trial)
     assert code == 0, trial.said()[-2000:]
+    if site == "check":
+        assert (trial.workspace / "seen").read_bytes().decode() == 3 * payloads[-1]
     results = sealed_state((trial.root / "state.json").read_bytes())["steps"]["Each"]
     assert len(results) == len(payloads)
     for payload, result in zip(payloads, results, strict=True):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.promises.agent_shapes import OF_AGENTS
+from tests.promises.agent_shapes import BUILT_ALL, OF_AGENTS
 from tests.promises.judging import check_moment, check_nothing_lost, check_same, leftovers
 from tests.promises.killing import Point, can_trace, kill_at, points_in, tracing
 from tests.promises.lanes import Lane, Lanes
@@ -25,6 +25,8 @@ TELLING = (
 )  # fmt: skip
 # More changes than any run has: they are only counted.
 COUNT = 1_000_000
+# A call whose number depends on the time may not come: an earlier one of its name is tried.
+MOST_MISSES = 6
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,11 @@ class Spot:
 
     command: int
     point: Point
+
+    @property
+    def earlier(self) -> Spot:
+        name, number = self.point
+        return Spot(self.command, (name, number * 2 // 3 or 1))
 
 
 @dataclass
@@ -161,13 +168,21 @@ def kill_and_resume(sweep: Sweep, lane: Lane, spots: list[Spot]) -> int:
 
 
 def sweep_over(sweep: Sweep, cases: list[list[Spot]]) -> int:
-    """Judge all cases and tell all faults; how many kills there were."""
+    """Judge all cases and tell all faults; how many kills there were.
+
+    Every case has a kill, and a chain has a second one at least.
+    """
 
     def judge(lane: Lane, spots: list[Spot]) -> int | str:
-        try:
-            return kill_and_resume(sweep, lane, spots)
-        except AssertionError as error:
-            return f"killed at {spots}: {error}"
+        for _ in range(MOST_MISSES):
+            try:
+                kills = kill_and_resume(sweep, lane, spots)
+            except AssertionError as error:
+                return f"killed at {spots}: {error}"
+            if kills >= min(len(spots), 2):
+                return kills
+            spots = [spot.earlier for spot in spots]
+        return f"not killed at {spots}"
 
     judged = sweep.lanes.spread(cases, judge)
     faults = [fault for fault in judged if isinstance(fault, str)]
@@ -176,30 +191,27 @@ def sweep_over(sweep: Sweep, cases: list[list[Spot]]) -> int:
     return sum(kills for kills in judged if isinstance(kills, int))
 
 
-def kills_at_some(shape: Shape, top: Path, lanes: Lanes, number: int) -> int:
-    """How many kills there were, one a run, at so many spots."""
+def kill_at_some(shape: Shape, top: Path, lanes: Lanes, number: int) -> None:
+    """Kill so many runs, each at one spot."""
     chance = random.Random(seed_of(shape.name))
     sweep = begin(shape, top, lanes)
     kills = sweep_over(sweep, [[spot] for spot in choose(sweep, number, chance)])
     print(f"{shape.name}: {kills} kills at {len(sweep.calls)} system calls")
-    return kills
+    assert kills == number
 
 
 @pytest.mark.parametrize("shape", QUICK, ids=lambda shape: shape.name)
 def test_a_killed_run_is_resumed_as_if_nothing_had_happened(
     shape: Shape, quick_top: Path, lanes: Lanes
 ) -> None:
-    assert kills_at_some(shape, quick_top, lanes, 16) >= 13
+    kill_at_some(shape, quick_top, lanes, 6)
 
 
 @pytest.mark.parametrize("shape", OF_AGENTS, ids=lambda shape: shape.name)
 def test_a_killed_recipe_or_machine_is_resumed_as_if_nothing_had_happened(
     shape: Shape, quick_top: Path, lanes: Lanes
 ) -> None:
-    # More than are asked for: on a busy machine some of these calls do not come.
-    kills = kills_at_some(shape, quick_top, lanes, 8)
-    # Threads share the system calls of a parallel loop: which of them makes the nth is chance.
-    assert kills >= (5 if shape.is_ordered else 3)
+    kill_at_some(shape, quick_top, lanes, 3)
 
 
 @pytest.mark.parametrize("shape", QUICK, ids=lambda shape: shape.name)
@@ -232,6 +244,18 @@ def test_a_recipe_or_machine_is_killed_at_hundreds_of_spots(
     chance = random.Random(seed_of(shape.name))
     sweep = begin(shape, quick_top, lanes)
     kills = sweep_over(sweep, [[spot] for spot in choose(sweep, 240, chance)])
+    assert kills == 240
     kills += sweep_over(sweep, [choose_chain(sweep, chance) for _ in range(15)])
     print(f"{shape.name}: {kills} kills")
-    assert kills >= (200 if shape.is_ordered else 120)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("shape", BUILT_ALL, ids=lambda shape: shape.name)
+def test_checks_and_gates_are_killed_in_front_of_every_change(
+    shape: Shape, quick_top: Path, lanes: Lanes
+) -> None:
+    """Every event is a change of a file; so is the decision that is made at the gate."""
+    sweep = begin(shape, quick_top, lanes)
+    kills = sweep_over(sweep, [[spot] for spot in sweep.changes])
+    print(f"{shape.name}: {kills} kills")
+    assert kills == len(sweep.changes) > 200

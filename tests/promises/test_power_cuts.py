@@ -25,7 +25,7 @@ from tests.promises.judging import check_same
 from tests.promises.keepers import kill_keeper_and_company
 from tests.promises.lanes import Lane, Lanes
 from tests.promises.processes import kill
-from tests.promises.shapes import STEADY, Shape
+from tests.promises.shapes import CHAINED, DERIVED, STEADY, Shape
 from tests.promises.test_keeper_kills import go_on_until_over, strike_in_thread
 from tests.promises.test_kill_sweep import seed_of
 from tests.promises.trials import Trial
@@ -38,19 +38,19 @@ def lose_nothing(root: Path) -> None:
 def lose_the_unsynced_line(root: Path) -> None:
     """That a step is about to start is not synced: nobody acts on it before the keeper's claim."""
     events = root / "events.jsonl"
-    events.write_bytes(b"".join(_synced(events)))
+    events.write_bytes(b"".join(_synced(root)))
 
 
 def lose_its_content(root: Path) -> None:
     """The file has its new size, but the last block was never written."""
     events = root / "events.jsonl"
-    kept = b"".join(_synced(events))
+    kept = b"".join(_synced(root))
     events.write_bytes(kept.ljust(events.stat().st_size, b"\0"))
 
 
 def lose_half_of_it(root: Path) -> None:
     events = root / "events.jsonl"
-    kept = b"".join(_synced(events))
+    kept = b"".join(_synced(root))
     events.write_bytes(events.read_bytes()[: (len(kept) + events.stat().st_size) // 2])
 
 
@@ -61,8 +61,8 @@ def lose_the_new_state(root: Path) -> None:
 
 
 def lose_both(root: Path) -> None:
-    lose_the_unsynced_line(root)
     lose_the_new_state(root)
+    lose_the_unsynced_line(root)
 
 
 LOSSES = (
@@ -75,9 +75,11 @@ LOSSES = (
 )
 
 
-def _synced(events: Path) -> list[bytes]:
-    lines = events.read_bytes().splitlines(keepends=True)
-    while lines and b'"event":{"on":"step-started"' in lines[-1]:
+def _synced(root: Path) -> list[bytes]:
+    """The lines that are surely there: a state is written when all that it has was synced."""
+    lines = (root / "events.jsonl").read_bytes().splitlines(keepends=True)
+    in_state = json.loads((root / "state.json").read_bytes())["seq"]
+    while len(lines) > in_state and b'"event":{"on":"step-started"' in lines[-1]:
         del lines[-1]
     return lines
 
@@ -148,6 +150,10 @@ def can_cut() -> bool:
     ("shape", "cuts"),
     [
         (STEADY, 4),
+        (DERIVED, 6),
+        (CHAINED, 6),
+        pytest.param(DERIVED, 120, marks=pytest.mark.soak),
+        pytest.param(CHAINED, 120, marks=pytest.mark.soak),
         pytest.param(STEADY, 120, marks=pytest.mark.soak),
         pytest.param(STEADY_RECIPE, 110, marks=pytest.mark.soak),
         pytest.param(STEADY_MACHINE, 110, marks=pytest.mark.soak),

@@ -6,7 +6,6 @@ The promises about output, values, secrets, paths and terminals are in `test_pro
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import threading
@@ -16,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import Command
 from tests.promises.commands import (
     await_file,
     await_lines,
     do,
     doing,
     run_and_kill_at,
-    words,
     workflow,
 )
 from tests.promises.hostile import Tree
@@ -41,7 +40,7 @@ REFUSED = 5
 def test_promise_01_what_is_recorded_is_not_done_again(tmp_path: Path) -> None:
     """On a real disk, the real command, killed six times at six places."""
     whole = Trial(tmp_path / "whole", STEADY)
-    reference = whole.left(do(whole, "run", "w.yaml").code)
+    reference = whole.left(do(whole, "run", "w.yaml").exit_code)
     trial = Trial(tmp_path / "killed", STEADY)
     for lines in (1, 4, 8, 12, 16, 20):
         with doing(trial, *trial.start_order().arguments) as process:
@@ -50,7 +49,7 @@ def test_promise_01_what_is_recorded_is_not_done_again(tmp_path: Path) -> None:
             process.wait()
     done = do(trial, "resume", "latest")
     assert not trial.lost()
-    check_same(reference, trial.left(done.code), set())
+    check_same(reference, trial.left(done.exit_code), set())
 
 
 ADOPTED = f"""
@@ -74,14 +73,14 @@ def test_promise_02_a_running_program_is_adopted(tmp_path: Path, ends: str) -> N
     if ends == "while nobody watches":
         (trial.workspace / "go").touch()
         wait_until(lambda: not is_alive(pid), "it does not end")
-        assert do(trial, "resume", "latest").code == 0
+        assert do(trial, "resume", "latest").exit_code == 0
     else:
         with doing(trial, "resume", "latest") as process:
             wait_until(lambda: "run-resumed" in {e["on"] for e in trial.events()}, "no resume")
             time.sleep(0.2)
             assert is_alive(pid), "the resume ended it"
             (trial.workspace / "go").touch()
-            assert process.wait(timeout=20) == 0
+            assert process.wait(timeout=60) == 0
     state = sealed_state((trial.root / "state.json").read_bytes())
     assert state["steps"]["Long"]["exit_code"] == 7
     assert state["steps"]["Long"]["output"] == "before\nafter\n"
@@ -108,13 +107,13 @@ def test_promise_02_a_timeout_counts_while_nobody_watches(tmp_path: Path) -> Non
     pid = int((trial.workspace / "pid").read_text())
     wait_until(lambda: not is_alive(pid), "nobody ended it", 30.0)
     assert 1.5 < time.monotonic() - began < 40
-    assert do(trial, "resume", "latest").code == 1
+    assert do(trial, "resume", "latest").exit_code == 1
     result = sealed_state((trial.root / "state.json").read_bytes())["steps"]["Long"]
     assert result["exit_code"] == 124
     assert result["attempts"] == 1
 
 
-def _lost_in_the_middle(top: Path, on_lost: str) -> Trial:
+def lost_in_the_middle(top: Path, on_lost: str) -> Trial:
     """A run whose orchestrator, keeper and all that helps them were killed in its step."""
     trial = workflow(
         top,
@@ -137,9 +136,9 @@ def _lost_in_the_middle(top: Path, on_lost: str) -> Trial:
 
 
 def test_promise_03_a_lost_attempt_is_reported_dead_and_renumbered(tmp_path: Path) -> None:
-    trial = _lost_in_the_middle(tmp_path, "retry")
+    trial = lost_in_the_middle(tmp_path, "retry")
     done = do(trial, "resume", "latest")
-    assert done.code == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     assert "attempt 1 was lost" in done.stderr
     assert trial.lost() == {"Risky:1.1"}
     started = [event["attempt"] for event in trial.events() if event["on"] == "step-started"]
@@ -150,13 +149,13 @@ def test_promise_03_a_lost_attempt_is_reported_dead_and_renumbered(tmp_path: Pat
 
 
 def test_promise_03_a_step_may_wait_for_a_person_instead(tmp_path: Path) -> None:
-    trial = _lost_in_the_middle(tmp_path, "stop")
+    trial = lost_in_the_middle(tmp_path, "stop")
     done = do(trial, "resume", "latest")
-    assert done.code != 0
+    assert done.exit_code != 0
     assert "lost" in done.stderr
     assert trial.status() == "paused"
     assert [line.kind for line in trial.lines()] == ["start"], "it was started again unasked"
-    assert do(trial, "resume", "latest").code == 0, "the person has decided"
+    assert do(trial, "resume", "latest").exit_code == 0, "the person has decided"
     assert [line.attempt for line in trial.lines()] == ["Risky:1.1", "Risky:1.2", "Risky:1.2"]
 
 
@@ -193,9 +192,9 @@ def test_promise_04_arguments_are_the_same_after_a_kill(tmp_path: Path) -> None:
             if name == "killed":
                 process.kill()
             (trial.workspace / "go").touch()
-            process.wait(timeout=20)
+            process.wait(timeout=60)
         if name == "killed":
-            assert do(trial, "resume", "latest", env=token).code == 0
+            assert do(trial, "resume", "latest", env=token).exit_code == 0
         got.append([(trial.workspace / file).read_text() for file in ("said", "told", "prompt")])
     assert got[0] == got[1]
     assert len(got[0][0].encode()) == 8192
@@ -204,7 +203,7 @@ def test_promise_04_arguments_are_the_same_after_a_kill(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("checkpoints", [150, pytest.param(10_000, marks=pytest.mark.soak)])
 def test_promise_05_a_reader_always_sees_a_whole_state(checkpoints: int, quick_top: Path) -> None:
-    """A cycle of steps outside of loops: each of them has a checkpoint before it."""
+    """A cycle of steps that mention the run's folder: each of them has a checkpoint before it."""
     script = f'printf . >> n; test "$(wc -c < n)" -ge {checkpoints}'
     trial = workflow(
         quick_top,
@@ -213,7 +212,7 @@ def test_promise_05_a_reader_always_sees_a_whole_state(checkpoints: int, quick_t
         name: read
         steps:
           - name: Again
-            command: {json.dumps(["sh", "-c", script])}
+            command: {json.dumps(["sh", "-c", script, "${run.root}"])}
             on: {{success: {{goto: _end}}, failure: {{goto: Again}}}}
         """,
     )
@@ -236,7 +235,7 @@ def test_promise_05_a_reader_always_sees_a_whole_state(checkpoints: int, quick_t
     is_over.set()
     for reader in readers:
         reader.join()
-    assert done.code == 0, done.stderr[-2000:]
+    assert done.exit_code == 0, done.stderr[-2000:]
     assert not faults, faults[:3]
     assert all(seqs == sorted(seqs) for seqs in seen), "a reader saw an older state again"
     different = len(set().union(*seen))
@@ -249,21 +248,13 @@ def test_promise_06_one_orchestrator_however_many_start_at_once(tmp_path: Path) 
     trial = workflow(tmp_path, ADOPTED)
     run_and_kill_at(trial, "pid")
     resumes = [
-        subprocess.Popen(
-            words("resume", "latest"),
-            cwd=trial.workspace,
-            env={**os.environ, "NO_COLOR": "1"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-        )
+        Command("resume", "latest", cwd=trial.workspace, stdout=subprocess.DEVNULL)
         for _ in range(8)
     ]
     wait_until(lambda: sum(r.poll() is not None for r in resumes) >= 7, "too many run", 60.0)
     (winner,) = [resume for resume in resumes if resume.poll() is None]
     (trial.workspace / "go").touch()
-    told = [resume.communicate(timeout=20)[1] for resume in resumes]
+    told = [resume.communicate(timeout=60)[1] for resume in resumes]
     assert sorted(resume.returncode for resume in resumes) == [0] + 7 * [REFUSED]
     for resume, text in zip(resumes, told, strict=True):
         if resume is not winner:
@@ -356,7 +347,7 @@ def test_promise_07_nothing_of_a_tree_survives_its_step(end: str, tmp_path: Path
                 await_file(trial, "after")
                 assert not tree.living(), [progress_of(pid) for pid in tree.living()]
                 (trial.workspace / "go").touch()
-            assert process.wait(timeout=30) == (130 if end == "interrupted" else 0)
+            assert process.wait(timeout=60) == (130 if end == "interrupted" else 0)
         assert not tree.living(), [progress_of(pid) for pid in tree.living()]
         assert stranger.poll() is None, "a process that we did not start was signalled"
     finally:

@@ -20,6 +20,7 @@ from tests.promises.commands import (
     do,
     doing,
     environment,
+    measure,
     words,
     workflow,
 )
@@ -54,7 +55,7 @@ def _outputs(megabytes: int) -> str:
 def test_promise_08_output_of_any_size_and_kind(megabytes: int, quick_top: Path) -> None:
     trial = workflow(quick_top, _outputs(megabytes))
     with watching_peaks(trial.top) as keepers_kb:
-        done = do(trial, "run", "w.yaml")
+        done = measure(trial, "run", "w.yaml")
     assert done.code == 0, done.stderr
     print(f"peaks in KB: orchestrator {done.max_rss_kb}, keeper {keepers_kb}")
     assert keepers_kb, "the keeper was not seen"
@@ -114,8 +115,7 @@ def test_promise_09_no_value_changes_what_is_executed(tmp_path: Path) -> None:
                 - {{name: Get, command: [cat], input_file: "${{item}}"}}
         """,
     )
-    done = do(trial, "run", "w.yaml")
-    assert done.code == 0, done.stderr
+    do(trial, "run", "w.yaml").assert_success()
     steps = sealed_state((trial.root / "state.json").read_bytes())["steps"]
     for value, results in zip(VALUES, steps["All"], strict=True):
         for name in ("Bare", "Single", "Double", "Word"):
@@ -263,7 +263,7 @@ def test_promise_11_what_is_no_file_is_refused_without_hanging(tmp_path: Path) -
     with socket.socket(socket.AF_UNIX) as door:
         with contextlib.chdir(trial.workspace):
             door.bind("socket")
-        done = do(trial, "run", "w.yaml")
+        done = measure(trial, "run", "w.yaml")
     assert done.code == 0, done.stderr
     assert done.cpu_s < 5
     results = sealed_state((trial.root / "state.json").read_bytes())["steps"]["Each"]
@@ -299,7 +299,7 @@ def test_promise_12_who_only_looks_starts_nothing(arguments: list[str], tmp_path
     made = [line for line in log.read_text().splitlines() if "exited" not in line]
     assert len(made) == 1, made
     assert "execve" in made[0], "the command itself was not seen"
-    done = do(trial, *arguments)
+    done = measure(trial, *arguments)
     assert done.cpu_s < 2
     assert done.max_rss_kb < 256 * 1024
     assert not trial.lines()

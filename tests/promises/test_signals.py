@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import pty
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -15,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.promises.commands import await_file, do, doing, environment, words, workflow
+from tests.commands import Command
+from tests.promises.commands import await_file, do, doing, environment, workflow
 from tests.promises.lanes import Lane, Lanes
 from tests.promises.processes import kill, programs_in, wait_until
 from tests.promises.shapes import act
@@ -164,18 +163,14 @@ def test_ctrl_c_reaches_a_program_once_and_through_us(tmp_path: Path) -> None:
         """,
     )
     ours, theirs = pty.openpty()
-    # The terminal becomes the command's own, so that Ctrl-C in it is a signal.
-    own = "import os, sys; os.login_tty(0); os.execv(sys.argv[1], sys.argv[1:])"
-    with subprocess.Popen(
-        [sys.executable, "-c", own, *words("run", "w.yaml")],
-        cwd=trial.workspace,
-        env=environment(),
-        stdin=theirs,
-    ) as process:
+    with Command(
+        "run", "w.yaml", cwd=trial.workspace, env=environment(),
+        stdin=theirs, stdout=theirs, stderr=theirs, at_terminal=True,
+    ) as process:  # fmt: skip
         os.close(theirs)
         await_file(trial, "began")
         os.write(ours, b"\x03")
-        assert process.wait(timeout=20) == 130
+        assert process.wait(timeout=60) == 130
     os.close(ours)
     assert (trial.workspace / "heard").read_text() == "term\n"
     _check_paused(trial)
@@ -196,10 +191,10 @@ def test_a_resume_can_be_interrupted_too(tmp_path: Path) -> None:
         with doing(trial, *arguments) as process:
             await_file(trial, "began")
             process.send_signal(signal.SIGTERM)
-            assert process.wait(timeout=20) == 143
+            assert process.wait(timeout=60) == 143
         _check_paused(trial)
     (trial.workspace / "go").touch()
-    assert do(trial, "resume", "latest").code == 0
+    assert do(trial, "resume", "latest").exit_code == 0
     assert [line.attempt for line in trial.lines() if line.kind == "start"] == [
         f"Long:1.{number}" for number in range(1, 5)
     ]

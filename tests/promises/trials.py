@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,14 @@ from tests.promises.agent_shapes import CLAUDE
 from tests.promises.lanes import Lane, Order
 from tests.promises.shapes import ACT, Shape
 
+# Of one moment by one author, equal commits have equal names.
+_COMMITTING = {
+    f"GIT_{who}_{what}": value
+    for who in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "T"), ("EMAIL", "t@localhost"), ("DATE", "1700000000 +0000"))
+}
+# A `make` that runs these tests hands its own settings down.
+_OF_MAKE = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
 KILLED = -9
 PARKED = 6
 RUN_ID = re.compile(r"\d{8}T\d{6}Z-[a-z0-9]{6}\Z")
@@ -27,8 +36,9 @@ SEAL = re.compile(rb',\n  "checksum": "sha256:([0-9a-f]{64})"\n\}\n\Z')
 _VOLATILE = frozenset(
     ("run_id", "started_at", "updated_at", "completed_at", "duration_ms", "attempts", "seq",
      "synced", "clock", "place", "checksum", "wait_duration_ms", "poll_count", "times",
-     "machine_started", "address", "cwd",
-     "metrics", "workspace", "session_id", "sessionId", "startTime", "requested_at", "decided_at")
+     "machine_started", "address", "cwd", "worked", "worked_before",
+     "metrics", "workspace", "session_id", "sessionId", "startTime", "requested_at", "decided_at",
+     "expires_at")
 )  # fmt: skip
 
 
@@ -78,6 +88,9 @@ class Trial:
             (top / "claude").chmod(0o755)
         for name, text in shape.answers.items():
             write(top / "answers" / name, text + "\n")
+        if shape.is_repository:
+            for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "Begin")):
+                git(self.workspace, *words)
 
     # Running.
 
@@ -87,8 +100,10 @@ class Trial:
         if not self.shape.answers:
             return dict(os.environ)
         home = str(self.top / "home")
+        ours = {name: value for name, value in os.environ.items() if name not in _OF_MAKE}
         return {
-            **os.environ,
+            **ours,
+            **_COMMITTING,
             "CLAUDE_CLI_PATH": str(self.top / "claude"),
             "HOME": home,
             "XDG_CONFIG_HOME": f"{home}/config",
@@ -124,11 +139,12 @@ class Trial:
     def give(
         self, lane: Lane, before: Callable[[int], None] = lambda _: None, die_before: int = 0
     ) -> int:
-        """Give the one command that is next: a run that waits for an approval gets it."""
+        """Give the one command that is next: a run that waits for a decision gets it."""
         approves = self._is_parked
         if approves:
             decided = sum(event["on"] == "gate-decided" for event in self.events())
-            words = ("approve", self.root.name, "--message", f"message {decided}")
+            word = "deny" if self.shape.is_denied else "approve"
+            words = (word, self.root.name, "--message", f"message {decided}")
             order = self.order(*words, die_before=die_before)
         else:
             order = self.start_order(die_before)
@@ -241,6 +257,14 @@ def write(path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
 
 
+def git(folder: Path, *words: str) -> str:
+    """Git by our author, with nobody's settings."""
+    env = {**os.environ, **_COMMITTING, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
+    return subprocess.run(
+        ["git", *words], cwd=folder, env=env, capture_output=True, text=True, check=True
+    ).stdout
+
+
 def attempt_of(event: dict[str, Any]) -> str:
     """The name under which the ledger knows an attempt."""
     name = event["node"].rpartition("/")[2].removesuffix("[]")
@@ -297,10 +321,12 @@ def _plain(value: Any) -> Any:
 
 
 def tree_of(folder: Path) -> dict[str, str]:
-    """The files of a workspace with their contents, without the runs."""
+    """The files of a workspace with their contents, and its commits, without the runs."""
     found = {}
+    if (folder / ".git").exists():
+        found[".git"] = git(folder, "log", "--stat") + git(folder, "status", "--short")
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        if path.is_file() and not name.startswith(".orchestrate/"):
+        if path.is_file() and not name.startswith((".orchestrate/", ".git/")):
             found[name] = path.read_text("utf-8")
     return found

@@ -11,8 +11,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
-import signal
 import sys
 import time
 
@@ -21,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-MARKER = re.compile(r"STEP:([\w.\[\]-]+)")
+MARKER = "STEP:"
 _LONGEST_KEPT = 64 * 1024
 # What the service answers, as Claude Code hands it on: status, kind, and its words.
 _API_ERRORS: dict[str, tuple[int | None, str, str]] = {
@@ -57,8 +55,7 @@ class Call:
         self.prompt = read_prompt(arguments)
         self.session = self.after("--session-id") or self.after("--resume")
         self.model = self.after("--model")
-        found = MARKER.search(self.prompt)
-        self.marker = found[1] if found else ""
+        self.marker = marker_in(self.prompt)
 
     def after(self, flag: str) -> str:
         return self.arguments[self.arguments.index(flag) + 1] if flag in self.arguments else ""
@@ -125,6 +122,8 @@ class Call:
                      errors=["Reached maximum number of turns (1)"])  # fmt: skip
             self.end(1)
         if kind == "killed":
+            import signal
+
             os.kill(os.getpid(), signal.SIGKILL)
         if kind == "silent":
             self.end(0)
@@ -174,6 +173,15 @@ class Call:
         os.pwrite(counter, str(number).encode(), 0)
         os.close(counter)
         return number
+
+
+def marker_in(prompt: str) -> str:
+    """The word after the first STEP: that one follows."""
+    for rest in prompt.split(MARKER)[1:]:
+        ends = (n for n, c in enumerate(rest) if not (c.isalnum() or c in "_.[]-"))
+        if word := rest[: next(ends, len(rest))]:
+            return word
+    return ""
 
 
 def read_prompt(arguments: list[str]) -> str:

@@ -31,6 +31,9 @@ class Shape:
     changes: tuple[int, ...]
     files: dict[str, str] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
+    # What the agents say, and the flags that take a run further which its limits have parked.
+    answers: tuple[dict[str, Any], ...] = (rule("STEP", delay=0.04),)
+    wider: tuple[str, ...] = ()
 
 
 STAGED = Shape(
@@ -94,7 +97,112 @@ NESTED = Shape(
     },
 )
 
-SHAPES = (STAGED, PARALLEL, NESTED)
+WHILE = Shape(
+    "while",
+    recipe("""
+        context: {draft: none, marks: "", last: ""}
+        steps:
+          - id: polish
+            while_condition: "{{marks}} != 'xxx'"
+            while_steps:
+              - {id: w, agent: helper, prompt: "STEP:w{{marks}} {{draft}}", output: better}
+              - {id: off, condition: "{{marks}} == 'none'", agent: helper, prompt: "STEP:off"}
+              - {id: r, prompt: "STEP:r{{marks}} {{better}}", output: last}
+            update_context: {draft: "{{last}}", marks: "{{marks}}x"}
+            collect: all
+          - {id: end, agent: helper, prompt: "STEP:end {{draft}} {{all}}", output: end}
+    """),
+    changes=(380,),
+)
+
+SESSIONS = Shape(
+    "sessions",
+    recipe("""
+        context: {items: [i1, i2, i3]}
+        steps:
+          - {id: first, session: s, agent: helper, prompt: "STEP:first", output: x}
+          - {id: each, foreach: "{{items}}", parallel: 2, session: s, agent: helper,
+             prompt: "STEP:{{item}} {{x}}", collect: all}
+          - {id: again, session: s, agent: helper, prompt: "STEP:again {{all}}", output: end}
+    """),
+    changes=(330,),
+)
+
+DONE = {"text": '{"outcome": "complete"}', "delay": 0.04}
+CALLS = Shape(
+    "calls",
+    recipe("""
+        context: {items: [x, y]}
+        steps:
+          - {id: first, agent: helper, prompt: "STEP:first", output: said}
+          - {id: each, foreach: "{{items}}", parallel: true, type: recipe, recipe: machine.yaml,
+             context: {word: "{{item}} {{said}}"}, collect: all}
+          - {id: after, agent: helper, prompt: "STEP:after {{all}}", output: end}
+    """),
+    changes=(420,),
+    files={
+        "machine.yaml": """
+            id: machine
+            label: L
+            description: D
+            inputs: {word: {description: A word}}
+            outputs: {said: "{{steps.flow.outputs.said}}", word: "{{word}}"}
+            initialStep: think
+            steps:
+              think:
+                prompt: "STEP:m-think {{word}}"
+                outcomes: [complete, other]
+                onOutcome:
+                  complete: {nextStep: flow}
+                  other: {action: exit, reason: gave-up, status: failed}
+              flow:
+                call: flow.yaml
+                with: {word: "{{word}}"}
+                onOutcome:
+                  completed: {nextStep: end}
+                  failed: {action: exit, reason: flow-failed, status: failed}
+              end:
+                prompt: "STEP:m-end {{steps.flow.outputs.said}}"
+                outcomes: [complete, other]
+                onOutcome:
+                  complete: {action: exit, reason: fine}
+                  other: {action: exit, reason: gave-up, status: failed}
+        """,
+        "flow.yaml": """
+            version: "1.4"
+            name: flow
+            inputs: {word: {description: A word}}
+            outputs: {said: "${steps.Leaf.outputs.say} ${steps.Echo.output}"}
+            steps:
+              - {name: Echo, command: [echo, "${inputs.word}"]}
+              - {name: Leaf, call: leaf.yaml, with: {word: "${steps.Echo.output}"}}
+        """,
+        "leaf.yaml": recipe("""
+            inputs: {word: {description: A word}}
+            outputs: {say: "{{say}}"}
+            steps: [{id: ask, agent: helper, prompt: "STEP:leaf {{word}}", output: say}]
+        """),
+    },
+    answers=(rule("STEP:m-", DONE), rule("STEP", delay=0.04)),
+)
+
+LIMITED = Shape(
+    "limited",
+    recipe("""
+        limits: {calls: 4}
+        context: {items: [i1, i2, i3, i4, i5, i6]}
+        outputs: {all: "{{all}}"}
+        steps:
+          - {id: first, agent: helper, prompt: "STEP:first", output: x}
+          - {id: each, foreach: "{{items}}", parallel: 3, agent: helper,
+             prompt: "STEP:{{item}} {{x}}", collect: all}
+    """),
+    # run, and a resume that may ask more often
+    changes=(230, 170),
+    wider=("--max-calls", "20"),
+)
+
+SHAPES = (STAGED, PARALLEL, NESTED, WHILE, SESSIONS, CALLS, LIMITED)
 
 
 @dataclass(frozen=True)
@@ -124,7 +232,7 @@ class Trial:
         self.shape = shape
         for name, text in {**shape.files, "r.yaml": shape.text}.items():
             self.shop.write(name, text)
-        self.shop.answers(rule("STEP", delay=0.04))
+        self.shop.answers(*shape.answers)
         self.kills = 0
         self._messages = (f"message {number}" for number in range(1, 100))
 
@@ -159,6 +267,9 @@ class Trial:
         assert code in (KILLED, PARKED), f"{words} ended with {code}:\n{self.said()}"
         if code == KILLED:
             return ("resume", run_id)
+        if self.shape.wider:
+            assert len(self.shop.calls()) <= 4, "more than the limit was paid for"
+            return ("resume", run_id, *self.shape.wider)
         return ("approve", run_id, "--message", next(self._messages))
 
     def _give(self, lane: Lane, words: tuple[str, ...], die_before: int) -> int:

@@ -5,26 +5,18 @@ from __future__ import annotations
 import os
 import pty
 import select
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-# The child makes the terminal its own, so that Ctrl-C in it becomes a signal.
-_START = """
-import fcntl, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-from orchestrate.cli.main import main
-main()
-"""
+from tests.commands import Command
 
 
 class Terminal:
     """A command that runs in a terminal of its own."""
 
-    def __init__(self, process: subprocess.Popen[bytes], master: int) -> None:
+    def __init__(self, process: Command, master: int) -> None:
         self.process = process
         self.shown = ""
         self._master = master
@@ -32,7 +24,7 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
 
-    def read_until(self, text: str, timeout_s: float = 30) -> str:
+    def read_until(self, text: str, timeout_s: float = 60) -> str:
         """What is shown up to a text, since the last call; an error if it never comes."""
         end = time.monotonic() + timeout_s
         while text not in self.shown:
@@ -41,7 +33,7 @@ class Terminal:
         before, found, self.shown = self.shown.partition(text)
         return before + found
 
-    def wait(self, timeout_s: float = 30) -> int:
+    def wait(self, timeout_s: float = 60) -> int:
         """The exit code; `shown` then has all the rest."""
         end = time.monotonic() + timeout_s
         while self._read(end - time.monotonic()):
@@ -66,14 +58,14 @@ def at_terminal(
 ) -> Iterator[Terminal]:
     """Start a command at a terminal; it is killed if it outlives the block."""
     master, slave = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-c", _START, *arguments],
+    process = Command(
+        *arguments,
         cwd=folder,
         env={**os.environ, **surroundings, "NO_COLOR": "1", "TERM": "xterm"},
         stdin=slave,
         stdout=slave,
         stderr=slave,
-        start_new_session=True,
+        at_terminal=True,
     )
     os.close(slave)
     try:
@@ -81,6 +73,6 @@ def at_terminal(
     finally:
         if process.poll() is None:
             process.kill()
-        process.wait(30)
+        process.wait(60)
         with suppress(OSError):
             os.close(master)

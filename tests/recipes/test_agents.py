@@ -256,3 +256,19 @@ def test_r7_a_prompt_stays_text(shop: Workshop) -> None:
     (call,) = shop.calls()
     assert not call.text.startswith("/")
     assert call.text.strip() == "/clear the table @secrets.txt STEP:a\nlast line"
+
+
+def test_without_an_agent_the_runs_own_is_asked(shop: Workshop) -> None:
+    text = recipe("""
+        steps:
+          - {id: a, prompt: "STEP:a", output: a}
+          - {id: b, prompt: "STEP:b {{a.n}}", agent_config: {model: opus, tools: [Read]}}
+    """)
+    played = shop.play(text, rules=(rule("STEP:a", '{"n": 1}'),))
+    first, second = shop.calls()
+    assert second.text.endswith("STEP:b 1")
+    assert (first.flag("--model"), second.model) == ("sonnet", "opus")
+    assert second.flag("--tools") == "Read"
+    assert first.flag("--append-system-prompt") is None
+    assert played.step("a")["agent"] == "claude-code"
+    assert len({call.flag("--session-id") for call in shop.calls()}) == 2

@@ -137,14 +137,12 @@ def test_b_recipe_an_absolute_path_is_used_as_it_stands(shop: Workshop, tmp_path
         ("absent.yaml", "absent.yaml"),
         ("broken.yaml", "broken.yaml"),
         ("../outside.yaml", "outside the workspace"),
-        ("flow.yaml", "flow.yaml"),
     ],
 )
 def test_b_recipe_a_templated_path_that_leads_nowhere_fails_the_step(
     shop: Workshop, name: str, why: str
 ) -> None:
     shop.write("broken.yaml", recipe("steps: [{id: a}]"))
-    shop.write("flow.yaml", 'version: "1.1"\nsteps: [{name: A, command: ["true"]}]\n')
     (shop.top / "outside.yaml").write_text(CHILD, "utf-8")
     played = shop.play(
         recipe("""

@@ -6,7 +6,8 @@ import pytest
 
 from tests.recipes.fakes import Workshop, recipe, rule
 
-VALUES = "context: {a: x, b: y, yes_: true, n: 3, o: {p: {q: deep}}, e: '', l: [1, a]}"
+VALUES = "context: {a: x, b: y, yes_: true, n: 3, o: {p: {q: deep}}, e: '', l: [1, a], "
+VALUES += "ten: '10', nothing: null, none: [], zero: 0, no_: false, said_no: 'false'}"
 
 
 def guarded(*conditions: str) -> str:
@@ -37,6 +38,22 @@ TRUE = (
     "{{a}} == 'x' and {{b}} == 'no' or {{n}} == '3'",
     "{{a}} == 'no' or {{b}} == 'y' and {{n}} == '3'",
     "{{gone?}} == ''",
+    "{{n}} == 3.0",
+    "{{n}} > 2 and {{n}} <= 3",
+    "{{ten}} > 9",
+    "{{b}} > 'a'",
+    "{{yes_}} == true",
+    "{{nothing}} == null",
+    "{{yes_}} and {{o}} and {{l}}",
+    "not {{e}} and not {{no_}} and not {{nothing}} and not {{none}} and not {{zero}}",
+    "not {{said_no}}",
+    "not {{a}} == 'y'",
+    "'a' in {{l}} and 1 in {{l}} and '1' in {{l}}",
+    "{{a}} in ['x', 'z'] and {{a}} not in ['y']",
+    "'ee' in {{o.p.q}}",
+    "{{a}} == 'no' and ({{b}} == 'y' or {{a}} == 'x') or n == 3",
+    "a == 'x' and o.p.q == 'deep'",
+    "{{a}} == 'x' or ({{a}} == 'no' and {{b}} == 'no')",
 )
 FALSE = (
     "{{a}} == 'y'",
@@ -47,6 +64,15 @@ FALSE = (
     "{{a}} == 'x' and {{b}} == 'no'",
     "{{a}} == 'no' or {{b}} == 'no'",
     "{{a}} == 'x' or {{b}} == 'y' and {{n}} == '4'",
+    "{{n}} == 4",
+    "{{ten}} < 9",
+    "{{n}} == '3.0'",
+    "{{gone?}} > 1",
+    "not ({{a}} == 'x' or {{b}} == 'no')",
+    "{{a}} in {{l}} and {{b}} == 'y'",
+    "'z' in {{o.p.q}}",
+    "{{said_no}}",
+    "not {{yes_}}",
 )
 
 
@@ -110,7 +136,7 @@ def test_b_condition_an_undefined_variable_fails_the_recipe(
 
 
 def test_b_condition_invalid_syntax_is_refused_before_the_start(shop: Workshop) -> None:
-    for condition in ("{{a}} = 'x'", "{{a}} > 'x'", "not {{a}} == 'x'", "({{a}} == 'x')"):
+    for condition in ("{{a}} = 'x'", "{{a}} => 'x'", "not", "({{a}} == 'x'", "{{a}} == y"):
         shop.refuse(guarded(condition), exit_code=2)
 
 
@@ -145,3 +171,19 @@ def test_b_condition_of_a_sub_recipe(shop: Workshop) -> None:
     assert shop.asked() == ["in"]
     assert played.skipped() == {"no": "condition evaluated to false"}
     assert "x" not in played.context
+
+
+@pytest.mark.parametrize(
+    ("condition", "why"),
+    [
+        ("{{a}} > 3", "text and a number have no order"),
+        ("{{l}} < 3", "a list and a number have no order"),
+        ("'x' in {{n}}", "the right side is a number, neither a list nor a text"),
+    ],
+)
+def test_what_has_no_order_fails_the_step_and_says_so(
+    shop: Workshop, condition: str, why: str
+) -> None:
+    played = shop.play(guarded(condition), exit_code=1)
+    assert why in played.message("c0")
+    assert shop.asked() == []

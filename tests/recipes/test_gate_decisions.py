@@ -208,7 +208,11 @@ def test_gate_in_a_parallel_loop_waits_for_all_of_them(shop: Workshop) -> None:
     played = shop.play(text, exit_code=6)
     assert sorted(shop.asked()) == ["in-x", "in-y"]
     assert [gate["status"] for gate in played.state["approvals"]] == ["pending", "pending"]
-    shop.run("approve", "latest", "check", "--message", "one").assert_success()
+    waiting = shop.run("approvals", "--json").json()["approvals"]
+    unclear = shop.run("approve", "latest", "check").assert_exit(2).stderr
+    assert "waits for 2 approvals of 'check': name one by its path" in unclear
+    name = waiting[1]["name"]
+    shop.run("approve", "latest", name, "--message", "one").assert_success()
     played = shop.go_on(exit_code=6)
     statuses = sorted(gate["status"] for gate in played.state["approvals"])
     assert statuses == ["approved", "pending"]

@@ -78,7 +78,7 @@ def test_a_killed_recipe_is_resumed_as_if_nothing_had_happened(
 ) -> None:
     """Finished items are not run again, running ones are adopted, and nobody asks twice."""
     chance = random.Random(seed_of(shape.name))
-    cases = [[kill] for kill in spread(shape, 20, chance)]
+    cases = [[kill] for kill in spread(shape, 10, chance)]
     kills = sweep(shape, quick_top, lanes, cases)
     print(f"{shape.name}: {kills} kills")
     assert kills >= len(cases)

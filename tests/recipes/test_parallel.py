@@ -39,6 +39,15 @@ def test_r8_9_at_most_max_parallel_run_at_once(shop: Workshop, limit: int) -> No
     assert most_at_once(shop.calls()) == limit
 
 
+@pytest.mark.parametrize(("own", "flag", "most"), [(2, 5, 2), (5, 2, 2), (1, 3, 1)])
+def test_a_loop_may_say_how_many_run_at_once(
+    shop: Workshop, own: int, flag: int, most: int
+) -> None:
+    text = PARALLEL.replace("parallel: true", f"parallel: {own}")
+    shop.play(text, "--max-parallel", str(flag), rules=(rule("STEP", delay=0.25),))
+    assert most_at_once(shop.calls()) == most
+
+
 def test_r8_9_the_default_is_eight_at_once(shop: Workshop) -> None:
     text = PARALLEL.replace("[a, b, c, d, e, f]", str(list(range(12))))
     shop.play(text, rules=(rule("STEP:after"), rule("STEP", delay=0.8)))
@@ -65,6 +74,19 @@ def test_r8_9_the_first_failure_ends_the_others(shop: Workshop) -> None:
     resumed = shop.go_on()
     assert [call.marker for call in shop.calls()].count("b") == 2
     assert resumed.context["all"] == ["again"] * 6
+
+
+def test_a_resume_fills_the_room_beside_the_item_that_failed(shop: Workshop) -> None:
+    """The others had finished: new items run beside the one that is tried again."""
+    crash = rule("STEP:b", {"fail": "crash", "delay": 0.3})
+    flags = ("--max-parallel", "3", "--let-finish")
+    shop.play(PARALLEL, *flags, rules=(crash, rule("STEP", delay=0.8)), exit_code=1)
+    assert sorted(shop.asked()) == ["a", "b", "c"]
+    shop.answers(rule("STEP", delay=0.6))
+    resumed = shop.go_on()
+    again, *others = [call for call in shop.calls()[3:] if call.marker in ("b", "d", "e")]
+    assert all(call.begin < (again.end or 0) for call in others), "only the failed one ran"
+    assert resumed.context["all"] == [f"done {item}" for item in "abcdef"]
 
 
 def test_r8_9_a_failure_at_once_ends_those_that_are_just_starting(shop: Workshop) -> None:
@@ -157,7 +179,7 @@ def test_b_parallel_an_interrupt_ends_all_and_a_resume_finishes_them(shop: Works
         shop.await_calls(6)
         shop.await_events("step-finished", 2)
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait(60) == 130
     assert not [call.pid for call in shop.calls() if is_alive(call.pid)]
     shop.answers(rule("STEP", "again"))
     played = shop.go_on()

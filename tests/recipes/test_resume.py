@@ -38,7 +38,7 @@ def kill_when(shop: Workshop, text: str, calls: int, *flags: str) -> None:
     with shop.started("run", "r.yaml", *flags) as process:
         shop.await_calls(calls)
         process.send_signal(signal.SIGKILL)
-        process.wait(20)
+        process.wait(60)
 
 
 def test_resume_adopts_the_agent_that_still_runs(shop: Workshop) -> None:
@@ -57,7 +57,7 @@ def test_resume_adopts_the_agent_that_still_runs(shop: Workshop) -> None:
         wait_until(lambda: "resumes" in journal_of(shop), "it was never resumed")
         assert is_alive(call.pid)
         go.touch()
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     assert shop.asked() == ["a", "b"]
     assert shop.prompt("b") == "STEP:b slow words"
 
@@ -96,7 +96,7 @@ def test_resume_in_a_parallel_loop(shop: Workshop) -> None:
         shop.await_calls(4)
         shop.await_events("step-finished", 2)
         process.send_signal(signal.SIGKILL)
-        process.wait(20)
+        process.wait(60)
     go.touch()
     played = shop.go_on()
     assert sorted(shop.asked()) == ["a", "after", "b", "c", "d", "e"]
@@ -129,7 +129,7 @@ def test_resume_while_a_retry_rests(shop: Workshop) -> None:
         shop.await_calls(1)
         shop.await_events("attempt-ended", 1)
         process.send_signal(signal.SIGKILL)
-        process.wait(20)
+        process.wait(60)
     shop.go_on(exit_code=1)
     assert shop.asked() == ["a", "a"]
     first, second = shop.calls()
@@ -183,7 +183,7 @@ def test_resume_after_the_keeper_died_too(shop: Workshop) -> None:
     with shop.started("run", "r.yaml") as process:
         (call,) = shop.await_calls(1)
         kill_all(shop, process.pid)
-        process.wait(20)
+        process.wait(60)
     shop.await_gone([call.pid])
     played = shop.go_on()
     assert played.context["x"] == "second"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orchestrate.engine.answers import structured
+from orchestrate.engine.answers import NO_JSON, find_json, structured
 from tests.recipes.fakes import Workshop, recipe, rule
 
 # The answer, and the value of the variable that keeps it (rulings §8).
@@ -100,3 +100,48 @@ def test_r8_2_a_huge_hostile_answer_is_read_in_time() -> None:
     ):
         assert structured(text) == text
     assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("answer", "value"),
+    [
+        ('{"a": 1}', {"a": 1}),
+        ("42", 42),
+        ('Here:\n```\n{"a": 1}\n```\nDone.', {"a": 1}),
+        ('```yaml\na: 1\n```\n```json\n{"a": 2}\n```', {"a": 2}),
+        ('I found {"severity": "high"} and [1, 2].', {"severity": "high"}),
+        ("The list [1, 2] it is, not {this}.", [1, 2]),
+        ('a {broken {"a": {"b": []}} end', {"a": {"b": []}}),
+        ("nothing at all", NO_JSON),
+        ("{broken", NO_JSON),
+        ("[" * 100_000, NO_JSON),
+        ('{"a": NaN}', NO_JSON),
+    ],
+)
+def test_parse_json_looks_at_the_whole_then_blocks_then_prose(answer: str, value: Any) -> None:
+    assert find_json(answer) == value
+
+
+PARSED = recipe("""
+    steps:
+      - {id: look, agent: helper, prompt: "STEP:look", parse_json: true, output: found}
+      - {id: use, prompt: "STEP:use {{found.severity}}", output: said}
+""")
+
+
+def test_parse_json_gives_later_steps_the_fields(shop: Workshop) -> None:
+    answer = 'Well: {"severity": "high"}, that is it.'
+    played = shop.play(PARSED, rules=(rule("STEP:look", answer),))
+    assert shop.prompt("use") == "STEP:use high"
+    assert played.context["found"] == {"severity": "high"}
+
+
+def test_parse_json_without_any_fails_the_step_and_says_so(shop: Workshop) -> None:
+    played = shop.play(PARSED, rules=(rule("STEP:look", "All is well."),), exit_code=1)
+    assert "parse_json" in played.message("look")
+    assert "All is well." in played.message("look")
+    assert shop.asked() == ["look"]
+    assert "parse_json" in played.result.stderr
+    shop.answers(rule("STEP:look", "[]"))
+    resumed = shop.go_on(exit_code=1)
+    assert "{{found.severity}}" in resumed.message("use")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.engine.values import INLINE_LIMIT
+from orchestrate.state.values import INLINE_LIMIT
 from tests.recipes.fakes import Played, Workshop, recipe, rule
 
 KB, MB = 1024, 1024 * 1024

@@ -153,9 +153,22 @@ def test_version_gates() -> None:
     }
     assert gates.pop("workflow") == {
         "inject": "1.1.1",
+        "approval": "1.4",
+        "check": "1.4",
+        "produces": "1.4",
         "on_item_complete": "1.2",
+        "effect": "1.4",
         "output_schema": "1.3",
         "output_require": "1.3",
+        "inputs": "1.4",
+        "limits": "1.4",
+        "outputs": "1.4",
+        "call": "1.4",
+        "with": "1.4",
+        "prompt": "1.4",
+        "session": "1.4",
+        "repeat": "1.4",
+        "parallel": "1.4",
     }
     assert not any(gates.values())
 

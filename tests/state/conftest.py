@@ -1,25 +1,12 @@
-"""Folders for tests of files."""
+"""What every test of files must leave as it was."""
 
 from __future__ import annotations
 
 import gc
 import os
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-
-
-@pytest.fixture
-def quick_folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory where there is one: thousands of syncs to a disk take a minute."""
-    memory = "/dev/shm"
-    if not os.access(memory, os.W_OK | os.X_OK):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir=memory) as folder:
-        yield Path(folder)
 
 
 @pytest.fixture(autouse=True)

@@ -134,7 +134,7 @@ def _run_traced(
         if tracer is not None:
             assert tracer.stderr is not None
             tracer.stderr.close()
-            tracer.wait(timeout=20)
+            tracer.wait(timeout=60)
 
 
 def _await_attached(tracer: subprocess.Popen[str]) -> None:

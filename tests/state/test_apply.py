@@ -119,6 +119,14 @@ def test_a_loop_goes_on_behind_an_item_whose_file_was_put_aside() -> None:
     assert run.ending == ("failed", "step 'Loop' failed", 1), "put aside is not mended"
 
 
+@pytest.mark.parametrize("why", ["stopped", "lost"])
+def test_a_step_takes_the_time_of_the_attempt_that_was_not_cut_short(why: str) -> None:
+    run = Folding.of(LINE).begin().cut(why)
+    here = run.state.root.here
+    assert here is not None
+    assert here.since == run.events[-1]["at"] > here.attempt_since
+
+
 def test_a_run_that_stopped_has_nothing_running() -> None:
     run = Folding.of(LINE).begin()
     run.give("run-ended", status="paused", reason="interrupted", code=130)

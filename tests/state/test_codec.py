@@ -113,9 +113,9 @@ def stages(run: Folding) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("damage", "why"),
     [
-        (lambda content: content[:-2], "not a complete state file"),
-        (lambda content: content[:0], "not a complete state file"),
-        (lambda content: content.replace(b'"running"', b'"Running"', 1), "checksum does not hold"),
+        (lambda content: content[:-2], "not a complete file"),
+        (lambda content: content[:0], "not a complete file"),
+        (lambda content: content.replace(b'"running"', b'"Running"', 1), "checksum is wrong"),
     ],
 )
 def test_a_damaged_state_is_refused(damage: Any, why: str) -> None:

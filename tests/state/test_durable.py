@@ -259,10 +259,10 @@ def test_writes_on_when_the_system_takes_only_a_part(
     assert (tmp_path / "state.json").read_bytes() == b"0123456789" * 10
 
 
-def test_a_reader_never_sees_anything_but_valid_json(quick_folder: Path) -> None:
-    path = quick_folder / "state.json"
+def test_a_reader_never_sees_anything_but_valid_json(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
     write_durably(path, dump_json({"n": -1, "filler": ""}))
-    writer = start("rewrite", str(quick_folder))
+    writer = start("rewrite", str(tmp_path))
     reads, last = 0, -1
     end = time.monotonic() + 60
     try:

@@ -25,8 +25,8 @@ EVENTS = [event for batch in BATCHES for event in batch]
 
 
 @pytest.fixture
-def path(quick_folder: Path) -> Path:
-    path = quick_folder / "events.jsonl"
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "events.jsonl"
     with Journal.open(path) as journal:
         for batch in BATCHES:
             journal.append(batch)

@@ -106,7 +106,7 @@ def test_a_result_cannot_change_and_has_no_other_fields() -> None:
         result.status = "completed"  # type: ignore[misc]
     with pytest.raises(TypeError, match="no field colour"):
         StepResult(colour="red")  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="no JSON object"):
+    with pytest.raises(TypeError, match="not a JSON object"):
         StepResult.from_json([])  # type: ignore[arg-type]
 
 

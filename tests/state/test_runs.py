@@ -8,6 +8,7 @@ import re
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,8 @@ import pytest
 
 from orchestrate.errors import StateError, UsageError
 from orchestrate.state.address import file_name_for
+from orchestrate.state.cancelling import announce_cancelling, forget_cancelling, is_cancelling
+from orchestrate.state.durable import remove_leftovers
 from orchestrate.state.locks import LockHeldError, holding_folder, is_held, take
 from orchestrate.state.runs import (
     Run,
@@ -46,8 +49,8 @@ def at(moment: float) -> Callable[[], float]:
 
 
 @pytest.fixture
-def runs(quick_folder: Path) -> Runs:
-    return open_runs(quick_folder)
+def runs(tmp_path: Path) -> Runs:
+    return open_runs(tmp_path)
 
 
 def make(runs: Runs, moment: float = NOON, age: float | None = None) -> Run:
@@ -100,6 +103,44 @@ def test_a_new_run_is_private_complete_locked_and_latest(runs: Runs) -> None:
     assert (runs.folder / ".gitignore").read_text() == "*\n"
 
 
+@pytest.mark.parametrize(("there", "then"), [("", "*\n"), ("# mine\n", "# mine\n")])
+def test_runs_stay_hidden_from_git_after_a_kill(runs: Runs, there: str, then: str) -> None:
+    """A kill may leave the file that hides them empty; what a person wrote there stays."""
+    runs.folder.mkdir(parents=True)
+    (runs.folder / ".gitignore").write_text(there)
+    create_run(runs, COMMAND, first_state, at(NOON))[1].release()
+    assert (runs.folder / ".gitignore").read_text() == then
+
+
+def test_hiding_runs_follows_no_link(runs: Runs, tmp_path: Path) -> None:
+    runs.folder.mkdir(parents=True)
+    (tmp_path / "elsewhere").touch()
+    (runs.folder / ".gitignore").symlink_to(tmp_path / "elsewhere")
+    create_run(runs, COMMAND, first_state, at(NOON))[1].release()
+    assert (tmp_path / "elsewhere").read_text() == ""
+
+
+def test_a_cancel_is_announced_while_another_process_claims_the_run(runs: Runs) -> None:
+    """Who claims a run removes half-written files: the mark may never be one of them."""
+    run = make(runs)
+    is_over = threading.Event()
+
+    def tidy_up() -> None:
+        while not is_over.is_set():
+            remove_leftovers(run.root)
+
+    rival = threading.Thread(target=tidy_up)
+    rival.start()
+    try:
+        for _ in range(100):
+            announce_cancelling(run)
+            assert is_cancelling(run)
+            forget_cancelling(run)
+    finally:
+        is_over.set()
+        rival.join()
+
+
 def test_a_taken_id_is_not_used_again(runs: Runs) -> None:
     draws = iter([b"\0" * 8, b"\0" * 8, b"\1" * 8])
     first, _ = create_run(runs, COMMAND, first_state, at(NOON), lambda _: next(draws))
@@ -135,7 +176,7 @@ def test_runs_that_start_at_once_are_all_made(runs: Runs) -> None:
         for _ in range(4)
     ]  # fmt: skip
     for process in started:
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=60)
         assert process.returncode == 0, err
     assert len(list_runs(runs)) == 20
     assert is_run_id(os.readlink(runs.folder / "latest"))

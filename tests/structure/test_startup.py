@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import orchestrate
-from tests.structure.modules import REPOSITORY, within
+from tests.structure.modules import MODULES, REPOSITORY, tree_of, within
 
 
 def loaded_by(folder: Path, *arguments: str) -> set[str]:
@@ -70,3 +71,35 @@ def test_a_valid_file_loads_only_its_dialect(dialect: str, recipe: str) -> None:
     assert not {f"orchestrate.dialects.{other}" for other in others} & loaded
     bare = loaded_by(REPOSITORY, "--version")
     assert not set(NOT_FOR_VALID_FILES) & (loaded - bare)
+
+
+def test_a_dry_run_loads_no_engine() -> None:
+    loaded = loaded_by(REPOSITORY, "run", "--dry-run", "workflows/examples/hello.yaml")
+    assert "orchestrate.show.dry_run" in loaded
+    heavy = {"engine.scheduler", "engine.runtime", "state.store", "execute.local", "show.progress"}
+    assert not {f"orchestrate.{module}" for module in heavy} & loaded
+
+
+def test_a_keeper_loads_little() -> None:
+    """Each run starts one, and waits until it is ready."""
+    program = (
+        "import sys; sys.path.append(sys.argv[1])\n"
+        "import orchestrate.execute.keeper.boot, orchestrate.execute.keeper.server\n"
+        "print(*sys.modules)\n"
+    )
+    command = [sys.executable, "-I", "-S", "-c", program, str(REPOSITORY)]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert "orchestrate.execute.keeper.server" in loaded
+    assert not {"typing", "re", "enum", "socket", "json", "pathlib", "collections"} & set(loaded)
+
+
+def test_no_pattern_is_compiled_when_a_module_is_loaded() -> None:
+    """`regex` compiles it when it is first used; a webhook's program stands alone."""
+    offenders = [
+        module
+        for module in MODULES
+        for statement in tree_of(module).body
+        if isinstance(statement, ast.Assign | ast.AnnAssign)
+        and any(ast.unparse(node).startswith("re.compile") for node in ast.walk(statement))
+    ]
+    assert set(offenders) <= {"orchestrate.app.webhook"}

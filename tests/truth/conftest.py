@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.recipes.conftest import quick_top, shop
+from tests.recipes.conftest import shop
 
-__all__ = ["quick_top", "shop"]
+__all__ = ["shop"]

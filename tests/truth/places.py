@@ -120,7 +120,7 @@ class Place(Workshop):
             assert not is_over or len(self.starts()) >= number, process and process.communicate()
             return len(self.starts()) >= number
 
-        wait_until(is_so, f"start {number} never came", 40.0)
+        wait_until(is_so, f"start {number} never came", 120.0)
         return self.starts()[number - 1]
 
     def go(self) -> None:
@@ -135,10 +135,16 @@ class Place(Workshop):
     ) -> AbstractContextManager[subprocess.Popen[str]]:
         return Project(folder).background(*arguments, env=self.surroundings)
 
+    def _has_announced(self) -> bool:
+        told = [e for e in self.events() if e["on"] == "step-started"]
+        return any(event["node"] == self.step for event in told)
+
     def kill_orchestrator(self) -> int:
         """Start the run, kill its orchestrator at the long step; the step's process."""
         with self.started("run", "w.yaml") as process:
             pid = self.await_starts(1, process)
+            # What happened before is written while the step starts (ADR 0017).
+            wait_until(self._has_announced, "the long step was not announced")
             process.kill()
             process.wait()
         return pid

@@ -4,26 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from orchestrate.testing import Result
+from tests.promises.lanes import Lane, Order
 
 _HOLD = 'mount -t tmpfs -o "size=$2k" tmpfs "$1" && echo ready && exec sleep 600'
-_GO_TO = 'cd "$1" && shift && exec "$@"'
-_LIMIT = (
-    "import os, resource, sys\n"
-    "hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]\n"
-    "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), hard))\n"
-    "os.execvp(sys.argv[2], sys.argv[2:])"
-)
-
-
-def limited(size: int) -> list[str]:
-    """A prefix of commands that may write no file beyond a size, as by `ulimit -f`."""
-    return [sys.executable, "-c", _LIMIT, str(size)]
 
 
 class SmallDisk:
@@ -54,32 +42,30 @@ class SmallDisk:
         self._kib = None
         if self._holder is not None:
             room = ["mount", "-o", "remount,size=200m", str(self.folder)]
-            subprocess.run([*self._enter(), *room], check=True, capture_output=True)
+            own_users = [] if os.geteuid() == 0 else ["-U", "--preserve-credentials"]
+            enter = ["nsenter", "-t", str(self._holder.pid), *own_users, "-m", "--"]
+            subprocess.run([*enter, *room], check=True, capture_output=True)
 
     def orchestrate(
-        self, cwd: Path, *arguments: str, env: Mapping[str, str], prefix: list[str] | None = None
+        self,
+        cwd: Path,
+        *arguments: str,
+        env: Mapping[str, str],
+        file_limit: int = 0,
+        before: Callable[[int], None] = lambda _: None,
     ) -> Result:
-        """The real command, run where the disk can be seen."""
-        before = self._enter() if self._holder is not None else []
+        """A command that sees the disk; `before` does something to its process."""
         if self._holder is None and self._kib is not None:
-            before = limited(self._kib * 1024)
-        go_to = ["sh", "-c", _GO_TO, "sh", str(cwd)]
-        words = [sys.executable, "-m", "orchestrate", *arguments]
-        done = subprocess.run(
-            [*before, *go_to, *(prefix or []), *words],
-            env={**os.environ, "NO_COLOR": "1", **env},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        return Result(arguments, done.returncode, done.stdout, done.stderr)
-
-    def _enter(self) -> list[str]:
-        assert self._holder is not None
-        own_users = [] if os.geteuid() == 0 else ["-U", "--preserve-credentials"]
-        return ["nsenter", "-t", str(self._holder.pid), *own_users, "-m", "--"]
+            file_limit = self._kib * 1024
+        out, err = (self.folder.parent / f"said-{name}" for name in ("stdout", "stderr"))
+        for path in (out, err):
+            path.unlink(missing_ok=True)
+        order = Order(
+            arguments, cwd, out, err, env={**os.environ, "NO_COLOR": "1", **env},
+            mounts_of=self._holder.pid if self._holder else 0, file_limit=file_limit,
+        )  # fmt: skip
+        code = Lane().run(order, before)
+        return Result(arguments, code, out.read_text("utf-8"), err.read_text("utf-8"))
 
 
 @contextmanager

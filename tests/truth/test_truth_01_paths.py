@@ -124,9 +124,10 @@ def _printed(played: Played, ask: Ask) -> set[str]:
 def _refused(paths: set[str], ask: Ask) -> list[str]:
     """Those that `logs` does not take. A loop or a call has no output: it says which steps have."""
     found = []
-    for path in sorted(paths):
+    # Behind the path stands what the item is called.
+    for path in sorted({path.partition(" (")[0] for path in paths}):
         code, _, err = ask("logs", "latest", path)
-        if code and "is a loop or a call: say which step in it" not in err:
+        if code and "is a loop or a call: name the step in it" not in err:
             found.append(f"{path}: {err}")
     return found
 

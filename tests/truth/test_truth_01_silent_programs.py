@@ -170,7 +170,10 @@ def test_truth_01_retried_call_of_a_recipe_has_no_answer_of_its_first_try(tmp_pa
                 version: 1.0.0
                 steps:
                   - {id: one, agent: helper, prompt: "STEP:one", output: found}
-                  - {id: two, agent: helper, prompt: "STEP:two"}
+                  - id: two
+                    agent: helper
+                    prompt: "STEP:two"
+                    retry: {max_attempts: 2, initial_delay: 0}
                 """,
         },
     )

@@ -6,7 +6,8 @@ import errno
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -15,10 +16,11 @@ import pytest
 
 from orchestrate.testing import Result
 from tests.acceptance.fakes import Stage, read_state
-from tests.promises.killing import can_trace, fail_at
+from tests.promises.killing import can_trace, fail_at, tracing
 from tests.promises.processes import end_all_in, wait_until
+from tests.promises.test_keeper_kills import strike_in_thread
 from tests.recipes.fakes import Workshop, recipe, rule
-from tests.truth.small_disks import SmallDisk, limited, small_disk
+from tests.truth.small_disks import SmallDisk, small_disk
 
 STOPPED = 5
 LINES = 120_000  # 700 KB
@@ -48,10 +50,13 @@ class Trial:
             return self.disk.inside / path.relative_to(self.disk.folder)
         return path
 
-    def orchestrate(self, *words: str, prefix: list[str] | None = None) -> Result:
+    def orchestrate(
+        self, *words: str, file_limit: int = 0, before: Callable[[int], None] = lambda _: None
+    ) -> Result:
         return self.disk.orchestrate(
-            self.workspace, *words, "--state-dir", str(self.runs), env=self.env, prefix=prefix
-        )
+            self.workspace, *words, "--state-dir", str(self.runs), env=self.env,
+            file_limit=file_limit, before=before,
+        )  # fmt: skip
 
     def file(self, name: str) -> Path:
         return self._seen(self.workspace) / name
@@ -63,6 +68,14 @@ class Trial:
 
     def state(self) -> dict[str, Any]:
         return read_state(self.root)
+
+    def has_noted(self, words: str) -> bool:
+        """Is it in the journal, and is the state up to date with that?"""
+        with suppress(OSError):
+            lines = (self.root / "events.jsonl").read_text("utf-8").splitlines()
+            is_last = self.state()["seq"] == json.loads(lines[-1])["seq"]
+            return is_last and any(words in line for line in lines)
+        return False
 
     def ledger(self) -> int:
         path = self.top / "ledger"
@@ -154,8 +167,7 @@ steps:
     command: ["sh", "-c", "touch wrong"]
 """,
     )
-    limit = limited(600_000)
-    assert_stopped(trial.orchestrate("run", "w.yaml", prefix=limit), "EFBIG", "Big")
+    assert_stopped(trial.orchestrate("run", "w.yaml", file_limit=600_000), "EFBIG", "Big")
     assert trial.ledger() == 1, "neither a retry nor another way"
     trial.orchestrate("resume", "latest").assert_success()
     assert (trial.ledger(), trial.file("wrong").exists()) == (2, False)
@@ -278,7 +290,9 @@ def agents_of(trial: Trial, big: dict[str, Any]) -> Workshop:
 def test_truth_02_an_agents_answer_is_held_to_it_in_a_recipe(full_state: Trial) -> None:
     """(d): "ended before it was done", and `on_error: continue` took the other way."""
     trial = full_state
-    shop = agents_of(trial, rule("STEP:big", {"text": "word", "size": 900_000}))
+    go = str(trial.top / "go")
+    big = {"text": "word", "size": 900_000, "delay": 60, "until": go}
+    shop = agents_of(trial, rule("STEP:big", big))
     agents = trial.file(".orchestrate/agents")
     agents.mkdir(parents=True)
     (agents / "helper.md").write_text("---\nname: helper\ndescription: Helps\n---\nYou help.\n")
@@ -298,7 +312,14 @@ def test_truth_02_an_agents_answer_is_held_to_it_in_a_recipe(full_state: Trial) 
                 prompt: "STEP:after"
             """),
     )
-    assert_stopped(trial.orchestrate("run", "r.yaml"), trial.disk.error, "big")
+
+    def let_speak(_: int) -> None:
+        """Once what came before has its place on the disk, so that only the answer lacks one."""
+        wait_until(lambda: trial.has_noted('"session-seen"'), "no session was seen")
+        Path(go).touch()
+
+    result = trial.orchestrate("run", "r.yaml", before=strike_in_thread(let_speak))
+    assert_stopped(result, trial.disk.error, "big")
     assert shop.asked() == ["big"]
     trial.disk.enlarge()
     trial.orchestrate("resume", "latest").assert_success()
@@ -415,11 +436,19 @@ SINKS = {
     "log": "runs/{run}/logs/Big.stdout",
     "state": "runs/{run}/events.jsonl",
 }
+# Each sink and each error once; all pairs of them take long.
+MAIN_FAULTS = {("output_file", "EDQUOT"), ("log", "EIO"), ("log", "EFBIG"), ("state", "ENOSPC")}
 
 
 @pytest.mark.skipif(not can_trace(), reason="needs an strace that may trace")
-@pytest.mark.parametrize("error", ["EDQUOT", "EIO", "EFBIG", "ENOSPC"])
-@pytest.mark.parametrize("sink", SINKS)
+@pytest.mark.parametrize(
+    ("sink", "error"),
+    [
+        pytest.param(sink, error, marks=() if (sink, error) in MAIN_FAULTS else pytest.mark.soak)
+        for sink in SINKS
+        for error in ("EDQUOT", "EIO", "EFBIG", "ENOSPC")
+    ],
+)
 def test_truth_02_every_error_in_every_sink_makes_no_result(
     sink: str, error: str, top: Path
 ) -> None:
@@ -447,8 +476,8 @@ steps:
     trial.write("ready", "")
     path = top / SINKS[sink].format(run=trial.root.name)
     calls = "write,pwrite64,writev"
-    prefix = ["strace", "-f", "-qq", "-o", str(top / "trace"), *fail_at(calls, error, "2+", path)]
-    stopped = trial.orchestrate("resume", "latest", prefix=prefix).assert_exit(STOPPED)
+    with tracing(["-f", "-o", str(top / "trace"), *fail_at(calls, error, "2+", path)]) as attach:
+        stopped = trial.orchestrate("resume", "latest", before=attach).assert_exit(STOPPED)
     assert "INJECTED" in (top / "trace").read_text(), "nothing failed"
     assert "Traceback" not in stopped.stderr
     assert error in stopped.stderr or os.strerror(getattr(errno, error)) in stopped.stderr

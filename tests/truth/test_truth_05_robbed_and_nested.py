@@ -204,7 +204,7 @@ def test_truth_05_a_nested_run_does_not_escape_the_end_of_its_step(quick_top: Pa
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for pid in (outer.pid, *helpers):
                 os.kill(pid, number)
-        outer.wait(20)
+        outer.wait(60)
     assert is_alive(first), "the inner run was to outlive the kill"
     inner_keepers = [p for p in _all() if os.fsencode(place.folder / "inner") in _words(p)]
     assert inner_keepers
@@ -223,7 +223,7 @@ def test_truth_05_a_cancelled_outer_run_takes_the_inner_one_along(quick_top: Pat
     with place.started("run", "w.yaml") as outer:
         first = place.await_starts(1, outer)
         outer.kill()
-        outer.wait(20)
+        outer.wait(60)
     kill_helpers_of(place)
     place.run("cancel", "latest").assert_success()
     assert not is_alive(first)

@@ -109,10 +109,10 @@ def test_truth_07_a_signal_ends_a_check_and_resume_asks_nobody_again(
     began = time.monotonic()
     with while_checking(stage, "run", "w.yaml") as process:
         process.send_signal(number)
-        assert process.wait(20) == code
+        assert process.wait(60) == code
     with while_checking(stage, "resume", "latest", number=2) as process:
         process.send_signal(number)
-        assert process.wait(20) == code
+        assert process.wait(60) == code
     assert time.monotonic() - began < 60
     assert read_state(latest(stage))["status"] == "paused"
     # The schema is a part of the definition: a mended one starts the run over (truth 22).
@@ -128,7 +128,7 @@ def test_truth_07_cancel_works_while_a_check_goes_on(stage: Stage) -> None:
     stage.write("w.yaml", workflow())
     with while_checking(stage, "run", "w.yaml") as process:
         stage.run("cancel", "latest").assert_success()
-        process.wait(20)
+        process.wait(60)
     assert read_state(latest(stage))["status"] == "cancelled"
 
 
@@ -290,7 +290,7 @@ def test_truth_07_a_check_that_is_killed_is_made_again(
     with stage.command("run", "w.yaml") as process:
         for number in (1, 2, 3):
             kill_check(stage, number)
-        _, told = process.communicate(timeout=30)
+        _, told = process.communicate(timeout=60)
     assert process.returncode == 5
     assert "could not be checked" in told
     assert read_state(latest(stage))["status"] == "paused"

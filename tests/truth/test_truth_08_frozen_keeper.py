@@ -17,6 +17,7 @@ from orchestrate.execute.base import SAY_AFTER_S
 from orchestrate.execute.keeper import patience
 from orchestrate.execute.keeper.patience import Patience
 from tests.acceptance.fakes import Stage, read_state
+from tests.conftest import Quicker
 from tests.promises.processes import end_all_in, wait_until
 
 WORKFLOW = """\
@@ -29,7 +30,10 @@ steps:
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
+def stage(tmp_path: Path, quicker: Quicker) -> Iterator[Stage]:
+    quicker("orchestrate.execute.keeper.patience:SAY_AFTER_S", 1.5)
+    quicker("orchestrate.execute.keeper.patience:_ASK_AFTER_S", 0.5)
+    quicker("orchestrate.engine.runtime:SAY_AFTER_S", 1.5)
     made = Stage(tmp_path)
     made.write("w.yaml", WORKFLOW)
     yield made
@@ -90,7 +94,7 @@ def test_truth_08_a_run_obeys_signals(stage: Stage, number: signal.Signals, code
         with frozen(stage) as pid:
             process.send_signal(number)
             said(stage, process, pid)
-            assert process.wait(30) == code
+            assert process.wait(60) == code
     assert read_state(stage.runs_folder / "latest")["status"] == "paused"
     assert_resumable(stage)
 
@@ -101,7 +105,7 @@ def test_truth_08_a_run_says_whom_it_waits_for_without_being_asked(stage: Stage)
         with frozen(stage) as pid:
             said(stage, process, pid)
             process.send_signal(signal.SIGINT)
-            assert process.wait(30) == 130, "it was said already: no more waiting"
+            assert process.wait(60) == 130, "it was said already: no more waiting"
     assert_resumable(stage)
 
 
@@ -125,7 +129,7 @@ def test_truth_08_a_resume_says_it_and_obeys(stage: Stage) -> None:
     with frozen(stage) as pid, stage.command("resume", "latest") as process:
         said(stage, process, pid)
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        assert process.wait(60) == 130
     assert_resumable(stage)
     assert (stage.folder / "ledger").read_text().split() == ["x"], "it was adopted in the end"
 
@@ -139,7 +143,7 @@ def test_truth_08_a_resume_goes_on_when_the_keeper_does(stage: Stage) -> None:
     with stage.command("resume", "latest") as process:
         with frozen(stage) as pid:
             said(stage, process, pid)
-        _, rest = process.communicate(timeout=30)
+        _, rest = process.communicate(timeout=60)
     assert process.returncode == 0, rest
     assert "answers again" in rest
 
@@ -153,11 +157,11 @@ def test_truth_08_cancel_says_it_and_obeys(stage: Stage) -> None:
         with stage.command("cancel", "latest") as process:
             said(stage, process, pid)
             process.send_signal(signal.SIGINT)
-            assert process.wait(30) == 130
+            assert process.wait(60) == 130
         with stage.command("cancel", "latest") as process:
             said(stage, process, pid)
             process.send_signal(signal.SIGTERM)
-            assert process.wait(30) != 0
+            assert process.wait(60) != 0
     assert_resumable(stage)
 
 
@@ -182,10 +186,10 @@ def test_truth_08_cancel_of_a_run_at_work_ends_its_orchestrator(stage: Stage) ->
     with stage.command("run", "w.yaml") as process:
         stage.await_file("started")
         with frozen(stage) as pid, stage.command("cancel", "latest") as cancel:
-            assert process.wait(30) == 143
+            assert process.wait(60) == 143
             said(stage, cancel, pid)
             os.kill(pid, signal.SIGCONT)
-            assert cancel.wait(30) == 0
+            assert cancel.wait(60) == 0
     state = read_state(stage.runs_folder / os.readlink(stage.runs_folder / "latest"))
     assert state["status"] == "cancelled"
 
@@ -196,7 +200,7 @@ def test_truth_08_stop_says_that_programs_still_run(stage: Stage) -> None:
         stage.await_file("started")
         with frozen(stage) as pid:
             told = stage.run("stop", "latest").assert_exit(5)
-            assert process.wait(30) == 130
+            assert process.wait(60) == 130
             shown = stage.run("status", "latest").assert_success().stdout
             again = stage.run("stop", "latest", "--wait", "1").assert_exit(5)
             wrong = stage.run("status", "latest", "--json").json()
@@ -237,7 +241,7 @@ def test_truth_08_an_orchestrator_that_stands_still_is_named(stage: Stage, verb:
         assert "is stopped (Ctrl-Z, SIGSTOP)" in told.stderr
         assert f"kill -CONT {process.pid}" in told.stderr
         assert "is still ending" not in told.stderr
-        assert process.wait(30) in (130, 143), "it goes on, and ends"
+        assert process.wait(60) in (130, 143), "it goes on, and ends"
     assert_resumable(stage)
 
 
@@ -267,7 +271,7 @@ def test_truth_08_a_large_request_does_not_block(stage: Stage) -> None:
             os.kill(process.pid, signal.SIGCONT)
             said(stage, process, pid)
             process.send_signal(signal.SIGINT)
-            assert process.wait(30) == 130
+            assert process.wait(60) == 130
         finally:
             os.kill(pid, signal.SIGCONT)
     stage.run("resume", "latest").assert_success()

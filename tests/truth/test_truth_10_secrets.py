@@ -444,15 +444,24 @@ def test_truth_10_plans_show_the_secrets(
     assert "  Secrets: FIRST_ONE, SECOND\n" in render_dry_run(program)
 
 
-@pytest.mark.parametrize("path", ["{{which}}", "{{which}}.yaml", "subs/{{which}}.yaml"])
+@pytest.mark.parametrize(
+    ("path", "folder"),
+    [
+        ("{{which}}", ""),
+        ("{{which}}.yaml", ""),
+        ("subs/{{which}}.yaml", "subs/"),
+        ("{{which}}.yaml", "deep/down/"),
+        ("./subs/{{which}}", "subs/deep/"),
+    ],
+)
 def test_truth_10_a_recipe_that_may_be_called_is_masked_from_the_start(
-    tmp_path: Path, path: str
+    tmp_path: Path, path: str, folder: str
 ) -> None:
     """Its secret is printed before it is called, and its path is known only then."""
     stage = Stage(tmp_path)
     stage.claude("def answer(prompt): return 'the value is ' + os.environ['SUBS']")
     stage.write(".orchestrate/agents/teller.md", "---\nname: teller\n---\nYou tell.\n")
-    folder = "subs/" if path.startswith("subs/") else ""
+    inside = folder.removeprefix("subs/") if "subs/" in path else folder
     stage.write(
         f"{folder}sub.yaml",
         """
@@ -469,7 +478,7 @@ def test_truth_10_a_recipe_that_may_be_called_is_masked_from_the_start(
         name: main
         description: Calls another
         version: 1.0.0
-        context: {{which: {"sub" if ".yaml" in path else "sub.yaml"}}}
+        context: {{which: {inside}{"sub" if ".yaml" in path else "sub.yaml"}}}
         steps:
           - {{id: before, agent: teller, prompt: Tell first., output: told}}
           - {{id: call, type: recipe, recipe: "{path}"}}

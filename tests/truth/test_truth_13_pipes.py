@@ -173,7 +173,10 @@ def test_truth_13_a_pipe_gets_control_characters_only_when_it_wants_them(tmp_pat
     assert "tab\there" in plain.stdout
     command = [sys.executable, "-m", "orchestrate"]
     env = {**os.environ, **stage.surroundings, **CALM}
-    for words in (["run", "m.yaml", "--raw", "--no-live"], ["logs", "latest", "talk", "--raw"]):
+    for words in (
+        ["run", "m.yaml", "--raw", "--no-live"],
+        ["logs", "latest", "talk", "--stdout", "--raw"],
+    ):
         raw = subprocess.run(
             [*command, *words], cwd=stage.folder, env=env, capture_output=True, check=True
         )

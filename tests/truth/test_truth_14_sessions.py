@@ -73,7 +73,7 @@ def test_truth_14_an_interrupted_first_turn_is_gone_on_with(
         log = scene.runs_folder / "latest" / "logs"
         wait_until(lambda: first.session in _read_all(log), "the session was never shown")
         process.send_signal(number)
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     assert process.returncode == 128 + number
     scene.run("resume", "latest").assert_success()
     check_gone_on(scene.ledger(program))
@@ -157,7 +157,7 @@ def test_truth_14_the_id_is_saved_as_soon_as_it_is_seen(tmp_path: Path, dialect:
 
         wait_until(is_in_state, "the state does not have the session")
         scene.let_go(program="codex")
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     assert process.returncode == 0
 
 
@@ -273,7 +273,7 @@ def test_truth_14_items_at_once_go_on_each_in_its_own_session(tmp_path: Path) ->
         seen = lambda: len(scene.happened("session-seen")) == 3  # noqa: E731
         wait_until(seen, "not all sessions were saved")
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     assert process.returncode == 130
     scene.run("resume", "latest").assert_success()
     calls = scene.ledger()
@@ -345,7 +345,7 @@ def test_truth_14_nobody_else_may_use_a_steps_session_meanwhile(
         assert first.session in refused.stderr
         assert len(scene.ledger()) == 1
         scene.let_go()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     assert process.returncode == 0
     scene.run(*words).assert_success()
     assert all(call.is_alone for call in scene.ledger())

@@ -127,7 +127,7 @@ def test_truth_15_the_pause_is_shown_and_can_be_ended(tmp_path: Path, dialect: s
         shown = scene.run("status", "latest").stdout
         assert "for retry 1 of 5: API Error: 529 overloaded" in shown
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
     assert process.returncode == 130
 
 

@@ -143,7 +143,7 @@ def test_truth_18_after_a_power_cut_the_first_resume_goes_on(dialect: str, quick
             for one in everybody:
                 with suppress(ProcessLookupError):
                     os.kill(one, number)
-        run.wait(20)
+        run.wait(60)
     place.go()
     said = place.run("resume", "latest").assert_success()
     assert "was lost" in said.stderr

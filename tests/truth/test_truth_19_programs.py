@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from orchestrate.agents.base import Question
 from orchestrate.agents.copilot import COPILOT
 from orchestrate.agents.registry import PROGRAMS
 from orchestrate.agents.versions import tried_words, version_numbers
+from orchestrate.engine.first_start import FirstStart
+from orchestrate.engine.stop import Stop
 from tests.acceptance.fakes import Stage
 from tests.machines.fakes import machine
 
@@ -172,6 +175,34 @@ def test_truth_19_a_home_that_is_made_again_has_a_first_start_again(tmp_path: Pa
     (data / "opencode.db").unlink()
     stage.play(recipe, "--backend", "opencode")
     assert not (data / "overlap").exists()
+
+
+def test_truth_19_a_late_start_waits_for_the_first_one_in_a_home_that_is_made_again(
+    tmp_path: Path,
+) -> None:
+    """The note of the earlier home lets nobody in while the new one is being made."""
+    made, stop = tmp_path / "made", Stop()
+
+    def start() -> FirstStart:
+        return FirstStart({"XDG_STATE_HOME": str(tmp_path)}, stop)
+
+    earlier = start()
+    earlier.begin(made)
+    made.touch()
+    earlier.end()
+    made.unlink()
+    first, late = start(), start()
+    first.begin(made)
+    assert first.is_open
+    made.touch()
+    waits = threading.Thread(target=late.begin, args=(made,))
+    waits.start()
+    waits.join(0.3)
+    assert waits.is_alive(), "it started beside the first one"
+    first.end()
+    waits.join(30)
+    assert not waits.is_alive()
+    assert not late.is_open
 
 
 @pytest.mark.parametrize("lets_finish", [True, False])

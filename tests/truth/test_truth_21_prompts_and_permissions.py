@@ -158,6 +158,12 @@ def test_truth_21_each_agent_is_named_with_its_own(tmp_path: Path) -> None:
     assert "agent looker (claude-code), model haiku, permissions read-only (1 step)" in told
 
 
+def test_truth_21_a_step_without_an_agent_is_named_with_its_own_model(tmp_path: Path) -> None:
+    recipe = RECIPE + "  - {id: look, prompt: Look., agent_config: {model: haiku}}\n"
+    told = stage(tmp_path, said("done"), said("done")).play(recipe).result.stderr
+    assert "agent claude-code, model haiku, permissions bypass (1 step)" in told
+
+
 def test_truth_21_a_resume_says_it_again(tmp_path: Path) -> None:
     scene = stage(tmp_path, {"error": "no"}, said("done"))
     scene.play(ONE, "--permissions", "edit", exit_code=4)

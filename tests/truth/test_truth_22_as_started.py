@@ -277,7 +277,7 @@ def test_truth_22_a_calls_time_goes_on_where_it_stopped(shop: Workshop) -> None:
         shop.await_calls(1, "in")
         time.sleep(4)
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        assert process.wait(60) == 130
     began = time.monotonic()
     said = shop.run("resume", "latest").assert_exit(1)
     assert "timed out" in said.stderr

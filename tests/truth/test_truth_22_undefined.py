@@ -167,6 +167,6 @@ def test_truth_22_a_value_does_not_stand_in_for_what_a_step_has_found(shop: Work
     """)
     shop.play(text, exit_code=1)
     refused = shop.run("resume", "latest", "--context", "x=HACK").assert_exit(2)
-    assert "'x' is what step 'one' has found" in refused.stderr
+    assert "'x' is the result of step 'one'" in refused.stderr
     shop.run("resume", "latest", "--context", "who=me").assert_success()
     assert shop.calls("two")[-1].text.endswith("STEP:two ONE me")

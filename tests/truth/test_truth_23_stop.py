@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.fakes import read_state
+from tests.commands import Command
 from tests.machines.fakes import PAIR, Scene, said
+from tests.promises.processes import await_ends
 from tests.recipes.fakes import Workshop, recipe, rule
 
 SLOW = recipe("""
@@ -24,21 +25,14 @@ SLOW = recipe("""
 
 
 @contextmanager
-def slow_run(shop: Workshop, *flags: str, ignores: bool = False) -> Iterator[subprocess.Popen[str]]:
+def slow_run(shop: Workshop, *flags: str, ignores: bool = False) -> Iterator[Command]:
     """A run whose second agent takes its time; SIGINT may be ignored, as in a shell's `&`."""
     shop.answers(rule("STEP:b", {"delay": 60}, "done"))
     shop.write("r.yaml", SLOW)
-    before = signal.getsignal(signal.SIGINT)
-    if ignores:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "orchestrate", "run", "r.yaml", *flags],
-            cwd=shop.folder, env={**os.environ, **shop.surroundings}, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-    finally:
-        signal.signal(signal.SIGINT, before)
+    process = Command(
+        "run", "r.yaml", *flags, cwd=shop.folder, env={**os.environ, **shop.surroundings},
+        ignored=[signal.SIGINT] if ignores else [],
+    )  # fmt: skip
     try:
         shop.await_calls(1, "b")
         yield process
@@ -121,22 +115,29 @@ def test_truth_23_a_refused_run_does_not_become_latest(tmp_path: Path) -> None:
     assert process.returncode == 0
 
 
-def test_truth_23_of_two_runs_in_one_instant_the_refused_one_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("rounds", "rivals"), [(2, 3), pytest.param(6, 6, marks=pytest.mark.soak)], ids=["few", "many"]
+)
+def test_truth_23_of_two_runs_in_one_instant_the_refused_one_leaves_nothing(
+    tmp_path: Path, rounds: int, rivals: int
+) -> None:
     """Both used to be made before either had the session, and the refused one could be `latest`."""
-    scene = Scene(tmp_path, *[said("done", wait_for="go")] * 12)
+    scene = Scene(tmp_path)
+    lines = [(said("done", wait_for=f"go-{number}"), said("done")) for number in range(rounds)]
+    scene.script(*chain.from_iterable(lines))
     scene.write("m.yaml", PAIR)
-    scene.let_go()
     runs = scene.folder / ".orchestrate" / "runs"
-    made = 0
-    for number in range(3):
+    for number in range(rounds):
         session = f"00000000-0000-4000-8000-00000000000{number}"
+        scene.know(session)
         words = ("run", "m.yaml", "--session", session, "--allow-concurrent")
         with ExitStack() as stack:
-            rivals = [stack.enter_context(scene.command(*words)) for _ in range(4)]
-            codes = [rival.wait(60) for rival in rivals]
-        # Who has the session finds that the program does not know it.
-        # On a slow machine they may come one after another, and then no one is refused.
-        assert {4} <= set(codes) <= {4, 5}, codes
-        made += codes.count(4)
-        assert len(list(runs.glob("2*"))) == made
-        assert read_state(runs / "latest")["status"] == "failed"
+            started = [stack.enter_context(scene.command(*words)) for _ in range(rivals)]
+            # The winner must not be over before the others have tried.
+            await_ends(started, rivals - 1)
+            scene.let_go(f"go-{number}")
+            codes = sorted(process.wait(60) for process in started)
+        assert codes == [0, *[5] * (rivals - 1)]
+        assert len(list(runs.glob("2*"))) == number + 1
+        assert read_state(runs / "latest")["status"] == "completed"
+    assert len(scene.ledger()) == 2 * rounds

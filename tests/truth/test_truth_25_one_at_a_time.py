@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.promises.processes import wait_until
+from tests.promises.processes import await_ends
 from tests.recipes.fakes import Workshop, recipe, rule
 
 SLOW = recipe('steps: [{id: a, agent: helper, prompt: "STEP:a"}]')
@@ -58,25 +57,12 @@ def test_truth_25_what_a_step_of_the_first_starts_is_no_second_run(shop: Worksho
 
 
 def test_truth_25_of_two_at_the_same_moment_one_wins(shop: Workshop, slow: Path) -> None:
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-m", "orchestrate", "run", name],
-            cwd=shop.folder, env={**os.environ, **shop.surroundings}, stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        )
-        for name in ("r.yaml", "r.yaml", "r.yaml")
-    ]  # fmt: skip
-    try:
+    with ExitStack() as stack:
+        started = [stack.enter_context(shop.started("run", "r.yaml")) for _ in range(3)]
         shop.await_calls(1)
         # The winner must not be over before the others have tried.
-        wait_until(
-            lambda: sum(process.poll() is not None for process in started) == 2, "nobody lost"
-        )
+        await_ends(started, 2)
         slow.touch()
         codes = sorted(process.wait(60) for process in started)
-    finally:
-        for process in started:
-            process.kill()
-            process.communicate()
     assert codes == [0, 5, 5]
     assert shop.asked() == ["a"]

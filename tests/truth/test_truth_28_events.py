@@ -13,6 +13,7 @@ import pytest
 
 from orchestrate.show import queued_output
 from tests.acceptance.fakes import Stage, read_state
+from tests.gates import waiting_at
 from tests.machines.fakes import PAIR, ROUND, Scene, machine, said
 from tests.promises.processes import wait_until
 from tests.truth.test_truth_28_state import FIELDS, write_gated
@@ -81,8 +82,9 @@ def test_truth_28_old_runs_tell_the_same_as_live_ones(tmp_path: Path, dialect: s
     write_gated(stage, "x.yaml")
     if dialect == "workflow":
         stage.write("x.yaml", COMMANDS)
+    flags = () if dialect == "workflow" else waiting_at(stage, "draft")
     code = 1 if dialect == "workflow" else 6
-    live = stage.run("run", "x.yaml", "--events").assert_exit(code)
+    live = stage.run("run", "x.yaml", "--events", *flags).assert_exit(code)
     (stage.folder / "x.yaml").unlink()
 
     old = stage.run("logs", "latest", "--events").assert_success()
@@ -125,8 +127,8 @@ def test_truth_28_events_come_as_they_happen(tmp_path: Path) -> None:
             first = lines_of(follower.stdout.readline())
             assert told(first) == ["run-started"]
             scene.let_go()
-            rest, _ = process.communicate(timeout=30)
-            followed, _ = follower.communicate(timeout=30)
+            rest, _ = process.communicate(timeout=60)
+            followed, _ = follower.communicate(timeout=60)
     assert process.returncode == follower.returncode == 0
     assert lines_of(followed)[-1] == lines_of(rest)[-1]
 

@@ -36,7 +36,7 @@ RETRIED = recipe("""
 TYPES: dict[str, Any] = {
     "float": 1.5, "int": 1, "str": "x", "bool": True, "list": [], "dict": {}, "Literal": "paused",
     "Json": "x", "StepResult": {"status": "completed", "exit_code": None}, "AttemptEnd": "failed",
-    "EndStatus": "paused", "EndKind": "session-locked",
+    "EndStatus": "paused", "EndKind": "session-locked", "Key": {},
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.acceptance.fakes import Stage, read_state
+from tests.gates import waiting_at
 from tests.machines.fakes import PAIR, ROUND, Scene, machine, other, said
 
 # A §19.1.
@@ -30,7 +31,6 @@ GATED = """
 
 def write_gated(stage: Stage, name: str = "r.yaml") -> None:
     stage.write(name, GATED)
-    stage.write(".orchestrate/config.yaml", "backend: rehearsal\n")
     stage.write(".orchestrate/agents/writer.md", "---\nname: writer\n---\nYou write.\n")
 
 
@@ -163,7 +163,7 @@ def test_truth_28_json_of_a_parked_run_names_the_stage(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     write_gated(stage)
 
-    for document in documents(stage, "r.yaml", code=6):
+    for document in documents(stage, "r.yaml", *waiting_at(stage, "draft"), code=6):
         assert (document["status"], document["stage"]) == ("paused", "draft")
         assert [gate["prompt"] for gate in document["approvals"]] == ["Ship it?"]
     stage.run("approve", "latest").assert_success()
@@ -174,7 +174,7 @@ def test_truth_28_json_of_a_parked_run_names_the_stage(tmp_path: Path) -> None:
 def test_truth_33_a_denied_run_says_so(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     write_gated(stage)
-    stage.run("run", "r.yaml").assert_exit(6)
+    stage.run("run", "r.yaml", *waiting_at(stage, "draft")).assert_exit(6)
     stage.run("deny", "latest", "--message", "not yet")
 
     status = stage.run("status", "latest", "--json").json()

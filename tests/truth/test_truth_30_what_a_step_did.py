@@ -151,7 +151,7 @@ def first_lines(scene: Scene, *flags: str, wait_for_beat: bool) -> str:
                 assert line, said_so_far
                 said_so_far += line
         scene.let_go()
-        _, rest = process.communicate(timeout=30)
+        _, rest = process.communicate(timeout=60)
     assert process.returncode == 0
     return said_so_far + rest
 
@@ -200,7 +200,7 @@ def test_truth_30_a_command_at_work_is_told_with_its_last_line(
             assert line, said_so_far
             said_so_far += line
         stage.write("go", "")
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     assert process.returncode == 0
     assert "[1/1] Build: at work for" in said_so_far
     assert "silent for" in said_so_far

@@ -32,6 +32,20 @@ def test_truth_33_settings_that_run_refuses_are_not_let_through(tmp_path: Path) 
     assert stage.calls("claude") == []
 
 
+def test_truth_33_settings_for_the_runs_own_agent_are_checked_too(tmp_path: Path) -> None:
+    recipe = """
+        name: warm
+        description: A step that names no agent.
+        version: "1.0.0"
+        steps:
+          - {id: ask, prompt: Hello., agent_config: {temperature: 0.2}}
+    """
+    stage = Stage(tmp_path, {"r.yaml": recipe})
+    said = "step 'ask': Claude Code cannot take the setting 'temperature'"
+    assert said in stage.run("validate", "r.yaml").assert_success().stderr
+    assert said in stage.run("run", "r.yaml", "--dry-run").assert_exit(5).stderr
+
+
 def test_truth_33_settings_that_fit_are_no_news(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"w.yaml": WARM.replace("temperature: 0.2", "model: opus")})
     stage.write("p.md", "Hello.\n")

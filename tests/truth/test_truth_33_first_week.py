@@ -20,6 +20,7 @@ from orchestrate.view.place import Place
 from orchestrate.view.run_view import RunView
 from tests.cli.background import await_file, started, state_of
 from tests.conftest import TimePasses
+from tests.gates import waiting_at
 from tests.machines.fakes import machine, said
 from tests.truth.test_truth_17_denials import stage
 
@@ -72,7 +73,7 @@ def gated(folder: Path, *names: str) -> Project:
     files |= {".orchestrate/agents/helper.md": HELPER, "plain.yaml": PLAIN}
     project = Project(folder, files)
     for name in names:
-        project.run("run", f"{name}.yaml", "--backend", "rehearsal").assert_exit(6)
+        project.run("run", f"{name}.yaml", *waiting_at(project, "looking")).assert_exit(6)
     project.run("run", "plain.yaml").assert_success()
     return project
 
@@ -110,11 +111,6 @@ def test_truth_33_a_cancelled_run_names_the_way_to_start_it_anew(tmp_path: Path)
     project.run(*command.split()[1:]).assert_exit(6)
 
 
-def test_truth_33_help_says_that_workflows_cannot_be_rehearsed(tmp_path: Path) -> None:
-    told = " ".join(Project(tmp_path).run("run", "--help").stdout.split())
-    assert "A workflow cannot be rehearsed" in told
-
-
 SLOW = """
 version: "1.1"
 steps:
@@ -143,7 +139,8 @@ def test_truth_33_the_hours_between_stop_and_resume_are_no_work(tmp_path: Path) 
 def test_truth_33_a_parked_run_prints_the_question(tmp_path: Path) -> None:
     project = gated(tmp_path)
     project.write("g.yaml", GATED.replace("NAME", "g"))
-    told = project.run("run", "g.yaml", "--backend", "rehearsal", "--quiet").assert_exit(6).stderr
+    flags = (*waiting_at(project, "looking"), "--quiet")
+    told = project.run("run", "g.yaml", *flags).assert_exit(6).stderr
     assert "  | Is it good?\n" in told
 
 
@@ -152,7 +149,7 @@ def test_truth_33_a_gate_that_the_clock_denied_says_so(
 ) -> None:
     project = gated(tmp_path)
     project.write("g.yaml", GATED.replace("NAME", "g"))
-    project.run("run", "g.yaml", "--backend", "rehearsal").assert_exit(6)
+    project.run("run", "g.yaml", *waiting_at(project, "looking")).assert_exit(6)
     assert "denied" not in project.run("status").stdout
     time_passes(601)
     assert "stage 'looking' was denied by timeout" in project.run("status").stdout

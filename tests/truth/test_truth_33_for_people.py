@@ -85,7 +85,7 @@ def test_truth_33_an_interrupted_run_is_called_so_however_it_was_interrupted(
     with stage.command("run", "w.yaml") as process:
         stage.await_file("started")
         process.send_signal(number)
-        process.wait(30)
+        process.wait(60)
     assert " is interrupted\n" in stage.run("status").stdout
     listed = stage.run("runs").stdout
     assert "  interrupted  " in listed
@@ -132,4 +132,5 @@ def test_truth_33_a_name_that_is_taken_is_reported_as_the_one_it_became(
     items = read_state(latest)["steps"]["Each"]
     assert [item["lifecycle"]["to"] for item in items] == ["out/x.txt", became]
     report = stage.run("report", "--format", "md").assert_success().stdout
-    assert became in report or "x.txt" not in report
+    # The items are named as they were; where they went is said rightly or not at all.
+    assert became in report or "out/x" not in report

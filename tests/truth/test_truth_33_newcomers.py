@@ -9,6 +9,7 @@ import pytest
 
 from orchestrate.testing import Project
 from tests.cli.background import await_file, started, state_of
+from tests.gates import waiting_at
 from tests.promises.processes import wait_until
 
 RECIPE = """
@@ -31,7 +32,7 @@ HELPER = "---\nname: helper\ndescription: helps\n---\nHelp.\n"
 
 def parked(folder: Path) -> Project:
     project = Project(folder, {"r.yaml": RECIPE, ".orchestrate/agents/helper.md": HELPER})
-    project.run("run", "r.yaml", "--backend", "rehearsal").assert_exit(6)
+    project.run("run", "r.yaml", *waiting_at(project, "reading")).assert_exit(6)
     return project
 
 
@@ -40,7 +41,7 @@ def test_truth_33_a_gate_shows_values_a_line_each_and_names_items(tmp_path: Path
     lines = prompt.splitlines()
     assert '  "severity": "high",' in lines
     assert '    "src/first.py",' in lines
-    assert any(line.startswith('  "ada": "REHEARSAL') for line in lines)
+    assert any(line.startswith('  "ada": "(the answer') for line in lines)
     assert lines[-1].endswith('["ada","bob"]'), "what is short stays on its line"
 
 
@@ -49,7 +50,7 @@ def test_truth_33_a_long_value_at_a_gate_is_cut_with_a_pointer(tmp_path: Path) -
     recipe = RECIPE.replace("names: [ada, bob]", f"names: [ada]\n  many: [{numbers}]")
     recipe = recipe.replace("Look: {{found}}", "Look: {{many}}")
     project = Project(tmp_path, {"r.yaml": recipe, ".orchestrate/agents/helper.md": HELPER})
-    project.run("run", "r.yaml", "--backend", "rehearsal").assert_exit(6)
+    project.run("run", "r.yaml", *waiting_at(project, "reading")).assert_exit(6)
     prompt = state_of(project)["approvals"][0]["prompt"]
     assert "… 162 more lines; the whole: `many` in the run's state" in prompt
     assert state_of(project)["context"]["many"][-1] == 299
@@ -65,6 +66,15 @@ def test_truth_33_status_names_what_has_not_begun_and_local_times(tmp_path: Path
     assert f" {hour:02d}:{began[14:19]}\n" in shown
     assert "Z" not in shown.split("started")[1].split("\n")[0]
     assert project.run("status", "latest", "--json").json()["not_reached"] == ["write"]
+    report = project.run("report", "--format", "md", env=environment).stdout
+    assert f" {hour:02d}:{began[14:19]} +05:00\n" in report
+
+
+def test_truth_33_a_line_of_progress_names_the_item_that_starts(tmp_path: Path) -> None:
+    project = Project(tmp_path, {"r.yaml": RECIPE, ".orchestrate/agents/helper.md": HELPER})
+    said = project.run("run", "r.yaml", "--backend", "rehearsal").stderr
+    assert "read[0] (ada): Running...\n" in said
+    assert "read[1] (bob): Running...\n" in said
 
 
 SLOW = """
@@ -138,7 +148,8 @@ def test_truth_33_an_answer_says_whose_it_is_and_quiet_is_quiet(tmp_path: Path) 
     project = Project(tmp_path, {"m.yaml": MACHINE})
     told = project.run("run", "m.yaml", "--backend", "rehearsal").assert_success()
     assert "-- tidy: complete\n" in told.stderr
-    assert "REHEARSAL" in told.stdout
+    assert told.stdout == '{"outcome": "complete"}\nExit: tidied\n'
+    assert told.stderr.count("REHEARSAL") == 2
     quiet = project.run("run", "m.yaml", "--backend", "rehearsal", "--quiet").assert_success()
     assert quiet.stdout == "Exit: tidied\n"
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.fakes import Stage
+from tests.gates import waiting_at
 from tests.machines.fakes import PAIR, Scene, said
 
 WORKFLOW = """
@@ -56,7 +57,7 @@ def test_truth_33_a_pipe_is_written_into_and_stays(tmp_path: Path, kind: str) ->
     with subprocess.Popen([sys.executable, "-c", READER, pipe], stdout=subprocess.PIPE) as reader:
         try:
             stage.run(*writing(stage, kind, "pipe")).assert_success()
-            content, _ = reader.communicate(timeout=30)
+            content, _ = reader.communicate(timeout=60)
         finally:
             reader.kill()
     assert is_whole(kind, content)
@@ -115,7 +116,6 @@ HELPER = "---\nname: helper\ndescription: helps\n---\nHelp.\n"
 def gated(top: Path, folder: str = ".") -> Stage:
     stage = Stage(top)
     stage.write(f"{folder}/r.yaml", GATED)
-    stage.write(f"{folder}/.orchestrate/config.yaml", "backend: rehearsal\n")
     stage.write(f"{folder}/.orchestrate/agents/helper.md", HELPER)
     return stage
 
@@ -129,7 +129,8 @@ def test_truth_33_advised_commands_repeat_where_the_runs_are(tmp_path: Path) -> 
     assert all(line.endswith(SHOWN) for line in advised)
     again = stage.run("resume", "latest", *PLACE).assert_exit(1).stderr
     assert [line for line in again.splitlines() if "  go on:" in line] == advised[1:]
-    parked = stage.run("run", "a b/r.yaml", *PLACE).assert_exit(6).stderr
+    flags = (*PLACE, *waiting_at(stage, "one"))
+    parked = stage.run("run", "a b/r.yaml", *flags).assert_exit(6).stderr
     for verb in ("approve", "deny"):
         (line,) = [line for line in parked.splitlines() if line.startswith(f"  {verb}:")]
         assert line.endswith(SHOWN)
@@ -153,7 +154,7 @@ def test_truth_33_nobody_takes_over_a_session_that_an_agent_works_in(tmp_path: P
     with scene.started(PAIR) as process:
         scene.await_call(2)
         process.kill()
-        process.wait(20)
+        process.wait(60)
         view = json.loads(scene.run("status", "latest", "--json").stdout)
         assert view["programs_left"]
         assert "takeover" not in view
@@ -200,7 +201,7 @@ def test_truth_33_prompts_of_a_loop_stand_apart(tmp_path: Path) -> None:
     each = "{id: each, foreach: '{{xs}}', as: x, agent: helper, prompt: 'Do {{x}}'}"
     head = "name: loop\ndescription: a loop\nversion: 1.0.0\n"
     stage.write("r.yaml", f"{head}context: {{xs: [a, b]}}\nsteps: [{each}]\n")
-    stage.run("run", "r.yaml").assert_success()
+    stage.run("run", "r.yaml", "--backend", "rehearsal").assert_success()
     shown = stage.run("logs", "latest", "each[*]", "--prompt").stdout.splitlines()
     assert len([line for line in shown if line.startswith("--- prompt of each[")]) == 2
 
@@ -216,7 +217,7 @@ def test_truth_33_hints_can_be_followed(tmp_path: Path) -> None:
 
 def test_truth_33_an_edited_definition_is_resumed_as_started(tmp_path: Path) -> None:
     stage = gated(tmp_path)
-    stage.run("run", "r.yaml").assert_exit(6)
+    stage.run("run", "r.yaml", *waiting_at(stage, "one")).assert_exit(6)
     stage.write("r.yaml", GATED.replace("Do b", "Do c"))
     approved = stage.run("approve", "latest").assert_success().stdout
     assert approved.rstrip().endswith("--as-started")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from orchestrate.diagnostics import Span
+from orchestrate.plan.data import Capture, Environment, FileNeeds, FileText, Inject, Require
 from orchestrate.plan.expr import (
     Chain,
     Compare,
@@ -10,8 +11,10 @@ from orchestrate.plan.expr import (
     Exists,
     ListExpr,
     MapExpr,
+    Not,
     Ref,
     Text,
+    Truth,
 )
 from orchestrate.plan.nodes import (
     APPROVED,
@@ -26,35 +29,25 @@ from orchestrate.plan.nodes import (
     Block,
     BuiltinProvider,
     Call,
-    Capture,
     CommandTemplate,
-    Defaults,
     Each,
-    Environment,
-    FileNeeds,
-    FileText,
     Finish,
-    Folders,
     Gate,
     Goto,
-    Inject,
     ItemMoves,
     Leave,
-    Limits,
     NamedAgent,
     Node,
     Plan,
     Program,
-    Require,
     Restart,
-    Retry,
     Run,
     RunAgent,
-    Secret,
     SourceFile,
     Target,
     Wait,
 )
+from orchestrate.plan.settings import Defaults, Folders, Limits, Retry, Secret
 
 HERE = Span("all.yaml", 3, 5, 4)
 ITEM = Ref(("item",), "${item}")
@@ -125,7 +118,7 @@ def recipe_plan() -> Plan:
         ((OK, Goto("gate")), (FAILED, Finish("partial", "partial")), (SKIPPED, Goto("gate"))),
         Goto("gate"), HERE,
         guard=Chain(Compare(NOTES, "==", Const("high")),
-                    (("or", Compare(NOTES, "!=", Const("low"))),)),
+                    (("or", Compare(NOTES, "!=", Const("low"))), ("and", Not(Truth(NOTES))))),
         after=("ask",), output="result", stage="one", on_failure="handled",
     )  # fmt: skip
     ask = Node(

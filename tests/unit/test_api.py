@@ -20,7 +20,7 @@ from orchestrate import RunSettings
 from orchestrate.errors import ConfigError, DefinitionError, UsageError
 from orchestrate.plan.nodes import main_plan
 from orchestrate.record import replace
-from orchestrate.state.events import RunEnded, StepFinished
+from orchestrate.state.events import GateOpened, RunEnded, StepFinished
 from orchestrate.view.run_view import RunView
 from tests.cli.conftest import MACHINE
 
@@ -78,6 +78,7 @@ def test_a_machine_runs_to_its_end(folder: Path, capfd: pytest.CaptureFixture[st
         on_event=lambda event, _: heard.append(type(event).__name__),
     )
     assert (result.status, result.exit_code) == ("completed", 0)
+    assert heard[0] == "RunStarted"
     assert {StepFinished.__name__, RunEnded.__name__} <= set(heard)
     assert result.folder == folder / ".orchestrate" / "runs" / result.run_id
     assert "[run:asks]" in (result.folder / "logs" / "orchestrator.log").read_text()
@@ -94,6 +95,45 @@ def test_a_recipe_is_given_its_context_with_types(folder: Path) -> None:
         orchestrate.start("r.yaml", context={"step": 1})
     with pytest.raises(UsageError, match="--context cannot be used with a machine"):
         orchestrate.start("m.yaml", context={"topic": "tea"})
+
+
+@pytest.mark.parametrize("value", [{1, 2}, float("nan"), b"x", Path()], ids=repr)
+def test_context_that_is_no_json_is_refused(folder: Path, value: object) -> None:
+    with pytest.raises(UsageError, match="context: 'file' cannot be written as JSON"):
+        orchestrate.start("w.yaml", context={"file": value})
+    with pytest.raises(UsageError, match="the name 1 is not a text"):
+        orchestrate.start("w.yaml", context={1: "x"})  # type: ignore[dict-item]
+    assert not (folder / ".orchestrate" / "runs").exists()
+
+
+def test_context_that_nothing_reads_is_told(folder: Path) -> None:
+    (folder / "a.txt").write_text("here")
+    result = orchestrate.start("w.yaml", context={"file": "a.txt", "fiel": 1})
+    (told,) = result.messages
+    assert told.endswith("context: nothing here reads 'fiel' (did you mean 'file'?)")
+
+
+@pytest.mark.usefixtures("folder")
+def test_settings_are_no_mapping() -> None:
+    with pytest.raises(UsageError, match="settings are a RunSettings, not dict"):
+        orchestrate.start("w.yaml", settings={"debug": True})  # type: ignore[arg-type]
+
+
+def test_names_are_listed() -> None:
+    assert set(orchestrate.__all__) <= set(dir(orchestrate))
+
+
+def test_a_listener_may_decide_about_a_gate(folder: Path) -> None:
+    def approve(event: object, _: object) -> None:
+        if isinstance(event, GateOpened):
+            assert orchestrate.decide("approved").status == "running"
+
+    began = time.monotonic()
+    (waits := folder / "waits.yaml").write_text("first: [waits]")
+    settings = replace(REHEARSED, script=str(waits))
+    result = orchestrate.start("gate.yaml", settings=settings, on_event=approve)
+    assert result.status == "completed"
+    assert time.monotonic() - began < 8, "it waited for itself"
 
 
 def test_a_workflow_fails_and_goes_on(folder: Path) -> None:
@@ -113,7 +153,9 @@ def test_a_parked_gate_is_decided(
     folder: Path, decision: Literal["approved", "denied"], status: str
 ) -> None:
     runs = folder / "elsewhere"
-    result = orchestrate.start("gate.yaml", state_dir=runs, settings=REHEARSED)
+    (waits := folder / "waits.yaml").write_text("first: [waits]")
+    settings = replace(REHEARSED, script=str(waits))
+    result = orchestrate.start("gate.yaml", state_dir=runs, settings=settings)
     assert (result.status, result.exit_code) == ("paused", 6)
     decided = orchestrate.decide(decision, message="seen", state_dir=runs)
     assert (decided.stage, decided.decision, decided.message) == ("first", decision, "seen")
@@ -191,7 +233,8 @@ def test_it_loads_no_click(folder: Path) -> None:
     script = (
         "import sys, orchestrate\n"
         "assert not [m for m in sys.modules if m.startswith('orchestrate.')], 'import is cheap'\n"
-        "settings = orchestrate.RunSettings(backend='rehearsal')\n"
+        "open('waits.yaml', 'w').write('first: [waits]')\n"
+        "settings = orchestrate.RunSettings(backend='rehearsal', script='waits.yaml')\n"
         "result = orchestrate.start('gate.yaml', settings=settings)\n"
         "orchestrate.decide('approved', result.run_id)\n"
         "assert orchestrate.resume().exit_code == 0\n"

@@ -71,8 +71,8 @@ def test_braces_of_json_around_a_variable_stay_text(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "place", "hint"),
     [
-        ("a {{}} b", "{{}}", "context variable"),
-        ("a {{  }} b", "{{  }}", "context variable"),
+        ("a {{}} b", "{{}}", "write \\{{"),
+        ("a {{  }} b", "{{  }}", "write \\{{"),
         ("{{?}}", "{{?}}", "write {{name}}"),
         ("a {{x b", "{{", "close it with }}"),
         ("{{a} and {{b}}", "{{", "close it with }}"),

@@ -40,12 +40,14 @@ def test_every_row_is_documented_and_fits_its_status(kind: EndKind) -> None:
 # Rulings §4, in its order.
 CONTRACT: dict[EndKind, int] = {
     "completed": 0, "exit": 0, "partial": 0,
-    "failed": 1, "failures": 1, "denied": 1, "cancelled": 1,
+    "failed": 1, "failures": 1, "denied": 1, "cancelled": 1, "exit-failed": 1,
     "orchestration-error": 2,
     "guardrail-visits": 3, "guardrail-steps": 3, "guardrail-restarts": 3, "limit": 3,
+    "check-failed": 3,
     "agent": 4,
     "environment": 5, "session-locked": 5, "state": 5, "upgrade": 5,
     "gate": 6, "lost": 6, "approved": 6,
+    "max-cost": 6, "max-tokens": 6, "max-time": 6, "max-calls": 6,
     "bug": 70,
     "hung-up": 129, "interrupted": 130, "left": 130, "terminated": 143,
 }  # fmt: skip
@@ -102,7 +104,7 @@ def test_a_run_that_waits_says_for_what() -> None:
     lost = exits.waits_for_person(["step 'x' was lost"], ["plan"])
     assert lost.reason == "step 'x' was lost; waits for an approval of 'plan'"
     assert lost.kind == "lost"
-    late = exits.waits_to_be_resumed("plan", by_timeout=True)
+    late = exits.waits_to_be_resumed("plan", "approved", by_timeout=True)
     assert late.reason == "stage 'plan' is approved by timeout; waits to be resumed"
 
 
@@ -139,7 +141,7 @@ def test_a_reason_is_worth_saying(kind: EndKind, reason: str, tells: bool) -> No
         end("limit", "max_total_steps reached: 3 of 3 steps have run (r)"),
         exits.waits_for_person([], ["plan"]),
         exits.waits_for_person(["step 'x' was lost; resume starts it anew"], []),
-        exits.waits_to_be_resumed("plan", by_timeout=False),
+        exits.waits_to_be_resumed("plan", "approved", by_timeout=False),
         *(exits.stopped_by(n) for n in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)),
         end("session-locked", "session s of claude-code is in use by process 1 on h (x)"),
         end("environment", "codex is not installed"),

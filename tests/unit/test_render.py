@@ -169,8 +169,9 @@ def test_body_is_indented_under_its_loop_and_plans_follow() -> None:
 
 
 def test_conditions_gates_and_calls_are_told() -> None:
+    level = "«var.notes.level?»"
     for line in (
-        'when «var.notes.level?» == "high" or «var.notes.level?» != "low"',
+        f'when {level} == "high" or {level} != "low" and not {level}',
         'when nothing matches "*.y"',
         'gate "one", without limit, then deny',
         "call machine.yaml",
@@ -245,7 +246,7 @@ def test_dry_run_of_each_dialect() -> None:
         "  Model: haiku",
         "      Outcomes: again → RESTART(m), done → EXIT",
         "Recipe: r",
-        "      (approval) waits until somebody decides",
+        "      (approval) waits for a decision",
         "        On failure: skip all that is left",
         "      late: recipe sub/{{notes.level?}}",
         "        Ask: provider mine < p.md (agent: engineer)",

@@ -19,8 +19,5 @@ class StandIn:
     def has_session(self, session: str, environment: Mapping[str, str]) -> bool:  # noqa: ARG002
         return False
 
-    def last_words(self, output: bytes) -> str:  # noqa: ARG002
-        return ""
-
     def takeover(self, session: str, workspace: Path) -> tuple[str, ...] | None:  # noqa: ARG002
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 import threading
 from collections.abc import Callable
@@ -11,18 +10,19 @@ from collections.abc import Callable
 from orchestrate.agents.base import Failure, Question, Reply, RunProgram
 from orchestrate.agents.stand_ins.free import StandIn
 from orchestrate.record import record
+from orchestrate.regex import regex
 
 # Parallel items share one person, who can have one conversation at a time.
 CONVERSATION = threading.RLock()
 _OTHER = "other"
 _END = "."
 # All that a terminal would act on, except line breaks and tabs.
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROLS = regex(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @record
 class Person:
-    """Whoever is at the terminal, if there is one."""
+    """The person at the terminal, if there is one."""
 
     # One line without its line break; None when there is no more input.
     read_line: Callable[[], str | None]
@@ -40,7 +40,7 @@ class _InputEnded(Exception):
 
 
 class Human(StandIn):
-    """Asks whoever sits at the terminal; refuses when nobody can."""
+    """Asks the person at the terminal; refuses without one."""
 
     name = "human"
     asks_person = True
@@ -51,7 +51,7 @@ class Human(StandIn):
 
     def ask(self, question: Question, run: RunProgram) -> Reply:  # noqa: ARG002
         if not self._person.is_terminal:
-            message = "the backend 'human' needs a terminal, and there is none: nobody can be asked"
+            message = "the backend 'human' needs a terminal to ask at, and there is none"
             return Reply(failure=Failure("not-installed", message), session=question.session)
         try:
             with CONVERSATION:
@@ -78,7 +78,7 @@ class Human(StandIn):
         lines: list[str] = []
         while (line := self._line()) != _END or not "".join(lines).strip():
             if line == _END:
-                self._write("An empty answer is none.\n")
+                self._write("An empty answer does not count.\n")
             else:
                 lines.append(line)
         return "\n".join(lines)
@@ -93,7 +93,7 @@ class Human(StandIn):
                 return chosen
             if chosen.isascii() and chosen.isdigit() and 1 <= int(chosen) <= len(outcomes):
                 return outcomes[int(chosen) - 1]
-            self._write(f"'{_safe(chosen)}' is none of them.\n")
+            self._write(f"'{_safe(chosen)}' is not one of them.\n")
 
     def _describe(self) -> str:
         while True:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from pathlib import Path
 
 from orchestrate.agents.base import Failure, Question, Reply
 from orchestrate.errors import StateError
 from orchestrate.record import field_names, record
+from orchestrate.regex import regex
 
 _VERSION = 1
-_NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+_NO_NAME = regex(r"[^A-Za-z0-9_-]+")
 
 
 @record

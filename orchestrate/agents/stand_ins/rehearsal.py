@@ -1,7 +1,7 @@
-"""Nobody answers: a rehearsal goes through a recipe without an agent, a bill or an effect.
+"""No agent answers: a rehearsal goes through a recipe without an agent, a bill or an effect.
 
-The outcomes come from a script, per step and visit. Where it has none, the shortest way out is
-taken, which the engine works out.
+The outcomes come from a script, per step and visit. Where it has none, the engine says which way
+leads furthest, and what later steps expect of the answer.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from orchestrate.errors import ConfigError
 from orchestrate.record import record
 
 OTHER = "other"
+FAILED = "@failed"
+# A stage may be called as one of its steps is, and its gate is called by the stage.
+OF_GATES = ("approved", "denied", "waits")
+GIVEN_UP = "nothing was done, this is a rehearsal"
 _KEYS = ("outcome", "otherDescription", "text")
 
 
@@ -91,33 +95,30 @@ def _entry_faults(where: str, entry: Mapping[Any, Any]) -> Iterator[str]:
         yield f"{where}: '{OTHER}' and 'otherDescription' belong together"
 
 
-def script_faults(script: Script, outcomes: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """What does not fit the recipe, whose steps and their outcomes are given."""
+def script_faults(
+    script: Script, outcomes: Mapping[str, tuple[str, ...]], *, is_all: bool = True
+) -> tuple[str, ...]:
+    """What does not fit the recipe, whose steps (`is_all`: all) and their outcomes are given."""
     faults = []
     for step, lines in script.lines:
         if step not in outcomes:
+            if not is_all:
+                continue
             near = closest(step, outcomes)
             also = f" (did you mean '{near}'?)" if near else ""
-            faults.append(f"the rehearsal script names a step '{step}' that there is not{also}")
+            faults.append(f"the rehearsal script names a step '{step}' that does not exist{also}")
             continue
+        has = ", ".join(outcomes[step]) or "none"
         faults += [
-            f"step '{step}' has no outcome '{line.outcome}'; it has {', '.join(outcomes[step])}"
+            f"step '{step}' has no outcome '{line.outcome}'; its outcomes: {has}"
             for line in lines
             if line.outcome is not None and line.outcome not in outcomes[step]
         ]
     return tuple(dict.fromkeys(faults))
 
 
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
 class Rehearsal(StandIn):
-    """Answers from a script, and says loudly that nothing was done."""
+    """Answers from a script, or as the engine says. That nothing was done is said by the run."""
 
     name = "rehearsal"
 
@@ -127,43 +128,29 @@ class Rehearsal(StandIn):
     def ask(self, question: Question, run: RunProgram) -> Reply:  # noqa: ARG002
         # A script goes on over restarts.
         visit = question.earlier_visits + question.visit
-        line = self._script.line(question.step, visit) or _shortest(question)
-        if line.outcome is not None and line.outcome not in question.outcomes:
+        line = self._script.line(question.step, visit)
+        if line is None or line.outcome in set(OF_GATES) - set(question.outcomes):
+            outcome, text = question.rehearsed()
+            if outcome == FAILED:
+                return Reply(failure=Failure("crash", "the rehearsal lets it fail"))
+            line = ScriptLine(outcome or None, GIVEN_UP if outcome == OTHER else None, text)
+        elif line.outcome is not None and line.outcome not in question.outcomes:
             has = ", ".join(question.outcomes) or "none"
             message = f"the rehearsal script gives step '{question.step}' the outcome"
             return Reply(
-                failure=Failure("invalid-request", f"{message} '{line.outcome}', but it has {has}"),
+                failure=Failure(
+                    "invalid-request", f"{message} '{line.outcome}'; its outcomes: {has}"
+                ),
                 session=question.session,
             )
-        return Reply(text=_text(question, visit, line), session=question.session)
+        return Reply(text=_text(question, line), session=question.session)
 
 
-def _shortest(question: Question) -> ScriptLine:
-    """The outcome that leads to an exit soonest; any but `other` where none does."""
-    if not question.outcomes:
-        return ScriptLine()
-    preferred = [*question.ways_out(), *sorted(question.outcomes, key=_is_other)]
-    outcome = next(outcome for outcome in preferred if outcome in question.outcomes)
-    return ScriptLine(
-        outcome, "nothing was done, this is a rehearsal" if outcome == OTHER else None
-    )
-
-
-def _is_other(outcome: str) -> bool:
-    return outcome == OTHER
-
-
-def _text(question: Question, visit: int, line: ScriptLine) -> str:
-    if line.text is not None and line.outcome is None and _is_json(line.text):
-        # The script's own data, which later steps take apart: words around it would spoil it.
-        return line.text
-    opening = "REHEARSAL: NOTHING WAS DONE. No agent was asked, no file was changed."
-    parts = [f"{opening}\nStep '{question.step}', visit {visit}."]
-    if line.text is not None:
-        parts.append(line.text)
+def _text(question: Question, line: ScriptLine) -> str:
+    parts = [] if line.text is None else [line.text]
     if line.outcome is not None:
         answer = {"outcome": line.outcome}
         if line.other_description is not None:
             answer["otherDescription"] = line.other_description
         parts.append(json.dumps(answer))
-    return "\n\n".join(parts)
+    return "\n\n".join(parts) if parts else f"(the answer of step '{question.step}')"

@@ -7,27 +7,32 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrate.app.decide import Decision, decide
+from orchestrate.app.open_run import find_stored
 from orchestrate.app.runs_folder import runs_of
+from orchestrate.app.settle import Decided, parked_runs
+from orchestrate.cli.default_run import is_unnamed, run_that_waits
+from orchestrate.cli.group import invoke
 from orchestrate.cli.options import (
     json_option,
     run_argument,
     state_dir_option,
     working_dir_option,
 )
-from orchestrate.errors import OrchestrateError
+from orchestrate.errors import StateError
 from orchestrate.plan.visible import visible
 from orchestrate.record import record
 from orchestrate.show.output import answer, answer_json, note, note_once
-from orchestrate.state.runs import Run, list_runs
-from orchestrate.state.times import local_time, seconds_of
-from orchestrate.view.advice import as_started_flag
+from orchestrate.state.address import gate_words
+from orchestrate.state.gates import gate_names
+from orchestrate.state.runs import Run, may_name_run
+from orchestrate.state.times import duration, local_time, seconds_of
+from orchestrate.view.advice import view_flags
 from orchestrate.view.place import Place
-from orchestrate.view.run_summary import summary_of
 from orchestrate.view.run_view import run_view
 from orchestrate.view.source_files import shown_definition
 
 if TYPE_CHECKING:
-    from orchestrate.app.decide import Decided, Decision
     from orchestrate.state.result import Approval
     from orchestrate.view.run_view import RunView
 
@@ -40,6 +45,8 @@ class Waiting:
     definition: str
     is_live: bool
     gate: Approval
+    # What `approve` and `deny` take for this one and no other.
+    name: str
 
 
 @click.command(short_help="List the gates that wait for a decision.")
@@ -47,17 +54,17 @@ class Waiting:
 @working_dir_option
 @json_option
 def approvals(state_dir: str | None, working_dir: str | None, as_json: bool) -> int:
-    """List the gates that wait for a decision, over all runs of the workspace.
+    """List the gates that wait for a decision, in all runs of the workspace.
 
-    A gate whose time is up is decided by its default, and no longer listed.
+    A gate whose time is up is decided by its default and no longer listed.
     """
-
     place = Place(working_dir, state_dir)
     waiting = []
     for view in _parked(place):
-        for gate in view.state.pending:
+        pending = view.state.pending
+        for gate, name in zip(pending, gate_names(pending), strict=True):
             definition = view.state.definition
-            waiting.append(Waiting(view.run.id, definition, view.is_live, gate))
+            waiting.append(Waiting(view.run.id, definition, view.is_live, gate, name))
     if as_json:
         answer_json({"approvals": [_waiting_json(one) for one in waiting]})
     elif waiting:
@@ -67,51 +74,31 @@ def approvals(state_dir: str | None, working_dir: str | None, as_json: bool) -> 
     return 0
 
 
-def _parked(place: Place) -> list[RunView]:
-    """The runs that may wait at a gate; those that cannot be read are told, and left out."""
-    from orchestrate.app.decide import settled_view
-
-    found = []
-    for run in list_runs(runs_of(place, tell_fault=note_once)):
-        summary = summary_of(run)
-        may_wait = summary.status in ("running", "interrupted", "paused")
-        if not may_wait or summary.fields().get("dialect") != "recipe":
-            continue
-        try:
-            view = settled_view(run)
-        except OrchestrateError as error:
-            note(f"orchestrate: run {run.id} is left out: {visible(error.message)}\n")
-            continue
-        if view.status in ("running", "interrupted", "paused"):
-            found.append(view)
-    return found
-
-
 def _waiting_json(one: Waiting) -> dict[str, Any]:
     return {
         "run_id": one.run_id,
         "workflow_file": one.definition,
         "at_terminal": one.is_live,
+        "name": one.name,
         **one.gate.question,
     }
 
 
 def _waiting_text(one: Waiting, place: Place) -> str:
     gate = one.gate
-    lines = [f"{one.run_id}  {shown_definition(one.definition)}  stage '{visible(gate.stage)}'"]
+    who = visible(gate_words(gate.stage, gate.node, one.name))
+    lines = [f"{one.run_id}  {shown_definition(one.definition)}  {who}"]
     lines += [f"  | {visible(line)}" for line in gate.prompt.splitlines()]
     lines.append(f"  since    {local_time(gate.requested_at)}{_until(gate)}")
     if one.is_live:
         lines.append("  it also asks at a terminal")
     for verb in ("approve", "deny"):
-        command = place.command(verb, one.run_id, gate.stage)
+        command = place.command(verb, one.run_id, one.name)
         lines.append(f"  {verb + ':':8} {visible(command)}")
     return "\n".join(lines) + "\n"
 
 
 def _until(gate: Approval) -> str:
-    from orchestrate.show.event_lines import duration
-
     if gate.expires_at is None:
         return ""
     left = max(0.0, seconds_of(gate.expires_at) - time.time())
@@ -119,12 +106,12 @@ def _until(gate: Approval) -> str:
     return f", until {until} (in {duration(left * 1000)}; then: {gate.default})"
 
 
-@click.command(short_help="Approve a stage, so that its run may go on.")
+@click.command(short_help="Approve a stage, so that its run can continue.")
 @run_argument
 @click.argument("stage", metavar="[STAGE]", required=False)
 @click.option("-m", "--message", default="", metavar="TEXT",
-              help="Later steps have it as {{approval.message}}.")  # fmt: skip
-@click.option("--resume", "goes_on", is_flag=True, help="Go on with the run at once.")
+              help="A message; later steps read it as {{approval.message}}.")  # fmt: skip
+@click.option("--resume", "goes_on", is_flag=True, help="Resume the run at once.")
 @state_dir_option
 @working_dir_option
 @json_option
@@ -139,38 +126,36 @@ def approve(
     working_dir: str | None,
     as_json: bool,
 ) -> int:
-    """Approve the stage that a run waits at: RUN is an id, the beginning of one, or `latest`.
+    """Approve the stage at which a run waits; `orchestrate resume` then continues the run.
 
-    Without RUN it is the latest run or, if that waits for nothing, the only one that waits. STAGE
-    is needed only where several wait. The decision is recorded once; `orchestrate resume` goes on
-    with the run.
+    RUN is an id, the beginning of one, or `latest`. Without RUN it is the latest run or, if that
+    one does not wait, the only one that does; an argument that names no run is a STAGE. STAGE is
+    needed only if several wait; gates of one name in several items or calls are told apart by the
+    path that `approvals` shows. A stage is decided once; a second decision is refused.
     """
-    from orchestrate.cli.default_run import is_unnamed, run_that_waits
-
     place = Place(working_dir, state_dir)
-    if is_unnamed(ctx):
-        run = run_that_waits(_parked(place), place)
+    run, stage = _meant(ctx, run, stage, place, "approve")
     found, decided = _decide(run, stage, "approved", message, place)
     if goes_on and decided.status == "paused":
-        from orchestrate.cli.commands.resume import resume
-
         note(_told(found, decided, place, goes_on=True))
-        code: int = ctx.invoke(
-            resume, run=found.id, state_dir=state_dir, working_dir=working_dir, as_json=as_json
-        )
-        return code
+        folders = {"state_dir": state_dir, "working_dir": working_dir}
+        return invoke(ctx, "resume", run=found.id, **folders, as_json=as_json)
     _tell(found, decided, place, as_json)
     return 0
 
 
 @click.command(short_help="Deny a stage, which ends its run.")
-@click.argument("run", metavar="RUN")
+@run_argument
 @click.argument("stage", metavar="[STAGE]", required=False)
-@click.option("-m", "--message", default="", metavar="TEXT", help="Why; kept in the run's state.")
+@click.option(
+    "-m", "--message", default="", metavar="TEXT", help="The reason; kept in the run's state."
+)
 @state_dir_option
 @working_dir_option
 @json_option
+@click.pass_context
 def deny(
+    ctx: click.Context,
     run: str,
     stage: str | None,
     message: str,
@@ -178,30 +163,37 @@ def deny(
     working_dir: str | None,
     as_json: bool,
 ) -> int:
-    """Deny the stage that a run waits at. A denial is final: the run has failed."""
+    """Deny the stage at which a run waits. A denial is final: the run has failed.
 
+    RUN and STAGE are as for `approve`.
+    """
     place = Place(working_dir, state_dir)
+    run, stage = _meant(ctx, run, stage, place, "deny")
     found, decided = _decide(run, stage, "denied", message, place)
     _tell(found, decided, place, as_json)
     return 0
 
 
+def _meant(
+    ctx: click.Context, run: str, stage: str | None, place: Place, verb: str
+) -> tuple[str, str | None]:
+    """As `logs`: one argument is a run when it names one, else a stage of the run that waits."""
+    if is_unnamed(ctx):
+        return run_that_waits(_parked(place), place, verb), stage
+    if stage is None and not may_name_run(runs_of(place, tell_fault=note_once), run):
+        return run_that_waits(_parked(place), place, verb, run), run
+    return run, stage
+
+
+def _parked(place: Place) -> list[RunView]:
+    return parked_runs(runs_of(place, tell_fault=note_once), note)
+
+
 def _decide(
     name: str, stage: str | None, decision: Decision, message: str, place: Place
 ) -> tuple[Run, Decided]:
-    from orchestrate.app.claim import AtWorkError
-    from orchestrate.app.decide import decide, decide_live
-    from orchestrate.app.open_run import find_stored
-
     _, run, workspace = find_stored(name, place.working_dir, place.state_dir, tell_fault=note_once)
-    while True:
-        try:
-            return run, decide(run, workspace, stage, decision, message, note)
-        except AtWorkError:
-            # It asks at a terminal, or is about to come to it.
-            decided = decide_live(run, workspace, stage, decision, message)
-        if decided is not None:
-            return run, decided
+    return run, decide(run, workspace, stage, decision, message, note)
 
 
 def _tell(run: Run, decided: Decided, place: Place, as_json: bool) -> None:
@@ -225,7 +217,8 @@ def _tell(run: Run, decided: Decided, place: Place, as_json: bool) -> None:
 
 
 def _told(run: Run, decided: Decided, place: Place, *, goes_on: bool = False) -> str:
-    text = f"stage '{visible(decided.stage)}' of run {run.id} is {decided.decision}\n"
+    gate = visible(gate_words(decided.stage, decided.node))
+    text = f"{gate} of run {run.id} is {decided.decision}\n"
     if goes_on:
         return text
     ending = decided.ending
@@ -241,4 +234,8 @@ def _told(run: Run, decided: Decided, place: Place, *, goes_on: bool = False) ->
 
 
 def _resume(run: Run, place: Place) -> str:
-    return place.command("resume", run.id, *as_started_flag(run, run_view(run).state))
+    try:
+        flags = view_flags(run_view(run))
+    except StateError:
+        flags = ("--repair",)
+    return place.command("resume", run.id, *flags)

@@ -1,4 +1,4 @@
-"""`orchestrate attach`: shows a run that another process works on, as if it were one's own."""
+"""`orchestrate attach`: shows a run that another process works on, as `run` itself would."""
 
 from __future__ import annotations
 
@@ -7,31 +7,41 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrate.app.stopping import stoppable
+from orchestrate.app.claim import orchestrator_of
+from orchestrate.app.config_lenient import config_for_looking
+from orchestrate.app.open_run import find_stored
+from orchestrate.app.stopping import Stop, stoppable
+from orchestrate.app.transcripts import transcripts_of
+from orchestrate.cli.commands.wait import wait_for
 from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
 from orchestrate.errors import OrchestrateError
 from orchestrate.exits import of_signal
 from orchestrate.plan.visible import visible
+from orchestrate.show.event_lines import Unnumbered, plain_lines
+from orchestrate.show.last_words import last_words
+from orchestrate.show.live.wanted import is_live
 from orchestrate.show.output import answer, note, note_once
+from orchestrate.show.progress import Progress
+from orchestrate.show.ticking import running_lines
+from orchestrate.state.locks import is_held
 from orchestrate.view.follower import Follower, tail_from_now
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import summary_of
 from orchestrate.view.watching import Watching
 
 if TYPE_CHECKING:
-    from orchestrate.engine.stop import Stop
     from orchestrate.exits import Ending
     from orchestrate.state.runs import Run
     from orchestrate.workspace import Workspace
 
 _POLL_S = 0.25
-_FOOT = "Ctrl-C ends the watching; the run goes on"
+_FOOT = "Ctrl-C stops watching; the run goes on"
 
 
 @click.command(short_help="Watch a run that another process works on.")
 @run_argument
 @click.option("--live/--no-live", "live", default=None,
-              help="Show the run as a moving picture, or as lines.")  # fmt: skip
+              help="Show the run live, or as lines.")  # fmt: skip
 @state_dir_option
 @working_dir_option
 @json_option
@@ -42,27 +52,20 @@ def attach(
     working_dir: str | None,
     as_json: bool,
 ) -> int:
-    """Watch a run until it ends: RUN is its id, the beginning of one, or `latest`.
+    """Watch a run that another process works on: RUN is its id, the beginning of one, or `latest`.
 
-    The exit code and the last words are those of the run. Ctrl-C ends the watching and not the run.
-    With --json nothing is shown, and the answer is that of `wait`.
+    Ends with the run, with its last message and its exit code. Ctrl-C stops watching and leaves the
+    run alone. With --json nothing is shown, and the answer is that of `wait`.
     """
-    from orchestrate.app.open_run import find_stored
-
     _, found, workspace = find_stored(run, working_dir, state_dir, tell_fault=note_once)
     place = Place(working_dir, state_dir)
     if as_json:
-        from orchestrate.cli.commands.wait import wait_for
-
         return wait_for(found, place, timeout_s=None, as_json=True)
     return watch_run(found, workspace, place, live)
 
 
 def watch_run(run: Run, workspace: Workspace, place: Place, live: bool | None) -> int:
-    """Show the run until it ends, is left by its process, or nobody wants to look any more."""
-    from orchestrate.app.claim import orchestrator_of
-    from orchestrate.cli.commands.wait import wait_for
-
+    """Show the run until it ends, is left by its process, or Ctrl-C."""
     if summary_of(run).status == "running":
         owner = orchestrator_of(run)
         who = f" in {visible(owner.describe())}" if owner is not None else ""
@@ -83,11 +86,6 @@ def _follow(
     run: Run, workspace: Workspace, stop: Stop, live: bool | None, place: Place
 ) -> int | None:
     """The exit code of a run that has ended; None if we were stopped, or its process is gone."""
-    from orchestrate.app.config_lenient import config_for_looking
-    from orchestrate.show.live.wanted import is_live
-    from orchestrate.show.progress import Progress, last_words
-    from orchestrate.show.ticking import running_lines
-
     configured = config_for_looking(workspace, note_once).get("live")
     watching = Watching(live=is_live(Watching(), live, configured))
     try:
@@ -96,14 +94,14 @@ def _follow(
         note(f"orchestrate: shown without its plan: {visible(error.message)}\n")
         _follow_blindly(run, stop)
         return None
-    progress = Progress(follower, None, watching, foot=_FOOT)
+    progress = Progress(follower, watching, transcripts_of(run, workspace), _FOOT)
     if not watching.live:
         for line in running_lines(follower.state, progress.label, time.time()):
             note(line + "\n")
     try:
         while follower.state.status == "running" and not stop.is_requested:
             # Asked first: what its owner wrote last is there when the lock is free.
-            is_owned = _is_owned(run)
+            is_owned = is_held(run.lock_file)
             follower.catch_up(progress.hear)
             if not is_owned:
                 break
@@ -123,16 +121,8 @@ def _ending_of(status: str, ending: Ending | None) -> Ending | None:
     return ending if status != "running" else None
 
 
-def _is_owned(run: Run) -> bool:
-    from orchestrate.state.locks import is_held
-
-    return is_held(run.lock_file)
-
-
 def _follow_blindly(run: Run, stop: Stop) -> None:
     """The definition has changed since: events are told without knowing the plan."""
-    from orchestrate.show.event_lines import Unnumbered, plain_lines
-
     tail = tail_from_now(run)
     is_running = True
     while is_running and not stop.is_requested:

@@ -1,4 +1,4 @@
-"""`orchestrate clean`: removes old runs, never one that somebody uses or may still go on with."""
+"""`orchestrate clean`: removes old runs, never one that is in use or can still be resumed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from orchestrate.app.clean import UNFINISHED, Chosen, Tidied
 from orchestrate.app.config import load_config
 from orchestrate.app.runs_folder import runs_of
 from orchestrate.app.workspaces import workspace_of
+from orchestrate.cli.commands.runs import table
 from orchestrate.cli.moments import UNITS, age_in_seconds
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import AT_LEAST_0
 from orchestrate.cli.terminal import has_terminal
 from orchestrate.errors import ConfigError, UsageError
 from orchestrate.exits import DONE, ENVIRONMENT
+from orchestrate.plan.visible import plural, show_size
 from orchestrate.show.output import answer, answer_json, note
+from orchestrate.state.runs import list_runs
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import STATUSES
 
@@ -29,12 +32,12 @@ _MOST_NAMES = 20
 
 @click.command(short_help="Remove old runs.")
 @click.option("--older-than", metavar="AGE",
-              help="Remove runs in which nothing has happened for so long: a number and s, m, h, "
+              help="Remove runs without a change for this long: a number and s, m, h, "
               f"d or w (default: {_VARIABLE}, in days).")  # fmt: skip
 @click.option("--keep", type=AT_LEAST_0, metavar="N",
-              help="Keep the newest N runs, however old they are; alone: remove all others.")  # fmt: skip  # noqa: E501
+              help="Keep the newest N runs, however old; alone: remove all others.")  # fmt: skip
 @click.option("--status", "statuses", type=click.Choice(STATUSES), multiple=True,
-              help="Only runs that stand so; repeatable.")  # fmt: skip
+              help="Only runs with this status; repeatable.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
 @state_dir_option
@@ -50,14 +53,12 @@ def clean(
     working_dir: str | None,
     as_json: bool,
 ) -> int:
-    """Remove runs in which nothing has happened for a while, e.g. `--older-than 7d`.
+    """Remove old runs, e.g. `--older-than 7d`.
 
-    A run that is at work, or whose programs still run, always stays. One that was interrupted, or
-    is paused and perhaps waits at a gate, goes only with `--status interrupted` or `--status
-    paused`. At a terminal it is shown first what would be removed, and asked.
+    A run that is at work, or whose programs still run, always stays. An interrupted or paused run
+    is removed only with `--status interrupted` or `--status paused`. At a terminal you are shown
+    what would be removed, and asked.
     """
-    from orchestrate.state.runs import list_runs
-
     before = time.time() - _age_of(older_than, keep, working_dir)
     folder = runs_of(Place(working_dir, state_dir))
     newest = frozenset(run.id for run in list_runs(folder)[: keep or 0])
@@ -78,7 +79,7 @@ def clean(
 
 
 def _is_wanted(planned: Tidied) -> bool:
-    """Show what would be removed, and ask whoever sits there; nothing to remove needs no word."""
+    """Show what would be removed, and ask; nothing to remove needs no question."""
     if not planned.removed:
         return True
     shown = _text(planned, dry_run=True)
@@ -89,7 +90,7 @@ def _is_wanted(planned: Tidied) -> bool:
 def _age_of(older_than: str | None, keep: int | None, working_dir: str | None) -> float:
     """Seconds, from the flag, or from the days that the environment or the configuration say.
 
-    Whoever says how many to keep need not say how old the others must be.
+    With `--keep`, no age is needed.
     """
     if older_than is not None:
         return age_in_seconds("--older-than", older_than)
@@ -102,7 +103,7 @@ def _age_of(older_than: str | None, keep: int | None, working_dir: str | None) -
             f"say e.g. --older-than 7d or --keep 20, or set {_VARIABLE} to a number of days",
         )
     if days < 0:
-        raise ConfigError(f"{_VARIABLE} is {days}: a run cannot be younger than new")
+        raise ConfigError(f"{_VARIABLE} is {days}: an age cannot be negative")
     return float(days * UNITS["d"])
 
 
@@ -118,10 +119,6 @@ def _as_json(tidied: Tidied, dry_run: bool) -> dict[str, Any]:
 
 
 def _text(tidied: Tidied, dry_run: bool) -> str:
-    from orchestrate.cli.commands.runs import table
-    from orchestrate.engine.texts import show_size
-    from orchestrate.plan.visible import plural
-
     lines = [table(tidied.shown)] if dry_run else []
     did, freed = ("would remove", "would free") if dry_run else ("removed", "freed")
     size = f", {freed} {show_size(tidied.freed)}" if tidied.removed else ""

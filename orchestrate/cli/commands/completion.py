@@ -25,8 +25,8 @@ SCRIPTS = {
 def completion(shell: str, words: tuple[str, ...], as_json: bool) -> int:
     """Print the script that lets a shell complete commands, flags, recipes, runs and steps.
 
-    The script says at its top how to load it. Given words, answer what could stand in place of the
-    last one: that is what the script asks.
+    The script says at its top how to load it. With WORDS, print the candidates for the last one:
+    the script asks for them this way.
     """
     if not words:
         script = (Path(__file__).parents[1] / "shells" / SCRIPTS[shell]).read_text("utf-8")

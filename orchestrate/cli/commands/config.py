@@ -15,6 +15,7 @@ from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.options import json_option, working_dir_option
 from orchestrate.errors import UsageError
 from orchestrate.plan.visible import visible
+from orchestrate.regex import regex
 from orchestrate.show.output import answer, answer_json
 from orchestrate.workspace import package_data
 
@@ -22,28 +23,31 @@ if TYPE_CHECKING:
     from orchestrate.app.config_model import Config
     from orchestrate.workspace import Workspace
 
-_PLAIN = re.compile(r"[A-Za-z./][\w./@-]*( [\w./@-]+)*")
+_PLAIN = regex(r"[A-Za-z./][\w./@-]*( [\w./@-]+)*")
 # Words that YAML would not read as texts.
 _NOT_TEXT = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
-# Variables for agents whose values are nobody's business, by a part of their names.
-_SECRET = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
+# Variables for agents whose values are hidden, by a part of their names.
+_SECRET = regex(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
 HIDDEN = "***"
 _WIDEST = 40
 # Which default holds is up to the dialect, so none can be shown as a value.
 _STEP_TIMEOUT = "# step_timeout: 86400 in a machine, 600 in a recipe"
 
 
-@click.command(short_help="Show the settings that hold, and where each was written.")
+@click.command(short_help="Show the settings in effect, and where each comes from.")
 @click.argument("what", type=click.Choice(["show", "path"]), metavar="[show|path]", default="show")
-@click.option("--origin", is_flag=True, help="Add where each setting was written (show).")
+@click.option(
+    "--origin",
+    is_flag=True,
+    help="With show: add the file and line, or the variable, of each setting.",
+)
 @working_dir_option
 @json_option
 def config(what: str, origin: bool, working_dir: str | None, as_json: bool) -> int:
-    """Show the settings that hold here (`show`), or the files they are read from (`path`).
+    """Show the settings in effect (`show`), or the files they are read from (`path`).
 
-    A flag wins over an ORCHESTRATE_... variable, that over .orchestrate/config.yaml of the
-    workspace, that over the user's file, and all of them over the defaults. Values that look like
-    secrets are hidden.
+    A flag wins over an ORCHESTRATE_... variable, which wins over .orchestrate/config.yaml of the
+    workspace, then the user's file, then the defaults. Values that look like secrets are hidden.
     """
     workspace = workspace_of(working_dir)
     if what == "path":

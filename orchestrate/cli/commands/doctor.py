@@ -15,18 +15,17 @@ from orchestrate.plan.visible import visible
 from orchestrate.show.output import answer, answer_json
 
 
-@click.command(short_help="Check what this computer has of what runs need.")
+@click.command(short_help="Check whether this computer has what runs need.")
 @state_dir_option
 @working_dir_option
 @json_option
 def doctor(state_dir: str | None, working_dir: str | None, as_json: bool) -> int:
     """Check the agent programs, locks, git and the configuration.
 
-    Offline: the only programs that are started are the agents', with --version. Of each agent it
-    says with which versions it was tried, and whether a key or a login is to be seen: whether its
-    variable is set or its file is there, not whether the service takes it. Exit code 0 when runs
-    can work here, 5 when something that every run needs is missing. An agent that is not installed
-    or logged in is no fault: you need those that your recipes ask.
+    Works offline: it only calls the agents with --version, and looks whether a key or login is
+    present, not whether the service accepts it. Exit code 5 if something that every run needs is
+    missing, else 0. An agent that is not installed is no fault: you need those that your recipes
+    name.
     """
     findings = examine(workspace_of(working_dir), state_dir)
     if as_json:

@@ -15,9 +15,9 @@ _FENCE = "---\n"
 @click.option("--skill", is_flag=True, help="Print it as a skill file, with its front matter.")
 @json_option
 def guide(skill: bool, as_json: bool) -> int:
-    """Print how to write, check and run recipes: one page, meant for a coding agent.
+    """Print how to write, check and run recipes: one page for a coding agent.
 
-    Tell your agent to read it, or keep it where the agent finds it by itself, as a skill.
+    Tell your agent to run this command, or save the page as a skill.
     """
     text = (package_data() / "skills" / "orchestrate-recipes" / "SKILL.md").read_text("utf-8")
     front, body = _split(text)

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import click
 
-from orchestrate.agents.finding import Missing
-from orchestrate.agents.registry import PROGRAMS, find_program
-from orchestrate.app.starter_files import DIALECTS, ignore_runs, pieces, recipe_id, write_piece
-from orchestrate.app.workspaces import workspace_here
+from orchestrate.app.definition import compile_definition
+from orchestrate.app.starter_files import (
+    DEFAULT_PERMISSIONS,
+    DIALECTS,
+    agents_here,
+    agents_named,
+    first_commands,
+    held_permissions,
+    write_all,
+    write_stubs,
+)
+from orchestrate.app.stopping import stoppable
+from orchestrate.app.workspaces import with_aliases, workspace_here
 from orchestrate.cli.options import json_option, working_dir_option
 from orchestrate.cli.terminal import has_terminal, read_line
 from orchestrate.diagnostics import closest
-from orchestrate.engine.stop import Stop, listening
-from orchestrate.errors import OrchestrateError
-from orchestrate.plan.override import known_backend
+from orchestrate.errors import DefinitionError, OrchestrateError
+from orchestrate.plan.backends import known_backend
 from orchestrate.show.output import answer, answer_json, note
 
-PERMISSIONS = ("bypass", "edit", "default", "read-only")
-DEFAULT_PERMISSIONS = "bypass"
 _MEANINGS = {
     "bypass": "everything; work in a container or a copy that you can throw away",
     "edit": "change files, but nothing riskier; recipes that commit or run tests will be stuck",
@@ -36,9 +43,14 @@ if TYPE_CHECKING:
 @click.option(
     "--dialect", type=click.Choice(DIALECTS), help="What the first recipe is (default: machine)."
 )
-@click.option("--backend", metavar="NAME", help="The agent to ask, for the configuration.")
-@click.option("--permissions", type=click.Choice(PERMISSIONS),
+@click.option("--backend", metavar="NAME", help="The agent program, for the configuration.")
+@click.option("--permissions", type=click.Choice(tuple(_MEANINGS)),
               help="What agents may do without asking, for the configuration.")  # fmt: skip
+@click.option(
+    "--agents-of",
+    metavar="FILE|ID",
+    help="Only write a stub for each agent that the recipe names and that is missing.",
+)
 @click.option("--yes", "-y", "is_sure", is_flag=True, help="Ask nothing; take the defaults.")
 @working_dir_option
 @json_option
@@ -46,17 +58,20 @@ def init(
     dialect: str | None,
     backend: str | None,
     permissions: str | None,
+    agents_of: str | None,
     is_sure: bool,
     working_dir: str | None,
     as_json: bool,
 ) -> int:
     """Write settings, a first recipe, agents and schemas into .orchestrate of a project.
 
-    Nothing that is there is overwritten, so it can be called again. A line for the runs is added
-    to .gitignore. On a terminal it asks which agent you have, what it may do without asking and
-    what kind of recipe you want, unless these are given or --yes is.
+    Overwrites nothing, so it can be called again. Adds a line for the runs to .gitignore. On a
+    terminal it asks which agent you have, what it may do without asking and which kind of recipe
+    you want, unless flags say so.
     """
-    workspace = workspace_here(working_dir)
+    workspace = with_aliases(workspace_here(working_dir))
+    if agents_of is not None:
+        return _write_agents(agents_of, workspace, as_json=as_json)
     if backend is not None:
         backend = known_backend(backend)
     if not (is_sure or as_json) and has_terminal():
@@ -66,29 +81,37 @@ def init(
     dialect = dialect or DIALECTS[0]
     done: list[Done] = []
     try:
-        for piece in pieces(dialect, backend, permissions):
-            done.append(write_piece(workspace.root, piece))  # noqa: PERF401 - told if one fails
-        done.append(ignore_runs(workspace.root))
+        write_all(workspace.root, done, dialect, backend, permissions)
     except OrchestrateError:
         note(_lines(done))
         raise
+    held = held_permissions(done, permissions)
     if as_json:
-        document = _document(done, dialect, workspace)
-        answer_json(document | {"permissions": _held(done, permissions)})
+        answer_json(_document(done, dialect, workspace) | {"permissions": held})
     else:
         answer(_text(done, dialect))
-        note(_permission_words(done, permissions))
+        note(_permission_words(held, permissions))
     return 0
 
 
-def _held(done: list[Done], permissions: str | None) -> str | None:
-    """The permissions that the configuration has now; None if it was there before: it decides."""
-    is_written = any(piece.is_written for piece in done if piece.path.endswith("config.yaml"))
-    return (permissions or DEFAULT_PERMISSIONS) if is_written else None
+def _write_agents(file: str, workspace: Workspace, *, as_json: bool) -> int:
+    """A definition for each agent of a recipe, and of the recipes that it calls."""
+    compilation = compile_definition(file, workspace)
+    names = list(agents_named(compilation.documents))
+    if compilation.program is None and not names:
+        raise DefinitionError(compilation.diagnostics, compilation.exit_code)
+    done: list[Done] = []
+    write_stubs(workspace.root, done, iter(names), workspace)
+    if as_json:
+        written = [piece.path for piece in done if piece.is_written]
+        left = [{"path": piece.path, "why": piece.about} for piece in done if not piece.is_written]
+        answer_json({"workspace": str(workspace.root), "written": written, "left": left})
+    else:
+        answer(_lines(done) if done else f"{file} names no agents\n")
+    return 0
 
 
-def _permission_words(done: list[Done], permissions: str | None) -> str:
-    held = _held(done, permissions)
+def _permission_words(held: str | None, permissions: str | None) -> str:
     if held is None:
         wanted = f"; to have {permissions}, write it there" if permissions else ""
         return f"\nPermissions: as .orchestrate/config.yaml says, which was there{wanted}\n"
@@ -97,18 +120,16 @@ def _permission_words(done: list[Done], permissions: str | None) -> str:
 
 
 def _ask_backend() -> str:
-    import os
-
-    installed = [n for n in PROGRAMS if not isinstance(find_program(n, os.environ), Missing)]
-    note(f"Known agents: {', '.join(PROGRAMS)}\n")
+    known, installed = agents_here(os.environ)
+    note(f"Known agents: {', '.join(known)}\n")
     note(f"Installed here: {', '.join(installed) or 'none of them'}\n")
     default = next(iter(installed), "claude-code")
-    return _ask("Which agent shall be asked?", tuple(PROGRAMS), default)
+    return _ask("Which agent do you use?", known, default)
 
 
 def _ask_permissions() -> str:
     note("".join(f"  {mode:9}  {meaning}\n" for mode, meaning in _MEANINGS.items()))
-    return _ask("What may agents do without asking?", PERMISSIONS, DEFAULT_PERMISSIONS)
+    return _ask("What may agents do without asking?", tuple(_MEANINGS), DEFAULT_PERMISSIONS)
 
 
 def _ask_dialect() -> str:
@@ -117,13 +138,12 @@ def _ask_dialect() -> str:
         "  recipe    prompts to named agents, results passed on, approvals\n"
         "  workflow  commands and agents, loops, files\n"
     )
-    return _ask("What shall the first recipe be?", DIALECTS, DIALECTS[0])
+    return _ask("Which kind of recipe do you want?", DIALECTS, DIALECTS[0])
 
 
 def _ask(question: str, choices: tuple[str, ...], default: str) -> str:
     """One of the choices; Ctrl-C or the end of input leaves, before anything is written."""
-    stop = Stop()
-    with listening(stop):
+    with stoppable() as stop:
         while True:
             note(f"{question} [{default}]: ")
             line = read_line(stop)
@@ -137,13 +157,6 @@ def _ask(question: str, choices: tuple[str, ...], default: str) -> str:
             note(f"  did you mean {near}?\n" if near else f"  one of: {', '.join(choices)}\n")
 
 
-def _next_commands(dialect: str) -> list[str]:
-    name = recipe_id(dialect)
-    # A workflow's commands are run as they are; there is no agent to stand in for.
-    rehearse = "" if dialect == "workflow" else " --backend rehearsal"
-    return [f"orchestrate run {name} --dry-run", f"orchestrate run {name}{rehearse}"]
-
-
 def _document(done: list[Done], dialect: str, workspace: Workspace) -> dict[str, object]:
     return {
         "workspace": str(workspace.root),
@@ -151,7 +164,7 @@ def _document(done: list[Done], dialect: str, workspace: Workspace) -> dict[str,
         "left": [
             {"path": piece.path, "why": piece.about} for piece in done if not piece.is_written
         ],
-        "next": _next_commands(dialect),
+        "next": first_commands(dialect),
     }
 
 
@@ -164,5 +177,5 @@ def _lines(done: list[Done]) -> str:
 
 
 def _text(done: list[Done], dialect: str) -> str:
-    steps = [f"  {command}\n" for command in (*_next_commands(dialect), "orchestrate doctor")]
+    steps = [f"  {command}\n" for command in (*first_commands(dialect), "orchestrate doctor")]
     return "".join([_lines(done), "\nNext:\n", *steps])

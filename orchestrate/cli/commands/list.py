@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 def list_recipes(working_dir: str | None, as_json: bool) -> int:
     """List the recipes of the workspace and of the built-in catalogue.
 
-    Each can be run by its id. Files that only hold parts for others to include are left out.
+    Each can be run by its id: its path below `workflows/` or `.orchestrate/recipes/`, without the
+    extension. Files that only hold parts for others to include are left out.
     """
     from orchestrate.app.recipes import recipes_of
 
@@ -44,6 +45,7 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
         "name": entry.name,
         "title": entry.title,
         "description": entry.description,
+        "inputs": list(entry.inputs),
         "readable": not entry.error,
         "error": entry.error,
     }
@@ -70,6 +72,7 @@ def _text(entries: list[Entry]) -> str:
             pad = " " * (width - width_of(shown))
             about = entry.error or _first_sentence(entry.description) or entry.title
             kind = "invalid" if entry.error else entry.dialect
-            line = f"  {shown}{pad}  {kind:8}  {visible(about)}".rstrip()
+            told = f" [{', '.join(map(visible, entry.inputs))}]" if entry.inputs else ""
+            line = f"  {shown}{pad}  {kind:8}  {visible(about)}{told}".rstrip()
             parts.append((clip(line, columns) if columns else line) + "\n")
     return "".join(parts)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrate.app.definition import compiled
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.options import (
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 @click.command(short_help="Show what a recipe compiles to, or the path of a run.")
 @click.argument("file", metavar="[FILE]", required=False)
 @click.option("--run", "run_text", metavar="RUN",
-              help="The plan of this run, with the path that it took.")  # fmt: skip
+              help="The plan of this run, with the path it took.")  # fmt: skip
 @click.option(
     "--format", "output_format", type=click.Choice(["text", "json", "mermaid", "dot", "svg"]),
     help="How to show the plan (default: text).",
@@ -58,20 +59,18 @@ def plan(
 ) -> int:
     """Show what a recipe compiles to: every step, and where each of its outcomes leads.
 
-    FILE is a path, or the id of a recipe of the workspace or the catalogue. This is the file alone:
-    `run FILE --dry-run` shows it with the configuration and the flags of a run.
+    FILE is a path, or the id of a recipe of the workspace or the catalogue. This is the file alone;
+    `run FILE --dry-run` adds the configuration and the flags of a run.
 
-    With --run instead, the plan of that run is shown with the path that it took: steps visited and
-    how often, routes taken, and where it stands or has failed.
+    With --run, show the plan of a run with the path it took: steps visited and how often, routes
+    taken, and where the run is or failed.
     """
     shape = choose_format(output_format, as_json)
     if (file is None) == (run_text is None):
-        raise UsageError("say one of FILE and --run RUN", "e.g. orchestrate plan --run latest")
+        raise UsageError("give either FILE or --run RUN", "e.g. orchestrate plan --run latest")
     if run_text is not None:
         return _show_run(run_text, shape, working_dir, state_dir)
     assert file is not None
-    from orchestrate.app.definition import compiled
-
     compilation, program = compiled(file, workspace_of(working_dir))
     note(draw(compilation.diagnostics, compilation.dropped, colour=wants_colour(sys.stderr)))
     match shape:

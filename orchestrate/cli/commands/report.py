@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
 
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.secrets import secrets_of_run
+from orchestrate.app.transcripts import transcripts_of
 from orchestrate.app.user_files import write_named
 from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
-from orchestrate.engine.texts import show_size
 from orchestrate.errors import UsageError
-from orchestrate.plan.visible import visible
+from orchestrate.plan.visible import show_size, visible
 from orchestrate.show.output import answer_json, answer_text, note, note_once
 from orchestrate.show.report.data import as_json as data_of
 from orchestrate.show.report.data import gather
@@ -24,13 +25,12 @@ from orchestrate.show.report.markdown import render_markdown
 from orchestrate.view.place import Place
 
 if TYPE_CHECKING:
-    from orchestrate.engine.secrets import Secrets
     from orchestrate.show.report.data import Report
 
 _ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
 
 
-@click.command(short_help="Write a report of a run: one page of HTML or Markdown.")
+@click.command(short_help="Write a report of a run, as HTML or Markdown.")
 @run_argument
 @click.option("--format", "shape", type=click.Choice(["html", "md"]),
               help="HTML or Markdown (default: what FILE ends in, else html).")  # fmt: skip
@@ -49,23 +49,30 @@ def report(
 ) -> int:
     """Write a report of a run: RUN is its id, the beginning of one, or `latest`.
 
-    One page without scripts or anything from elsewhere: the path through the plan, a timeline, the
-    steps with their attempts, time, cost and tokens, approvals, files changed, prompts and outputs.
-    It can be asked for at any time; a damaged run is reported as far as it can be read.
+    One self-contained page: the path through the plan, a timeline, the steps with attempts, time,
+    cost and tokens, approvals, changed files, prompts and outputs. It works at any time; a damaged
+    run is reported as far as it can be read.
     """
     kind = shape or _ENDINGS.get(os.path.splitext(output or "")[1].lower(), "html")
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     if output is None and kind == "html" and is_terminal and not as_json:
         raise UsageError(
-            "HTML is not for a terminal", "say where: -o report.html; or read it: --format md"
+            "HTML is not written to a terminal",
+            "say where: -o report.html; or read it: --format md",
         )
     _, found, workspace = find_stored(run, working_dir, state_dir, tell_fault=note_once)
     secrets = secrets_of_run(found, workspace)
-    gathered = gather(found, workspace, Place(working_dir, state_dir), time.time())
+    gathered = gather(
+        found,
+        workspace,
+        Place(working_dir, state_dir),
+        time.time(),
+        transcripts_of(found, workspace),
+    )
     if as_json and output is None:
         answer_json(secrets.data(data_of(gathered)) | {"file": None})
         return 0
-    content = _render(gathered, kind, secrets)
+    content = _render(gathered, kind, secrets.text)
     if output is None or output == "-":
         answer_text(content.decode("utf-8"))
         return 0
@@ -77,10 +84,10 @@ def report(
     return 0
 
 
-def _render(gathered: Report, kind: str, secrets: Secrets) -> bytes:
+def _render(gathered: Report, kind: str, mask: Callable[[str], str]) -> bytes:
     text = render_html(gathered) if kind == "html" else render_markdown(gathered)
     # The run's own files are masked; names of files and commits were made by agents.
-    return secrets.text(text).encode("utf-8", "backslashreplace")
+    return mask(text).encode("utf-8", "backslashreplace")
 
 
 def _write(output: str, content: bytes) -> None:

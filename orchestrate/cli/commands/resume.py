@@ -19,9 +19,13 @@ from orchestrate.errors import UsageError
 from orchestrate.view.place import Place
 
 
-@click.command(short_help="Go on with a run that was stopped, failed or parked.")
+@click.command(short_help="Continue a run that was stopped, failed or parked.")
 @run_argument
-@click.option("--repair", is_flag=True, help="Go back to the newest valid state of a damaged run.")
+@click.option(
+    "--repair",
+    is_flag=True,
+    help="Go back to the newest valid state of a damaged run; keep the damaged files beside it.",
+)
 @click.option(
     "--force-restart",
     is_flag=True,
@@ -30,31 +34,53 @@ from orchestrate.view.place import Place
 @click.option(
     "--as-started",
     is_flag=True,
-    help="Go on with the definition as it was when the run started, whatever its files say now.",
+    help="Continue with the definition as it was when the run started.",
+)
+@click.option(
+    "--edited",
+    is_flag=True,
+    help="Continue with the definition as it is now; keep every result that is still good.",
+)
+@click.option(
+    "--redo",
+    "--from",
+    metavar="STEP",
+    multiple=True,
+    help="Run this step and what follows it in its sequence again.",
+)
+@click.option(
+    "--accept",
+    metavar="STEP",
+    multiple=True,
+    help="Take the recorded result of this step as still good, whatever has changed.",
 )
 @flag_options("plan", "context", "agents", "concurrency", "detach", "output")
 @state_dir_option
 @working_dir_option
 @json_option
-def resume(
+def resume(  # noqa: PLR0913, PLR0917 - one a flag
     run: str,
     repair: bool,
     force_restart: bool,
     as_started: bool,
+    edited: bool,
+    redo: tuple[str, ...],
+    accept: tuple[str, ...],
     state_dir: str | None,
     working_dir: str | None,
     as_json: bool,
     **flags: Any,
 ) -> int:
-    """Go on with a run: RUN is its id, the beginning of one, or `latest`.
+    """Continue a run that was killed, stopped, parked or failed.
 
-    A step that is recorded as done is not done again; an agent that still runs is adopted; a step
-    that failed is tried again. A run goes on with the definition that it keeps a copy of; if the
-    files have changed since, in more than comments or order, it is refused unless --as-started
-    says that the copy counts. Flags hold as they were given to `run` unless they are given again;
-    --context gives values to what has not finished.
+    RUN is its id, the beginning of one, or `latest`. A step that is recorded as done is not done
+    again, a program that still runs is adopted, and a failed step is tried again. The run continues
+    with its own copy of the definition. If the files have changed since, in a way that matters, it
+    says what it would keep and what it would run, and asks; --edited agrees, --as-started keeps to
+    the copy. --redo and --accept agree, too, and open a completed run again. Flags hold as given to
+    `run` unless they are given again; --context gives values to steps that have not finished.
     """
-    from orchestrate.cli.starting import resume_run
+    from orchestrate.cli.resuming import resume_run
 
     if force_restart and as_started:
         raise UsageError(
@@ -68,6 +94,7 @@ def resume(
         as_json=as_json,
         repair=repair,
         as_started=as_started,
+        edits=(edited, redo, accept),
         force_restart=force_restart,
     )
     if is_completed and is_unnamed(click.get_current_context()):

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from orchestrate.app.settings import RunSettings
+from orchestrate.cli.group import later
 from orchestrate.cli.options import (
     flag_options,
     json_option,
@@ -15,9 +16,14 @@ from orchestrate.cli.options import (
 )
 from orchestrate.view.place import Place
 
+_run_recipe = later("starting:run_recipe")
+# Loads no engine.
+_show_dry_run = later("dry_running:show_dry_run")
+
 
 @click.command(short_help="Run a recipe.")
 @click.argument("file", metavar="FILE|ID")
+@click.argument("text", metavar="[TEXT]", required=False)
 @click.option("--dry-run", is_flag=True, help="Show what would run, and run nothing.")
 @flag_options("plan", "context", "queue", "agents", "concurrency", "detach", "output")
 @state_dir_option
@@ -25,20 +31,20 @@ from orchestrate.view.place import Place
 @json_option
 def run(
     file: str,
+    text: str | None,
     dry_run: bool,
     state_dir: str | None,
     working_dir: str | None,
     as_json: bool,
     **flags: Any,
 ) -> int:
-    """Run a recipe, given as a file or by its id.
+    """Run a recipe, given as a file or by its id; TEXT is the first input that it declares.
 
-    Every step is recorded under .orchestrate/runs/RUN_ID as it happens; `orchestrate resume`
-    goes on from there after anything. With --dry-run nothing is started or written; the
-    configuration and the flags are applied as in a run. A flag that has no meaning for the file's
-    dialect is an error.
+    Every step is recorded under .orchestrate/runs/RUN_ID as it happens, and `orchestrate resume`
+    continues from there. With --dry-run nothing is started or written; the configuration and the
+    flags are applied as in a run. A flag that does not apply to the file's dialect is an error.
+    An input that is not given is asked for at a terminal; `orchestrate describe FILE` lists them.
     """
-    from orchestrate.cli.starting import run_recipe
-
-    place = Place(working_dir, state_dir)
-    return run_recipe(file, RunSettings(**flags), place, dry_run=dry_run, as_json=as_json)
+    settings, place = RunSettings(**flags), Place(working_dir, state_dir)
+    carry_out = _show_dry_run if dry_run else _run_recipe
+    return carry_out(file, settings, place, text=text, as_json=as_json)

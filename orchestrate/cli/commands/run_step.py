@@ -7,28 +7,35 @@ from typing import Any
 import click
 
 from orchestrate.app.settings import RunSettings
+from orchestrate.cli.group import later
 from orchestrate.cli.options import (
     flag_options,
     json_option,
     state_dir_option,
     working_dir_option,
 )
+from orchestrate.errors import UsageError
 from orchestrate.view.place import Place
+
+_run_one_step = later("stepping:run_one_step")
 
 
 @click.command("run-step", short_help="Run a single step of a workflow.")
 @click.argument("step", metavar="STEP")
-@click.option("--workflow", "file", metavar="FILE|ID", required=True,
-              help="The workflow that has the step.")  # fmt: skip
+@click.option("--workflow", "file", metavar="FILE|ID",
+              help="The recipe that has the step: a path or an id.")  # fmt: skip
+@click.option("--run", "scratch_of", metavar="RUN",
+              help="Try the step, as its file is now, against the values of this run.")  # fmt: skip
 @click.option("--from", "from_run", metavar="RUN",
-              help="Use the results that other steps had in this run.")  # fmt: skip
+              help="Use the results and variables of this run.")  # fmt: skip
 @flag_options("plan", "context", "agents", "output")
 @state_dir_option
 @working_dir_option
 @json_option
 def run_step(
     step: str,
-    file: str,
+    file: str | None,
+    scratch_of: str | None,
     from_run: str | None,
     state_dir: str | None,
     working_dir: str | None,
@@ -37,10 +44,17 @@ def run_step(
 ) -> int:
     """Run a single step, given by its name, as a run of its own.
 
-    A loop runs with all its items. A step that refers to the results of others is refused, unless
-    --from names a run that has them. The exit code is that of `run`.
+    A loop runs with all its items. A step that refers to the results of others is refused unless
+    --from names a run that has them. With --run a step of that run is tried, as its file is now,
+    against the values that the run has: a scratch run that never becomes `latest`; the run itself
+    stays as it is. The exit code is that of `run`.
     """
-    from orchestrate.cli.starting import run_one_step
-
-    place = Place(working_dir, state_dir)
-    return run_one_step(file, step, RunSettings(**flags), place, from_run, as_json=as_json)
+    settings, place = RunSettings(**flags), Place(working_dir, state_dir)
+    if (file is None) == (scratch_of is None) or (scratch_of is not None and from_run is not None):
+        raise UsageError(
+            "say where the step is from: --workflow FILE, or --run RUN",
+            "--workflow FILE --from RUN takes the values of a run into another file",
+        )
+    return _run_one_step(
+        file, step, settings, place, from_run, scratch_of=scratch_of, as_json=as_json
+    )

@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchestrate.app.runs_folder import runs_of
+from orchestrate.cli.moments import moment_of
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import AT_LEAST_0
+from orchestrate.plan.visible import clip, visible, width_of
 from orchestrate.record import record
 from orchestrate.show.output import answer, answer_json, note_once
+from orchestrate.state.runs import Run, id_beginning, list_runs
+from orchestrate.state.times import duration
 from orchestrate.view.place import Place
-from orchestrate.view.run_summary import STATUSES, RunSummary, summary_of
+from orchestrate.view.run_summary import STATUSES, RunSummary, last_written, summary_of
 from orchestrate.view.source_files import shown_definition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from orchestrate.state.runs import Run
 
 _DIALECTS = ("machine", "recipe", "workflow")
 _ORDERS = ("started", "updated", "duration", "status", "definition")
@@ -64,19 +67,19 @@ def _matches(path: str, wanted: str) -> bool:
 
 @click.command(short_help="List the runs of the workspace.")
 @click.option("--limit", type=AT_LEAST_0, default=20, metavar="N",
-              help="How many runs to show at most; 0 shows all (default: 20).")  # fmt: skip
+              help="Show at most this many runs; 0: all (default: 20).")  # fmt: skip
 @click.option("--status", "statuses", type=click.Choice(STATUSES), multiple=True,
-              help="Only runs that stand so; repeatable.")  # fmt: skip
+              help="Only runs with this status; repeatable.")  # fmt: skip
 @click.option("--dialect", "dialects", type=click.Choice(_DIALECTS), multiple=True,
               help="Only runs of this dialect; repeatable.")  # fmt: skip
 @click.option("--definition", "--name", "definition", default="", metavar="TEXT",
-              help="Only runs of definitions whose path has TEXT in it, or fits it with * and ?.")  # fmt: skip  # noqa: E501
+              help="Only runs of definitions whose path contains TEXT, or matches it with * and ?.")  # fmt: skip  # noqa: E501
 @click.option("--since", metavar="WHEN",
-              help="Only runs started since then: 2h ago, or a date or time.")  # fmt: skip
-@click.option("--until", metavar="WHEN", help="Only runs started until then.")
+              help="Only runs started since then: an age (2h), or a date or time.")  # fmt: skip
+@click.option("--until", metavar="WHEN", help="Only runs started before then.")
 @click.option("--sort", "order", type=click.Choice(_ORDERS), default="started",
-              help="What comes first: the newest, the last changed, the longest; or by name.")  # fmt: skip  # noqa: E501
-@click.option("--reverse", is_flag=True, help="The other way round.")
+              help="Order: newest, last changed or longest first; or by name.")  # fmt: skip
+@click.option("--reverse", is_flag=True, help="Reverse the order.")
 @state_dir_option
 @working_dir_option
 @json_option
@@ -91,11 +94,9 @@ def runs(
 ) -> int:
     """List the runs of the workspace, newest first.
 
-    A run whose process is gone without an end is `interrupted`; one of which neither
-    the state nor the journal can be read is `damaged`.
+    A run whose process is gone is `interrupted`; one of which neither the state nor the journal can
+    be read is `damaged`. WHEN is an age such as 90m or 7d, or a date or time.
     """
-    from orchestrate.state.runs import list_runs
-
     wanted = _wanted(filters)
     folder = runs_of(Place(working_dir, state_dir), tell_fault=note_once)
     known = list_runs(folder)
@@ -117,9 +118,6 @@ def runs(
 
 
 def _wanted(filters: dict[str, Any]) -> Wanted:
-    from orchestrate.cli.moments import moment_of
-    from orchestrate.state.runs import id_beginning
-
     since, until = filters["since"], filters["until"]
     now = time.time()
     return Wanted(
@@ -153,7 +151,7 @@ def _sorted(summaries: list[RunSummary], order: str, reverse: bool) -> list[RunS
     now = time.time()
     keys: dict[str, Callable[[RunSummary], Any]] = {
         "updated": lambda summary: str(summary.field("updated_at") or ""),
-        "duration": lambda summary: elapsed_s(summary.status, summary.fields(), now) or 0.0,
+        "duration": lambda summary: elapsed_s(summary, now) or 0.0,
         "status": lambda summary: STATUSES.index(summary.status),
         "definition": lambda summary: str(summary.field("workflow_file") or ""),
     }
@@ -165,35 +163,45 @@ def _as_json(summary: RunSummary) -> dict[str, Any]:
     fields = summary.fields()
     names = ("reason", "dialect", "workflow_file", "started_at", "updated_at", "completed_at")
     shown = {"run_id": summary.run.id, "run_root": str(summary.run.root), "status": summary.status}
-    seconds = elapsed_s(summary.status, fields, time.time())
+    seconds = elapsed_s(summary, time.time())
     took = {"elapsed_ms": None if seconds is None else round(seconds * 1000)}
-    return shown | {name: fields.get(name) for name in names} | took
+    return shown | summary.marks | {name: fields.get(name) for name in names} | took
 
 
 def table(summaries: list[RunSummary]) -> str:
     """A line for each: its id, how it stands, its age, how long it took, and its definition."""
-    from orchestrate.show.event_lines import duration
-
     now = time.time()
     lines = []
-    for summary in summaries:
+    standings = [_standing(summary) for summary in summaries]
+    width = max((width_of(text) for text in standings), default=0)
+    for summary, standing in zip(summaries, standings, strict=True):
         fields = summary.fields()
         definition = shown_definition(str(fields.get("workflow_file", "?")))
         started = _seconds(fields.get("started_at"))
-        took = elapsed_s(summary.status, fields, now)
+        took = elapsed_s(summary, now)
         ago = "" if started is None else age(max(0.0, now - started))
         shown = "" if took is None else duration(took * 1000)
-        lines.append(
-            f"{summary.run.id}  {summary.shown_status:11}  {ago:>8}  {shown:>8}  {definition}\n"
-        )
+        pad = " " * (max(width, 11) - width_of(standing))
+        lines.append(f"{summary.run.id}  {standing}{pad}  {ago:>8}  {shown:>8}  {definition}\n")
     return "".join(lines)
 
 
-def elapsed_s(status: str, fields: dict[str, Any], now: float) -> float | None:
-    """How long the run took, or has taken so far."""
+def _standing(summary: RunSummary) -> str:
+    """Its status, and why that does not speak for the whole work."""
+    marks = summary.marks
+    words = ["rehearsal"] if marks["rehearsal"] else []
+    words += [f"step {clip(visible(marks['run_step']), 20)}"] if marks["run_step"] else []
+    return f"{summary.shown_status} ({', '.join(words)})" if words else summary.shown_status
+
+
+def elapsed_s(summary: RunSummary, now: float) -> float | None:
+    """How long the run took, or has taken so far; of one that was killed, to its last trace."""
+    fields = summary.fields()
     started = _seconds(fields.get("started_at"))
     last = _seconds(fields.get("completed_at") or fields.get("updated_at"))
-    ended = now if status == "running" else last
+    ended = now if summary.status == "running" else last
+    if summary.status == "interrupted" and ended is not None:
+        ended = max(ended, last_written(summary.run))
     return None if started is None or ended is None else max(0.0, ended - started)
 
 

@@ -27,7 +27,7 @@ SCHEMAS: dict[str, str] = {
 @click.option("--list", "list_all", is_flag=True, help="List the names instead.")
 @json_option
 def schema(name: str | None, list_all: bool, as_json: bool) -> int:
-    """Print a JSON Schema, for editors and other tools; without NAME, list them."""
+    """Print a JSON Schema for editors and other tools; without NAME, list them."""
     if name is None or list_all:
         _list_names(as_json)
         return 0

@@ -9,24 +9,30 @@ from orchestrate.errors import UsageError
 from orchestrate.view.place import Place
 
 
-@click.command(short_help="Show how a run stands.")
+@click.command(short_help="Show where a run stands, and how to continue it.")
 @run_argument
 @click.option("--watch", "watches", is_flag=True,
-              help="Go on showing it until it ends, as `attach` does.")  # fmt: skip
+              help="Keep showing it until it ends, as `attach` does.")  # fmt: skip
 @state_dir_option
 @working_dir_option
 @json_option
+@click.pass_context
 def status(
-    run: str, watches: bool, state_dir: str | None, working_dir: str | None, as_json: bool
+    ctx: click.Context,
+    run: str,
+    watches: bool,
+    state_dir: str | None,
+    working_dir: str | None,
+    as_json: bool,
 ) -> int:
-    """Show how a run stands: RUN is its id, the beginning of one, or `latest`.
+    """Show where a run stands: its steps, what it waits for, and the command to continue.
 
-    It can be asked at any time, also while the run works. An approval whose time is up is decided
-    by its default.
+    RUN is its id, the beginning of one, or `latest`. This works at any time. An approval whose time
+    is up is decided by its default.
     """
     if watches and as_json:
         raise UsageError("--watch and --json exclude each other", "`wait --json` waits for the end")
     # Completing the words of this command must not wait for what reads a run.
     from orchestrate.cli.status_answer import show_status
 
-    return show_status(run, Place(working_dir, state_dir), watches=watches, as_json=as_json)
+    return show_status(ctx, run, Place(working_dir, state_dir), watches=watches, as_json=as_json)

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrate.app.open_run import find_stored
+from orchestrate.app.settle import settled_view
 from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
 from orchestrate.cli.params import SECONDS
-from orchestrate.exits import ABANDONED, TIME_IS_UP
+from orchestrate.exits import TIME_IS_UP
 from orchestrate.show.output import answer_json, note, note_once
+from orchestrate.show.status import standing
 from orchestrate.view.advice import next_commands
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import summary_of
@@ -36,14 +39,11 @@ def wait(
     working_dir: str | None,
     as_json: bool,
 ) -> int:
-    """Wait until a run ends or waits for an approval: RUN is its id, the beginning of one, or
-    `latest`.
+    """Wait until a run ends or waits for an approval: RUN is its id, its beginning, or `latest`.
 
-    The exit code is the one of the run. When the process that worked on it is gone before the run
-    has ended, that is said at once, and the exit code is 7.
+    The exit code is that of the run, or 7 if the process that worked on the run is gone before the
+    run has ended.
     """
-    from orchestrate.app.open_run import find_stored
-
     _, found, _ = find_stored(run, working_dir, state_dir, tell_fault=note_once)
     place = Place(working_dir, state_dir)
     return wait_for(found, place, timeout_s=timeout_s, as_json=as_json)
@@ -51,12 +51,10 @@ def wait(
 
 def wait_for(run: Run, place: Place, *, timeout_s: float | None, as_json: bool) -> int:
     """Wait, tell how the run stands then, and give its exit code."""
-    from orchestrate.app.decide import settled_view
-
     if not await_end(run, timeout_s):
         return _tell_late(run, timeout_s or 0, as_json)
     view = settled_view(run)
-    code = code_of(view)
+    code = view.exit_code
     if as_json:
         answer_json(_document(view, code, place))
     else:
@@ -65,8 +63,7 @@ def wait_for(run: Run, place: Place, *, timeout_s: float | None, as_json: bool) 
 
 
 def await_end(run: Run, timeout_s: float | None) -> bool:
-    """Wait until nobody works on the run, or it is over; False if that took too long."""
-
+    """Wait until no process works on the run, or it is over; False if that took too long."""
     give_up = None if timeout_s is None else time.monotonic() + timeout_s
     while summary_of(run).status == "running":
         left = _POLL_S if give_up is None else give_up - time.monotonic()
@@ -76,25 +73,16 @@ def await_end(run: Run, timeout_s: float | None) -> bool:
     return True
 
 
-def code_of(view: RunView) -> int:
-    """The exit code of the command that carried the run out, or that it has been left."""
-    ending = view.ending
-    return ABANDONED if ending is None else ending.code
-
-
 def words_about(view: RunView, place: Place) -> str:
     """How the run stands now, in a line, and the commands to go on."""
-    from orchestrate.show.status import standing
-
     lines = [f"run {view.run.id} {standing(view.status, view.ending)}"]
     if view.status == "interrupted":
-        lines.append("  its process is gone; what it had begun can be gone on with")
+        lines.append("  its process is gone; resume continues what it had begun")
     lines += [f"  go on:  {command}" for command in next_commands(view, place)]
     return "".join(f"{line}\n" for line in lines)
 
 
 def _document(view: RunView, code: int, place: Place) -> dict[str, Any]:
-
     return {
         "run_id": view.run.id,
         "status": view.status,

@@ -9,6 +9,7 @@ from typing import Any
 
 from orchestrate.diagnostics import Span
 from orchestrate.dialects.lowering import Lowering
+from orchestrate.regex import regex
 from orchestrate.source.advice import meant
 from orchestrate.source.breaks import unify_line_ends
 from orchestrate.source.include import Document
@@ -18,7 +19,7 @@ from orchestrate.source.schema import check_shipped
 from orchestrate.source.yaml import parse_yaml
 
 _FENCE = "---"
-_CLOSING = re.compile(r"^---[ \t\r]*$", re.MULTILINE)
+_CLOSING = regex(r"^---[ \t\r]*$", re.MULTILINE)
 
 
 def check_agent_file(work: Lowering, name: str, path: Path) -> None:
@@ -35,7 +36,7 @@ def check_agent_file(work: Lowering, name: str, path: Path) -> None:
     try:
         data = parse_yaml(fields, index, lambda fault: _report_fault(work, source, fault))
     except ReadFault as fault:
-        # Fields that are all comments are no fields, and none is required.
+        # Fields that are all comments do not count, and none is required.
         if fault.code != "E005":
             _report_fault(work, source, fault)
         return
@@ -80,9 +81,7 @@ def _check_fields(work: Lowering, name: str, document: Document, index: int) -> 
         if violation.keyword == "additionalProperties":
             _report_unknown(work, document, str(violation.path[-1]), violation.schema)
             continue
-        from orchestrate.source.explain import explain
-
-        finding = explain(document, violation)
+        finding = work.library.explain(document, violation)
         if finding is not None and not work.findings.is_full:
             work.findings.add(finding)
     given = data.get("name")
@@ -98,7 +97,7 @@ def _report_unknown(work: Lowering, document: Document, key: str, schema: dict[s
     near = meant(key, known, document.data)
     if not near and ".claude" in document.path.parts:
         return
-    work.report_at("W407", f"'{key[:60]}' is no field that is used here",
+    work.report_at("W407", f"'{key[:60]}' is not a field that is used here",
                    document.sources.span(document.data.key_mark(key)),
                    hint="" if near else f"known fields: {', '.join(known)}",
                    suggestion=near)  # fmt: skip

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from shlex import quote
 
+from orchestrate.catalogue import agent_places
 from orchestrate.diagnostics import closest
-from orchestrate.dialects.catalogue import agent_places
 from orchestrate.dialects.lowering import Lowering
 from orchestrate.dialects.recipe.agent_files import check_agent_file
 from orchestrate.source.located import LocatedMap
@@ -18,9 +19,10 @@ _SUFFIX = ".md"
 
 def check_agent(work: Lowering, step: LocatedMap, name: str) -> None:
     """A name that can lead nowhere is an error; one without a definition is told once."""
+    written, name = name, work.workspace.agent_called(name)
     if fault := _name_fault(name):
         problem, hint = fault
-        message = f"'{name[:60]}' is no agent's name: {problem}"
+        message = f"'{name[:60]}' is not an agent's name: {problem}"
         work.report("E105", message, step, "agent", hint=hint)
     elif work.first_time(f"agent {name}"):
         places = agent_places(name, work.workspace)
@@ -28,7 +30,8 @@ def check_agent(work: Lowering, step: LocatedMap, name: str) -> None:
             found = (place for place in places if os.path.isfile(place))
             check_agent_file(work, name, next(found, places[0]))
             return
-        work.report("W104", f"there is no agent '{name}' here", step, "agent",
+        also = "" if written == name else f", which '{written}' stands for"
+        work.report("W104", f"there is no agent '{name}' here{also}", step, "agent",
                     hint=_where_to_look(work, name, places),
                     suggestion=_near_agent(name, places))  # fmt: skip
 
@@ -45,7 +48,8 @@ def _where_to_look(work: Lowering, name: str, places: tuple[Path, ...]) -> str:
     around = [place for place in (folder, *folder.parents) if place not in (root, _home())]
     if (owner := next((place for place in around if _has_agent(place, name)), None)) is not None:
         return f"{hint}; there is one in another folder: add --working-dir {_typed(owner)}"
-    hint += "; write one of them, or name another agent"
+    file = quote(work.workspace.display(Path(work.document.path)))
+    hint += f"; `orchestrate init --agents-of {file}` writes a stub; or name another agent"
     if not _has_agents(root):
         other = next((place for place in around if _has_agents(place)), None)
         if other is not None:
@@ -70,8 +74,6 @@ def _has_agents(folder: Path) -> bool:
 
 def _typed(folder: Path) -> str:
     """A folder as it can be typed into a shell."""
-    from shlex import quote
-
     return quote(os.path.relpath(folder))
 
 

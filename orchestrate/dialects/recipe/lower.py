@@ -5,37 +5,47 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from orchestrate.dialects.inputs import lower_inputs, secrets_among, with_defaults
+from orchestrate.dialects.limits import lower_limits
 from orchestrate.dialects.lowering import Lowering, constant_map, lower_secrets
 from orchestrate.dialects.recipe.literals import check_context
 from orchestrate.dialects.recipe.names import (
     Names,
     Place,
     collect_names,
+    inner_steps,
+    lower_condition,
     lower_text,
+    lower_value,
     may_search,
     variables_surely_set_by,
+    with_inner_steps,
 )
-from orchestrate.dialects.recipe.steps import Recipe, Written, lower_step
-from orchestrate.plan.expr import Text
+from orchestrate.dialects.recipe.steps import lower_step
+from orchestrate.dialects.recipe.written import Recipe, Written
+from orchestrate.plan.durations import seconds_of
+from orchestrate.plan.expr import NOTHING, Cond, MapExpr, Text
 from orchestrate.plan.nodes import (
     APPROVED,
     DENIED,
+    SKIPPED,
     Abort,
     Ask,
     Block,
     Call,
-    Defaults,
     Finish,
     Gate,
     Goto,
-    Limits,
     Node,
     NodeId,
     Plan,
+    Run,
     Target,
+    may_be_skipped,
 )
+from orchestrate.plan.settings import Defaults, Limits
 from orchestrate.record import record, replace
-from orchestrate.source.located import LocatedList, LocatedMap
+from orchestrate.source.located import LocatedList, LocatedMap, as_map
 
 STEP_TIMEOUT_S = 600.0
 MAX_DEPTH = 5
@@ -58,19 +68,21 @@ def lower_recipe(work: Lowering) -> Plan | None:
     recipe = Recipe(work, Names(frozenset()))
     _check_mode(recipe)
     stages = list(_stages(recipe))
-    steps = [step for stage in stages for step in stage.steps]
+    steps = with_inner_steps([step for stage in stages for step in stage.steps])
     recipe.names = collect_names(work, steps, incomplete=_lost_names(recipe, steps))
     check_context(work, recipe.names)
     written = _arrange(recipe, stages)
-    nodes = _lower_in_order(recipe, written)
+    nodes = _with_conditions(recipe, stages, written, _lower_in_order(recipe, written))
     if not nodes:
         return None
+    inputs = lower_inputs(work)
     recursion = data.get("recursion") or {}
     # What is not written is inherited from the caller; the main recipe has the defaults (B).
-    limits = Limits(
+    own = Limits(
         max_depth=recursion.get("max_depth"),
         max_steps=recursion.get("max_total_steps"),
     )
+    limits = lower_limits(work, own, {"steps": "recursion.max_total_steps"})
     _check_limits(work, with_default_limits(limits), nodes)
     return Plan(
         id=work.plan_id,
@@ -82,9 +94,20 @@ def lower_recipe(work: Lowering) -> Plan | None:
         blocks=(Block("main", nodes[0].id, nodes), *recipe.bodies),
         limits=limits,
         defaults=Defaults(timeout_s=STEP_TIMEOUT_S),
-        context=constant_map(data.get("context")),
-        secrets=lower_secrets(work),
+        context=with_defaults(inputs, constant_map(data.get("context"))),
+        secrets=(*lower_secrets(work), *secrets_among(inputs)),
+        inputs=inputs,
+        outputs=_lower_outputs(recipe, len(steps)),
     )
+
+
+def _lower_outputs(recipe: Recipe, position: int) -> MapExpr:
+    """`outputs:` of the recipe, read when all steps are over."""
+    if "outputs" not in recipe.work.data:
+        return NOTHING
+    place = Place("outputs:", position, gates=1, in_gate=True)
+    lowered = lower_value(recipe.work, recipe.names, place, recipe.work.data, "outputs")
+    return lowered if isinstance(lowered, MapExpr) else NOTHING
 
 
 def with_default_limits(limits: Limits) -> Limits:
@@ -105,7 +128,17 @@ def _lost_names(recipe: Recipe, steps: list[LocatedMap]) -> bool:
     )
 
 
-_NAMING_FIELDS = ("context", "output", "collect", "as", "foreach")
+_NAMING_FIELDS = (
+    "update_context",
+    "while_steps",
+    "context",
+    "inputs",
+    "output",
+    "output_exit_code",
+    "collect",
+    "as",
+    "foreach",
+)
 
 
 def _check_mode(recipe: Recipe) -> None:
@@ -130,6 +163,7 @@ class _Stage:
     name: str | None
     steps: list[LocatedMap]
     approval: LocatedMap | None = None
+    written: LocatedMap | None = None
 
 
 def _stages(recipe: Recipe) -> Iterator[_Stage]:
@@ -150,7 +184,7 @@ def _stages(recipe: Recipe) -> Iterator[_Stage]:
             hint = "add required: true to ask there, or required: false to leave it off"
             recipe.work.report("W407", f"the approval of stage '{name}' is off", stage, "approval",
                                on_key=True, hint=hint)  # fmt: skip
-        yield _Stage(name, _maps(stage.get("steps")), gate)
+        yield _Stage(name, _maps(stage.get("steps")), gate, stage)
 
 
 def _maps(value: Any) -> list[LocatedMap]:
@@ -159,7 +193,8 @@ def _maps(value: Any) -> list[LocatedMap]:
 
 def _arrange(recipe: Recipe, stages: list[_Stage]) -> list[Written | _WrittenGate]:
     """Steps and gates in the order they run, each with an id of its own and its surroundings."""
-    every = [step for stage in stages for step in stage.steps if "id" in step]
+    every = with_inner_steps([step for stage in stages for step in stage.steps])
+    every = [step for step in every if "id" in step]
     by_id = {str(step["id"]): step for step in reversed(every)}
     taken: dict[NodeId, LocatedMap] = {}
     result: list[Written | _WrittenGate] = []
@@ -176,7 +211,11 @@ def _arrange(recipe: Recipe, stages: list[_Stage]) -> list[Written | _WrittenGat
             taken[node] = step
             place = Place(node, len(steps), given, gates)
             steps.append(node)
-            result.append(Written(step, node, stage.name, after, place))
+            written = Written(step, node, stage.name, after, place)
+            inner = _arrange_inner(recipe, written, taken, by_id)
+            steps += [one.id for one in inner]
+            result.append(replace(written, inner=inner))
+            gates += sum("approval" in one.step for one in (written, *inner))
         if stage.approval is not None and stage.approval.get("required", False):
             assert stage.name is not None
             node = _free_id(f"approve:{stage.name}", taken)
@@ -185,6 +224,30 @@ def _arrange(recipe: Recipe, stages: list[_Stage]) -> list[Written | _WrittenGat
             result.append(_WrittenGate(stage.approval, node, stage.name, place))
             gates += 1
     return result
+
+
+def _arrange_inner(
+    recipe: Recipe, outer: Written, taken: dict[NodeId, LocatedMap], by_id: dict[str, LocatedMap]
+) -> tuple[Written, ...]:
+    """The steps of a `while` loop. Those behind the loop cannot depend on them: they have one
+    result a round."""
+    earlier = dict(taken)
+    found: list[Written] = []
+    for step in inner_steps(outer.step):
+        node = _name_step(recipe, step, earlier)
+        after = _lower_dependencies(recipe, step, earlier, by_id)
+        given = frozenset(n for other in after for n in variables_surely_set_by(earlier[other]))
+        earlier[node] = step
+        number = outer.place.position + 1 + len(found)
+        gates = outer.place.gates + sum("approval" in one.step for one in found)
+        place = Place(node, number, outer.place.given | given, gates)
+        if "while_condition" in step:
+            recipe.work.report(
+                "E305", "a loop cannot stand in a loop", step, "while_condition", on_key=True,
+                hint="let a step call a recipe that has the inner loop",
+            )  # fmt: skip
+        found.append(Written(step, node, outer.stage, after, place))
+    return tuple(found)
 
 
 def _name_step(recipe: Recipe, step: LocatedMap, taken: dict[NodeId, LocatedMap]) -> NodeId:
@@ -266,12 +329,42 @@ def _lower_in_order(recipe: Recipe, written: list[Written | _WrittenGate]) -> tu
     """Each step leads to the one after it, the last one to the end."""
     follows: list[Target] = [Goto(item.id) for item in written[1:]]
     follows.append(Finish("completed"))
-    return tuple(
-        lower_step(recipe, item, follow)
-        if isinstance(item, Written)
-        else _lower_gate(recipe, item, follow)
-        for item, follow in zip(written, follows, strict=bool(written))
-    )
+    nodes: list[Node] = []
+    for item, follow in zip(written, follows, strict=bool(written)):
+        if isinstance(item, Written):
+            nodes += lower_step(recipe, item, follow)
+        else:
+            nodes.append(_lower_gate(recipe, item, follow))
+    return tuple(nodes)
+
+
+def _with_conditions(
+    recipe: Recipe,
+    stages: list[_Stage],
+    written: list[Written | _WrittenGate],
+    nodes: tuple[Node, ...],
+) -> tuple[Node, ...]:
+    """The condition of a stage stands at its first step; all others, its gate too, follow that."""
+    guards: dict[str | None, tuple[NodeId, Cond]] = {}
+    for stage in stages:
+        first = next((item for item in written if item.stage == stage.name), None)
+        if first is not None and stage.written is not None:
+            guard = lower_condition(recipe.work, recipe.names, first.place, stage.written)
+            if guard is not None:
+                guards[stage.name] = first.id, guard
+
+    def guarded(node: Node) -> Node:
+        if node.stage not in guards or node.part_of is not None:
+            return node
+        head, guard = guards[node.stage]
+        routes = node.routes
+        if SKIPPED not in dict(routes):
+            routes = (*routes, (SKIPPED, node.follow))
+        if node.id == head:
+            return replace(node, routes=routes, stage_guard=guard)
+        return replace(node, routes=routes, stage_head=head)
+
+    return tuple(guarded(node) for node in nodes) if guards else nodes
 
 
 def _check_limits(work: Lowering, limits: Limits, nodes: tuple[Node, ...]) -> None:
@@ -279,13 +372,18 @@ def _check_limits(work: Lowering, limits: Limits, nodes: tuple[Node, ...]) -> No
     certain = [
         node
         for node in nodes
-        if isinstance(node.op, Ask | Call) and node.guard is None and not node.after
+        if isinstance(node.op, Ask | Call | Run)
+        and node.part_of is None
+        and not may_be_skipped(node)
     ]
     most = limits.max_steps
     if most is not None and len(certain) > most:
         over = certain[most]
-        message = f"step '{over.name}' never runs: recursion.max_total_steps is {most}"
-        hint = f"write recursion: {{ max_total_steps: {len(certain)} }} or more"
+        place, key = "recursion", "max_total_steps"
+        if "steps" in as_map(work.data.get("limits")):
+            place, key = "limits", "steps"
+        message = f"step '{over.name}' never runs: {place}.{key} is {most}"
+        hint = f"write {place}: {{ {key}: {len(certain)} }} or more"
         work.report_at("W304", message, over.span, hint=hint)
     # A step's own limit may be higher than the recipe's.
     calling = next(
@@ -307,7 +405,7 @@ def _lower_gate(recipe: Recipe, gate: _WrittenGate, follow: Target) -> Node:
         hint = "add prompt: and say what is to be approved"
         work.report("E310", f"the approval of stage '{gate.stage}' asks nothing", approval, at,
                     on_key=at == "required", hint=hint)  # fmt: skip
-    timeout = float(approval.get("timeout", 0))
+    timeout = seconds_of(approval.get("timeout", 0))
     if not timeout and ("timeout" in approval or recipe.lacks(approval, "timeout")):
         at = "timeout" if "timeout" in approval else "required"
         work.report(

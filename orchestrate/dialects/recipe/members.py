@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from orchestrate.diagnostics import Span, closest
+from orchestrate.dialects.calls import RESULT
 from orchestrate.dialects.lowering import Lowering
 from orchestrate.lang.curly import clip
 from orchestrate.plan.expr import Ref
@@ -45,14 +46,23 @@ class Called:
 def final_context(work: Lowering, plan: PlanId) -> Final:
     """What a recipe has when it ends, whatever it is given."""
     data = work.library.data_of(plan)
+    if work.library.dialect_of(plan) != "recipe":
+        name = str(data.get("id") or data.get("name") or plan)
+        return Final(name, data, RESULT, _sound=True)
     context = data.get("context")
     members = dict.fromkeys(context if isinstance(context, dict) else ())
     staged = [stage.get("steps") for stage in _maps(data.get("stages"))]
-    for step in (step for steps in (data.get("steps"), *staged) for step in _maps(steps)):
-        for key in ("output", "collect"):
+    for step in (step for steps in (data.get("steps"), *staged) for step in _steps(steps)):
+        members |= dict.fromkeys(step.get("update_context") or ())
+        for key in ("output", "collect", "output_exit_code"):
             if isinstance(step.get(key), str):
                 members[step[key]] = None
-    return Final(str(data.get("name", plan)), data, tuple(members))
+    own = ("outputs",) if "outputs" in data else ()
+    return Final(str(data.get("name", plan)), data, (*members, *own))
+
+
+def _steps(value: Any) -> list[LocatedMap]:
+    return [one for step in _maps(value) for one in (step, *_steps(step.get("while_steps")))]
 
 
 def _maps(value: Any) -> list[LocatedMap]:

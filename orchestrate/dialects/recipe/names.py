@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from orchestrate.diagnostics import MOST_FINDINGS, closest
 from orchestrate.dialects.lowering import Lowering
 from orchestrate.dialects.recipe.members import Called, Final, report_member
-from orchestrate.lang.condition import parse_condition
+from orchestrate.lang.condition import explain_bare, is_bare, parse_condition
 from orchestrate.lang.curly import (
     NAMESPACES,
     Fault,
@@ -22,9 +22,12 @@ from orchestrate.plan.expr import Cond, Const, Expr, ListExpr, MapExpr, Ref, Tex
 from orchestrate.plan.flow import Use
 from orchestrate.plan.nodes import NodeId, PlanId
 from orchestrate.record import field, mutable_record, record, replace
+from orchestrate.regex import regex
 from orchestrate.source.located import LocatedMap, PathKey
 
 DEFAULT_LOOP_VARIABLE = "item"
+# The fields that name a variable which a step sets.
+_SETTING = ("output", "collect", "output_exit_code")
 
 
 @record
@@ -72,20 +75,24 @@ class Place:
 
 def collect_names(work: Lowering, steps: list[LocatedMap], *, incomplete: bool) -> Names:
     """All variables that the recipe's context and steps name; reserved names are reported."""
-    context = work.data.get("context") or {}
+    context, inputs = work.data.get("context") or {}, work.data.get("inputs") or {}
     reject_reserved_keys(work, context)
-    names = Names(frozenset(context), incomplete=incomplete)
+    reject_reserved_keys(work, inputs)
+    names = Names(frozenset((*context, *inputs)), incomplete=incomplete)
     for position, step in enumerate(steps):
-        for key in ("output", "collect", "as"):
+        for key in (*_SETTING, "as"):
             if isinstance(step.get(key), str):
                 _reject_reserved(work, step, key)
         step_id = str(step.get("id", "?"))
-        for key in ("output", "collect"):
+        for key in _SETTING:
             if isinstance(step.get(key), str):
                 setter = Setter(step_id, position, _reservation(step, key))
                 names.outputs.setdefault(step[key], []).append(setter)
                 names.incomplete |= not is_variable(step[key])
         names.results[step_id] = str(step.get("collect") or step.get("output") or "")
+        for key in step.get("update_context") or ():
+            setter = Setter(step_id, position, "it may run no round")
+            names.outputs.setdefault(key, []).append(setter)
         if "foreach" in step:
             names.loops.setdefault(loop_variable(step), []).append(step_id)
         if "context" in step and step.get("type") != "recipe":
@@ -94,10 +101,24 @@ def collect_names(work: Lowering, steps: list[LocatedMap], *, incomplete: bool) 
     return names
 
 
+def with_inner_steps(steps: Sequence[LocatedMap]) -> list[LocatedMap]:
+    """Each step, and behind it those of its `while_steps`, however deep."""
+    found: list[LocatedMap] = []
+    for step in steps:
+        found += [step, *with_inner_steps(inner_steps(step))]
+    return found
+
+
+def inner_steps(step: LocatedMap) -> list[LocatedMap]:
+    return [item for item in step.get("while_steps") or () if isinstance(item, LocatedMap)]
+
+
 def _reservation(step: LocatedMap, key: str) -> str:
     """Why a step that comes first may still not have set its variable."""
     if key == "output" and "foreach" in step:
         return "its list may be empty"
+    if "while_condition" in step:
+        return "it may run no round"
     if "condition" in step or step.get("depends_on"):
         return "it may be skipped"
     return "it may fail"
@@ -105,7 +126,7 @@ def _reservation(step: LocatedMap, key: str) -> str:
 
 def variables_surely_set_by(step: LocatedMap) -> list[str]:
     """What is defined once the step has succeeded: a loop over nothing has no last result."""
-    keys = ("collect",) if "foreach" in step else ("output",)
+    keys = ("collect",) if "foreach" in step else ("output", "output_exit_code")
     return [step[key] for key in keys if isinstance(step.get(key), str)]
 
 
@@ -168,24 +189,46 @@ def read_template(
     return template
 
 
-def lower_condition(work: Lowering, names: Names, place: Place, step: LocatedMap) -> Cond | None:
-    """The guard of a step; None without a condition, or after a report."""
-    if "condition" not in step:
+def lower_condition(
+    work: Lowering, names: Names, place: Place, step: LocatedMap, key: str = "condition"
+) -> Cond | None:
+    """A condition of a step; None without one, or after a report."""
+    if key not in step:
         return None
-    text = str(step["condition"])
+    text = str(step[key])
     condition = parse_condition(text)
-    faults = tuple(_explain_fault(names, text, fault) for fault in condition.faults)
-    _report_faults(work, step, "condition", faults)
-    _look_at(work, names, place, step, "condition", condition.placed)
+    faults = [_explain_fault(names, text, fault) for fault in condition.faults]
+    faults += (
+        _unquoted(item)
+        for item in condition.placed
+        if is_bare(item.ref) and not _is_known(names, place, item.ref)
+    )
+    _report_faults(work, step, key, tuple(faults))
+    if any(fault.code == "E123" for fault in faults):
+        return None
+    _look_at(work, names, place, step, key, condition.placed)
     if condition.mixed:
         work.report(
             "W101",
             "`and` and `or` are mixed: they are evaluated from left to right",
             step,
-            "condition",
-            hint="use two steps, or one kind only, if you mean another order",
+            key,
+            hint="put parentheses around what belongs together",
         )
     return condition.cond
+
+
+def _unquoted(item: Placed) -> Fault:
+    message, hint = explain_bare(item.ref.text)
+    return Fault("E123", message, item.start, item.end, hint)
+
+
+def _is_known(names: Names, place: Place, ref: Ref) -> bool:
+    """Can a name without braces only be a variable?"""
+    if ref.path[0] != "var" or names.incomplete:
+        return True
+    name = ref.path[1]
+    return name in names.context or name in names.outputs or name in place.given
 
 
 def _report_faults(work: Lowering, container: Any, key: PathKey, faults: tuple[Fault, ...]) -> None:
@@ -205,7 +248,7 @@ def _explain_fault(names: Names, text: str, fault: Fault) -> Fault:
     return replace(fault, hint=hint, suggestion=suggestion)
 
 
-_OTHER_BRACES = re.compile(r"(?<![{$])\{(\w+)\}(?!\})|\$\{(?:context\.)?(\w+)\}")
+_OTHER_BRACES = regex(r"(?<![{$])\{(\w+)\}(?!\})|\$\{(?:context\.)?(\w+)\}")
 
 
 def _check_other_braces(
@@ -213,7 +256,7 @@ def _check_other_braces(
 ) -> None:
     """`{x}` and `${x}` are text in a recipe, but not meant to be when x is a variable of it.
 
-    Whoever writes `{{x}}` in the same text knows how, and wants the other one as it stands.
+    An author who writes `{{x}}` in the same text means the other one as it stands.
     """
     text = str(container[key])
     if "{" not in text:
@@ -240,7 +283,7 @@ def _look_at(
     """Check each variable of a node once, at its first use."""
     for item in placed:
         if len(work.findings.items) >= MOST_FINDINGS:
-            return  # finding the place of each use costs time, and nobody would see it
+            return  # finding the place of each use costs time, and it would not be shown
         shown = ".".join(item.ref.path[:2])
         if names.called and len(item.ref.path) > 2:
             _look_at_member(work, names, place, container, key, item)
@@ -390,7 +433,7 @@ def _look_at_reserved(
             hint="it holds the message of the last approval; use it in a later stage",
         )
     if ref.path[0] == "step" and place.in_gate:
-        work.report_at("E121", f"{ref.text} does not exist here: an approval is no step",
+        work.report_at("E121", f"{ref.text} does not exist here: an approval is not a step",
                        work.span_inside(container, key, item.start, item.end),
                        hint="name the step in the text")  # fmt: skip
     return not ref.optional

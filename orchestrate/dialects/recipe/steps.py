@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
-from orchestrate.dialects.lowering import Lowering, constant_map
+from orchestrate.dialects.checks import is_checked, lower_check, with_rounds
+from orchestrate.dialects.effects import ONCE, has_effect, lost_rule
+from orchestrate.dialects.gates import lower_gate
+from orchestrate.dialects.lowering import constant_map, lower_session
 from orchestrate.dialects.prompts import check_prompt_text
 from orchestrate.dialects.recipe.agents import check_agent
 from orchestrate.dialects.recipe.calls import lower_call
+from orchestrate.dialects.recipe.kinds import (
+    RecipeFiller,
+    kind_of,
+    lower_bash,
+)
 from orchestrate.dialects.recipe.literals import check_literals
+from orchestrate.dialects.recipe.loops import (
+    lower_items,
+    reject_loop_fields,
+    reject_while_fields,
+    report_loop_field,
+)
 from orchestrate.dialects.recipe.names import (
-    Names,
     Place,
     loop_variable,
     lower_condition,
     lower_text,
-    read_template,
+    lower_value,
+    reject_reserved_keys,
+    variables_surely_set_by,
 )
-from orchestrate.lang.curly import clip
+from orchestrate.dialects.recipe.written import Recipe, Written
+from orchestrate.plan.data import Capture
+from orchestrate.plan.durations import seconds_of
 from orchestrate.plan.ends import step_failed, step_lost
-from orchestrate.plan.expr import Cond, Expr, ListExpr, Ref, Text
+from orchestrate.plan.expr import NOTHING, Cond, ListExpr, MapExpr, Text
 from orchestrate.plan.nodes import (
+    APPROVED,
+    DENIED,
     FAILED,
     LOST,
     OK,
     SKIPPED,
+    Abort,
     Ask,
     Block,
-    Call,
     Each,
     Finish,
+    Gate,
     Goto,
     Label,
     Leave,
@@ -35,69 +55,45 @@ from orchestrate.plan.nodes import (
     Node,
     NodeId,
     OnFailure,
-    Retry,
+    Op,
+    Rounds,
+    Run,
+    RunAgent,
     Target,
 )
-from orchestrate.record import field, mutable_record, record, replace
-from orchestrate.source.advice import meant
-from orchestrate.source.located import LocatedMap
+from orchestrate.plan.settings import Retry
+from orchestrate.record import replace
+from orchestrate.source.located import LocatedMap, as_map
 
 MAX_ITERATIONS = 100
-# Nobody misspells more fields of one step by hand.
-_MOST_LOST = 20
-_LOOP_FIELDS = ("as", "collect", "max_iterations", "parallel")
 
 
-@mutable_record
-class Recipe:
-    """A recipe while its steps are lowered."""
-
-    work: Lowering
-    names: Names
-    bodies: list[Block] = field(default_factory=list)
-
-    def lacks(self, container: LocatedMap, key: str) -> bool:
-        """Is a field missing, and not because the schema check took it out?"""
-        return key not in container and not self.has_lost(container, key)
-
-    def has_lost(self, container: LocatedMap, key: str) -> bool:
-        """Did the schema check take out a field, or one that was meant to be it?"""
-        if key in container.lost:
-            return True
-        return any(meant(lost, (key,), ()) == key for lost in container.lost[:_MOST_LOST])
-
-
-@record
-class Written:
-    """One step as written, with what its surroundings say about it."""
-
-    step: LocatedMap
-    id: NodeId
-    stage: str | None
-    after: tuple[NodeId, ...]
-    place: Place
-
-
-def lower_step(recipe: Recipe, written: Written, follow: Target) -> Node:
-    """The node of a step; the body of a loop is added to the recipe's blocks."""
+def lower_step(
+    recipe: Recipe, written: Written, follow: Target, stop: Target | None = None
+) -> tuple[Node, ...]:
+    """The node of a step, with its rounds; the body of a loop is added to the recipe's blocks.
+    `stop` is where a failure leads that nothing handles, if not to the end of the recipe."""
     step, work = written.step, recipe.work
     name = str(step.get("id", written.id))
     guard = lower_condition(work, recipe.names, written.place, step)
     on_failure, failed = _failure(step, name)
-    op: Ask | Call | Each
+    if on_failure == "stop" and stop is not None:
+        on_failure, failed = "handled", stop
+    op: Op
     if "foreach" in step:
         op = _lower_loop(recipe, written)
+    elif "while_condition" in step:
+        op = _lower_rounds(recipe, written)
     else:
-        _reject_loop_fields(recipe, step)
+        reject_loop_fields(recipe, step)
         op = _lower_op(recipe, written, written.place)
     looping = isinstance(op, Each)
-    return Node(
+    node = Node(
         id=written.id,
         name=name,
         op=op,
         routes=(
-            (OK, follow),
-            (FAILED, failed or follow),
+            *_routes(op, name, follow, failed or follow),
             *_lost_route(op, step, written.id, name),
             *_skipped_route(guard, written.after, follow),
         ),
@@ -106,12 +102,29 @@ def lower_step(recipe: Recipe, written: Written, follow: Target) -> Node:
         guard=guard,
         after=written.after,
         retry=None if looping else _lower_retry(step),
+        effect=has_effect(step) and not looping,
         timeout_s=None if looping else _timeout(step),
         output=step.get("output"),
         on_failure=on_failure,
-        on_lost=step.get("on_lost", "retry"),
+        on_lost=lost_rule(step),
         stage=written.stage,
     )
+    return _with_rounds(recipe, step, written.place, node)
+
+
+def _with_rounds(recipe: Recipe, step: LocatedMap, place: Place, node: Node) -> tuple[Node, ...]:
+    if not isinstance(node.op, Ask) or not is_checked(step):
+        return (node,)
+    # A check runs behind the answer, which it may read.
+    behind = replace(place, given=place.given | frozenset(variables_surely_set_by(step)))
+    return with_rounds(lower_check(RecipeFiller(recipe, behind), step, node))
+
+
+def _routes(op: Op, name: str, follow: Target, failed: Target) -> tuple[tuple[Label, Target], ...]:
+    """A gate that is denied ends the run, whatever `on_error` says (rulings §8)."""
+    if isinstance(op, Gate):
+        return ((APPROVED, follow), (DENIED, Abort("denied", f"step '{name}' was denied")))
+    return ((OK, follow), (FAILED, failed))
 
 
 def _failure(step: LocatedMap, name: str) -> tuple[OnFailure, Target | None]:
@@ -126,12 +139,12 @@ def _failure(step: LocatedMap, name: str) -> tuple[OnFailure, Target | None]:
 
 
 def _lost_route(
-    op: Ask | Call | Each, step: LocatedMap, node: NodeId, name: str
+    op: Op, step: LocatedMap, node: NodeId, name: str
 ) -> tuple[tuple[Label, Target], ...]:
-    """Only a prompt is lost by itself; the steps of a called recipe have rules of their own."""
-    if not isinstance(op, Ask):
+    """Only programs are lost by themselves; the steps of a called recipe have their own rules."""
+    if not isinstance(op, Ask | Run):
         return ()
-    if step.get("on_lost", "retry") == "retry":
+    if lost_rule(step) == "retry":
         return ((LOST, Goto(node)),)
     return ((LOST, step_lost(name)),)
 
@@ -143,19 +156,21 @@ def _skipped_route(
 
 
 def _timeout(step: LocatedMap) -> float | None:
-    return float(step["timeout"]) if "timeout" in step else None
+    return seconds_of(step["timeout"]) or None if "timeout" in step else None
 
 
 def _lower_retry(step: LocatedMap) -> Retry | None:
     retry = step.get("retry")
+    if has_effect(step):
+        return ONCE
     if retry is None:
         return None
     return Retry(
         attempts=int(retry.get("max_attempts", 3)),
-        delay_s=float(retry.get("initial_delay", 5)),
-        when="transient",
+        delay_s=seconds_of(retry.get("initial_delay", 5)),
+        when="any" if step.get("type") == "bash" else "transient",
         backoff=retry.get("backoff", "exponential"),
-        max_delay_s=float(retry.get("max_delay", 300)),
+        max_delay_s=seconds_of(retry.get("max_delay", 300)),
         jitter=True,
     )
 
@@ -163,28 +178,16 @@ def _lower_retry(step: LocatedMap) -> Retry | None:
 # Loops:
 
 
-_WITHOUT_LOOP = {"collect": 'write output: instead, or add foreach: "{{list}}"'}
-
-
-def _reject_loop_fields(recipe: Recipe, step: LocatedMap) -> None:
-    if not recipe.lacks(step, "foreach"):
-        return
-    for key in _LOOP_FIELDS:
-        if key in step:
-            recipe.work.report(
-                "E305",
-                f"'{key}' has no meaning without 'foreach'",
-                step,
-                key,
-                on_key=True,
-                hint=_WITHOUT_LOOP.get(key, 'add foreach: "{{list}}", or remove it'),
-            )
-
-
 def _lower_loop(recipe: Recipe, written: Written) -> Each:
     step = written.step
+    if "while_condition" in step:
+        message = "a step loops either by 'foreach' or by 'while_condition'"
+        hint = "keep one of them; a recipe that the loop calls may have the other"
+        report_loop_field(recipe, step, "while_condition", message, hint)
+    else:
+        reject_while_fields(recipe, step)
     variable = loop_variable(step)
-    items = _lower_items(recipe, written)
+    items = lower_items(recipe, written)
     place = written.place
     inside = replace(place, given=place.given | {variable})
     if "output" in step and step["output"] == step.get("collect"):
@@ -193,7 +196,7 @@ def _lower_loop(recipe: Recipe, written: Written) -> Each:
     body = Block(
         id=f"{written.id}/body",
         entry=f"{written.id}[]",
-        nodes=(_lower_iteration(recipe, written, inside),),
+        nodes=_lower_iteration(recipe, written, inside),
         owner=written.id,
     )
     recipe.bodies.append(body)
@@ -202,144 +205,131 @@ def _lower_loop(recipe: Recipe, written: Written) -> Each:
         variable=variable,
         body=body.id,
         stop_on_failure=True,
-        parallel=bool(step.get("parallel", False)),
+        parallel=step.get("parallel", False),
         limit=int(step.get("max_iterations", MAX_ITERATIONS)),
         collect=step.get("collect"),
     )
 
 
-def _lower_iteration(recipe: Recipe, written: Written, inside: Place) -> Node:
+_OWN_FIELDS = (
+    "type", "agent", "mode", "session", "prompt", "recipe", "context", "agent_config",
+    "parse_json", "timeout", "retry", "recursion", "on_lost", "command", "cwd", "env",
+    "output_exit_code", "approval", "check", "produces", "effect",
+)  # fmt: skip
+
+
+def _lower_rounds(recipe: Recipe, written: Written) -> Each:
+    """`while_condition`: the step itself, or its `while_steps`, once a round."""
+    step, work, names = written.step, recipe.work, recipe.names
+    for key in ("as", "parallel", "max_iterations"):
+        if key in step:
+            hint = "write max_while_iterations:" if key == "max_iterations" else "remove it"
+            report_loop_field(recipe, step, key, f"'{key}' belongs to 'foreach'", hint)
+    if written.inner or not recipe.lacks(step, "while_steps"):
+        nodes = _lower_body(recipe, written)
+    else:
+        nodes = _lower_iteration(recipe, written, written.place, output=step.get("output"))
+    ended = replace(written.place, given=written.place.given | _set_in_a_round(written))
+    before = lower_condition(work, names, written.place, step, "while_condition")
+    until = lower_condition(work, names, ended, step, "break_when")
+    updates = NOTHING
+    if "update_context" in step:
+        reject_reserved_keys(work, step["update_context"])
+        lowered = lower_value(work, names, ended, step, "update_context")
+        updates = lowered if isinstance(lowered, MapExpr) else NOTHING
+    body = Block(f"{written.id}/body", nodes[0].id, nodes, written.id)
+    recipe.bodies.append(body)
+    return Each(
+        items=ListExpr(()),
+        variable="",
+        body=body.id,
+        stop_on_failure=True,
+        limit=int(step.get("max_while_iterations", MAX_ITERATIONS)),
+        collect=step.get("collect"),
+        rounds=Rounds(before, until, updates),
+    )
+
+
+def _lower_body(recipe: Recipe, written: Written) -> tuple[Node, ...]:
+    for key in _OWN_FIELDS:
+        if key in written.step:
+            message = f"'{key}' has no meaning beside 'while_steps'"
+            report_loop_field(recipe, written.step, key, message, "write it on the steps below")
+    if not written.inner:
+        # The schema refused them, and has said so.
+        ask = Ask(RunAgent(), Text(()), "fresh")
+        return _lower_iteration(recipe, written, written.place, op=ask)
+    follows: list[Target] = [Goto(item.id) for item in written.inner[1:]]
+    follows.append(Leave(OK))
+    pairs = zip(written.inner, follows, strict=True)
+    return tuple(
+        node for item, follow in pairs for node in lower_step(recipe, item, follow, Leave(FAILED))
+    )
+
+
+def _set_in_a_round(written: Written) -> frozenset[str]:
+    """The variables that have a value once a round is over."""
+    steps = [item.step for item in written.inner] or [written.step]
+    return frozenset(
+        name
+        for step in steps
+        if not {"condition", "depends_on"} & set(step) and step.get("on_error") != "continue"
+        for name in variables_surely_set_by(step)
+    )
+
+
+def _lower_iteration(
+    recipe: Recipe,
+    written: Written,
+    inside: Place,
+    output: str | None = None,
+    op: Op | None = None,
+) -> tuple[Node, ...]:
     """One turn of the loop: what fails here fails the loop, and `on_error` is asked there."""
     step = written.step
     node = f"{written.id}[]"
     name = str(step.get("id", written.id))
-    op = _lower_op(recipe, written, inside)
-    return Node(
+    op = op or _lower_op(recipe, written, inside)
+    one = Node(
         id=node,
         name=name,
         op=op,
-        routes=((OK, Leave(OK)), (FAILED, Leave(FAILED)), *_lost_route(op, step, node, name)),
+        routes=(
+            *_routes(op, name, Leave(OK), Leave(FAILED)),
+            *_lost_route(op, step, node, name),
+        ),
         follow=Leave(OK),
-        span=recipe.work.span(step, "foreach", on_key=True),
+        span=recipe.work.span(step, _loop_key(step), on_key=True),
         retry=_lower_retry(step),
+        effect=has_effect(step),
         timeout_s=_timeout(step),
+        output=output,
         on_failure="handled",
-        on_lost=step.get("on_lost", "retry"),
+        on_lost=lost_rule(step),
         stage=written.stage,
     )
+    return _with_rounds(recipe, step, inside, one)
 
 
-def _lower_items(recipe: Recipe, written: Written) -> Expr:
-    step = written.step
-    template = read_template(recipe.work, recipe.names, written.place, step, "foreach")
-    around = "".join(part for part in template.parts if isinstance(part, str))
-    if len(template.placed) == 1 and not around.strip():
-        ref = template.placed[0].ref
-        _check_list(recipe, written, ref)
-        return ref
-    if not template.faults:
-        text = str(step["foreach"]).strip().strip("${}")
-        fix = f"{{{{{text}}}}}" if text.replace(".", "_").isidentifier() else "{{files}}"
-        if template.placed:
-            fix = clip(template.placed[0].ref.text)
-        recipe.work.report("E306", "'foreach' is not exactly one variable", step, "foreach",
-                           hint=f'write foreach: "{fix}"')  # fmt: skip
-    return ListExpr(())
-
-
-def _check_list(recipe: Recipe, written: Written, ref: Ref) -> None:
-    """Can the variable of a loop be a list at all?"""
-    step, names, name = written.step, recipe.names, ref.path[1]
-    if ref.path[0] != "var":
-        recipe.work.report("E306", f"{ref.text} is never a list", step, "foreach",
-                           hint="name a variable of the context or a result")  # fmt: skip
-    elif name in names.context and name not in names.outputs and name not in written.place.given:
-        value = recipe.work.data["context"]
-        for key in ref.path[1:]:
-            value = value.get(key) if isinstance(value, dict) else None
-        # An empty text is how B's recipes write an input that has to be given.
-        if not isinstance(value, list) and value not in (None, ""):
-            message = f"{ref.text} is not a list in this recipe's context"
-            recipe.work.report("W303", message, step, "foreach",
-                               hint=f"write {ref.path[-1]}: [one, two] there")  # fmt: skip
+def _loop_key(step: LocatedMap) -> str:
+    return "foreach" if "foreach" in step else "while_condition"
 
 
 # Kinds of step:
 
 
-def _lower_op(recipe: Recipe, written: Written, place: Place) -> Ask | Call:
+def _lower_op(recipe: Recipe, written: Written, place: Place) -> Op:
     step = written.step
-    kind = step.get("type", "agent")
-    if "type" in step or recipe.lacks(step, "type"):
-        _check_fields(recipe, step, _KINDS[kind])
-    elif "recipe" in step:
-        # The schema rejected `type`: what it should say can be seen, and need not be said twice.
-        kind = "recipe"
-    if kind == "recipe":
-        return lower_call(recipe.work, recipe.names, step, place)
-    return _lower_prompt(recipe, step, place)
-
-
-@record
-class _Kind:
-    code: str
-    name: str
-    needs: tuple[str, ...]
-    foreign: tuple[str, ...]
-    way_out: str
-
-
-_KINDS = {
-    "agent": _Kind(
-        "E303", "an agent step", ("agent", "prompt"), ("recipe", "context", "recursion"),
-        "add type: recipe to call another recipe",
-    ),
-    "recipe": _Kind(
-        "E304", "a recipe step", ("recipe",), ("agent", "mode", "prompt", "agent_config"),
-        "remove type: recipe to ask an agent",
-    ),
-}  # fmt: skip
-_EXAMPLES = {
-    "agent": "add agent: NAME",
-    "prompt": "add prompt: and say what the agent is to do",
-    "recipe": "add recipe: path/to/other.yaml",
-}
-_FILL = {
-    "agent": "name an agent",
-    "prompt": "say what the agent is to do",
-    "recipe": "name the file of a recipe",
-}
-_ELSEWHERE = {
-    "context": "write it under `context:` at the top of the file, for all steps",
-    "recursion": "write it at the top of the file, for the whole recipe",
-}
-
-
-def _check_fields(recipe: Recipe, step: LocatedMap, kind: _Kind) -> None:
-    """An accepted field is enforced; one without a meaning on this kind of step is rejected."""
-    work = recipe.work
-    foreign = [key for key in kind.foreign if key in step]
-    # A step written wholly in the other kind's fields has one mistake, its type.
-    confused = bool(foreign) and not any(key in step for key in kind.needs)
-    for key in foreign[:1] if confused else foreign:
-        hint = kind.way_out if confused else _ELSEWHERE.get(key, "remove it")
-        work.report(kind.code, f"'{key}' has no meaning on {kind.name}", step, key, on_key=True,
-                    hint=hint)  # fmt: skip
-    for key in kind.needs:
-        if recipe.lacks(step, key) and not confused:
-            at = "id" if "id" in step else None
-            work.report(kind.code, f"{kind.name} needs '{key}'", step, at, hint=_EXAMPLES[key])
-        elif key in step and not str(step[key]).strip():
-            work.report(kind.code, f"'{key}' is blank", step, key, hint=_FILL[key])
-    if kind.name == "a recipe step" and "on_lost" in step:
-        work.report(
-            kind.code,
-            f"'on_lost' has no meaning on {kind.name}",
-            step,
-            "on_lost",
-            on_key=True,
-            hint="set it on the steps of the recipe that is called",
-        )
+    match kind_of(recipe, step):
+        case "recipe":
+            return lower_call(recipe.work, recipe.names, step, place)
+        case "bash" if "command" in step:
+            return lower_bash(recipe, step, place)
+        case "approval":
+            name = str(step.get("id", written.id))
+            return lower_gate(RecipeFiller(recipe, place), as_map(step.get("approval")), name)
+        case _:
+            return _lower_prompt(recipe, step, place)
 
 
 def _lower_prompt(recipe: Recipe, step: LocatedMap, place: Place) -> Ask:
@@ -354,5 +344,11 @@ def _lower_prompt(recipe: Recipe, step: LocatedMap, place: Place) -> Ask:
     name = str(step.get("agent", ""))
     if name.strip():
         check_agent(work, step, name)
-    agent = NamedAgent(name, constant_map(step.get("agent_config")))
-    return Ask(agent=agent, prompt=prompt, session="fresh")
+    config = constant_map(step.get("agent_config"))
+    agent: NamedAgent | RunAgent = NamedAgent(name, config)
+    capture = Capture(value="json") if step.get("parse_json", False) else Capture()
+    if recipe.lacks(step, "agent"):
+        agent = RunAgent(config)
+        capture = replace(capture, value=capture.value or "any")
+    session = lower_session(work, step, name)
+    return Ask(agent, prompt, "fresh", capture=capture, session_name=session)

@@ -8,8 +8,10 @@ from orchestrate.dialects.lowering import Lowering
 from orchestrate.source.advice import meant
 from orchestrate.source.located import LocatedMap, as_map
 
-Kind = Literal["provider", "command", "wait_for", "for_each"]
-KINDS: tuple[Kind, ...] = ("provider", "command", "wait_for", "for_each")
+Kind = Literal["provider", "command", "wait_for", "for_each", "repeat", "approval", "call"]
+KINDS: tuple[Kind, ...] = (
+    "provider", "command", "wait_for", "for_each", "repeat", "approval", "call",
+)  # fmt: skip
 
 _EVERYWHERE = frozenset(("name", "agent", "when", "on", "depends_on"))
 _PROGRAM = frozenset(
@@ -25,27 +27,36 @@ _PROGRAM = frozenset(
         "timeout_sec",
         "retries",
         "on_lost",
+        "effect",
     )
 )
 _FIELDS: dict[Kind, frozenset[str]] = {
-    "provider": _EVERYWHERE | _PROGRAM | {"provider", "provider_params"},
+    "provider": _EVERYWHERE
+    | _PROGRAM
+    | {"provider", "provider_params", "prompt", "session", "check", "produces"},
     "command": _EVERYWHERE | _PROGRAM | {"command"},
     "wait_for": _EVERYWHERE | {"wait_for"},
     "for_each": _EVERYWHERE | {"for_each"},
+    "repeat": _EVERYWHERE | {"repeat"},
+    "approval": _EVERYWHERE - {"depends_on"} | {"approval"},
+    "call": _EVERYWHERE | {"call", "with", "timeout_sec", "retries"},
 }
 _HINTS = {
     ("timeout_sec", "wait_for"): "set timeout_sec inside wait_for",
-    ("timeout_sec", "for_each"): "set timeout_sec on the steps of the loop",
-    ("retries", "for_each"): "set retries on the steps of the loop",
     ("retries", "wait_for"): "a wait looks again by itself: set timeout_sec inside wait_for",
-    ("output_capture", "for_each"): "set output_capture on the steps of the loop",
-    ("output_file", "for_each"): "set output_file on the steps of the loop",
-    ("input_file", "for_each"): "set input_file on the steps of the loop",
-    ("env", "for_each"): "set env on the steps of the loop",
-    ("secrets", "for_each"): "set secrets on the steps of the loop",
+    ("timeout_sec", "approval"): "write timeout inside approval:",
+    ("depends_on", "approval"): "write when: { exists: PATH } to ask only where the file is",
+    ("prompt", "approval"): "write it inside approval:",
+    ("prompt", "command"): "use provider: to ask an agent; a command reads input_file",
     ("provider_params", "command"): "a command takes its parameters as arguments",
-    ("provider_params", "for_each"): "set provider_params on the steps of the loop",
 }
+
+
+def _hint(key: str, kind: Kind) -> str:
+    of_steps = _FIELDS["provider"] - _EVERYWHERE - {"provider"}
+    if kind in ("for_each", "repeat") and key in of_steps:
+        return f"set {key} on the steps of the loop"
+    return _HINTS.get((key, kind), "remove it")
 
 
 def _may_be_kind(lost: str, step: LocatedMap) -> bool:
@@ -80,9 +91,9 @@ def step_kinds(work: Lowering, step: LocatedMap) -> tuple[Kind, ...]:
 
 def _first_hint(step: LocatedMap) -> str:
     """What the step lacks, going by the fields it has."""
-    if "input_file" in step or "provider_params" in step:
+    if {"prompt", "input_file", "provider_params"} & set(step):
         return "say who reads the prompt, for example provider: claude"
-    return "give it one of: provider, command, wait_for, for_each"
+    return f"give it one of: {', '.join(KINDS)}"
 
 
 def check_step_form(work: Lowering, step: LocatedMap, kind: Kind | None) -> None:
@@ -92,12 +103,21 @@ def check_step_form(work: Lowering, step: LocatedMap, kind: Kind | None) -> None
             if key not in _FIELDS[kind] and key not in KINDS:
                 work.report(
                     "E408",
-                    f"'{key}' has no meaning on a {kind} step",
+                    f"'{key}' has no meaning on {'an' if kind == 'approval' else 'a'} {kind} step",
                     step,
                     key,
                     on_key=True,
-                    hint=_HINTS.get((key, kind), "remove it"),
+                    hint=_hint(key, kind),
                 )
+    if "prompt" in step and "input_file" in step:
+        work.report(
+            "E408",
+            "a step has either 'prompt' or 'input_file', not both",
+            step,
+            "input_file",
+            on_key=True,
+            hint="keep one; a file becomes part of a prompt by depends_on.inject",
+        )
     _check_capture(work, step)
     _check_inject(work, as_map(step.get("depends_on")), kind)
 

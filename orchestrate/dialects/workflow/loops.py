@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
-
 from orchestrate.dialects.lowering import constant
-from orchestrate.dialects.workflow.ops import StepLowering
+from orchestrate.dialects.workflow.ops import StepLowering, lower_when
 from orchestrate.dialects.workflow.paths import lower_target
 from orchestrate.dialects.workflow.scope import NAMESPACES, Place, Resolver
 from orchestrate.plan.expr import Expr, ListExpr, Ref
-from orchestrate.plan.nodes import BlockId, Each, ItemMoves
+from orchestrate.plan.nodes import BlockId, Each, ItemMoves, Rounds
+from orchestrate.record import replace
+from orchestrate.regex import regex
 from orchestrate.source.located import LocatedMap
 from orchestrate.source.prune import walk_strings
 
-_POINTER = re.compile(
-    r"steps\.(?P<name>[^.]+)\.(?P<field>[A-Za-z_]+)(?P<path>(?:\.[^.\s*\[\]]+)*)\Z"
-)
+_POINTER = regex(r"steps\.(?P<name>[^.]+)\.(?P<field>[A-Za-z_]+)(?P<path>(?:\.[^.\s*\[\]]+)*)\Z")
 _RESERVED = frozenset((*NAMESPACES, "env", "PROMPT")) - {"item"}
 
 
@@ -39,7 +37,22 @@ def lower_each(
         variable=variable,
         body=body,
         stop_on_failure=stop_on_failure,
+        parallel=loop.get("parallel", False),
         moves=_moves(loop, inside),
+    )
+
+
+def lower_repeat(one: StepLowering, body: BlockId, inside: Resolver) -> Each:
+    """`repeat`: rounds until a condition holds, which sees the steps of the round."""
+    loop: LocatedMap = one.step["repeat"]
+    within = replace(one, resolver=inside)
+    return Each(
+        items=ListExpr(()),
+        variable="",
+        body=body,
+        stop_on_failure=True,
+        limit=int(loop.get("max", 1)),
+        rounds=Rounds(until=lower_when(within, loop, "until")),
     )
 
 

@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+from orchestrate.dialects.checks import is_checked, lower_check, with_rounds
+from orchestrate.dialects.effects import ONCE, check_effect, has_effect, lost_rule
+from orchestrate.dialects.inputs import lower_inputs, secrets_among, with_defaults
+from orchestrate.dialects.limits import lower_limits
 from orchestrate.dialects.lowering import Lowering, constant_map, lower_secrets
+from orchestrate.dialects.workflow.calls import lower_outputs
 from orchestrate.dialects.workflow.checks import check_step_form, step_kinds
-from orchestrate.dialects.workflow.loops import lower_each
+from orchestrate.dialects.workflow.loops import lower_each, lower_repeat
+from orchestrate.dialects.workflow.nesting import loop_of, loops_around
 from orchestrate.dialects.workflow.ops import StepLowering, lower_op, lower_rules
-from orchestrate.dialects.workflow.paths import check_folder
+from orchestrate.dialects.workflow.paths import check_folder, lower_pattern
 from orchestrate.dialects.workflow.providers import Providers, read_providers
-from orchestrate.dialects.workflow.scope import NAMESPACES, Resolver, Scope, loops_around
+from orchestrate.dialects.workflow.scope import NAMESPACES, Resolver, Scope
 from orchestrate.lang.dollar import parse_dollar
+from orchestrate.plan.circles import MOST_VISITS, asking_in_circles, with_brakes
 from orchestrate.plan.ends import step_failed, step_lost
 from orchestrate.plan.expr import Text
 from orchestrate.plan.nodes import (
+    APPROVED,
+    DENIED,
     FAILED,
     LOST,
     OK,
     SKIPPED,
+    Abort,
+    Ask,
     Block,
     BlockId,
+    Call,
     Each,
     Finish,
-    Folders,
+    Gate,
     Goto,
     Label,
     Leave,
-    Limits,
     Node,
     NodeId,
     OnFailure,
@@ -37,6 +49,7 @@ from orchestrate.plan.nodes import (
     Target,
     Wait,
 )
+from orchestrate.plan.settings import Folders, Limits
 from orchestrate.record import mutable_record, record, replace
 from orchestrate.source.located import LocatedMap, as_map
 
@@ -58,9 +71,10 @@ def lower_workflow(work: Lowering) -> Plan | None:
     _check_context(work)
     main = lowering.block("main", data.get("steps"), top, owner=None)
     folders = _lower_folders(work, top)
+    inputs = lower_inputs(work)
     if main is None:
         return None
-    return Plan(
+    plan = Plan(
         id=work.plan_id,
         dialect="workflow",
         name=str(data.get("name") or work.document.path.stem),
@@ -68,11 +82,28 @@ def lower_workflow(work: Lowering) -> Plan | None:
         description="",
         version=str(data.get("version", "")),
         blocks=(main, *lowering.bodies),
-        limits=Limits(),
-        context=constant_map(data.get("context")),
+        limits=lower_limits(work, Limits(), {}),
+        context=with_defaults(inputs, constant_map(data.get("context"))),
         folders=folders,
-        secrets=lower_secrets(work),
+        secrets=(*lower_secrets(work), *secrets_among(inputs)),
+        inputs=inputs,
+        outputs=lower_outputs(work, top),
     )
+    _check_brakes(work, plan)
+    return with_brakes(plan)
+
+
+def _check_brakes(work: Lowering, plan: Plan) -> None:
+    """A circle that asks an agent should say how long it may go on."""
+    asking = next(asking_in_circles(plan), None)
+    if asking is not None and plan.limits == Limits():
+        work.report_at(
+            "W107",
+            f"step '{asking.name}' is on a circle and asks an agent, and nothing limits it",
+            asking.span,
+            hint=f'add limits: {{visits: 10}} (version: "1.4"), or calls, cost_usd, time; without '
+            f"it the run ends when the step is reached {MOST_VISITS} times",
+        )
 
 
 def _check_context(work: Lowering) -> None:
@@ -161,12 +192,12 @@ class _Workflow:
         """The nodes of a list of steps, each followed by the next."""
         listed = [step for step in steps or () if scope.has(step)]
         end: Target = Leave(OK) if owner is not None else Finish("completed")
-        nodes = []
+        nodes: list[Node] = []
         for position, step in enumerate(listed):
             follow: Target = end
             if position + 1 < len(listed):
                 follow = Goto(scope.prefix + listed[position + 1]["name"])
-            nodes.append(self.node(step, scope, follow))
+            nodes += self.nodes(step, scope, follow)
         for step in steps or ():
             if not scope.has(step):
                 self.only_check(step, scope)
@@ -177,17 +208,19 @@ class _Workflow:
     def only_check(self, step: LocatedMap, scope: Scope) -> None:
         """Look for the mistakes of a step whose name is unusable; no node comes of it."""
         bodies, uses = len(self.bodies), len(self.work.uses)
-        self.node(step, scope, Finish(END))
+        self.nodes(step, scope, Finish(END))
         del self.bodies[bodies:]
         del self.work.uses[uses:]
 
-    def node(self, step: LocatedMap, scope: Scope, follow: Target) -> Node:
+    def nodes(self, step: LocatedMap, scope: Scope, follow: Target) -> tuple[Node, ...]:
+        """The step, with its rounds."""
         name = step.get("name", "?")
         node_id = scope.prefix + name
         resolver = Resolver(self.work, scope, node_id)
         kinds = step_kinds(self.work, step)
         kind = kinds[0] if len(kinds) == 1 else None
         check_step_form(self.work, step, kind)
+        check_effect(self.work, step, "E408", "retries", "on_lost")
         one = StepLowering(self.work, step, kind, resolver, self.providers)
         op: Op = Run((Text(("true",)),))
         for each_kind in kinds:
@@ -196,13 +229,18 @@ class _Workflow:
         handlers = self.handlers(step, scope)
         on_failure, failed = self.failure(step, handlers, scope, follow)
         routes: list[tuple[Label, Target]] = [(OK, handlers.ok or follow), (FAILED, failed)]
-        if not isinstance(op, Each | Wait):
+        if isinstance(op, Gate):
+            # Whatever becomes of failures: only the author's own handler lets a denied run go on.
+            denied = handlers.failed or Abort("denied", f"step '{name}' was denied")
+            on_failure = "handled"
+            routes = [(APPROVED, handlers.ok or follow), (DENIED, denied)]
+        elif not isinstance(op, Each | Wait | Call):
             again = Goto(node_id)
             lost = step_lost(name)
-            routes.append((LOST, again if step.get("on_lost", "retry") == "retry" else lost))
+            routes.append((LOST, again if lost_rule(step) == "retry" else lost))
         if rules.guard is not None:
             routes.append((SKIPPED, follow))
-        return Node(
+        node = Node(
             id=node_id,
             name=name,
             op=op,
@@ -211,15 +249,22 @@ class _Workflow:
             span=self.work.span_of_name(step, "name"),
             guard=rules.guard,
             needs=rules.needs,
-            retry=rules.retry,
+            retry=ONCE if has_effect(step) else rules.retry,
             timeout_s=rules.timeout_s,
             on_failure=on_failure,
-            on_lost=step.get("on_lost", "retry"),
+            on_lost=lost_rule(step),
+            effect=has_effect(step),
             role=step.get("agent"),
         )
+        if not isinstance(op, Ask) or not is_checked(step):
+            return (node,)
+        file_at = partial(lower_pattern, resolver)
+        return with_rounds(lower_check(resolver, step, node, file_at))
 
     def op(self, one: StepLowering, node_id: NodeId, scope: Scope) -> Op:
-        return self.loop(one, node_id, scope) if one.kind == "for_each" else lower_op(one)
+        if one.kind in ("for_each", "repeat"):
+            return self.loop(one, node_id, scope)
+        return lower_op(one)
 
     def failure(
         self, step: LocatedMap, handlers: _Handlers, scope: Scope, follow: Target
@@ -255,6 +300,15 @@ class _Workflow:
         handler = on[event] or {}
         name = handler.get("goto")
         if name is None:
+            return None
+        if scope.leaves_parallel(name) and (name == END or scope.find(name) is not None):
+            self.work.report(
+                "E418",
+                f"goto '{name}' leaves a loop whose items run at the same time",
+                handler,
+                "goto",
+                hint="let the item fail or end, and decide behind the loop",
+            )
             return None
         if name == END:
             return Finish(END)
@@ -292,10 +346,11 @@ class _Workflow:
 
     def loop(self, one: StepLowering, node_id: NodeId, scope: Scope) -> Op:
         """An Each node; its body is an ordinary block whose scope lies inside this one."""
-        loop = one.step["for_each"]
-        variable = loop.get("as", "item")
-        inner = _scope_of(
-            self.work, loop.get("steps"), f"{node_id}/", (*scope.variables, variable), scope
+        loop = loop_of(one.step)
+        own = (loop.get("as", "item"),) if one.kind == "for_each" else ()
+        inner = replace(
+            _scope_of(self.work, loop.get("steps"), f"{node_id}/", (*scope.variables, *own), scope),
+            parallel=bool(loop.get("parallel", False)),
         )
         body_id = f"{node_id}/"
         # Reserve the place, so that outer bodies come before the ones inside them.
@@ -303,5 +358,7 @@ class _Workflow:
         body = self.block(body_id, loop.get("steps"), inner, owner=node_id)
         if body is not None:
             self.bodies.insert(position, body)
-        moves_resolver = Resolver(self.work, inner, None)
-        return lower_each(one, body_id, stop_on_failure=self.strict, inside=moves_resolver)
+        inside = Resolver(self.work, inner, None)
+        if one.kind == "repeat":
+            return lower_repeat(one, body_id, inside)
+        return lower_each(one, body_id, stop_on_failure=self.strict, inside=inside)

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from orchestrate.dialects.lowering import Lowering
+from orchestrate.dialects.commands import lower_command
+from orchestrate.dialects.gates import lower_gate
+from orchestrate.dialects.lowering import Lowering, lower_session
+from orchestrate.dialects.prompts import check_prompt_text
+from orchestrate.dialects.workflow.calls import lower_call
 from orchestrate.dialects.workflow.checks import Kind
-from orchestrate.dialects.workflow.command import lower_arguments
 from orchestrate.dialects.workflow.paths import lower_path, lower_pattern, lower_target
 from orchestrate.dialects.workflow.providers import Providers, check_prompt, lower_agent
 from orchestrate.dialects.workflow.scope import Resolver
+from orchestrate.plan.data import Capture, Environment, FileNeeds, FileText, Inject, Require
+from orchestrate.plan.durations import seconds_of
 from orchestrate.plan.expr import Compare, Cond, Const, Exists, Expr, Text, references
-from orchestrate.plan.nodes import (
-    Ask,
-    Capture,
-    Environment,
-    FileNeeds,
-    FileText,
-    Inject,
-    Op,
-    Require,
-    Retry,
-    Run,
-    Wait,
-)
-from orchestrate.record import record
-from orchestrate.source.located import LocatedMap
+from orchestrate.plan.nodes import Agent, Ask, CommandTemplate, Op, Wait
+from orchestrate.plan.settings import Retry
+from orchestrate.record import record, replace
+from orchestrate.source.located import LocatedMap, as_map
 
 LIST_INSTRUCTION = "The following files are required inputs for this task:"
 CONTENT_INSTRUCTION = "The following file contents are provided for context:"
@@ -58,7 +52,10 @@ def lower_op(one: StepLowering) -> Op:
             agent = lower_agent(one.work, one.providers, step, one.resolver)
             check_prompt(one.work, one.providers, step)
             prompt: Text | FileText = Text(())
-            if "input_file" in step:
+            if "prompt" in step:
+                check_prompt_text(one.work, step)
+                prompt = one.resolver.text(step, "prompt")
+            elif "input_file" in step:
                 prompt = FileText(lower_path(one.resolver, step, "input_file"))
             return Ask(
                 agent=agent,
@@ -66,20 +63,38 @@ def lower_op(one: StepLowering) -> Op:
                 session="fresh",
                 capture=_capture(one),
                 environment=_environment(one),
+                session_name=_session(one, agent),
             )
         case "wait_for":
             return _wait(one)
+        case "approval":
+            name = str(step.get("name", "?"))
+            return lower_gate(one.resolver, as_map(step.get("approval")), name)
+        case "call":
+            return lower_call(one.resolver, step)
         case _:
             return _run(one)
 
 
+def _session(one: StepLowering, agent: Agent) -> str | None:
+    if isinstance(agent, CommandTemplate) and "session" in one.step:
+        one.work.report(
+            "E126",
+            f"provider '{agent.name}' is a command of this file, which has no sessions",
+            one.step,
+            "session",
+            on_key=True,
+            hint="remove session, or use one of the agents we know",
+        )
+        return None
+    return lower_session(one.work, one.step, str(one.step.get("provider", "")))
+
+
 def _run(one: StepLowering) -> Op:
     step = one.step
-    arguments = lower_arguments(one.resolver, step["command"])
     stdin = FileText(lower_path(one.resolver, step, "input_file")) if "input_file" in step else None
-    return Run(
-        argv=arguments.argv,
-        values=arguments.values,
+    return replace(
+        lower_command(one.resolver, step),
         stdin=stdin,
         capture=_capture(one),
         environment=_environment(one),
@@ -93,7 +108,7 @@ def _wait(one: StepLowering) -> Op:
         pattern = lower_pattern(one.resolver, wait, "glob")
     return Wait(
         pattern=pattern,
-        timeout_s=float(wait.get("timeout_sec", 300)),
+        timeout_s=_seconds(one, wait) or 300.0,
         poll_ms=int(wait.get("poll_ms", 500)),
         min_count=int(wait.get("min_count", 1)),
     )
@@ -138,21 +153,34 @@ def _environment(one: StepLowering) -> Environment:
 
 def lower_rules(one: StepLowering) -> Rules:
     step = one.step
-    timeout = step.get("timeout_sec")
+    timeout = _seconds(one, step)
     return Rules(
-        guard=_guard(one),
+        guard=lower_when(one, step, "when"),
         needs=_needs(one),
         retry=_retry(one),
-        timeout_s=float(timeout)
-        if timeout is not None and one.kind in ("provider", "command")
-        else None,
+        timeout_s=timeout if one.kind in ("provider", "command", "call") else None,
     )
+
+
+def _seconds(one: StepLowering, holder: LocatedMap) -> float | None:
+    """`timeout_sec`; a text such as 90s is for newer versions."""
+    written = holder.get("timeout_sec")
+    version = str(one.work.data.get("version", ""))
+    if isinstance(written, str) and seconds_of(written) and version != "1.4":
+        one.work.report(
+            "E109",
+            f'a duration such as {written} needs version "1.4"; this file says "{version}"',
+            holder,
+            "timeout_sec",
+            hint='write version: "1.4" at the top, or seconds',
+        )
+    return None if written is None else seconds_of(written) or None
 
 
 def _retry(one: StepLowering) -> Retry | None:
     """Providers retry C's exit codes 1 and 124; a command that asks for retries, any failure."""
     retries = one.step.get("retries")
-    if retries is None or one.kind not in ("provider", "command"):
+    if retries is None or one.kind not in ("provider", "command", "call"):
         return None
     return Retry(
         attempts=int(retries.get("max", 0)) + 1,
@@ -161,8 +189,9 @@ def _retry(one: StepLowering) -> Retry | None:
     )
 
 
-def _guard(one: StepLowering) -> Cond | None:
-    when = one.step.get("when")
+def lower_when(one: StepLowering, container: LocatedMap, key: str) -> Cond | None:
+    """A condition, under `when` or `until`; None without one, or after a report."""
+    when = container.get(key)
     if when is None:
         return None
     if len(when) != 1:
@@ -170,9 +199,9 @@ def _guard(one: StepLowering) -> Cond | None:
             problem = "no condition" if not when else f"{len(when)} conditions"
             one.work.report(
                 "E409",
-                f"'when' has {problem}",
-                one.step,
-                "when",
+                f"'{key}' has {problem}",
+                container,
+                key,
                 on_key=True,
                 hint="give it exactly one of: equals, exists, not_exists",
             )
@@ -190,8 +219,8 @@ def _guard(one: StepLowering) -> Cond | None:
                 hint="a variable is written ${context.name} or ${steps.Name.output}",
             )
         return Compare(left, "==", right)
-    key = "exists" if "exists" in when else "not_exists"
-    return Exists(lower_pattern(one.resolver, when, key), negated=key == "not_exists")
+    wanted = "exists" if "exists" in when else "not_exists"
+    return Exists(lower_pattern(one.resolver, when, wanted), negated=wanted == "not_exists")
 
 
 def _side(one: StepLowering, equals: Any, key: str) -> Expr:

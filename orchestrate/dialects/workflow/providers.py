@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from orchestrate.diagnostics import closest
+from orchestrate.dialects.commands import Arguments, lower_arguments
 from orchestrate.dialects.lowering import Lowering
-from orchestrate.dialects.workflow.command import Arguments, lower_arguments
 from orchestrate.dialects.workflow.scope import Place, Resolver, Scope
 from orchestrate.lang.dollar import parse_dollar
 from orchestrate.plan.expr import Expr, MapExpr, Ref, references
@@ -122,7 +122,7 @@ def _check_scope(work: Lowering, template: Template, step: LocatedMap, resolver:
         if head in ("loop", "item") and not resolver.scope.in_loop:
             work.report(
                 "E121",
-                f"{shown} exists only inside for_each",
+                f"{shown} exists only inside a loop",
                 step,
                 "provider",
                 hint="use this provider only in loops, or make it a parameter: ${name}",
@@ -164,7 +164,7 @@ def _check_params(
 
 
 def check_prompt(work: Lowering, providers: Providers, step: LocatedMap) -> None:
-    """A prompt that reaches nobody, and an agent that gets none (both are legal in C)."""
+    """A prompt that reaches no agent, and an agent that gets none (both are legal in C)."""
     if work.findings.has_errors:
         # What is missing here may be what was refused.
         return
@@ -173,7 +173,8 @@ def check_prompt(work: Lowering, providers: Providers, step: LocatedMap) -> None
     injects = as_map(step.get("depends_on")).get("inject")
     name = step["provider"]
     if not takes:
-        for key, container in (("input_file", step), ("inject", as_map(step.get("depends_on")))):
+        needs = as_map(step.get("depends_on"))
+        for key, container in (("prompt", step), ("input_file", step), ("inject", needs)):
             if container.get(key):
                 work.report(
                     "W407",
@@ -183,11 +184,11 @@ def check_prompt(work: Lowering, providers: Providers, step: LocatedMap) -> None
                     on_key=True,
                     hint="add ${PROMPT} to its command, or set input_mode: stdin",
                 )
-    elif "input_file" not in step and not injects:
+    elif not {"prompt", "input_file"} & set(step) and not injects:
         work.report(
             "W407",
             f"step '{step.get('name', '?')}' asks '{name}' with an empty prompt",
             step,
             "provider",
-            hint="name the file that holds the prompt: input_file: prompts/task.md",
+            hint="write prompt:, or name the file that holds it: input_file: prompts/task.md",
         )

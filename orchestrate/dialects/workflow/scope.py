@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, NamedTuple
+from typing import Any
 
 from orchestrate.diagnostics import Span, closest
 from orchestrate.dialects.lowering import Lowering
+from orchestrate.dialects.workflow.nesting import loop_of_variable, loops_around
+from orchestrate.dialects.workflow.results import result_problem
 from orchestrate.lang.dollar import Variable, parse_dollar
 from orchestrate.plan.expr import Const, Expr, ListExpr, MapExpr, Ref, Text
 from orchestrate.plan.flow import Use
 from orchestrate.plan.nodes import NodeId
 from orchestrate.record import field, mutable_record, record
+from orchestrate.regex import regex
 from orchestrate.source.located import LocatedMap, PathKey
 
 RUN_FIELDS = ("id", "root", "timestamp_utc")
 LOOP_FIELDS = ("index", "total")
-_ALWAYS = ("exit_code", "status", "duration_ms", "duration", "started_at", "completed_at")
-_WAIT_FIELDS = ("files", "wait_duration_ms", "poll_count", "timed_out")
-NAMESPACES = ("run", "loop", "item", "steps", "context")
-_CURLY = re.compile(r"\{\{ *([A-Za-z_][A-Za-z0-9_]*) *\}\}")
+NAMESPACES = ("run", "loop", "item", "steps", "context", "inputs")
+_CURLY = regex(r"\{\{ *([A-Za-z_][A-Za-z0-9_]*) *\}\}")
 _NO_SHELL = 'no shell reads this: write ["sh", "-c", "…"] to use the shell, and $${ for its ${'
 
 
@@ -33,6 +33,8 @@ class Scope:
     outer: Scope | None = None
     # Names that several steps of this block have: which one is meant cannot be known.
     repeated: frozenset[str] = frozenset()
+    # The items of the loop around this block run at the same time.
+    parallel: bool = False
 
     def find(self, name: str) -> tuple[NodeId, LocatedMap] | None:
         """The nearest step of that name."""
@@ -59,6 +61,15 @@ class Scope:
     @property
     def in_loop(self) -> bool:
         return self.outer is not None
+
+    def leaves_parallel(self, name: str) -> bool:
+        """Does a jump to the step of that name leave a loop whose items run at the same time?"""
+        scope: Scope | None = self
+        while scope is not None and name not in scope.steps:
+            if scope.parallel:
+                return True
+            scope = scope.outer
+        return False
 
 
 @record
@@ -140,6 +151,12 @@ class Resolver:
         own = inner[len(name) :]
         return f"give the shell a variable of its own: v=${{{name}}}; then $${{v{own}}}"
 
+    def written(self, text: str) -> tuple[tuple[str | Ref, ...], tuple[Variable, ...]]:
+        """The pieces of a text and its variables, as they were written."""
+        parsed = parse_dollar(text)
+        pieces = (p if isinstance(p, str) else Ref(p.segments, p.text) for p in parsed.parts)
+        return tuple(pieces), parsed.variables
+
     def tree(self, container: Any, key: PathKey) -> Expr:
         """Free-form data whose strings are substituted, however deep (provider parameters)."""
         value = container[key]
@@ -164,6 +181,8 @@ class Resolver:
                 path = self._step_result(place, variable, rest)
             case "context":
                 self._context(place, variable, rest)
+            case "inputs":
+                path = self._input(place, variable, rest)
             case "env":
                 self._no_environment(place, variable)
             case _:
@@ -259,7 +278,7 @@ class Resolver:
         if not self.scope.in_loop and not self.in_template:
             self.work.report_at(
                 "E121",
-                f"{variable.text} exists only inside for_each",
+                f"{variable.text} exists only inside a loop",
                 place.span(),
                 hint="move the step into the loop's steps",
             )
@@ -292,6 +311,19 @@ class Resolver:
             suggestion=f"${{{fixed}}}" if near else "",
         )
 
+    def _input(self, place: Place, variable: Variable, rest: list[str]) -> tuple[str, ...]:
+        declared = self.work.data.get("inputs") or {}
+        if not rest or rest[0] not in declared:
+            near = closest(rest[0], declared) if rest else ""
+            self.work.report_at(
+                "E121",
+                f"{variable.text} is not an input of this workflow",
+                place.span(),
+                hint="" if near else f"declare it; inputs: {', '.join(declared) or 'none'}",
+                suggestion=f"${{{'.'.join(('inputs', near, *rest[1:]))}}}" if near else "",
+            )
+        return ("context", *rest)
+
     def _step_result(self, place: Place, variable: Variable, rest: list[str]) -> tuple[str, ...]:
         if len(rest) < 2:
             self.work.report_at(
@@ -313,7 +345,7 @@ class Resolver:
             self._no_step(place, shown, name)
             return
         node_id, step = found
-        problem = _result_problem(step, fields)
+        problem = result_problem(self.work, step, fields)
         if self.scope.is_repeated(name):
             return  # E402 says it; what the other one has may be what is meant here
         if problem:
@@ -361,68 +393,3 @@ def _walk(value: Any, path: list[str]) -> tuple[int, Any]:
         else:
             return depth, value
     return len(path), value
-
-
-def loops_around(steps: Any, name: str) -> tuple[str, ...]:
-    """The loops that a step is in, the outermost first; empty for a step in none."""
-    for step in steps or ():
-        loop = step.get("for_each")
-        if isinstance(loop, LocatedMap):
-            inner = loop.get("steps") or ()
-            within = loops_around(inner, name)
-            if within or any(one.get("name") == name for one in inner):
-                return (str(step.get("name", "?")), *within)
-    return ()
-
-
-def loop_of_variable(steps: Any, variable: str) -> str:
-    """The loop that calls its items so, wherever it is; '' when there is none."""
-    for step in steps or ():
-        loop = step.get("for_each")
-        if isinstance(loop, LocatedMap):
-            if loop.get("as") == variable:
-                return str(step.get("name", "?"))
-            inner = loop_of_variable(loop.get("steps"), variable)
-            if inner:
-                return inner
-    return ""
-
-
-class _Problem(NamedTuple):
-    """Why a step cannot have a result, and the way out."""
-
-    message: str
-    hint: str = ""
-    suggestion: str = ""
-
-
-def _result_problem(step: LocatedMap, fields: tuple[str, ...]) -> _Problem | None:
-    if "for_each" in step:
-        return _Problem("is a loop, whose results belong to its items", "use them inside the loop")
-    capture = step.get("output_capture", "text")
-    allowed: tuple[str, ...] = _ALWAYS
-    if "wait_for" in step:
-        allowed = _WAIT_FIELDS + allowed
-    else:
-        allowed = ((capture,) if capture in ("lines", "json") else ()) + allowed
-        allowed = (("output",) if capture == "text" or _may_be_text(step) else ()) + allowed
-    first = fields[0]
-    if first in allowed:
-        if len(fields) > 1 and first != "json":
-            hint = "loop over it with items_from" if first in ("lines", "files") else ""
-            return _Problem(f"has no parts below '{first}'", hint or "only json has parts")
-        return None
-    if "output_capture" in step.lost:
-        return None
-    if first in ("lines", "json") and "wait_for" not in step:
-        return _Problem(f"does not capture {first}", f"add output_capture: {first} to it")
-    if first == "output" and capture in ("lines", "json"):
-        return _Problem(f"captures {capture}, so it has no output", f"use .{capture}")
-    near = "output" if first in ("stdout", "result", "text") else closest(first, allowed)
-    hint = "" if near in allowed else f"its results: {', '.join(allowed)}"
-    return _Problem(f"has no result '{first}'", hint, near if near in allowed else "")
-
-
-def _may_be_text(step: LocatedMap) -> bool:
-    """Output that was no JSON is kept as text."""
-    return bool(step.get("allow_parse_error"))

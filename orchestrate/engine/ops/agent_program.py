@@ -28,7 +28,7 @@ _READ_ON_S = 0.5
 
 
 class LostAttempt(Exception):
-    """The agent's program is gone, and nobody saw its end."""
+    """The agent's program is gone, and its end was not seen."""
 
     def __init__(self, ended: Lost) -> None:
         super().__init__(ended.reason)

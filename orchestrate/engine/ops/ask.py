@@ -1,4 +1,4 @@
-"""An `Ask` step: compose the prompt, ask whoever answers, and make a result of the answer."""
+"""An `Ask` step: compose the prompt, ask the agent, and make a result of the answer."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from orchestrate.agents.base import (
     Question,
     Reply,
 )
+from orchestrate.agents.definition import AgentDefinition
+from orchestrate.agents.settings import step_config
 from orchestrate.agents.worktree import worktree_environment
-from orchestrate.engine.answers import structured
+from orchestrate.engine.answers import NO_JSON, find_json, structured
 from orchestrate.engine.capture import capture_bytes
 from orchestrate.engine.evaluate import evaluate
 from orchestrate.engine.faults import StepFault
 from orchestrate.engine.lost_attempts import lost
 from orchestrate.engine.ops.agent_program import LostAttempt, runner
-from orchestrate.engine.ops.command import (
+from orchestrate.engine.ops.command import check_target, files_of, matched_files
+from orchestrate.engine.ops.declared import ask_declared
+from orchestrate.engine.ops.program_result import (
     check_captured,
-    check_target,
     failed_attempt,
-    files_of,
-    matched_files,
     unfit,
     write_answer,
 )
-from orchestrate.engine.ops.declared import ask_declared
+from orchestrate.engine.ops.rehearse import captured_as, rehearsed_answer
 from orchestrate.engine.outcome import Unreadable, bare, outcome_schema, read_outcome
 from orchestrate.engine.programs import was_started
-from orchestrate.engine.prompts import CUT_OFF, digest_of, prompt_again, prompt_for
-from orchestrate.engine.rehearsing import ways_out
-from orchestrate.engine.runtime import AgentDefinition
+from orchestrate.engine.prompts import CUT_OFF, digest_of, prompt_of
+from orchestrate.engine.reuse import go_on_in_session, void_note
 from orchestrate.engine.sessions import (
     Turn,
     after_failure,
@@ -50,7 +50,6 @@ from orchestrate.engine.sessions import (
 )
 from orchestrate.engine.step import Step, write_private
 from orchestrate.engine.texts import clip, encode
-from orchestrate.engine.values import is_stored
 from orchestrate.engine.versions import program_version
 from orchestrate.engine.whole_output import NotWhole
 from orchestrate.errors import ConfigError
@@ -70,6 +69,7 @@ from orchestrate.record import replace
 from orchestrate.state.denials import count_denials
 from orchestrate.state.events import AttemptEnded, Event, StepFinished
 from orchestrate.state.result import StepError, StepResult
+from orchestrate.state.values import is_stored
 
 # What a failed agent call looks like to dialect C, which knows exit codes only.
 _EXIT_CODES = {
@@ -80,11 +80,12 @@ _EXIT_CODES = {
     "not-installed": NOT_FOUND,
 }
 _SHOWN_OF_STORED = 200
+_NO_JSON = "parse_json: the answer has no JSON object or array in it"
 
 
 def perform_ask(step: Step, op: Ask) -> list[Event]:
     """Ask, and make events of what comes back."""
-    if isinstance(op.agent, CommandTemplate):
+    if isinstance(op.agent, CommandTemplate) and not step.is_rehearsed:
         return [ask_declared(step, op, op.agent)]
     return _ask_agent(step, op)
 
@@ -94,15 +95,19 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
         who = _definition(step, op)
     except ConfigError as error:
         raise StepFault(f"{error.message}: {error.hint}" if error.hint else error.message) from None
-    asked = was_started(step.rt, step.attempt_id)
+    asked = not step.is_rehearsed and was_started(step.rt, step.attempt_id)
     if not asked:
         check_target(step, op.capture)
-    # What was asked is read by whoever was asked, whatever a flag says now.
+    # The agent that was asked reads its own output, whatever a flag says now.
     backend = (step.about.backend if asked else "") or who.backend
     agent = step.rt.library.agent_of(backend)
+    if not asked:
+        go_on_in_session(step, op, agent.name)
     turn = recall_turn(step, op, agent) if asked else begin_turn(step, op, agent)
     note = CUT_OFF if turn.is_after_cut and agent.is_program else ""
-    own_prompt = prompt_again(step, op, note) if asked else prompt_for(step, op)
+    if agent.is_program and not turn.is_new:
+        note = void_note(step, op, turn.session) + note
+    own_prompt = prompt_of(step, op, note, is_new=turn.is_new, is_again=asked)
     prompt = note + own_prompt if own_prompt else ""
     version = "" if step.is_announced else program_version(step.rt, who.backend)
     question = Question(
@@ -117,10 +122,10 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
         system_prompt=who.system_prompt,
         permissions=step.rt.rules.permissions,
         settings=dict(who.settings),
-        step=step.node.name,
+        step=step.own_name,
         visit=step.here.visit,
-        earlier_visits=step.rt.store.state.earlier_visits.get(step.node.id, 0),
-        ways_out=lambda: ways_out(step.plan)[step.node.id],
+        earlier_visits=_earlier_turns(step),
+        rehearsed=lambda: rehearsed_answer(step),
         turn=2 if step.here.turn.get("error") else 1,
         place=step.address.step.shown,
         outcomes=op.outcomes,
@@ -152,6 +157,17 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
         end_turn(step, turn, session)
 
 
+def _earlier_turns(step: Step) -> int:
+    """How often the step was asked before this visit: its rounds, too, and before a restart."""
+    own = step.node.part_of or step.node.id
+    block = step.rt.store.index.block(step.frame.plan, step.frame.block)
+    nodes = (node for node in block.nodes if own in (node.id, node.part_of))
+    turns = [node.id for node in nodes if isinstance(node.op, Ask)]
+    earlier = step.rt.store.state.earlier_visits
+    visits = sum(step.frame.visits.get(name, 0) for name in turns if name != step.node.id)
+    return visits + sum(earlier.get(name, 0) for name in turns)
+
+
 def _announce(step: Step, agent: Agent, about: StepResult, prompt: str, was_asked: bool) -> None:
     if not was_asked:
         step.announce(about)
@@ -167,22 +183,26 @@ def _definition(step: Step, op: Ask) -> AgentDefinition:
     rt = step.rt
     default = step.plan.defaults.model
     match op.agent:
-        case RunAgent():
-            rules = rt.rules
+        case RunAgent(config):
+            backend = rt.rules.backend
+            own = step_config(evaluate(config, step.scope))
+            model = op.model or own.pop("model", None) or default
             return AgentDefinition(
-                rules.backend, rules.backend, op.model or default, rules.system_prompt
+                backend, backend, model, rt.rules.system_prompt, tuple(own.items())
             )
         case BuiltinProvider(name, params):
             settings = evaluate(params, step.scope)
             model = settings.pop("model", None)
+            backend = rt.rules.backend if step.is_rehearsed else name
             return AgentDefinition(
-                name, name, None if model is None else str(model), None, tuple(settings.items())
+                name, backend, None if model is None else str(model), None, tuple(settings.items())
             )
         case NamedAgent(name, config):
             found = rt.library.definition_of(name, evaluate(config, step.scope))
             return replace(found, model=found.model or default)
-        case CommandTemplate():
-            raise AssertionError("a declared provider is no agent of ours")
+        case CommandTemplate(name):
+            # Only a rehearsal asks one here: it has no adapter.
+            return AgentDefinition(name, rt.rules.backend)
 
 
 def _schema(step: Step, op: Ask, agent: Agent) -> dict[str, Any]:
@@ -207,7 +227,7 @@ def _about(
     )
     if who.model is not None:
         about |= StepResult(model=who.model)
-    # The id of a session that is only about to begin is nobody's yet.
+    # The id of a session that is only about to begin does not exist yet.
     if turn.is_new:
         return about | StepResult(new_session_id=turn.session)
     return about | StepResult(session_id=turn.session)
@@ -223,7 +243,7 @@ def _lose(step: Step, agent: Agent, turn: Turn, session: str | None, ended: Lost
 
 
 def _cut_off(event: Event, session: str | None) -> Event:
-    """The end of a turn in a session that is gone on with says that the turn itself has none."""
+    """The end of a turn in a session that continues says that the turn itself has none."""
     if session is not None and isinstance(event, AttemptEnded | StepFinished):
         return replace(event, cut_off=True)
     return event
@@ -256,7 +276,10 @@ def _conclude(
     if op.outcomes:
         return [*events, _read_outcome(step, op, text, answer)]
     if op.gives_value:
-        value = step.rt.store_value(step.rt.secrets.data(structured(text)))
+        found = find_json(text) if op.capture.value == "json" else structured(text)
+        if found is NO_JSON:
+            return [*events, unfit(step, StepFault(f"{_NO_JSON}: {clip(text, 200)!r}"), answer)]
+        value = step.rt.store_value(step.rt.secrets.data(found))
         shown = capture_bytes(encode(text), mode="text", exit_code=0).output
         if is_stored(value):
             # It stands beside the state, once; here only its beginning is of use.
@@ -303,7 +326,7 @@ def _fail(
     if failure.kind == "stopped":
         ended: list[Event] = [*events, _cut_off(step.ended("stopped", result), cut)]
         if not agent.is_program and not step.rt.stop.is_requested:
-            # Whoever was asked has left: to ask again at once would be to ask for ever.
+            # The person has left: to ask again at once would be to ask for ever.
             ended.append(step.rt.ended(end("left", failure.message)))
         return ended
     outcome = failed_attempt(
@@ -334,7 +357,8 @@ def _read_outcome(step: Step, op: Ask, text: str, answer: StepResult) -> Event:
 
 def _capture_answer(step: Step, op: Ask, text: str, answer: StepResult, took_s: float) -> Event:
     """A workflow keeps an answer as it keeps any program's output."""
-    write_answer(step, op.capture, text)
+    if not step.is_rehearsed:
+        write_answer(step, op.capture, text)
     captured = capture_bytes(
         encode(text),
         mode=op.capture.mode,
@@ -345,7 +369,7 @@ def _capture_answer(step: Step, op: Ask, text: str, answer: StepResult, took_s: 
     code = captured.exit_code
     if code == 0:
         try:
-            check_captured(step, op.capture, captured, took_s)
+            check_captured(step, captured_as(step, op, text), captured, took_s)
         except StepFault as fault:
             return unfit(step, fault, answer)
         return step.finished(OK, step.result("completed", 0, answer.without("session_totals")))

@@ -3,42 +3,57 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from orchestrate.engine.capture import Captured, capture_bytes, capture_output, read_tail, tail_of
-from orchestrate.engine.checks import judge_in_time
+from orchestrate.engine.ahead import follower_of
 from orchestrate.engine.confine import (
+    PathFault,
+    is_below,
+    open_folder,
     open_for_output,
     open_regular,
+    open_root,
     real_path_of,
     refusal,
     require_free,
+    split_path,
 )
-from orchestrate.engine.evaluate import Scope, render, render_all
+from orchestrate.engine.debugging import write_call
+from orchestrate.engine.evaluate import (
+    Scope,
+    evaluate,
+    kind_of,
+    render,
+    render_all,
+    render_value,
+)
 from orchestrate.engine.faults import StepFault
 from orchestrate.engine.inject import Needed, resolve_needs
-from orchestrate.engine.lost_attempts import lost
-from orchestrate.engine.outputs import check_output
+from orchestrate.engine.ops.program_result import conclude
 from orchestrate.engine.programs import was_started
 from orchestrate.engine.step import Step
-from orchestrate.engine.texts import clip, encode
+from orchestrate.engine.texts import clip
 from orchestrate.engine.whole_output import run_whole
 from orchestrate.errors import explain
-from orchestrate.execute.base import Exit, Job, Lost
-from orchestrate.exits import STEP_TIMED_OUT, of_signal
-from orchestrate.plan.expr import Text
-from orchestrate.plan.nodes import FAILED, OK, Ask, Capture, FileText, Run
-from orchestrate.plan.retries import retry_delay
+from orchestrate.execute.base import LOCAL, Exit, Job, Lost
+from orchestrate.plan.data import Capture, FileText
+from orchestrate.plan.expr import Ref, Text, show
+from orchestrate.plan.nodes import OK, Ask, Run
 from orchestrate.record import record
-from orchestrate.state.events import Event
-from orchestrate.state.result import CallDebug, RetryCount, StepError, StepResult
+from orchestrate.regex import regex
+from orchestrate.state.calls import call_deadline
+from orchestrate.state.events import Event, StepFinished
+from orchestrate.state.result import CallDebug, StepResult
 
 # Larger input goes through a file of the run's instead of the executor's memory.
 _STDIN_IN_MEMORY = 1024 * 1024
 _LONGEST_WORD = 500
 _MOST_WORDS = 40
+# What bash reads in base ten, and as nothing else.
+_INTEGER = regex(r"-?(?:0|[1-9][0-9]{0,17})\Z", re.ASCII)
 
 
 @record
@@ -49,52 +64,153 @@ class Prepared:
     environment: dict[str, str]
     stdin: bytes | str | None
     tee: str | None
+    cwd: str = "."
 
 
 def perform_run(step: Step, op: Run) -> Event:
     """Run the command; its output and exit code become the step's result."""
-    prepared: Prepared | None = None
-    if not was_started(step.rt, step.attempt_id):
-        prepared = _prepare(step, op)
+    job = step.rt.chain.take(step.attempt_id)
+    if job is not None or not was_started(step.rt, step.attempt_id):
+        job = job or job_of(step, _prepare(step, op))
+        if not job.argv:
+            return nothing_to_run(step, op)
         values = [name for name, _ in op.values]
-        debug = debug_record(step, prepared.argv, prepared.environment, values)
-        step.announce(StepResult(debug=debug))
+        debug = debug_record(step, job.argv, job.env, values, job.cwd)
+        step.announce(StepResult(debug=debug), is_program=True)
     elif not step.is_announced:
         step.announce(_about_again(step, op), is_begun=True)
-    ended = run_whole(step, lambda: job_of(step, _require(prepared)))
-    return conclude(step, op.capture, ended, StepResult())
+    ended = run_whole(step, lambda: _require(job), follower=lambda: _job_ahead(step))
+    event = conclude(step, op.capture, ended, StepResult())
+    if _is_on_record(step, op, ended, event):
+        step.rt.note_on_record(step.frame.key)
+    return event
+
+
+def nothing_to_run(step: Step, op: Run) -> Event:
+    """An empty command means none: the step is done, and a check has not been made."""
+    done = StepResult(output="", outcome=dict(op.exits).get("0"))
+    if step.node.part_of is not None:
+        done |= StepResult(reason="there is no command")
+    result = step.result("skipped" if step.node.part_of else "completed", 0, done)
+    return step.finished(done.outcome or OK, result, "", has_value=bool(op.capture.value))
+
+
+def _is_on_record(step: Step, op: Run, ended: Exit | Lost, event: Event) -> bool:
+    """Does the event follow from the exit on record and the plan, whatever happens meanwhile?
+
+    Not from files that may change (long output, a schema, what `depends_on` has found),
+    nor from the time, when a call around the step may be over.
+    """
+    return (
+        isinstance(event, StepFinished)
+        and event.label == OK
+        and isinstance(ended, Exit)
+        and ended.stdout is not None
+        and ended.stderr is not None
+        and op.capture.schema is None
+        and step.node.needs is None
+        and step.here.where == LOCAL
+        and call_deadline(step.rt.store.index, step.frame) is None
+    )
 
 
 def _about_again(step: Step, op: Run) -> StepResult:
     """What was said about an attempt, where a power cut took it; as far as it can be said again."""
     try:
-        argv, values = render_program(op.argv, op.values, step.scope)
+        argv, values = render_run(op, step.scope)
         environment = step.rt.secrets.environment_of(op.environment) | values
+        cwd = _folder(step, op)
     except StepFault:
         return StepResult()
-    return StepResult(debug=debug_record(step, argv, environment, list(values)))
+    return StepResult(debug=debug_record(step, argv, environment, list(values), cwd))
 
 
-def _require(prepared: Prepared | None) -> Prepared:
+def _require(job: Job | None) -> Job:
     # It was started when we looked, and no executor forgets.
-    assert prepared is not None
-    return prepared
+    assert job is not None
+    return job
+
+
+def _job_ahead(step: Step) -> Job | None:
+    """The program that starts as soon as this one has ended well, without another word of ours."""
+    if step.rt.earlier is not None:
+        return None  # what follows may have a result of before the edit
+    follower = follower_of(step)
+    if follower is None or not isinstance(follower.node.op, Run):
+        return None
+    try:
+        return job_of(follower, _prepare(follower, follower.node.op))
+    except StepFault:
+        return None  # it is its own result, when its turn comes
 
 
 def _prepare(step: Step, op: Run) -> Prepared:
     scope = step.scope
     needs(step)
-    argv, values = render_program(op.argv, op.values, scope)
+    argv, values = render_run(op, scope)
     environment = step.rt.secrets.environment_of(op.environment) | values
     stdin = None if op.stdin is None else read_input(step, render(op.stdin.path, scope))
-    return Prepared(tuple(argv), environment, stdin, open_tee(step, op.capture))
+    cwd = _folder(step, op)
+    return Prepared(tuple(argv), environment, stdin, open_tee(step, op.capture), cwd)
+
+
+def render_run(op: Run, scope: Scope) -> tuple[list[str], dict[str, str]]:
+    """The words to run and the variables that carry values; a value in arithmetic is a number."""
+    if op.is_list:
+        words = tuple(Text((render_value(word),)) for word in _words(op, scope))
+        return render_program(words, op.values, scope)
+    argv, values = render_program(op.argv, op.values, scope)
+    for name, text in op.values:
+        if name in op.integers and not _INTEGER.match(values[name]):
+            raise StepFault(
+                f"{show(text)} stands in the shell's arithmetic and is no whole number: "
+                f"{clip(values[name], 60)!r}"
+            )
+    return argv, values
+
+
+def _words(op: Run, scope: Scope) -> list[Any]:
+    """The value of an input of type `command`; a caller may have given it as one text."""
+    (reference,) = op.argv[0].parts
+    assert isinstance(reference, Ref)
+    given = evaluate(reference, scope)
+    try:
+        words = shlex.split(given) if isinstance(given, str) else given
+    except ValueError:
+        raise StepFault(f"{reference.text} has a quote that is not closed") from None
+    if not isinstance(words, list):
+        raise StepFault(f"{reference.text} is {kind_of(words)}, not a command")
+    return words
+
+
+def _folder(step: Step, op: Run) -> str:
+    """Where a program is started: a folder of the workspace, relative to it."""
+    if op.cwd is None:
+        return "."
+    written = render(op.cwd, step.scope)
+    root = str(step.rt.workspace.root)
+    inner = os.path.relpath(written, root) if is_below(written, root) else written
+    names = [] if os.path.normpath(inner) == "." else split_path(inner)
+    with open_root(step.rt.workspace) as top:
+        try:
+            with open_folder(top, "/".join(names) or ".") as folder:
+                if folder.is_inside():
+                    return os.path.relpath(real_path_of(folder.descriptor), top.root)
+        except OSError as error:
+            raise refusal("enter", step.rt.workspace, inner, error) from error
+    raise PathFault(f"cwd: '{written}' leads out of the workspace")
 
 
 def needs(step: Step) -> Needed:
     """The files that the step depends on, found now (C)."""
     if step.node.needs is None:
         return Needed()
-    step.needed = resolve_needs(step.node.needs, step.scope, step.rt.workspace)
+    # What a check needs is what the step that it belongs to should have made.
+    is_check = step.node.part_of and isinstance(step.node.op, Run)
+    field = "produces" if is_check else "depends_on"
+    step.needed = resolve_needs(
+        step.node.needs, step.scope, step.rt.workspace, field, may_lack=step.is_rehearsed
+    )
     return step.needed
 
 
@@ -153,6 +269,7 @@ def job_of(step: Step, prepared: Prepared) -> Job:
         stdout=step.output("stdout"),
         stderr=step.output("stderr"),
         stdin=prepared.stdin,
+        cwd=prepared.cwd,
         tee=prepared.tee,
         timeout_s=step.timeout_s,
         grace_s=step.rt.rules.grace_s,
@@ -166,21 +283,22 @@ def debug_record(
     argv: Sequence[str],
     environment: dict[str, str],
     values: Sequence[str] = (),
+    cwd: str = ".",
 ) -> CallDebug:
     """What the state says about how a program was called (C), with what it was called with.
 
     `values` are the variables that carry values into a shell's script.
     """
     record = CallDebug(
-        command=_listed(argv), cwd=str(step.rt.workspace.root), env_count=len(environment)
+        command=_listed(argv),
+        cwd=str(step.rt.workspace.root if cwd == "." else step.rt.workspace.root / cwd),
+        env_count=len(environment),
     )
     if values:
         carried = {name: clip(environment[name], _LONGEST_WORD) for name in values[:_MOST_WORDS]}
         record |= CallDebug(values=carried)
     record |= matched_files(step) | files_of(step)
     if step.rt.options.debug:
-        from orchestrate.engine.debugging import write_call
-
         write_call(step, argv, environment, record)
     return record
 
@@ -207,177 +325,8 @@ def files_of(step: Step) -> CallDebug:
     return CallDebug(files=files) if files else CallDebug()
 
 
-def _call_context(debug: CallDebug) -> dict[str, Any]:
-    """What `error.context` says about a call: values, files that were found, read and written."""
-    context = debug.only("values", "depends_on", "files").to_json()
-    return context | ({"substituted_command": debug.command} if debug.command else {})
-
-
 def _listed(words: Sequence[str]) -> list[str]:
     shown = [clip(word, _LONGEST_WORD) for word in words[:_MOST_WORDS]]
     if len(words) > _MOST_WORDS:
         shown.append(f"… {len(words) - _MOST_WORDS} more")
     return shown
-
-
-# Afterwards.
-
-
-def conclude(step: Step, capture: Capture, ended: Exit | Lost, more: StepResult) -> Event:
-    """A program's end becomes the step's result, a retry, or the news that it was lost."""
-    debug = step.about.debug
-    if isinstance(step.node.op, Run) and step.node.op.stdin is not None:
-        step.rt.forget_later(step.frame.key, step.log("stdin"))
-    if isinstance(ended, Lost):
-        return lost(step, ended, StepResult(debug=debug) | more)
-    step.ended_at = ended.ended_at
-    if ended.stopped:
-        return step.stopped(ended.stopped, StepResult(debug=debug) | more)
-    code = exit_code_of(ended)
-    captured = capture_exit(step, capture, ended, code)
-    if captured.debug is not None:
-        debug = captured.debug if debug is None else debug | captured.debug
-    found = captured.output | more | StepResult(debug=debug)
-    code = captured.exit_code
-    if code == 0:
-        return _check_and_finish(step, capture, captured, found, ended.duration_s)
-    found |= StepResult(error=error_of(step, ended, code, captured))
-    return failed_attempt(step, step.result("failed", code, found), code)
-
-
-def exit_code_of(ended: Exit) -> int:
-    if ended.timed_out:
-        return STEP_TIMED_OUT
-    if ended.code is not None:
-        return ended.code
-    return of_signal(ended.signal or 0)
-
-
-def capture_exit(step: Step, capture: Capture, ended: Exit, code: int) -> Captured:
-    path = step.log("stdout")
-    if ended.stdout is not None:
-        captured = capture_bytes(
-            ended.stdout,
-            mode=capture.mode,
-            exit_code=code,
-            allow_parse_error=capture.allow_parse_error,
-        )
-    else:
-        captured = capture_output(
-            path,
-            ended.stdout_bytes,
-            mode=capture.mode,
-            exit_code=code,
-            allow_parse_error=capture.allow_parse_error,
-        )
-    if not captured.keep_log and ended.stdout_bytes:
-        step.rt.forget_later(step.frame.key, path)
-    return captured
-
-
-def _check_and_finish(
-    step: Step, capture: Capture, captured: Captured, found: StepResult, spent_s: float
-) -> Event:
-    try:
-        check_captured(step, capture, captured, spent_s)
-    except StepFault as fault:
-        return unfit(step, fault, found)
-    return step.finished(OK, step.result("completed", 0, found))
-
-
-def unfit(step: Step, fault: StepFault, found: StepResult) -> Event:
-    """Output that is not what the author wants, whoever gave it."""
-    code = fault.exit_code
-    error = StepError(message=fault.message, exit_code=code, context=fault.context)
-    return failed_attempt(step, step.result("failed", code, found | StepResult(error=error)), code)
-
-
-def check_captured(step: Step, capture: Capture, captured: Captured, spent_s: float) -> None:
-    """Hold captured JSON against the author's schema and requirements (C 1.3).
-
-    `spent_s`: of the step's time limit, by whoever gave the output.
-    """
-    if captured.output.has("json") and (capture.schema is not None or capture.require):
-        check_output(
-            captured.output.json,
-            schema=None if capture.schema is None else render(capture.schema, step.scope),
-            require=capture.require,
-            workspace=step.rt.workspace,
-            judging=lambda schema, value: judge_in_time(step, schema, value, spent_s),
-            kept=step.rt.library.kept_schemas(),
-        )
-
-
-def error_of(step: Step, ended: Exit, code: int, captured: Captured) -> StepError:
-    """Why a step failed, with the end of what it printed."""
-    if captured.error:
-        message = captured.error
-    elif ended.timed_out:
-        message = f"timed out after {step.timeout_s:g} s"
-    elif ended.start_error:
-        message = f"the program could not be started: {ended.start_error}"
-    elif ended.signal is not None:
-        message = f"the program was killed by signal {ended.signal}"
-    else:
-        message = f"Command failed with exit code {code}"
-    context = dict(captured.context) | _call_context(step.about.debug or CallDebug())
-    if ended.timed_out:
-        context["timeout_sec"] = step.timeout_s
-    error = StepError(
-        message=message,
-        exit_code=code,
-        stdout_tail=_tail(ended.stdout, step.log("stdout"), ended.stdout_bytes),
-        stderr_tail=_tail(ended.stderr, step.log("stderr"), ended.stderr_bytes),
-    )
-    return error | StepError(context=context) if context else error
-
-
-def _tail(inline: bytes | None, path: Path, size: int) -> list[str]:
-    if inline is not None:
-        return tail_of(inline)
-    try:
-        return read_tail(path, size)
-    except OSError:
-        return []
-
-
-def failed_attempt(
-    step: Step,
-    result: StepResult,
-    code: int,
-    *,
-    transient: bool = False,
-    is_outage: bool = False,
-    not_before: float | None = None,
-) -> Event:
-    """A failure: tried again if the step's rules say so, else a person or the routes decide."""
-    retry, tries = step.retry, step.here.tries
-    rest = retry_delay(retry, tries, code, transient, step.rt.jitter(), is_outage=is_outage)
-    if rest is not None and retry is not None:
-        if not_before is not None:
-            rest = max(rest, not_before - step.rt.now())
-        count = RetryCount(tries, retry.attempts - 1)
-        return step.ended("failed", result | StepResult(retry=count), rest)
-    if step.node.on_failure == "ask":
-        error = result.error or StepError(message="it failed")
-        step.rt.store.checkpoint()
-        answer = step.rt.people.choose_after_failure(
-            step.address.step.shown, error.message, error.stderr_tail
-        )
-        if answer == "retry":
-            return step.ended("failed", result)
-        return step.finished(FAILED, result, choice="continue" if answer == "continue" else "stop")
-    return step.finished(FAILED, result)
-
-
-def write_answer(step: Step, capture: Capture, text: str) -> None:
-    """An agent's answer goes to `output_file` as a program's output would."""
-    if capture.output_file is None:
-        return
-    path = render(capture.output_file, step.scope)
-    try:
-        # Written when it is closed, at the latest; a full disk may be noticed only then.
-        with open_for_output(step.rt.workspace, path) as opened:
-            opened.write(encode(text))
-    except OSError as error:
-        raise refusal("write", step.rt.workspace, path, error) from error

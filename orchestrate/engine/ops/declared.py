@@ -7,14 +7,8 @@ from typing import Any
 
 from orchestrate.engine.evaluate import evaluate
 from orchestrate.engine.faults import StepFault
-from orchestrate.engine.ops.command import (
-    Prepared,
-    conclude,
-    debug_record,
-    job_of,
-    open_tee,
-    render_program,
-)
+from orchestrate.engine.ops.command import Prepared, debug_record, job_of, open_tee, render_program
+from orchestrate.engine.ops.program_result import conclude
 from orchestrate.engine.programs import was_started
 from orchestrate.engine.prompts import compose
 from orchestrate.engine.scope import WithMore

@@ -1,4 +1,4 @@
-"""Steps with frames of their own: loops over items, calls of other plans, and an item's file."""
+"""Loops: over items or in rounds, and what becomes of an item's file."""
 
 from __future__ import annotations
 
@@ -16,20 +16,45 @@ from orchestrate.engine.confine import (
     require_free,
     split_path,
 )
-from orchestrate.engine.evaluate import evaluate, evaluate_items, render, render_value
+from orchestrate.engine.evaluate import (
+    Scope,
+    evaluate,
+    evaluate_items,
+    holds,
+    render,
+    render_value,
+)
 from orchestrate.engine.faults import StepFault
-from orchestrate.engine.limits import LimitFault, check_depth, check_total
+from orchestrate.engine.limits import LimitFault, check_total, ends_the_run
+from orchestrate.engine.ops.calls import give_outputs
+from orchestrate.engine.patterns import match_pattern
 from orchestrate.engine.runtime import Runtime
-from orchestrate.engine.scope import StepScope
+from orchestrate.engine.scope import StepScope, WithVariables
 from orchestrate.engine.step import Step
 from orchestrate.errors import explain
-from orchestrate.plan.nodes import FAILED, Call, Each
-from orchestrate.state.events import CallOpened, Event, ItemMoved, ItemMoving, LoopOpened
+from orchestrate.exits import end
+from orchestrate.plan.expr import Cond
+from orchestrate.plan.nodes import FAILED, Each, Rounds
+from orchestrate.plan.visible import plural
+from orchestrate.state.events import (
+    Event,
+    ItemMoved,
+    ItemMoving,
+    LoopOpened,
+    RoundEnded,
+)
 from orchestrate.state.model import Frame
 
 
 def open_loop(step: Step, op: Each) -> Event:
-    """Find out what a loop runs over."""
+    """Find out what a loop runs over; one without items begins with its first round."""
+    if op.rounds is not None:
+        begins = op.rounds.before is None or _holds(step.rt, op.rounds.before, step.scope)
+        first = [1] if begins else []
+        return LoopOpened(
+            step.frame.key, step.node.id, step.here.visit, step.rt.now(), first, op.limit,
+            step.key,
+        )  # fmt: skip
     items = evaluate_items(op.items, step.scope)
     if op.limit is not None and len(items) > op.limit:
         raise LimitFault(
@@ -38,27 +63,55 @@ def open_loop(step: Step, op: Each) -> Event:
         )
     check_total(step.rt.store.index, step.frame, op, len(items))
     stored = [step.rt.store_value(item) for item in items]
-    return LoopOpened(step.frame.key, step.node.id, step.here.visit, step.rt.now(), stored)
-
-
-def open_call(step: Step, op: Call) -> Event:
-    """Begin a called plan: its own context, overlaid by what is passed, and nothing else."""
-    rt = step.rt
-    late: dict[str, str] = {}
-    if isinstance(op.plan, str):
-        called = rt.store.index.plan(op.plan)
-    else:
-        called, late = rt.library.find_plan(render(op.plan, step.scope), step.frame.plan)
-    check_depth(rt.store.index, step.frame, op, called)
-    context = evaluate(called.context, step.scope) | evaluate(op.arguments, step.scope)
-    stored = {key: rt.store_value(rt.secrets.data(value)) for key, value in context.items()}
-    return CallOpened(
-        step.frame.key, step.node.id, step.here.visit, rt.now(), called.id, stored, late
+    return LoopOpened(
+        step.frame.key, step.node.id, step.here.visit, step.rt.now(), stored, key=step.key
     )
 
 
+def leave_item(rt: Runtime, frame: Frame) -> list[Event]:
+    """What has to happen between the last step of an iteration, or of a plan, and its end."""
+    if not frame.is_iteration:
+        return [give_outputs(rt, frame)]
+    assert frame.parent is not None
+    each = rt.store.index.here(frame.parent).node.op
+    assert isinstance(each, Each)
+    if each.rounds is None:
+        return [move_item(rt, frame)]
+    try:
+        return [_end_round(rt, frame, each, each.rounds)]
+    except StepFault as fault:
+        ended = RoundEnded(frame.key, rt.now(), False, {}, rt.secrets.text(fault.message))
+        if isinstance(fault, LimitFault) and ends_the_run(rt.store.index, frame):
+            return [ended, rt.ended(end("limit", fault.message))]
+        return [ended]
+
+
+def _end_round(rt: Runtime, frame: Frame, each: Each, rounds: Rounds) -> Event:
+    """Set what the loop carries over, and see whether there is another round."""
+    scope = StepScope(rt.store.index, rt.store.state, frame, rt.facts, rt.restore_value)
+    updates: dict[str, Any] = evaluate(rounds.updates, scope)
+    after = WithVariables(scope, updates)
+    goes_on = not (rounds.until is not None and _holds(rt, rounds.until, after)) and (
+        rounds.before is None or _holds(rt, rounds.before, after)
+    )
+    made = (frame.index or 0) + 1
+    if goes_on and each.limit is not None and made >= each.limit:
+        node = rt.store.index.here(frame.parent).node if frame.parent else None
+        raise LimitFault(
+            f"the loop '{node.name if node else ''}' has made {plural(made, 'round')}, the most it "
+            "may, and would go on",
+            {"rounds": made},
+        )
+    stored = {key: rt.store_value(rt.secrets.data(value)) for key, value in updates.items()}
+    return RoundEnded(frame.key, rt.now(), goes_on, stored)
+
+
+def _holds(rt: Runtime, condition: Cond, scope: Scope) -> bool:
+    return holds(condition, scope, lambda pattern: bool(match_pattern(rt.workspace, pattern)))
+
+
 # An item's file (C 1.2). The intention is written down with the file's own identity, so that after
-# a kill between the move and its record nobody moves anything twice, or takes another file for it.
+# a kill between the move and its record nothing is moved twice, or taken for another file.
 
 
 def move_item(rt: Runtime, frame: Frame) -> Event:
@@ -80,6 +133,8 @@ def move_item(rt: Runtime, frame: Frame) -> Event:
             lifecycle["to"] = _finish_move(rt, source, target, file)
         else:
             source, target = _plan_move(rt, frame, item, outcome, lifecycle)
+            if rt.rehearsal is not None:
+                raise StepFault("this is a rehearsal")
             lifecycle["to"] = _move(rt, frame, source, target)
         lifecycle["action_applied"] = True
     except StepFault as fault:

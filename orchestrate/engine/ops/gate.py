@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from orchestrate.engine.evaluate import render_shown, render_value
 from orchestrate.engine.faults import StepFault
+from orchestrate.engine.ops.rehearse import rehearsed_decision
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.step import Step
 from orchestrate.engine.texts import clip, sendable
@@ -16,8 +17,9 @@ from orchestrate.plan.expr import Ref
 from orchestrate.plan.nodes import Each, Gate
 from orchestrate.state.ballots import cast, find_vote
 from orchestrate.state.events import Event, GateDecided, GateOpened
-from orchestrate.state.model import Frame, RunState, frames_below, plan_frame
-from orchestrate.state.result import Approval
+from orchestrate.state.gates import decided_by_clock, pending_gate
+from orchestrate.state.model import Frame, plan_frame
+from orchestrate.state.rounds import step_of_part
 from orchestrate.state.times import seconds_of
 
 Decision = Literal["approved", "denied"]
@@ -33,7 +35,7 @@ _LONGEST_REVIEWED = 4000
 def open_gate(step: Step, op: Gate) -> Event:
     """Ask: the question is written down with its variables filled in.
 
-    A question that cannot be asked ends the run: there is nobody who could approve it.
+    A question that cannot be asked ends the run: there is nothing to approve.
     """
     now = step.rt.now()
     try:
@@ -43,8 +45,9 @@ def open_gate(step: Step, op: Gate) -> Event:
         return step.rt.ended(end("failed", step.rt.secrets.text(reason)))
     expires = None if op.timeout_s is None else now + op.timeout_s
     return GateOpened(
-        step.frame.key, step.node.id, step.here.visit, now, op.stage, prompt, op.default, expires
-    )
+        step.frame.key, step.node.id, step.here.visit, now, op.stage, prompt, op.default, expires,
+        step.key,
+    )  # fmt: skip
 
 
 def _shown(step: Step, ref: Ref, value: Any) -> str:
@@ -86,49 +89,25 @@ def _clipped(value: Any) -> Any:
             return value
 
 
-def asking_frames(state: RunState) -> list[Frame]:
-    """The frames that wait for a decision."""
-    return [
-        frame
-        for frame in frames_below(state.root)
-        if frame.here is not None and frame.here.phase == "asking"
-    ]
-
-
-def overdue(state: RunState, now: float) -> list[GateDecided]:
-    """The decisions that the clock has made; whoever looks next applies them (rulings §8)."""
-    decided = (_decided_by_clock(state, frame, now) for frame in asking_frames(state))
-    return [decision for decision in decided if decision is not None]
-
-
-def _decided_by_clock(state: RunState, frame: Frame, now: float) -> GateDecided | None:
-    gate = pending_gate(state, frame)
-    if gate.expires_at is None or now < seconds_of(gate.expires_at):
-        return None
-    decision: Decision = "approved" if gate.default == "approve" else "denied"
-    return GateDecided(*gate.visited, now, decision, "timeout")
-
-
-def pending_gate(state: RunState, frame: Frame) -> Approval:
-    """The record of the gate at a frame's cursor."""
-    assert frame.here is not None
-    visited = (frame.key, frame.here.node, frame.here.visit)
-    return next(gate for gate in reversed(state.approvals) if gate.visited == visited)
-
-
 def decide_at_terminal(rt: Runtime, frame: Frame) -> GateDecided | None:
-    """Ask whoever sits there; None if nobody does, or nobody wants to say yet."""
+    """Ask the person at the terminal; None without one, or without an answer yet."""
     gate = pending_gate(rt.store.state, frame)
+    played = None if rt.rehearsal is None else rehearsed_decision(rt, rt.rehearsal, frame)
+    if played is not None:
+        decided = GateDecided(*gate.visited, rt.now(), played[0], "rehearsal", played[1])
+        return cast(rt.run.root, decided)[0]
     expires = gate.expires_at
     left = None if expires is None else max(0.0, seconds_of(expires) - rt.now())
-    # Whoever looks from elsewhere must see that it waits, and for what.
+    # Readers elsewhere must see that it waits, and for what.
     rt.store.checkpoint()
     question = gate.prompt + _under_review(rt, frame, gate.prompt)
-    answer = rt.people.decide_gate(gate.stage, question, left, lambda: decided_elsewhere(rt, frame))
+    answer = rt.operator.decide_gate(
+        gate.stage, question, left, lambda: decided_elsewhere(rt, frame)
+    )
     elsewhere = decided_elsewhere(rt, frame)
     if answer is None:
-        # The time may be up while somebody sat there and said nothing.
-        own = _decided_by_clock(rt.store.state, frame, rt.now())
+        # The time may be up while the person said nothing.
+        own = decided_by_clock(rt.store.state, frame, rt.now())
     else:
         decision, message = answer
         said = rt.secrets.text(message)
@@ -137,16 +116,17 @@ def decide_at_terminal(rt: Runtime, frame: Frame) -> GateDecided | None:
         return None
     counted, is_own = cast(rt.run.root, own) if own is not None else (elsewhere, False)
     if not is_own and counted is not None:
-        rt.people.tell_decided(gate.stage, counted.decision, counted.by)
+        rt.operator.tell_decided(gate.stage, counted.decision, counted.by)
     return counted
 
 
 def _under_review(rt: Runtime, frame: Frame, prompt: str) -> str:
     """What the last step before the gate has made, unless the question shows it already."""
+    # A step has the answer of its last round; what its check printed is not to be reviewed.
     made = [
         (name, result.output.strip())
         for name, result in plan_frame(frame).steps.items()
-        if result.status == "completed" and result.output.strip()
+        if result.status == "completed" and result.output.strip() and not step_of_part(name)[1]
     ]
     if not made or made[-1][1] in prompt:
         return ""
@@ -157,7 +137,7 @@ def _under_review(rt: Runtime, frame: Frame, prompt: str) -> str:
 
 
 def decided_elsewhere(rt: Runtime, frame: Frame) -> GateDecided | None:
-    """What somebody has decided about the gate at a frame's cursor from outside of this process."""
+    """What was decided about the gate at a frame's cursor outside of this process."""
     gate = pending_gate(rt.store.state, frame)
     vote = find_vote(rt.run.root, gate)
     if vote is None:

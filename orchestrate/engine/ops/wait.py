@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 
 from orchestrate.engine.evaluate import render_pattern
-from orchestrate.engine.ops.command import failed_attempt
+from orchestrate.engine.ops.program_result import failed_attempt
 from orchestrate.engine.patterns import match_pattern, show_pattern
 from orchestrate.engine.step import Step
-from orchestrate.engine.texts import count
 from orchestrate.exits import STEP_TIMED_OUT
 from orchestrate.plan.nodes import OK, Wait
+from orchestrate.plan.visible import plural
 from orchestrate.state.events import Event
 from orchestrate.state.result import StepError, StepResult
 
 
 def perform_wait(step: Step, op: Wait) -> Event:
-    """Sleep between looks; the time counts from the first start, also while nobody watched."""
+    """Sleep between looks; the time counts from the first start, watched or not."""
     rt = step.rt
     pattern = render_pattern(op.pattern, step.scope)
     step.announce()
@@ -42,7 +42,7 @@ def perform_wait(step: Step, op: Wait) -> Event:
     )
     if is_enough:
         return step.finished(OK, step.result("completed", 0, waited))
-    wanted = count(op.min_count, "file")
+    wanted = plural(op.min_count, "file")
     message = (
         f"timed out after {op.timeout_s:g} s: {len(found)} of {wanted} matched "
         f"'{show_pattern(pattern)}'"

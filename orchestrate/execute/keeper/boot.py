@@ -8,12 +8,21 @@ from __future__ import annotations
 import os
 import time
 
+from orchestrate.execute.keeper.guardian import guard
 from orchestrate.execute.keeper.identity import (
     has_identity,
     keep_identity,
     known_token,
 )
 from orchestrate.execute.keeper.journal import Journal, read_identity
+from orchestrate.execute.keeper.orphans import (
+    age_of,
+    end_keeper,
+    end_other_keepers,
+    name_all,
+    other_keepers,
+    settle_lost,
+)
 from orchestrate.execute.keeper.protocol import (
     FOLDER,
     JOURNAL,
@@ -37,23 +46,19 @@ _DEAF_AFTER_S = 1.0
 _OLD_S = 5.0
 
 
-def main(run_dir: str, linger_s: float) -> None:
-    """Tell the starter on stdout `ready` and our number, or why not; then serve."""
+def begin(run_dir: str) -> tuple[str, Journal, socket.socket, socket.socket]:
+    """Tell the starter on stdout `ready` and our number, or why not; what serving needs."""
     folder = detach(run_dir)
     guardian = leave_guardian_behind(folder)
     try:
         journal = take_over(folder)
-        door = open_door()
+        listener = open_listener()
     except (Refused, OSError) as error:
         os.write(1, f"refused: {error}".encode("utf-8", "replace"))
         os._exit(1)
     os.write(1, b"ready %d" % os.getpid())
     close_stdout()
-    from orchestrate.execute.keeper.server import Keeper
-
-    Keeper(folder, journal, door, guardian, linger_s).serve()
-    # Free the lock only by ending: what is left of us must be nothing.
-    os._exit(0)
+    return folder, journal, listener, guardian
 
 
 def detach(run_dir: str) -> str:
@@ -84,8 +89,6 @@ def leave_guardian_behind(folder: str) -> socket.socket:
         try:
             ours.close()
             close_stdout()
-            from orchestrate.execute.keeper.guardian import guard
-
             guard(keeper, theirs, folder)
         finally:
             os._exit(0)
@@ -106,14 +109,10 @@ def take_over(folder: str) -> Journal:
         raise Refused("another keeper has begun before us")
     if is_robbed:
         # The lock was deleted, perhaps under a keeper that still has it.
-        from orchestrate.execute.keeper.orphans import end_other_keepers
-
         end_other_keepers(token)
     # Wardens of a killed keeper end their programs first; until then nothing may start.
     past = take_lock(WARDEN_LOCK, patience_s=_END_PATIENCE_S)
     if past is None:
-        from orchestrate.execute.keeper.orphans import name_all, other_keepers
-
         left = name_all(other_keepers(token))
         raise Refused(f"what an earlier attempt started cannot be ended: {left}")
     os.close(past)
@@ -133,8 +132,6 @@ def _open_journal(
     if is_gone:
         journal.append("gone", "-", {})
     if journal.unsettled or journal.was_torn or is_gone or is_robbed:
-        from orchestrate.execute.keeper.orphans import settle_lost
-
         if is_copy:
             settle_lost(journal, COPIED, set())
         else:
@@ -162,7 +159,7 @@ def _refuse_linked(here: str) -> None:
 
 
 def _replace_deaf(token: str) -> bool:
-    """Is the keeper that has the lock one that nobody can reach, its socket deleted? Then end it.
+    """Is the keeper that has the lock out of reach, its socket deleted? Then end it.
 
     One that has just begun has no socket yet, either.
     """
@@ -171,8 +168,6 @@ def _replace_deaf(token: str) -> bool:
         if os.path.lexists(SOCKET):
             return False
         time.sleep(0.02)
-    from orchestrate.execute.keeper.orphans import age_of, end_keeper
-
     holder = lock_holder(KEEPER_LOCK)
     if holder is None or age_of(holder) < _OLD_S:
         return False
@@ -182,20 +177,20 @@ def _replace_deaf(token: str) -> bool:
     return True
 
 
-def open_door() -> socket.socket:
-    door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+def open_listener() -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     # The folder is our current one: a socket's whole path may be too long for the kernel.
     if os.path.lexists(SOCKET):
         os.unlink(SOCKET)
-    # Never anybody else's, not even for the instant until a chmod.
+    # Never open to other users, not even for the instant until a chmod.
     mask = os.umask(0o177)
     try:
-        door.bind(SOCKET)
+        listener.bind(SOCKET)
     finally:
         os.umask(mask)
-    door.listen(16)
-    door.setblocking(False)
-    return door
+    listener.listen(16)
+    listener.setblocking(False)
+    return listener
 
 
 def close_stdout() -> None:

@@ -82,7 +82,7 @@ class Sink:
         """Make the output durable; as text if it is short enough for the exit record."""
         while self.is_open and self.pump():
             pass
-        self.close_pipe()  # somebody outside the tree may hold the other end
+        self.close_pipe()  # a process outside the tree may hold the other end
         self._keep(self._stream.finish())
         is_short = self.size <= INLINE_LIMIT
         self.log.close(is_synced=not is_short)
@@ -116,8 +116,8 @@ def make_pipe() -> tuple[int, int]:
 def open_tee(path: bytes, root: bytes) -> int | None:
     """The author's output file, opened before anything starts; a FIFO or device is refused.
 
-    With a `root` the file is there already, and what was opened must lie below the root: whoever
-    made it has checked that, but links may have changed since.
+    With a `root` the file is there already, and what was opened must lie below the root: its
+    maker has checked that, but links may have changed since.
     """
     if not path:
         return None

@@ -4,8 +4,9 @@ keeper = ensure_keeper(run_dir)       start the run's keeper, or find the one th
 keeper.run(request)                   durable claim, then the program; never twice for one id;
                                       Ended(exit) | Lost(reason)
 keeper.start(request), .wait(attempt) the same in two steps
+keeper.send_ahead(before, request)    start it when another has ended well, in the same instant
 keeper.wake()                         make `run` and `wait` return None now, from anywhere
-look(run_dir, attempt)                the four facts, also when nobody lives
+look(run_dir, attempt)                the four facts, also when no process lives
 """
 
 from __future__ import annotations
@@ -19,28 +20,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from orchestrate.errors import ConfigError, InternalError
+from orchestrate.errors import ConfigError
 from orchestrate.execute.base import Lost, NotStarted, Running
-from orchestrate.execute.keeper.connect import connect, no_keeper, peer_of
+from orchestrate.execute.keeper.connect import GONE, connect, no_keeper, peer_of, refusal
 from orchestrate.execute.keeper.facts import (
-    ATTEMPT_ID,
     Ended,
     Look,
+    Packer,
     Request,
     Unsettled,
     are_wardens_left,
     exit_of,
     look,
     look_again,
-    pack_environment,
-    pack_request,
     reason_of,
 )
 from orchestrate.execute.keeper.patience import Patience
 from orchestrate.execute.keeper.protocol import (
     FOLDER,
-    KEEPER_ENDING,
     KEEPER_LOCK,
+    TAKES_FOLLOWERS,
     VERSION,
     Frames,
     bytes_of,
@@ -51,13 +50,8 @@ from orchestrate.execute.keeper.protocol import (
 from orchestrate.execute.keeper.standard import socket
 from orchestrate.execute.keeper.starter import start_keeper
 
-_GONE = b"the run's keeper is gone"
 _Words = list[str]
 _Messages = list[tuple[_Words, bytes]]
-
-
-class KeeperGoneError(ConfigError):
-    """The keeper has ended, or is about to, and has not claimed the attempt; another one may."""
 
 
 def ensure_keeper(
@@ -65,7 +59,7 @@ def ensure_keeper(
 ) -> Keeper:
     """A connection to the run's keeper, which is started if none lives.
 
-    A keeper that has nothing to run and nobody connected ends by itself after `linger_s`.
+    A keeper that has nothing to run and no client ends by itself after `linger_s`.
     """
     patience = patience or Patience(run_dir.name)
     folder = run_dir / FOLDER
@@ -96,7 +90,7 @@ def ensure_keeper(
 
 
 class Keeper:
-    """A connection to a run's keeper. Threads may share it: whoever waits reads for all."""
+    """A connection to a run's keeper. Threads may share it: the one that waits reads for all."""
 
     def __init__(
         self,
@@ -118,9 +112,12 @@ class Keeper:
         self._answers: dict[str, tuple[_Words, bytes]] = {}
         # An error is a run that was refused; "on record", one that had ended before.
         self._settled: dict[str, Ended | Lost | ConfigError | Literal["on record"]] = {}
-        # Wake-ups that arrived, and how many of them somebody has returned for.
+        # Wake-ups that arrived, and how many of them a waiter has returned for.
         self._wakes = self._answered_wakes = 0
-        self._environment: tuple[dict[str, str], bytes] = ({}, b"")
+        self._packer = Packer()
+        # What was sent ahead and has begun.
+        self.begun: set[str] = set()
+        self._takes_followers = False
         self._wake, self._wake_end = os.pipe()
         os.set_blocking(self._wake, False)
         os.set_blocking(self._wake_end, False)
@@ -160,13 +157,13 @@ class Keeper:
 
         Cheaper than `start` and `wait`: the caller is woken once. After None, `wait` goes on.
         """
-        self._ask("run", request)
+        self.ask(request)
         return self.wait(request.attempt, timeout_s)
 
     def start(self, request: Request) -> Literal["started", "known"]:
-        """Start a program; `known` if this attempt was claimed before, whoever asked then."""
+        """Start a program; `known` if this attempt was claimed before, by any client."""
         attempt = request.attempt
-        self._ask("start", request)
+        self.ask(request, "start")
         words, why = self._answer(f"start {attempt}")
         match words:
             case ["started"]:
@@ -176,10 +173,10 @@ class Keeper:
                     self._settle(attempt, "on record")
                 return "known"
             case ["refused"]:
-                raise _refusal(why)
+                raise refusal(why)
             case _:  # the keeper died: the record says whether it did claim the attempt
                 if isinstance(look(self.run_dir, attempt), NotStarted):
-                    raise _refusal(_GONE)
+                    raise refusal(GONE)
                 return "known"
 
     def adopt(self, attempt: str, *, is_announced: bool = True) -> Look:
@@ -204,7 +201,7 @@ class Keeper:
     ) -> Ended | Lost | None:
         """The end of an attempt that was started or adopted; None if it does not come in time.
 
-        None also if `wake` is called, or was called since somebody last waited. Of several threads
+        None also if `wake` is called, or was called since the last wait. Of several threads
         one may answer a call that another has yet to hear of: who looks at something before it
         waits says with `wakes` how many calls there were when it looked.
         """
@@ -218,10 +215,6 @@ class Keeper:
         if found == "on record":
             return self._wait_for_record(attempt, give_up, wakes)
         return found
-
-    def poll(self, attempt: str) -> Ended | Lost | None:
-        """The end of an attempt if it is known already."""
-        return self.wait(attempt, 0.0)
 
     def wake(self) -> None:
         """Make every `run` and `wait` return None: those that are blocked, or else the next one.
@@ -275,16 +268,22 @@ class Keeper:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ask(self, op: Literal["run", "start"], request: Request) -> None:
-        if not ATTEMPT_ID.match(request.attempt):
-            raise InternalError(f"{request.attempt!r} cannot be the name of an attempt")
-        env, packed_env = self._environment
-        if env != request.env:
-            # Mostly all steps of a run have the same; a copy, because a caller may change his.
-            env, packed_env = dict(request.env), pack_environment(request.env)
-            self._environment = (env, packed_env)
+    def ask(self, request: Request, op: Literal["run", "start"] = "run") -> None:
+        """Have a program started, or adopted if it is known; `wait` has its end."""
+        if op == "run" and request.attempt in self.begun:
+            self.begun.discard(request.attempt)
+            return
         words = f"{op} {request.attempt} {not request.guarded:d}"
-        self._send(words, pack_request(request, packed_env))
+        self._send(words, self._packer.pack(request))
+
+    def send_ahead(self, before: str, request: Request | None) -> None:
+        """Have a program started when another has ended well, or not, after all (None)."""
+        if not self._takes_followers:
+            return
+        if request is None:
+            self._send(f"follow {before} -")
+        else:
+            self._send(f"follow {before} {request.attempt}", self._packer.pack(request))
 
     def _send(self, words: str, body: bytes = b"") -> None:
         try:
@@ -297,18 +296,18 @@ class Keeper:
     def _send_all(self, data: bytes) -> None:
         """A keeper that stands still takes no more than fits between us."""
         self.patience.begin()
-        poll = select.poll()
-        poll.register(self._sock.fileno(), select.POLLOUT)
         rest = memoryview(data)
         while rest:
             try:
                 rest = rest[self._sock.send(rest, socket.MSG_DONTWAIT) :]
                 continue
             except BlockingIOError:
+                poll = select.poll()
+                poll.register(self._sock.fileno(), select.POLLOUT)
                 poll.poll(1000 * self.patience.look())
 
     def _ask_if_there(self) -> None:
-        """Whoever is at sending something waits for it already."""
+        """A thread that is sending something waits for it already."""
         if self._sending.acquire(blocking=False):
             try:
                 self._sock.send(encode("about"), socket.MSG_DONTWAIT)
@@ -334,7 +333,7 @@ class Keeper:
         while True:
             found = look(self.run_dir, attempt)
             if isinstance(found, NotStarted):
-                raise _refusal(_GONE)
+                raise refusal(GONE)
             if isinstance(found, Ended | Lost):
                 return found
             if isinstance(found, Unsettled):
@@ -425,23 +424,20 @@ class Keeper:
                     if is_running == "0":
                         self._settled[attempt] = "on record"
                 case ["run", attempt, "refused"]:
-                    self._settled[attempt] = _refusal(body)
+                    self._settled[attempt] = refusal(body)
                 case ["wake"]:
                     self._wakes += 1
                 case ["gone"]:
                     self._is_gone = True
                     self.patience.pid = 0
+                case ["follow", attempt, "claimed"]:
+                    self.begun.add(attempt)
                 case ["hello", *more]:
                     self._answers["hello"] = (more, body)
+                    self._takes_followers = TAKES_FOLLOWERS in more
                 case _:
                     self._answers[" ".join(words[:2])] = (words[2:], body)
 
 
 def _sooner(one: float | None, other: float | None) -> float | None:
     return min((time for time in (one, other) if time is not None), default=None)
-
-
-def _refusal(why: bytes) -> ConfigError:
-    message = f"the program was not started: {why.decode('utf-8', 'replace')}"
-    is_gone = why in (_GONE, KEEPER_ENDING.encode("ascii"))
-    return KeeperGoneError(message) if is_gone else ConfigError(message)

@@ -8,9 +8,22 @@ from pathlib import Path
 
 from orchestrate.errors import ConfigError, linked_copy
 from orchestrate.execute.keeper.identity import has_identity, known_token
-from orchestrate.execute.keeper.protocol import LOG, SOCKET
+from orchestrate.execute.keeper.protocol import KEEPER_ENDING, LOG, SOCKET
 from orchestrate.execute.keeper.standard import socket
 from orchestrate.installation import replacement_of
+
+GONE = b"the run's keeper is gone"
+
+
+class KeeperGoneError(ConfigError):
+    """The keeper has ended, or is about to, and has not claimed the attempt; another one may."""
+
+
+def refusal(why: bytes) -> ConfigError:
+    """An attempt that was not claimed, and what the keeper said to that."""
+    message = f"the program was not started: {why.decode('utf-8', 'replace')}"
+    is_gone = why in (GONE, KEEPER_ENDING.encode("ascii"))
+    return KeeperGoneError(message) if is_gone else ConfigError(message)
 
 
 def connect(folder: Path) -> socket.socket | None:

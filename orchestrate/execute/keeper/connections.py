@@ -8,7 +8,7 @@ from orchestrate.execute.keeper.standard import socket
 _SEND_LIMIT = 1 << 26
 
 
-class Line:
+class Connection:
     """A connection to a client, or to a warden."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -54,7 +54,7 @@ class Line:
         self._sock.close()
 
 
-class WardenLine(Line):
+class WardenConnection(Connection):
     """A warden, the attempt that it watches, and who wants to know how that ends."""
 
     def __init__(self, sock: socket.socket, pid: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 
 from orchestrate.errors import InternalError
@@ -23,8 +22,9 @@ from orchestrate.execute.keeper.protocol import (
 )
 from orchestrate.execute.reasons import COPIED
 from orchestrate.record import record
+from orchestrate.regex import regex
 
-ATTEMPT_ID = re.compile(r"[A-Za-z0-9_~%-][A-Za-z0-9._:/@\[\]()%~-]{0,199}\Z")
+ATTEMPT_ID = regex(r"[A-Za-z0-9_~%-][A-Za-z0-9._:/@\[\]()%~-]{0,199}\Z")
 
 
 @record
@@ -63,7 +63,7 @@ class Ended:
 
 @record
 class Unsettled:
-    """Claimed, no exit, and nobody is left who could record one; it may be alive nevertheless.
+    """Claimed, no exit, and no process is left that could record one; it may be alive nevertheless.
 
     The run's next keeper ends what is left of it, and then says `Lost`.
     """
@@ -101,9 +101,9 @@ def look_again(run_dir: Path, attempt: str, *, is_announced: bool = True) -> Loo
     if not path.exists() and has_identity(str(run_dir)):
         breaks.add("gone")
     if "torn" in breaks:
-        return Lost("the keeper's journal was damaged, and nobody knows whether it was started")
+        return Lost("the keeper's journal was damaged, and it is unknown whether it was started")
     if is_announced and "gone" in breaks:
-        return Lost("the keeper's journal was deleted, and nobody knows how it ended")
+        return Lost("the keeper's journal was deleted, and it is unknown how it ended")
     if is_announced and "copy" in breaks:
         return Lost(COPIED)
     return found
@@ -132,12 +132,24 @@ def reason_of(body: bytes) -> str:
     return str(json.loads(body)["reason"])
 
 
-def pack_environment(env: dict[str, str]) -> bytes:
-    return pack(bytes_of(text) for item in env.items() for text in item)
+class Packer:
+    """Makes what travels of requests; mostly all of a run have the same environment."""
+
+    def __init__(self) -> None:
+        self._environment: tuple[dict[str, str], bytes] = ({}, b"")
+
+    def pack(self, request: Request) -> bytes:
+        if not ATTEMPT_ID.match(request.attempt):
+            raise InternalError(f"{request.attempt!r} cannot be the name of an attempt")
+        env, packed_env = self._environment
+        if env != request.env:
+            packed_env = pack(bytes_of(text) for item in request.env.items() for text in item)
+            # A copy, because a caller may change his.
+            self._environment = (dict(request.env), packed_env)
+        return _pack_request(request, packed_env)
 
 
-def pack_request(request: Request, packed_env: bytes) -> bytes:
-    """What travels."""
+def _pack_request(request: Request, packed_env: bytes) -> bytes:
     stdin = request.stdin
     fields = {
         "cwd": _packed_path(request.cwd),

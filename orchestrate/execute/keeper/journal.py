@@ -1,12 +1,12 @@
 """The keeper's journal, which is the truth: what was started, and how it ended.
 
-One line per fact (`RUN/keeper/journal`), `CRC KIND ATTEMPT JSON`, each made durable before anybody
-hears of it; a line's checksum covers the file up to its own end:
+One line per fact (`RUN/keeper/journal`), `CRC KIND ATTEMPT JSON`, each made durable before it is
+announced; a line's checksum covers the file up to its own end:
 
     open   - {"token": …, "place": …}   the first line: what marks our programs (`identity`)
     copy   - {"token": …, "place": …}   from here on this is a copy's, with marks of its own
     boot   - {"token": …, "place": …}   from here on another boot's, with marks of its own
-    gone   - {}                the run had a journal before this one, which somebody has deleted
+    gone   - {}                the run had a journal before this one, which was deleted
     claim  A {"at": …}         point of no return: without it A never started, with it never again
     exit   A {"code": …, …}    how A ended (the fields of `facts.Exit`)
     lost   A {"reason": …}     A was claimed, its keeper is gone, and nothing of A is alive
@@ -14,7 +14,7 @@ hears of it; a line's checksum covers the file up to its own end:
 
 Space is reserved ahead, so the file ends in zero bytes; a torn last line is dropped on reading. It
 may have been a claim, and on a disk that forgets there may have been many: so the next keeper ends
-whatever still runs and says `torn`, and an attempt of before that nobody has heard of counts as
+whatever still runs and says `torn`, and an earlier attempt without a line counts as
 lost, not as never started. So does one that was announced before a `copy` or `gone`.
 """
 
@@ -180,6 +180,7 @@ class Journal:
         self._checksum = binascii.crc32(content)
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         self._failed = False
+        self.is_synced = True
         # An earlier keeper may have been killed before it came to that, too.
         self._has_durable_name = False
         self._noted: list[bytes] = []
@@ -224,11 +225,19 @@ class Journal:
             self.claimed.add(attempt)
 
     def commit(self) -> None:
-        """Make all that was noted durable. After a failure nothing more is: disks lie then."""
-        if self._failed:
-            raise OSError(errno.EIO, "the journal could not be written earlier")
+        """Make all that was noted durable. After a failure nothing more is: disks lie then.
+
+        What was written before can be synced though there is no room for more; never twice.
+        """
+        had_failed = self._failed
         try:
-            self._write()
+            self.write()
+        except OSError:
+            if not self.is_synced and not had_failed:
+                sync(self._fd)
+                self.is_synced = True
+            raise
+        try:
             sync(self._fd)
             if not self._has_durable_name:
                 for folder in (self._folder, os.path.dirname(self._folder)):
@@ -237,6 +246,18 @@ class Journal:
             self._failed = True
             raise
         self._has_durable_name = True
+        self.is_synced = True
+
+    def write(self) -> None:
+        """Write what was noted: a kill cannot take it, until the next `commit` a power cut may."""
+        if self._failed:
+            raise OSError(errno.EIO, "the journal could not be written earlier")
+        try:
+            self._write()
+        except OSError:
+            self._failed = True
+            raise
+        self.is_synced = False
 
     def _write(self) -> None:
         data = b"".join(self._noted)
@@ -245,6 +266,15 @@ class Journal:
         while written < len(data):
             written += os.pwrite(self._fd, data[written:], self._end + written)
         self._end += len(data)
+
+    def close(self) -> None:
+        """Give back the space that was reserved for records that will not come."""
+        if not self.is_synced:
+            self.commit()
+        try:
+            os.ftruncate(self._fd, self._end)
+        except OSError:
+            return  # readers pass over it
 
     def append(self, kind: str, attempt: str, data: Mapping[str, Scalar]) -> None:
         """Record one fact durably."""

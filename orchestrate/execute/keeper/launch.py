@@ -46,16 +46,27 @@ class Launch:
     def __init__(self, request: dict[str, bytes], env: dict[bytes, bytes], scratch: str) -> None:
         self._env = env
         self._argv = unpack(request["argv"])
+        self._cwd = request["cwd"]
         self._is_guarded = bool(request["guarded"])
         self._stdin = _NOTHING
         self.fault: StartFault | None = None
+        self._program = self._argv[0] if self._argv else b""
+        self._candidates: list[bytes] = []
         try:
             self._stdin = _open_stdin(request["stdin"], scratch)
-            _enter(request["cwd"])
         except StartFault as fault:
             self.fault = fault
-        self._program = self._argv[0] if self._argv else b""
-        self._candidates = _candidates(self._program, env)
+        self.look_around()
+
+    def look_around(self) -> None:
+        """Go where the program is to start, and find it: once more if another one ran meanwhile."""
+        if self.fault is not None:
+            return
+        try:
+            _enter(self._cwd)
+        except StartFault as fault:
+            self.fault = fault
+        self._candidates = _candidates(self._program, self._env)
 
     def start(self, out: int, err: int) -> int:
         """Start it; its process id. The caller collects it."""

@@ -64,7 +64,7 @@ def end_other_keepers(token: str) -> None:
 
 
 def end_keeper(pid: int, token: str) -> None:
-    """Tell a keeper that nobody can reach to end; its lock says when it has."""
+    """Tell a keeper that cannot be reached to end; its lock says when it has."""
     _signal_keeper(pid, signal.SIGTERM, token)
 
 

@@ -1,4 +1,7 @@
-"""The keeper's own hand: the one attempt that it watches itself, if it has a guardian."""
+"""The one attempt that the keeper watches itself, without a warden, if it has a guardian.
+
+Another one may be prepared to follow it: it takes its place if the first has ended well.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,30 @@ import select
 from orchestrate.execute.keeper.protocol import text_of
 from orchestrate.execute.keeper.standard import socket
 from orchestrate.execute.keeper.watch import Watch
-from orchestrate.execute.keeper.watch_loop import Post
+from orchestrate.execute.keeper.watch_loop import WatchHost
 
 _GUARDIAN_PATIENCE_MS = 100
 
 
-class Hand:
-    """What a warden's line is for other attempts: takes one, and knows who waits for its end."""
+class OwnAttempt:
+    """What a warden's connection is for other attempts: takes one, and knows who watches it."""
 
-    def __init__(self, post: Post, guardian: socket.socket) -> None:
+    def __init__(self, host: WatchHost, guardian: socket.socket) -> None:
         self.attempt = ""
         self.watchers: set[int] = set()
-        self._post = post
+        # Has its last attempt ended well?
+        self.is_success = False
+        # What is to follow it, and the connection that has asked for that.
+        self.follower = ""
+        self.follower_fd = -1
+        self._host = host
         self._watch: Watch | None = None
+        self._next: Watch | None = None
+        self._is_late = False
         self._guardian = guardian
         # None until the guardian has answered.
         self._is_guarded: bool | None = None
-        post.poll.register(guardian.fileno(), select.POLLIN)
+        host.poll.register(guardian.fileno(), select.POLLIN)
         try:
             guardian.send(b"!")
         except OSError:
@@ -46,19 +56,38 @@ class Hand:
         except OSError:
             self._is_guarded = False
         if not self._is_guarded:
-            self._post.poll.unregister(self._guardian.fileno())
+            self._host.poll.unregister(self._guardian.fileno())
 
     @property
     def pid(self) -> int:
         return self._watch.pid if self._watch else 0
 
     def prepare(self, attempt: str, request: bytes) -> None:
-        self._watch = Watch(self._post, attempt, request)
+        self._watch = Watch(self._host, attempt, request)
         self.attempt = attempt
+        self._is_late = False
+
+    def prepare_follower(self, attempt: str, request: bytes, fd: int) -> None:
+        """Nothing of it shows until it takes the place of the attempt that runs."""
+        self._next = Watch(self._host, attempt, request)
+        self.follower, self.follower_fd = attempt, fd
+
+    def drop_follower(self) -> None:
+        if self._next:
+            self._next.drop()
+            self._next = None
+        self.follower, self.follower_fd = "", -1
+
+    def let_follow(self) -> None:
+        """The attempt has ended, and the claim of the other one is about to be durable."""
+        self._watch, self._next = self._next, None
+        self.attempt, self.watchers = self.follower, {self.follower_fd}
+        self._is_late = True
+        self.follower, self.follower_fd = "", -1
 
     def go(self) -> None:
         if self._watch:
-            self._watch.start()
+            self._watch.start(is_late=self._is_late)
 
     def drop(self) -> None:
         if self._watch:
@@ -66,6 +95,7 @@ class Hand:
             self._watch = None
 
     def stop(self, reason: bytes, grace_s: float) -> None:
+        self.drop_follower()
         if self._watch:
             self._watch.stop(text_of(reason), grace_s)
 
@@ -97,5 +127,6 @@ class Hand:
         self._watch.look_at_clock()
         record = self._watch.record
         if record is not None:
+            self.is_success = self._watch.is_success
             self._watch = None
         return record

@@ -81,6 +81,4 @@ class Patience:
 
     def _way_out(self) -> str:
         go_on = f"let it go on: kill -CONT {self.pid}; " if self.pid else ""
-        return (
-            f"{go_on}Ctrl-C ends the waiting, and orchestrate resume {self._run_id} goes on later"
-        )
+        return f"{go_on}Ctrl-C stops waiting, and orchestrate resume {self._run_id} goes on later"

@@ -3,8 +3,9 @@
 A message is a line of words and a body of bytes, with four bytes of length before both:
 
     client to keeper                        keeper to client
-    start A PLAIN + request                 hello VERSION PID          first, unasked
+    start A PLAIN + request                 hello VERSION PID follow   first, unasked
     run A PLAIN   + request                 start A started            (not for `run`)
+    follow A B    + request                 follow B claimed           right before A's exit
     watch A                                 start|run A known 1|0      1: it runs
     stop A GRACE  + reason                  start|run A refused        + why
     renew A UNTIL                           renew A 1|0                1: it runs
@@ -17,6 +18,7 @@ A message is a line of words and a body of bytes, with four bytes of length befo
     stop A GRACE  + reason
     renew A UNTIL
 
+`follow`: B is to be claimed with the exit of A and started, if A ends well; B `-` takes it back.
 The keeper looks at the words only and passes bodies on. Requests never touch the disk: they carry
 the values of secrets. No JSON is read on the keeper's side: the module takes as long to import as
 Python to start (`standard` is about that, too).
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 VERSION = 4
+# Said in the first words; keepers of before do not know the order.
+TAKES_FOLLOWERS = "follow"
 FOLDER = "keeper"
 JOURNAL = "journal"
 SOCKET = "socket"
@@ -170,7 +174,7 @@ def open_lock(path: str) -> int:
 
 
 def take_lock(path: str, *, shared: bool = False, patience_s: float = 0.0) -> int | None:
-    """The descriptor that holds the lock, or None if somebody else holds on to it."""
+    """The descriptor that holds the lock, or None if another process holds on to it."""
     fd = open_lock(path)
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     give_up = now() + patience_s
@@ -189,7 +193,7 @@ def take_lock(path: str, *, shared: bool = False, patience_s: float = 0.0) -> in
 
 
 def is_locked(path: str, *, also_shared: bool = False) -> bool:
-    """Does anybody hold the lock? Asked by taking it for an instant, so takers must be patient."""
+    """Is the lock held? Asked by taking it for an instant, so takers must be patient."""
     if not os.path.exists(path):
         return False
     fd = take_lock(path, shared=not also_shared)

@@ -20,14 +20,14 @@ else:
 
 __all__ = ["IGNORED_BY_PYTHON", "accept", "signal", "socket"]
 
-# Writing to somebody who is gone must not kill us; but what is ignored stays so in a new program.
+# Writing to a peer that is gone must not kill us; but what is ignored stays so in a new program.
 IGNORED_BY_PYTHON = [
     getattr(signal, name) for name in ("SIGPIPE", "SIGXFSZ") if hasattr(signal, name)
 ]
 
 
-def accept(door: socket.socket) -> socket.socket:
-    """The connection of whoever knocked."""
+def accept(listener: socket.socket) -> socket.socket:
+    """The connection of the next client."""
     # The public `accept` is Python around this, which its type does not mention.
-    fd, _ = door._accept()  # type: ignore[attr-defined]  # noqa: SLF001
+    fd, _ = listener._accept()  # type: ignore[attr-defined]  # noqa: SLF001
     return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fd)

@@ -38,15 +38,17 @@ KEEPERS_HALF = (
 )
 # Until it has left our session, a Ctrl-C at our terminal would end it too (`boot.detach`).
 _NOT_YET = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
-# The first process ends at once, so that the keeper is nobody's child: before it has grown.
+# The first process ends at once, so that the keeper has no parent here: before it has grown.
 _SCRIPT = """\
 import gc, os, sys
 gc.disable()
 if os.fork():
     os._exit(0)
 sys.path.append(sys.argv[1])
-from orchestrate.execute.keeper.boot import main
-main(sys.argv[2], float(sys.argv[3]))
+from orchestrate.execute.keeper.boot import begin
+begun = begin(sys.argv[2])
+from orchestrate.execute.keeper.server import serve
+serve(*begun, float(sys.argv[3]))
 """
 
 

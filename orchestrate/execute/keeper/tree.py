@@ -137,7 +137,7 @@ def is_below(pid: int, root: int) -> bool:
 
 
 def signal_group(leader: int, number: int) -> None:
-    """Signal the group of an unreaped child of ours, whose number can be nobody else's."""
+    """Signal the group of an unreaped child of ours, whose number cannot be reused."""
     try:
         os.killpg(leader, number)
     except (ProcessLookupError, PermissionError):
@@ -214,7 +214,7 @@ def collect_orphans(leader: int, spare: frozenset[int]) -> bool:
 def end_marked(token: str, patience_s: float, spare: frozenset[int] = frozenset()) -> list[int]:
     """Kill every process that a run's token marks; those that would not die in time.
 
-    Nobody is their parent any more, so one that forks and ends while we look through the list can
+    They have no parent any more, so one that forks and ends while we look through the list can
     be missed: only several looks that find none say that there is none.
     """
     give_up = time.monotonic() + patience_s

@@ -9,12 +9,17 @@ from __future__ import annotations
 import errno
 import os
 import select
+import sys
 
 from orchestrate.execute.keeper import tree
 from orchestrate.execute.keeper.protocol import WARDEN_LOCK, Frames, encode, take_lock, text_of
-from orchestrate.execute.keeper.standard import socket
+from orchestrate.execute.keeper.standard import signal, socket
 from orchestrate.execute.keeper.watch import Watch
-from orchestrate.execute.keeper.watch_loop import Post
+from orchestrate.execute.keeper.watch_loop import WatchHost, do_nothing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
 class KeeperGone(Exception):
@@ -31,8 +36,8 @@ class Warden:
         if self._lock is None:
             raise OSError(errno.EAGAIN, "the wardens' lock is held")
         tree.become_subreaper()
-        self._post = Post(folder, token)
-        self._post.poll.register(control.fileno(), select.POLLIN)
+        self._host = WatchHost(folder, token)
+        self._host.poll.register(control.fileno(), select.POLLIN)
         self._attempt = ""
         self._watch: Watch | None = None
 
@@ -41,11 +46,11 @@ class Warden:
         try:
             while True:
                 watch = self._watch
-                for fd, _ in self._post.poll.poll(watch.sleep_ms() if watch else None):
+                for fd, _ in self._host.poll.poll(watch.sleep_ms() if watch else None):
                     if fd == self._control.fileno():
                         self._hear_keeper()
-                    elif fd == self._post.wake:
-                        self._post.read_signals()
+                    elif fd == self._host.wake:
+                        self._host.read_signals()
                         if watch:
                             watch.collect()
                     elif watch and fd in watch.fds:
@@ -63,7 +68,7 @@ class Warden:
         for words, body in self._frames.feed(data):
             if words[0] == "prepare":
                 self._attempt = words[1]
-                self._watch = Watch(self._post, words[1], body)
+                self._watch = Watch(self._host, words[1], body)
             elif self._watch and words[0] == "go":
                 self._watch.start()
             elif self._watch and words[0] == "drop":
@@ -81,8 +86,27 @@ class Warden:
         if self._watch.record is not None:
             self._control.sendall(encode(f"exit {self._attempt}", self._watch.record))
             self._watch = None
-            self._post.get_ready()
+            self._host.get_ready()
 
 
-def serve(control: socket.socket, folder: str, token: str) -> None:
-    Warden(control, folder, token).serve()
+def become_warden(control: socket.socket, folder: str, token: str) -> NoReturn:
+    """Go on as a warden, in a process that the keeper has just forked."""
+    code = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        # Every program would inherit an ignored signal. A signal to all processes must not end
+        # the warden, which ends the program and reports how.
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(number, do_nothing)
+        os.setsid()
+        # A connection to another warden would hide the keeper's end from it if it stayed open
+        # here; and the keeper's lock must go with the keeper.
+        keep = control.fileno()
+        os.closerange(3, keep)
+        os.closerange(keep + 1, os.sysconf("SC_OPEN_MAX"))
+        Warden(control, folder, token).serve()
+        code = 0
+    except BaseException:  # noqa: BLE001 - a forked child must not return into the keeper
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(code)

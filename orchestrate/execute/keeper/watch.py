@@ -1,6 +1,6 @@
 """One attempt from its request to its exit record: started, captured, timed out, ended.
 
-It is driven by whoever hosts it, a warden or the keeper itself: the host polls and says what is
+It is driven by its host, a warden or the keeper itself: the host polls and says what is
 ready. A program that ends quickly costs a single wake-up; only one that does not has its output
 read as it comes and its orphans collected while it runs.
 """
@@ -21,7 +21,7 @@ from orchestrate.execute.keeper.standard import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from orchestrate.execute.keeper.watch_loop import Post
+    from orchestrate.execute.keeper.watch_loop import WatchHost
 
 # Timeouts go on while the machine sleeps, but poll's clock may not: look at least this often.
 _LONGEST_SLEEP_S = 30.0
@@ -35,17 +35,18 @@ _QUICK_S = 0.002
 class Watch:
     """An attempt. What needs no claim is done on creation; `start` is for when it is durable."""
 
-    def __init__(self, post: Post, attempt: str, body: bytes) -> None:
-        self._post = post
+    def __init__(self, host: WatchHost, attempt: str, body: bytes) -> None:
+        self._host = host
         self._request = _fields_of(body)
-        self._mask = post.mask_of(self._request["secrets"])
-        env = post.environment_of(self._request["env"], attempt)
-        self._launch = Launch(self._request, env, post.folder)
-        self._out = Sink(post.take_pipe(), self._request["stdout_path"], self._mask)
-        self._err = Sink(post.take_pipe(), self._request["stderr_path"], self._mask)
+        self._mask = host.mask_of(self._request["secrets"])
+        env = host.environment_of(self._request["env"], attempt)
+        self._launch = Launch(self._request, env, host.folder)
+        self._out = Sink(host.take_pipe(), self._request["stdout_path"], self._mask)
+        self._err = Sink(host.take_pipe(), self._request["stderr_path"], self._mask)
         self.pid = 0
         self.fds: set[int] = set()  # what the host listens to for it
         self.record: bytes | None = None  # of its exit, once there is one
+        self.is_success = False  # does the record say 0, and all that was printed?
         self._handle = -1
         self._collected: tuple[int, int] | None = None
         self._began = 0.0
@@ -70,7 +71,10 @@ class Watch:
             os.close(sink.program_end)
             sink.close_pipe()
 
-    def start(self) -> None:
+    def start(self, *, is_late: bool = False) -> None:
+        """`is_late`: another program ran since it was prepared."""
+        if is_late:
+            self._launch.look_around()
         timeout = self._request["timeout_s"]
         self._started_at = time.time()
         self._began = now()
@@ -110,7 +114,7 @@ class Watch:
         if sink.pump():
             self._heard_at = time.monotonic()
         if not sink.is_open:
-            self._post.poll.unregister(fd)
+            self._host.poll.unregister(fd)
             self.fds.remove(fd)
 
     def look_at_clock(self) -> None:
@@ -127,7 +131,7 @@ class Watch:
             if self._timed_out or self._fell_silent or self._lease_expired:
                 self.stop("", float(self._request["grace_s"]))
         if self._kill_at is not None and now() >= self._kill_at:
-            tree.signal_tree(self.pid, signal.SIGKILL, self._post.spared())
+            tree.signal_tree(self.pid, signal.SIGKILL, self._host.spared())
             self._kill_at = now() + 0.05
 
     def sleep_ms(self) -> float:
@@ -167,14 +171,14 @@ class Watch:
             return
         if self._kill_at is None:
             self._stopped = reason
-            tree.signal_tree(self.pid, signal.SIGTERM, self._post.spared())
+            tree.signal_tree(self.pid, signal.SIGTERM, self._host.spared())
             # A stopped process cannot obey.
-            tree.signal_tree(self.pid, signal.SIGCONT, self._post.spared())
+            tree.signal_tree(self.pid, signal.SIGCONT, self._host.spared())
         until = now() + grace_s
         self._kill_at = until if self._kill_at is None else min(self._kill_at, until)
 
     def kill(self) -> None:
-        """Nobody is left to record its end."""
+        """No process is left to record its end."""
         if self.pid and self.record is None:
             tree.signal_tree(self.pid, signal.SIGKILL)
 
@@ -183,7 +187,7 @@ class Watch:
         if self.record is not None or not self.pid:
             return
         if hasattr(os, "waitid"):
-            if tree.collect_orphans(self.pid, self._post.spared()):
+            if tree.collect_orphans(self.pid, self._host.spared()):
                 self._end()
             return
         # macOS before Python 3.13; no orphans come to us there.
@@ -197,19 +201,19 @@ class Watch:
         self._quick_until = None
         for sink in (self._out, self._err):
             self._listen(sink.fd)
-        self._post.listen_for_children(True)
+        self._host.listen_for_children(True)
         self.collect()  # who ended before we listened
 
     def _listen(self, fd: int) -> None:
-        self._post.poll.register(fd, select.POLLIN)
+        self._host.poll.register(fd, select.POLLIN)
         self.fds.add(fd)
 
     def _end(self) -> None:
         """The program has ended and is not collected yet, so its number cannot be another's."""
         if self._quick_until is None:
-            self._post.listen_for_children(False)
+            self._host.listen_for_children(False)
         for fd in self.fds:
-            self._post.poll.unregister(fd)
+            self._host.poll.unregister(fd)
         self.fds.clear()
         if self._handle >= 0:
             os.close(self._handle)
@@ -218,7 +222,7 @@ class Watch:
             _, status, usage = os.wait4(self.pid, 0)
             self._collected = (status, usage.ru_maxrss)
         status, max_rss = self._collected
-        survivors = tree.end_descendants(_KILL_PATIENCE_S, self._post.spared)
+        survivors = tree.end_descendants(_KILL_PATIENCE_S, self._host.spared)
         code = os.waitstatus_to_exitcode(status)
         self._write_record(code, max_rss_kb=_in_kb(max_rss), survivors=survivors)
 
@@ -233,6 +237,9 @@ class Watch:
     ) -> None:
         duration = now() - self._began
         out, err = self._out.finish(), self._err.finish()
+        faults = start_error or self._out.log.error or self._err.log.error or self._out.tee.error
+        is_whole = out is not None and err is not None and not faults and not survivors
+        self.is_success = code == 0 and is_whole and self._kill_at is None
         self.record = json_of(
             {
                 "code": code if code >= 0 else None,

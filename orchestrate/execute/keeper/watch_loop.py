@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _WITHIN = WITHIN.encode("ascii")
 
 
-class Post:
-    """One per process: Python has one descriptor that signals are written to."""
+class WatchHost:
+    """What a process watches attempts with; one per process, as signals have one descriptor."""
 
     def __init__(
         self, folder: str, token: str, spared: Callable[[], frozenset[int]] = frozenset
@@ -56,8 +56,8 @@ class Post:
         return self._pipes.pop() if self._pipes else make_pipe()
 
     def get_ready(self) -> None:
-        """For the next attempt, while nobody waits."""
-        os.chdir("/")  # hold on to nobody's directory
+        """For the next attempt, while no client waits."""
+        os.chdir("/")  # hold no directory
         while len(self._pipes) < 2:
             self._pipes.append(make_pipe())
 

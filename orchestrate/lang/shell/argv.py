@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from orchestrate.record import record
+from orchestrate.regex import regex
 
 VALUE = "\0"
 UNKNOWN = "\1"
@@ -29,7 +30,7 @@ FOREIGN_SHELLS: frozenset[str] = word_set(
 )
 ALL_SHELLS = POSIX_SHELLS | FOREIGN_SHELLS
 
-ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=", re.ASCII)
+ASSIGNMENT = regex(r"[A-Za-z_][A-Za-z0-9_]*\+?=", re.ASCII)
 
 
 @record

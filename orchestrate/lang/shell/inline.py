@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from orchestrate.lang.shell.argv import (
@@ -14,8 +13,9 @@ from orchestrate.lang.shell.argv import (
     word_set,
 )
 from orchestrate.record import record
+from orchestrate.regex import regex
 
-_VERSION = re.compile(r"[0-9.]+$")
+_VERSION = regex(r"[0-9.]+$")
 
 
 @record

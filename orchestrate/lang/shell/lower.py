@@ -16,6 +16,8 @@ from orchestrate.lang.shell.argv import (
     find_script,
 )
 from orchestrate.lang.shell.inline import find_inline_code
+from orchestrate.lang.shell.rules import judge
+from orchestrate.lang.shell.scan import scan
 from orchestrate.record import record
 
 __all__ = [
@@ -38,6 +40,7 @@ _REFERENCES = {
     "single": "'\"${{{}}}\"'",
     "ansi": "'\"${{{}}}\"$'",
     "comment": "${{{}}}",
+    "arithmetic": "${{{}}}",
 }
 
 _ARGUMENT = "Pass it as an argument: sh -c 'printf %s \"$1\"' sh VALUE."
@@ -131,24 +134,37 @@ class ShellFault:
 
 @record
 class LoweredScript:
-    """A script whose values are references; with faults the text is empty, so it does nothing."""
+    """A script whose values are references; with faults the text is empty, so it does nothing.
+
+    The values of `integers` must be whole numbers: the shell's arithmetic evaluates them.
+    """
 
     text: str
     names: tuple[str, ...]
     faults: tuple[ShellFault, ...]
     cautions: tuple[ShellFault, ...]
+    integers: tuple[str, ...] = ()
 
 
 def lower_script(
-    literals: Sequence[str], *, prefix: str = "ORCHESTRATE_VALUE_", shell: str = "bash"
+    literals: Sequence[str],
+    *,
+    prefix: str = "ORCHESTRATE_VALUE_",
+    shell: str = "bash",
+    may_calculate: bool = False,
 ) -> LoweredScript:
-    """Join the literals with one quoted environment reference for each value between them."""
-    return _lower(tuple(literals), prefix, shell)
+    """Join the literals with one quoted environment reference for each value between them.
+
+    `may_calculate`: the caller sees to it that values in arithmetic are whole numbers.
+    """
+    return _lower(tuple(literals), prefix, shell, may_calculate)
 
 
 # Large files are written by programs, and repeat their scripts with other values in the holes.
 @lru_cache(maxsize=256)
-def _lower(literals: tuple[str, ...], prefix: str, shell: str) -> LoweredScript:
+def _lower(
+    literals: tuple[str, ...], prefix: str, shell: str, may_calculate: bool
+) -> LoweredScript:
     total = len(literals) - 1
     names = tuple(f"{prefix}{hole}" for hole in range(total))
     if not total:
@@ -156,15 +172,15 @@ def _lower(literals: tuple[str, ...], prefix: str, shell: str) -> LoweredScript:
     if sum(map(len, literals)) > LONGEST:
         return LoweredScript("", names, _explain(dict.fromkeys(range(total), "long")), ())
     # Most files have no script with values; they do not pay for loading the scanner.
-    from orchestrate.lang.shell.rules import judge
-    from orchestrate.lang.shell.scan import scan
-
     scanned = scan(literals, shell)
     if not scanned.balanced:
         return LoweredScript("", names, _explain(dict.fromkeys(range(total), "unbalanced")), ())
     verdict = judge(scanned, shell)
     troubles: dict[int, str] = {}
+    numbers = {hole for hole, place in enumerate(scanned.places) if place == "arithmetic"}
     for hole, code in (*scanned.troubles, *verdict.troubles):
+        if may_calculate and code == "arithmetic" and hole in numbers:
+            continue
         if scanned.places[hole] != "comment" or code == "control":
             troubles.setdefault(hole, code)
     cautions = dict(item for item in verdict.cautions if item[0] not in troubles)
@@ -173,6 +189,7 @@ def _lower(literals: tuple[str, ...], prefix: str, shell: str) -> LoweredScript:
         names,
         _explain(troubles),
         tuple(_doubt(hole, interpreter) for hole, interpreter in sorted(cautions.items())),
+        tuple(names[hole] for hole in sorted(numbers)),
     )
 
 

@@ -21,16 +21,17 @@ from orchestrate.lang.shell.words import (
     UnclearError,
     Word,
 )
+from orchestrate.regex import regex
 
 DEEPEST = 60  # keeps the work linear; no script written by hand comes near
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]|[@*#?$!-]", re.ASCII)
-_DOUBLE_RUN = re.compile(r"[^\\\"$`\0]+")
-_ARITHMETIC_RUN = re.compile(r"[^\\'\"$`\0()#<]+")
+_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_PARAMETER = regex(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]|[@*#?$!-]", re.ASCII)
+_DOUBLE_RUN = regex(r"[^\\\"$`\0]+")
+_ARITHMETIC_RUN = regex(r"[^\\'\"$`\0()#<]+")
 
-_SUBSCRIPT = re.compile(r"\[|:[^-=?+]")
-_INDIRECT = re.compile(r"[!#]?([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
+_SUBSCRIPT = regex(r"\[|:[^-=?+]")
+_INDIRECT = regex(r"[!#]?([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
 
 
 class QuoteScanner:
@@ -325,6 +326,9 @@ class QuoteScanner:
             self.at += 1
         elif char in ")#<'\"\\":
             raise UnclearError("arithmetic")
+        elif char == VALUE:
+            self.at += 1
+            self.add_value("arithmetic")
         else:
             self.step_nested(char, quoted=True)
 

@@ -28,10 +28,11 @@ from orchestrate.lang.shell.words import (
     split_assignment,
 )
 from orchestrate.record import field, mutable_record
+from orchestrate.regex import regex
 
 _MOST_PROGRAMS = 20  # in one command; each costs a pass over its words
 _PATTERN_MARKS = frozenset("*?[")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 _INTEGERS = word_set(
     "OPTIND RANDOM SRANDOM SECONDS HISTCMD LINENO EPOCHSECONDS BASHPID BASH_SUBSHELL UID EUID "

@@ -16,6 +16,7 @@ from orchestrate.lang.shell.argv import (
     word_set,
 )
 from orchestrate.record import record
+from orchestrate.regex import regex
 
 # Variables that decide what is executed, how words are split, or that the shell evaluates.
 STEERING = word_set(
@@ -89,7 +90,7 @@ RUNNERS: dict[str, Runner] = {
 # Names that an author may well give to a program in the workspace.
 _COMMON_NAMES = word_set("watch script parallel screen at batch")
 _READERS = word_set("source . su runuser at batch autossh mosh")
-_PIECE = re.compile(r"[\w.+-]+")
+_PIECE = regex(r"[\w.+-]+")
 _EXECUTING = ALL_SHELLS | word_set(". source eval su sudo doas ssh xargs parallel at batch")
 _SSH_VALUES = "BbcDEeFIiJLlmOopQRSWw"
 

@@ -25,12 +25,13 @@ from orchestrate.lang.shell.words import (
     holes_before,
     split_assignment,
 )
+from orchestrate.regex import regex
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_FD_NAME = re.compile(r"[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*(\[.*\])?\}", re.ASCII | re.DOTALL)
-_BARE_RUN = re.compile(r"[^\\'\"$`\0 \t\n#;&|<>()]+")
-_REDIRECT = re.compile(r"<<<|<<-|<<|<&|<>|<|>>|>&|>\||>")
-_EMPTY_PARENS = re.compile(r"\([ \t]*\)")
+_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_FD_NAME = regex(r"[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*(\[.*\])?\}", re.ASCII | re.DOTALL)
+_BARE_RUN = regex(r"[^\\'\"$`\0 \t\n#;&|<>()]+")
+_REDIRECT = regex(r"<<<|<<-|<<|<&|<>|<|>>|>&|>\||>")
+_EMPTY_PARENS = regex(r"\([ \t]*\)")
 
 _OPENERS = frozenset({"if", "then", "else", "elif", "while", "until", "do", "{", "!"})
 _CLOSERS = frozenset({"fi", "done", "}", "esac"})

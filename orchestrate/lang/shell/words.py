@@ -6,12 +6,13 @@ import re
 
 from orchestrate.lang.shell.argv import UNKNOWN, VALUE
 from orchestrate.record import field, mutable_record, record
+from orchestrate.regex import regex
 
 QUOTED = "\2"
 RESERVED = frozenset(map(chr, range(4)))  # control characters that the scanner uses as marks
 PLAIN_SHELLS = frozenset({"sh", "dash", "ash"})  # no [[, no arrays, no $'…' to rely on
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 class UnclearError(Exception):

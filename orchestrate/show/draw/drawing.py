@@ -38,7 +38,7 @@ from orchestrate.plan.trail import Mark, Trail
 from orchestrate.record import field, mutable_record, record
 
 Shape = Literal["start", "step", "run", "wait", "gate", "loop", "call", "finish", "abort"]
-Line = Literal["solid", "dotted", "thick"]
+LineStyle = Literal["solid", "dotted", "thick"]
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
@@ -60,7 +60,7 @@ class Edge:
     tail: str
     head: str
     text: str
-    line: Line
+    line: LineStyle
     taken: int | None = None
 
 
@@ -181,10 +181,10 @@ class _Artist:
 
     def draw_routes(self, node: Node, block: Block) -> None:
         """One edge per target, with all labels that lead there."""
-        labels: dict[tuple[str, Line], list[tuple[str, int]]] = {}
+        labels: dict[tuple[str, LineStyle], list[tuple[str, int]]] = {}
         for label, target, count in self.routes_of(node):
             if count or not _is_policy(node, label, target):
-                line: Line = "thick" if isinstance(target, Restart) else "solid"
+                line: LineStyle = "thick" if isinstance(target, Restart) else "solid"
                 if isinstance(target, Leave):
                     line = "dotted"
                 named = labels.setdefault((self.head_of(target, block), line), [])

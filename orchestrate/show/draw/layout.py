@@ -13,7 +13,7 @@ from typing import Literal
 
 from orchestrate.plan.visible import clip, visible, width_of
 from orchestrate.record import field, mutable_record, record
-from orchestrate.show.draw.drawing import Drawing, Edge, Group, Line, Vertex, caption_of
+from orchestrate.show.draw.drawing import Drawing, Edge, Group, LineStyle, Vertex, caption_of
 
 # All in pixels. A character's width is what wide ones of a sans-serif type take, so that texts fit.
 _CHARACTER = 7.4
@@ -61,7 +61,7 @@ class Wire:
     """A line with an arrow at its end; `label` stands at (`label_x`, `label_y`)."""
 
     points: tuple[tuple[float, float], ...]
-    line: Line
+    line: LineStyle
     taken: int | None
     label: str = ""
     label_x: float = 0
@@ -100,7 +100,7 @@ class _Lane:
 
     side: Side
     head: int
-    line: Line
+    line: LineStyle
     first: int
     last: int
     edges: list[tuple[int, Edge]] = field(default_factory=list)
@@ -120,7 +120,7 @@ class _Page:
         self.depth = 0
         self._collect(in_reading_order(drawing).top, 0)
         self.numbers = {row.vertex.id: number for number, row in enumerate(self.rows)}
-        self.lanes: dict[tuple[Side, int, Line], _Lane] = {}
+        self.lanes: dict[tuple[Side, int, LineStyle], _Lane] = {}
         for edge in drawing.edges:
             self._sort_in(edge)
         self._number_lanes("left")

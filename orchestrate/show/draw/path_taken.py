@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from orchestrate.errors import OrchestrateError
+from orchestrate.record import replace
+from orchestrate.show.draw.drawing import Drawing, Edge, Group, Vertex, draw_program
 from orchestrate.state.plan_file import index_of
 from orchestrate.view.history import Chronicle
 
@@ -21,15 +23,14 @@ def draw_path(
     chronicle: Chronicle, program: Program | None, index: Index | None, why_no_plan: str
 ) -> tuple[Drawing, str]:
     """The drawing, and what has to be said with it; without the plan, the steps that ran."""
-    from orchestrate.show.draw.drawing import draw_program
-
     trail = chronicle.trail
     if program is None or index is None or trail is None:
         return draw_steps(chronicle.tallies), (
             "The plan cannot be shown, only the steps that ran and how they followed each other: "
             f"{why_no_plan}."
         )
-    return draw_program(with_late_plans(program, index, trail), trail), ""
+    whole, missing = with_late_plans(program, index, trail)
+    return draw_program(whole, trail), missing
 
 
 def index_or_reason(run: Run) -> tuple[Index | None, Program | None, str]:
@@ -41,19 +42,21 @@ def index_or_reason(run: Run) -> tuple[Index | None, Program | None, str]:
     return index, index.program, ""
 
 
-def with_late_plans(program: Program, index: Index, trail: Trail) -> Program:
-    """The program with the recipes that the run found by a path which it worked out."""
-    from orchestrate.record import replace
-
+def with_late_plans(program: Program, index: Index, trail: Trail) -> tuple[Program, str]:
+    """The program with the recipes that the run found by a path which it worked out, and why one
+    is missing."""
     known = {plan.id for plan in program.plans}
-    late = [plan for plan in trail.starts if plan not in known]
-    return replace(program, plans=(*program.plans, *(index.plan(plan) for plan in late)))
+    late, missing = [], ""
+    for plan_id in trail.starts:
+        try:
+            late += [] if plan_id in known else [index.plan(plan_id)]
+        except OrchestrateError as error:
+            missing = f"A recipe that was called cannot be shown: {error.message}."
+    return replace(program, plans=(*program.plans, *late)), missing
 
 
 def draw_steps(tallies: Tallies) -> Drawing:
     """The steps in the order in which they were first reached, when that is all that is known."""
-    from orchestrate.show.draw.drawing import Drawing, Edge, Group, Vertex
-
     ids = {tally.path: f"s{number}" for number, tally in enumerate(tallies.by_path.values())}
     drawing = Drawing(Group("top", ""))
     for tally in tallies.by_path.values():

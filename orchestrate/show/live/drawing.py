@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from orchestrate.plan.visible import clip, width_of
+from orchestrate.record import replace
 from orchestrate.show.live.picture import Mark, Row
 from orchestrate.show.output import wants_colour
 
@@ -17,15 +18,17 @@ if TYPE_CHECKING:
 _SIGNS: dict[Mark, str] = {
     "head": "▶", "todo": "○", "work": "●", "rest": "◌", "ask": "◆", "done": "✓", "failed": "✗",
     "skipped": "·", "item": "▸", "more": "…", "halted": "■",
+    "ended": "◇",
 }  # fmt: skip
 _PLAIN_SIGNS: dict[Mark, str] = {
     "head": ">", "todo": ".", "work": "*", "rest": "~", "ask": "?", "done": "+", "failed": "x",
     "skipped": "-", "item": "-", "more": ":", "halted": "=",
+    "ended": "!",
 }  # fmt: skip
 _SIGN_STYLES: dict[Mark, str] = {
     "head": "bold cyan", "todo": "dim", "work": "bold cyan", "rest": "yellow", "ask": "bold yellow",
     "done": "green", "failed": "bold red", "skipped": "dim", "item": "cyan", "more": "dim",
-    "halted": "bold yellow",
+    "halted": "bold yellow", "ended": "bold yellow",
 }  # fmt: skip
 _NAME_STYLES: dict[Mark, str] = {
     "head": "bold", "todo": "dim", "work": "bold", "skipped": "dim", "more": "dim",
@@ -55,8 +58,10 @@ class Pen:
     def lines(self, rows: Sequence[Row], width: int, height: int) -> list[str]:
         """The rows as lines that fit the width, the words of programs below or behind them."""
         column = self._name_column(rows, width)
-        spoken = sum(1 for row in rows if row.words)
-        is_below = len(rows) + spoken <= height
+        spoken = [row.words.count("\n") + 1 for row in rows if row.words]
+        is_below = len(rows) + len(spoken) <= height
+        if len(rows) + sum(spoken) > height:
+            rows = [replace(row, words=row.words.rpartition("\n")[2]) for row in rows]
         drawn: dict[tuple[Row, int, int], str] = {}
         lines = []
         for row in rows:
@@ -95,9 +100,10 @@ class Pen:
             line.append(row.words, "dim")
         drawn = self._rendered(line, width)
         if row.words and is_below:
-            below = Text(" " * start)
-            below.append(row.words, "dim")
-            drawn += "\n" + self._rendered(below, width)
+            for words in row.words.split("\n"):
+                below = Text(" " * start)
+                below.append(words, "dim")
+                drawn += "\n" + self._rendered(below, width)
         return drawn
 
     def _rendered(self, line: Text, width: int) -> str:

@@ -6,23 +6,36 @@ are looked at, of a loop the items at work.
 
 from __future__ import annotations
 
-import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Literal
 
-from orchestrate.plan.nodes import Ask, Call, Each, Gate, Limits, Node, Plan, Run, Wait
+from orchestrate.plan.nodes import (
+    Ask,
+    Block,
+    Call,
+    Each,
+    Gate,
+    Node,
+    Plan,
+    Run,
+    Wait,
+)
+from orchestrate.plan.settings import Limits
 from orchestrate.plan.visible import plural, visible
 from orchestrate.record import record, replace
-from orchestrate.show.event_lines import duration
+from orchestrate.show.plan_head import limit_words
 from orchestrate.show.spending import token_words
 from orchestrate.state.address import log_name_in
 from orchestrate.state.denials import denial_words
-from orchestrate.state.model import Frame, Here, Index, Loop, RunState, open_loop
+from orchestrate.state.model import Frame, Index, Loop, RunState, Visit, open_loop
 from orchestrate.state.result import StepResult
+from orchestrate.state.times import duration
+from orchestrate.view.giving_up import giving_up_words, is_given_up
+from orchestrate.view.item_names import item_name
 
 Mark = Literal["head", "todo", "work", "rest", "ask", "done", "failed", "skipped", "item", "more",
-             "halted"]  # fmt: skip
+             "halted", "ended"]  # fmt: skip
 # A fact and how it is meant: "" is plain.
 Fact = tuple[str, Literal["", "good", "bad", "weak", "warn"]]
 # Rows for the steps around the one that has rows of its own, where there is room.
@@ -41,13 +54,14 @@ class Program:
 
 @record
 class Row:
-    """A line of the view; `program` is set where somebody is at work."""
+    """A line of the view; `program` is set where a program is at work."""
 
     depth: int
     mark: Mark
     name: str
     facts: tuple[Fact, ...] = ()
     program: Program | None = None
+    # What is said below it: a few lines, the last of which counts where there is little room.
     words: str = ""
 
 
@@ -57,22 +71,32 @@ class Artist:
     def __init__(self, index: Index) -> None:
         self._index = index
         self._positions: dict[tuple[str, str], dict[str, int]] = {}
+        self._has_rounds: dict[tuple[str, str], bool] = {}
         # When the attempt at a frame's cursor began, as far as its start was heard.
         self.began: dict[str, float] = {}
 
     def picture(self, state: RunState, now: float, height: int) -> list[Row]:
         """At most `height` rows, the heading first."""
         plan = self._index.plan(state.root.plan)
-        rows = [_heading(state, plan, now)]
+        rows = [self._heading(state, plan, now)]
         if height > 1:
             rows += self._block(state, state.root, now, height - 1, 1)
         return rows[:height]
 
+    def _heading(self, state: RunState, plan: Plan, now: float) -> Row:
+        row = _heading(state, plan, now)
+        words = giving_up_words(state, self._index) if row.mark == "done" else ""
+        return (
+            replace(row, mark="ended", facts=(*row.facts, (visible(words), "warn")))
+            if words
+            else row
+        )
+
     def _block(self, state: RunState, frame: Frame, now: float, room: int, depth: int) -> list[Row]:
         """The steps of a frame's block around its cursor."""
         block = self._index.block(frame.plan, frame.block)
-        nodes = block.nodes
-        at = self._position(frame)
+        nodes = self._shown(frame, block)
+        at = self._position(frame, nodes)
         if at is None:
             before, _ = _share(len(nodes), 0, room)
             rows = [self._done(frame, node, depth, state) for node in nodes[len(nodes) - before :]]
@@ -92,13 +116,29 @@ class Artist:
             depth,
         )
 
-    def _position(self, frame: Frame) -> int | None:
+    def _shown(self, frame: Frame, block: Block) -> Sequence[Node]:
+        """The steps, and of their rounds those that were needed."""
+        key = (frame.plan, frame.block)
+        if key not in self._has_rounds:
+            self._has_rounds[key] = any(node.part_of for node in block.nodes)
+        if not self._has_rounds[key]:
+            return block.nodes
+        current = frame.here.node if frame.here is not None else ""
+        return [
+            node
+            for node in block.nodes
+            if node.part_of is None or node.name in frame.steps or node.id == current
+        ]
+
+    def _position(self, frame: Frame, nodes: Sequence[Node]) -> int | None:
         if frame.here is None:
             return None
         key = (frame.plan, frame.block)
+        if self._has_rounds[key]:
+            ids = [node.id for node in nodes]
+            return ids.index(frame.here.node) if frame.here.node in ids else None
         known = self._positions.get(key)
         if known is None:
-            nodes = self._index.block(*key).nodes
             known = self._positions[key] = {node.id: at for at, node in enumerate(nodes)}
         return known.get(frame.here.node)
 
@@ -110,18 +150,25 @@ class Artist:
             mark: Mark = "failed" if loop.failed else "done"
             return Row(depth, mark, name, tuple(_counters(loop)))
         if isinstance(node.op, Gate):
-            return Row(depth, "done" if node.id in frame.visits else "todo", name)
+            return Row(depth, _gate_mark(state, frame, node), name)
         result = frame.steps.get(node.name)
         if result is None or result.status in ("pending", "running"):
             return Row(depth, "todo", name)
         marks: Mapping[str, Mark] = {"completed": "done", "failed": "failed"}
         mark = marks.get(result.status, "skipped")
+        if mark == "done" and is_given_up(state, node, result):
+            mark = "ended"
         return Row(
-            depth, mark, name, tuple(_result_facts(result, frame, node, self._limits(state)))
+            depth,
+            mark,
+            name,
+            tuple(
+                _result_facts(result, frame, node, self._limits(frame), is_failure=mark != "done")
+            ),
         )
 
     def _current(
-        self, state: RunState, frame: Frame, here: Here, now: float, room: int, depth: int
+        self, state: RunState, frame: Frame, here: Visit, now: float, room: int, depth: int
     ) -> list[Row]:
         """The step at a cursor, and below it what it has opened."""
         row = self._at_work(state, frame, here, now, depth)
@@ -158,13 +205,13 @@ class Artist:
         row = self._at_work(state, inner, inner.here, now, depth)
         return replace(row, name=name, facts=((row.name, ""), *row.facts))
 
-    def _at_work(self, state: RunState, frame: Frame, here: Here, now: float, depth: int) -> Row:
+    def _at_work(self, state: RunState, frame: Frame, here: Visit, now: float, depth: int) -> Row:
         node = self._index.place(frame.plan, here.node).node
         facts: list[Fact] = []
         loop = open_loop(frame)
         if loop is not None:
             facts += _counters(loop)
-        limits = self._limits(state)
+        limits = self._limits(frame)
         if limits is not None and here.visit:
             facts.append((_against("visit", here.visit, limits.max_visits), ""))
         if here.attempt > 1 and here.phase != "resting":
@@ -203,16 +250,23 @@ class Artist:
             case _:
                 return row
 
-    def _program(self, frame: Frame, node: Node, here: Here, about: StepResult) -> Program | None:
+    def _program(self, frame: Frame, node: Node, here: Visit, about: StepResult) -> Program | None:
         backend = about.backend if isinstance(node.op, Ask) else ""
         began = self.began.get(frame.key, here.since)
         return Program(log_name_in(about), backend, began)
 
-    def _limits(self, state: RunState) -> Limits | None:
+    def _limits(self, frame: Frame) -> Limits | None:
         """A machine's guardrails; the other dialects have none on visits."""
-        if state.dialect != "machine":
-            return None
-        return self._index.plan(state.root.plan).limits
+        plan = self._index.plan(frame.plan)
+        return plan.limits if plan.dialect == "machine" else None
+
+
+def _gate_mark(state: RunState, frame: Frame, node: Node) -> Mark:
+    """A gate that was denied has let nothing pass."""
+    found = [g for g in state.approvals if g.frame == frame.key and g.node == node.id]
+    if node.id not in frame.visits:
+        return "todo"
+    return "ended" if found and found[-1].status == "denied" else "done"
 
 
 _MARKS: dict[str, Mark] = {
@@ -234,6 +288,8 @@ def _heading(state: RunState, plan: Plan, now: float) -> Row:
         facts.append((_against("total", state.steps_run, plan.limits.max_steps), ""))
         if state.restarts:
             facts.append((_against("restart", state.restarts, plan.limits.max_restarts), ""))
+    if words := limit_words(plan.limits):
+        facts.append((f"limits {words}", "weak"))
     costs = state.costs
     if costs.turns:
         spent = "cost unknown" if costs.cost_usd is None else f"${costs.cost_usd:.4f}"
@@ -261,9 +317,7 @@ def _name_of(node: Node) -> str:
 
 
 def _item_name(frame: Frame) -> str:
-    # An item may be a whole document: `reprlib` looks at its beginning only.
-    item = frame.item if isinstance(frame.item, str) else reprlib.repr(frame.item)
-    return f"[{frame.index}] {visible(item[:_LONGEST])}"
+    return f"[{frame.index}] {visible(item_name(frame.item)[:_LONGEST])}"
 
 
 def _counters(loop: Loop) -> Iterator[Fact]:
@@ -283,12 +337,12 @@ def _who(about: StepResult) -> Iterator[Fact]:
 
 
 def _result_facts(
-    result: StepResult, frame: Frame, node: Node, limits: Limits | None
+    result: StepResult, frame: Frame, node: Node, limits: Limits | None, *, is_failure: bool = False
 ) -> Iterator[Fact]:
     if result.status == "failed":
         yield f"exit code {result.exit_code}", "bad"
     if result.outcome is not None:
-        yield visible(result.outcome), "good"
+        yield visible(result.outcome), "warn" if is_failure else "good"
     if result.status == "skipped":
         yield "skipped", "weak"
     elif not isinstance(node.op, Each | Call) or result.has("duration_ms"):

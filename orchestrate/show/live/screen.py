@@ -2,7 +2,7 @@
 
 A terminal that is stopped (Ctrl-S) takes nothing, and one that was closed refuses everything;
 neither may hold up a run. So the terminal is opened once more for ourselves, where not waiting
-concerns nobody else: a shell shares the flags of the stderr that it gave us.
+concerns no other program: a shell shares the flags of the stderr that it gave us.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 
 _USUAL = (80, 24)
-# More than this unread is given up: whoever stopped the terminal can read the log.
+# More than this unread is given up: the log has it.
 _MOST_WAITING = 4 * 1024 * 1024
 
 
@@ -44,7 +44,7 @@ class Screen:
 
     @property
     def is_in_front(self) -> bool:
-        """May we draw? A job in the background would draw over somebody else's work."""
+        """May we draw? A job in the background would draw over another program's work."""
         try:
             return os.tcgetpgrp(self._given) == os.getpgrp()
         except OSError:

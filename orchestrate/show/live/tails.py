@@ -1,21 +1,22 @@
-"""What running programs said last, and how long ago: read from the ends of their output files."""
+"""What running programs said last and do now, and how long ago: read along from their outputs."""
 
 from __future__ import annotations
 
 import os
+from collections import deque
 from pathlib import Path
 
-from orchestrate.agents.parse import one_line
-from orchestrate.agents.registry import PROGRAMS, WITHOUT_A_BILL, make_agent, own_name
-from orchestrate.errors import ConfigError
 from orchestrate.plan.visible import visible
-from orchestrate.record import record
+from orchestrate.record import field, mutable_record, record
 from orchestrate.show.live.picture import Program
+from orchestrate.show.transcript_text import last_line_of
+from orchestrate.transcript import Activity, Doing, Passage, Transcript, TranscriptOf
+from orchestrate.view.transcripts import TurnFollower, merge
 
-# Events of agents can be long; a line of a program that is longer is not for people.
-_AGENT_TAIL = 64 * 1024
-_PROGRAM_TAIL = 4 * 1024
-_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+# Of an output that was not read along, only the end: events can be long, and a tool that began
+# before that is not known.
+_TAIL = 256 * 1024
+_MOST_LINES = 3
 
 
 @record
@@ -25,33 +26,49 @@ class Tail:
     words: str
     silent_s: float | None
     has_spoken: bool
+    activity: Activity = ""
+    # Of an agent: the last things that it said and did, a line each.
+    lines: tuple[str, ...] = ()
 
 
 _NOBODY = Tail("", None, False)
-_Stamp = tuple[int, int]
+
+
+@mutable_record
+class _Read:
+    """An output as far as it was read."""
+
+    transcript: Transcript
+    size: int = 0
+    passages: deque[Passage] = field(default_factory=lambda: deque(maxlen=_MOST_LINES))
 
 
 class Tails:
-    """Reads the ends of outputs; a file that has not changed is not read again."""
+    """Reads along with outputs: of each only what is new, and only while it is shown."""
 
-    def __init__(self, logs: Path) -> None:
+    def __init__(self, logs: Path, transcript_of: TranscriptOf) -> None:
         self._logs = logs
-        self._known: dict[str, tuple[_Stamp, str]] = {}
+        self._transcript_of = transcript_of
+        self._known: dict[str, _Read] = {}
 
     def of(self, program: Program, now: float) -> Tail:
-        agent = _agent_of(program.backend)
-        if agent in WITHOUT_A_BILL:
+        if self._transcript_of(program.backend) is None:
             return _NOBODY
         files = [self._stamp(f"{program.log}.{stream}") for stream in ("stdout", "stderr")]
         heard = [found for found in files if found is not None]
         if not heard:
             return Tail("", now - program.began, False)
-        spoke_at = max(stamp[1] for _, stamp in heard) / 1e9
-        words = ""
-        # What was said last counts; but the events of an agent say more than its warnings.
-        for name, stamp in sorted(heard, key=lambda found: -found[1][1] if not agent else 0):
-            words = words or self._words(name, stamp, agent if name.endswith(".stdout") else "")
-        return Tail(words, max(0.0, now - max(spoke_at, program.began)), True)
+        spoke_at = max(at for _, _, at in heard) / 1e9
+        said = [(self._doing(name, size, program.backend), at) for name, size, at in heard]
+        if not program.backend:
+            # What was said last counts; but the events of an agent say more than its warnings.
+            said.sort(key=lambda found: -found[1])
+        words = next((doing.words for doing, _ in said if doing.words), "")
+        activity: Activity = next((doing.activity for doing, _ in said if doing.activity), "")
+        silent_s = max(0.0, now - max(spoke_at, program.began))
+        known = self._known.get(f"{program.log}.stdout") if program.backend else None
+        last = () if known is None else tuple(map(last_line_of, known.passages))
+        return Tail(visible(words), silent_s, True, activity, last)
 
     def forget_all_but(self, programs: list[Program]) -> None:
         """Only what is shown is remembered."""
@@ -59,50 +76,24 @@ class Tails:
         for name in self._known.keys() - shown:
             del self._known[name]
 
-    def _stamp(self, name: str) -> tuple[str, _Stamp] | None:
+    def _stamp(self, name: str) -> tuple[str, int, int] | None:
         try:
             found = os.lstat(self._logs / name)
         except OSError:
             return None
-        return (name, (found.st_size, found.st_mtime_ns)) if found.st_size else None
+        return (name, found.st_size, found.st_mtime_ns) if found.st_size else None
 
-    def _words(self, name: str, stamp: _Stamp, agent: str) -> str:
+    def _doing(self, name: str, size: int, backend: str) -> Doing:
         known = self._known.get(name)
-        if known is not None and known[0] == stamp:
-            return known[1]
-        tail = _read_tail(self._logs / name, _AGENT_TAIL if agent else _PROGRAM_TAIL)
-        words = visible(make_agent(agent).last_words(tail) if agent else last_line(tail))
-        self._known[name] = (stamp, words)
-        return words
-
-
-def last_line(tail: bytes) -> str:
-    """The last line that says something; of one that was drawn over, what it says now."""
-    for line in reversed(tail.decode("utf-8", "replace").splitlines()):
-        said = one_line(line)
-        if said:
-            return said
-    return ""
-
-
-def _agent_of(backend: str) -> str:
-    """Our name of the agent whose events can be read; '' for any other program."""
-    try:
-        ours = own_name(backend) if backend else ""
-    except ConfigError:
-        return ""
-    return ours if ours in PROGRAMS or ours in WITHOUT_A_BILL else ""
-
-
-def _read_tail(path: Path, size: int) -> bytes:
-    try:
-        descriptor = os.open(path, _FLAGS)
-    except OSError:
-        return b""
-    try:
-        end = os.fstat(descriptor).st_size
-        return os.pread(descriptor, size, max(0, end - size))
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)
+        if known is None or not 0 <= size - known.size <= _TAIL:
+            backend = "" if name.endswith(".stderr") else backend
+            transcript = self._transcript_of(backend)
+            assert transcript is not None
+            known = self._known[name] = _Read(transcript, max(0, size - _TAIL))
+        if size > known.size:
+            follower = TurnFollower(self._logs / name, known.transcript, known.size)
+            while news := follower.news():
+                merge(known.passages, news)
+            known.size = follower.offset
+            follower.close()
+        return known.transcript.doing

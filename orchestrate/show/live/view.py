@@ -16,11 +16,13 @@ from contextlib import suppress
 from types import FrameType
 
 from orchestrate.record import replace
+from orchestrate.show.live.drawing import Pen
 from orchestrate.show.live.picture import Artist, Row, passed
 from orchestrate.show.live.screen import Screen
 from orchestrate.show.live.tails import Tails
 from orchestrate.state.events import AttemptEnded, Event, StepFinished, StepStarted
 from orchestrate.state.model import RunState
+from orchestrate.transcript import TranscriptOf
 from orchestrate.view.watched_run import WatchedRun
 
 # At most this often, however much happens; and this often when nothing does but the clock's ticking
@@ -33,6 +35,7 @@ _PATIENCE_S = 1.0
 # From here on it is worth a word that a program says nothing.
 SILENT_S = 10.0
 _LONG_SILENT_S = 120.0
+_ACTIVITIES = {"tool": "a tool runs", "model": "the model writes"}
 _STOPPING = "stopping: its programs are being ended (Ctrl-C again: at once)"
 # Lines that a stopped terminal does not take are dropped in the end; the log has them.
 _MOST_KEPT = 4 * 1024 * 1024
@@ -43,10 +46,10 @@ _ERASE_LINE, _ERASE_BELOW = "\x1b[K", "\x1b[J"
 class View:
     """A run, drawn until it is closed. `take` is where `note` and `answer` go meanwhile."""
 
-    def __init__(self, told: WatchedRun, foot: str = "") -> None:
+    def __init__(self, told: WatchedRun, transcript_of: TranscriptOf, foot: str = "") -> None:
         self._told = told
         self._artist = Artist(told.index)
-        self._tails = Tails(told.run.logs)
+        self._tails = Tails(told.run.logs, transcript_of)
         self._foot = foot
         self._screen = Screen()
         self._kept: list[str] = []
@@ -57,7 +60,7 @@ class View:
         self._is_standing_still = threading.Event()
         self._not_before = 0.0
         self._is_in_line = False
-        # Set by whoever does not want to wait for the next drawing.
+        # Set by a caller that does not wait for the next drawing.
         self._hurry = threading.Event()
         self._is_closing = False
         self._is_over = False
@@ -90,7 +93,7 @@ class View:
         self._wake()
 
     def take(self, text: str) -> bool:
-        """Take text that stays above the moving part; False if it is to be written as ever."""
+        """Take text that stays above the moving part; False if it is to be written as usual."""
         with self._keeping:
             if self._is_paused or self._is_over:
                 return False
@@ -101,7 +104,7 @@ class View:
         return True
 
     def pause(self) -> None:
-        """Stand still, with all that was said on the screen: somebody is asked now."""
+        """Stand still, with all that was said on the screen: a question is asked now."""
         with self._keeping:
             if self._is_over:
                 return
@@ -138,7 +141,7 @@ class View:
         self._screen.go_below(len(drawn[0]) if drawn is not None else 0)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
-        # Here we stand still until somebody says `fg` or `bg`.
+        # Here we stand still until `fg` or `bg`.
         signal.signal(number, self._suspend)
         self._drawn = None
         self._has_news = True
@@ -154,8 +157,6 @@ class View:
 
     def _work(self) -> None:
         try:
-            from orchestrate.show.live.drawing import Pen
-
             self._pen = Pen(self._screen.encoding)
             while not self._is_closing and not self._screen.is_gone:
                 if self._is_paused:
@@ -243,7 +244,7 @@ class View:
 
     def _above(self, said: str) -> str:
         """Lines that stay take the place of the moving part, which is drawn anew below them."""
-        # A question that nobody answered leaves the cursor behind it.
+        # A question without an answer leaves the cursor behind it.
         start = "\n" if self._is_in_line else "\r"
         self._is_in_line = False
         return start + (_ERASE_BELOW + said if said else "")
@@ -263,12 +264,17 @@ class View:
         if row.program is None:
             return row
         tail = self._tails.of(row.program, now)
-        if tail.silent_s is None or tail.silent_s < SILENT_S:
-            return replace(row, words=tail.words)
+        is_silent = tail.silent_s is not None and tail.silent_s >= SILENT_S
+        # Of a silent program it is not known that its model is at work; a tool that runs is.
+        if tail.activity == "tool" or (tail.activity and not is_silent):
+            row = replace(row, facts=(*row.facts, (_ACTIVITIES[tail.activity], "weak")))
+        if tail.silent_s is None or not is_silent:
+            return replace(row, words="\n".join(tail.lines) or tail.words)
         how = "silent for" if tail.has_spoken else "no output for"
         is_long = tail.silent_s >= _LONG_SILENT_S
         fact = (f"{how} {passed(tail.silent_s)}", "warn" if is_long else "weak")
-        return replace(row, words=tail.words, facts=(*row.facts, fact))
+        words = "\n".join(tail.lines) or tail.words
+        return replace(row, words=words, facts=(*row.facts, fact))
 
     def _fail(self, error: Exception) -> None:
         said = self._said(is_last=True)
@@ -278,7 +284,7 @@ class View:
 
 
 def _is_suspension_ours() -> bool:
-    """Signals are for the main thread, and one that somebody ignores stays ignored."""
+    """Signals are for the main thread, and one that is ignored stays ignored."""
     is_main = threading.current_thread() is threading.main_thread()
     return is_main and signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL
 

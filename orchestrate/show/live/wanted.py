@@ -12,7 +12,7 @@ from orchestrate.errors import UsageError
 if TYPE_CHECKING:
     from orchestrate.view.watching import Watching
 
-# Set by most services that run jobs for nobody in particular; some of them offer a terminal.
+# Set by most services that run jobs without a person; some of them offer a terminal.
 _CI = ("CI", "CONTINUOUS_INTEGRATION", "BUILD_ID", "TEAMCITY_VERSION", "TF_BUILD")
 _NO = ("", "0", "false", "no")
 _POOR = ("dumb", "unknown")

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.errors import OrchestrateError
 from orchestrate.exits import Ending
+from orchestrate.plan.nodes import main_plan
+from orchestrate.plan.visible import plural
 from orchestrate.record import field, mutable_record, replace
+from orchestrate.show.draw.drawing import vertices_in
 from orchestrate.show.draw.path_taken import draw_path, index_or_reason
+from orchestrate.show.plan_head import limit_words
+from orchestrate.show.report.details import find_details
 from orchestrate.state.events import RunStarted
 from orchestrate.state.locks import is_held
 from orchestrate.state.result import Denials
@@ -16,10 +21,12 @@ from orchestrate.state.times import timestamp
 from orchestrate.view.advice import next_commands
 from orchestrate.view.changes import Changes, find_changes
 from orchestrate.view.history import Chronicle, read_chronicle
+from orchestrate.view.result_document import outputs_document
 from orchestrate.view.run_view import RunView, run_view
 from orchestrate.view.status_document import step_summaries
 from orchestrate.view.step_logs import entries_of
-from orchestrate.view.step_totals import Tally, Usage
+from orchestrate.view.step_totals import Tally
+from orchestrate.view.usage import Usage
 
 if TYPE_CHECKING:
     from orchestrate.plan.nodes import Program
@@ -27,10 +34,11 @@ if TYPE_CHECKING:
     from orchestrate.show.report.details import Detail
     from orchestrate.state.model import Index
     from orchestrate.state.runs import Run
+    from orchestrate.transcript import TranscriptOf
     from orchestrate.view.place import Place
     from orchestrate.workspace import Workspace
 
-# A report is read, not searched: what is more than this is counted, and where it lies is said.
+# A report is read, not searched: the rest is counted, and its place named.
 MOST_STEPS = 400
 MOST_DRAWN = 250
 
@@ -61,6 +69,8 @@ class Report:
     whole_plan: str = ""
     # The command that shows what a step printed.
     all_logs: str = ""
+    outputs: dict[str, Any] = field(default_factory=dict)
+    limits: str = ""
 
     @property
     def denials(self) -> Denials:
@@ -72,11 +82,10 @@ class Report:
         return self.ended if self.ended is not None else self.now
 
 
-def gather(run: Run, workspace: Workspace, place: Place, now: float) -> Report:
+def gather(
+    run: Run, workspace: Workspace, place: Place, now: float, transcript_of: TranscriptOf
+) -> Report:
     """The report of a run in any condition; an error only if nothing at all can be read."""
-    from orchestrate.plan.visible import plural
-    from orchestrate.show.report.details import find_details
-
     notes: list[str] = []
     view: RunView | None = None
     damage: OrchestrateError | None = None
@@ -86,14 +95,18 @@ def gather(run: Run, workspace: Workspace, place: Place, now: float) -> Report:
         damage = error
         notes.append(f"The run is damaged: {error.message}.")
     is_live = view.is_live if view is not None else is_held(run.lock_file)
-    index, program, why_no_plan = index_or_reason(run)
+    index, why_no_plan = (view.index, "") if view is not None else (None, "")
+    if index is None:
+        index, _, why_no_plan = index_or_reason(run)
+    program = None if index is None else index.program
     chronicle = read_chronicle(run, index, now, is_live=is_live)
     if damage is not None and chronicle.started is None:
         raise damage
     notes += [f"{text[0].upper()}{text[1:]}." for text in chronicle.notes]
     if view is not None and view.note:
         notes.append(f"{view.note[0].upper()}{view.note[1:]}.")
-    if view is not None:
+    # A journal that is whole has all that the state has.
+    if view is not None and (chronicle.gaps or chronicle.events < view.state.seq):
         added = chronicle.tallies.add_results((e.address, e.result) for e in entries_of(view.state))
         if added:
             notes.append(
@@ -123,10 +136,12 @@ def gather(run: Run, workspace: Workspace, place: Place, now: float) -> Report:
         notes=notes,
         whole_plan=place.command("plan", "--run", run.id, "--format", "svg"),
         all_logs=place.command("logs", run.id, "STEP"),
+        outputs={} if view is None else outputs_document(run, view.state).get("outputs", {}),
+        limits="" if program is None else limit_words(main_plan(program).limits),
     )
     _add_standing(report, view, place)
     _add_drawing(report, program, index, why_no_plan)
-    report.details = find_details(run, view, tallies)
+    report.details = find_details(run, view, tallies, transcript_of)
     return report
 
 
@@ -143,8 +158,6 @@ def _times(chronicle: Chronicle, view: RunView | None, is_live: bool) -> tuple[f
 
 
 def _name_of(program: Program | None, chronicle: Chronicle, view: RunView | None) -> str:
-    from orchestrate.plan.nodes import main_plan
-
     if program is not None:
         plan = main_plan(program)
         return plan.title or plan.name or plan.id
@@ -164,7 +177,7 @@ def _dialect_of(started: RunStarted | None, view: RunView | None) -> str:
 
 
 def _add_standing(report: Report, view: RunView | None, place: Place) -> None:
-    """What `status` says: how to go on, and how loops and calls stand, whose ends are no events."""
+    """What `status` says: how to go on, and how loops and calls stand, which have no end events."""
     if view is None:
         return
     report.next = next_commands(view, place)
@@ -188,8 +201,6 @@ def _add_drawing(
 
 
 def _vertex_count(drawing: Drawing) -> int:
-    from orchestrate.show.draw.drawing import vertices_in
-
     return sum(1 for _ in vertices_in(drawing.top))
 
 
@@ -213,12 +224,13 @@ def as_json(report: Report) -> dict[str, Any]:
         "next": report.next,
         "usage": usage_json(report.usage),
         "denials": [denial.to_json() for denial in report.denials],
+        **({"outputs": report.outputs} if report.outputs else {}),
         "sittings": [
             {"started_at": moment(s.start), "ended_at": moment(s.end), "status": s.how or None,
              "commit_before": s.head or None, "commit_after": s.end_head or None}
             for s in report.chronicle.sittings
         ],
-        "steps": [_tally_json(tally) for tally in report.tallies],
+        "steps": [tally_json(tally) for tally in report.tallies],
         "approvals": [
             {"stage": a.stage, "asked_at": a.requested_at,
              "decision": None if a.status == "pending" else a.status,
@@ -239,7 +251,7 @@ def as_json(report: Report) -> dict[str, Any]:
 
 
 def usage_json(usage: Usage) -> dict[str, Any]:
-    """Figures that nobody reported are null."""
+    """Figures that were not reported are null."""
     return {
         "turns": usage.turns,
         "cost_usd": usage.cost_usd,
@@ -247,11 +259,11 @@ def usage_json(usage: Usage) -> dict[str, Any]:
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "turns_without_tokens": usage.without_tokens,
-        "unbilled_turns": usage.unbilled,
+        "unbilled_turns": usage.free_turns,
     }
 
 
-def _tally_json(tally: Tally) -> dict[str, Any]:
+def tally_json(tally: Tally) -> dict[str, Any]:
     return {
         "step": tally.path,
         "status": tally.last or None,

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections import deque
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrate.record import record, replace
+from orchestrate.show.printing import open_source
+from orchestrate.show.transcript_text import turn_lines
 from orchestrate.state.address import Address, log_name_in
 from orchestrate.view.step_logs import entries_of, from_result, source_of
 from orchestrate.view.step_totals import Example, Tally
@@ -15,6 +19,7 @@ from orchestrate.view.waiting import steps_called
 
 if TYPE_CHECKING:
     from orchestrate.state.runs import Run
+    from orchestrate.transcript import TranscriptOf
     from orchestrate.view.run_view import RunView
     from orchestrate.view.step_logs import Entry
 
@@ -42,19 +47,26 @@ class Detail:
     parts: list[Part]
 
 
-def find_details(run: Run, view: RunView | None, tallies: list[Tally]) -> list[Detail]:
+def find_details(
+    run: Run, view: RunView | None, tallies: list[Tally], transcript_of: TranscriptOf
+) -> list[Detail]:
     """The texts of the first steps' last visits, and of a few items of each loop."""
 
+    examples = [example.address for tally in tallies[:MOST_DETAILED] for example in tally.examples]
+    wanted = {address.shown for address in examples}
+    frames = {address.frame for address in examples}
     entries: dict[str, Entry] = {}
     if view is not None:
-        entries = {entry.path: entry for entry in entries_of(view.state)}
+        entries = {
+            entry.path: entry for entry in entries_of(view.state, frames) if entry.path in wanted
+        }
     details = []
     for tally in tallies[:MOST_DETAILED]:
         prompt = _authored(run, tally)
         for example in tally.examples:
             is_last = example is tally.examples[-1] or tally.is_inner
             entry = entries.get(example.address.shown) if is_last else None
-            parts = [*prompt, *_texts_of(run, example, entry)]
+            parts = [*prompt, *_texts_of(run, example, entry, transcript_of)]
             if parts:
                 details.append(Detail(tally.path, _heading(example, tally), parts))
             prompt = []
@@ -62,7 +74,7 @@ def find_details(run: Run, view: RunView | None, tallies: list[Tally]) -> list[D
 
 
 def _heading(example: Example, tally: Tally) -> str:
-    words = [example.address.shown]
+    words = [example.address.shown, example.item]
     if example.visit > 1 or (tally.visits > 1 and not tally.is_inner):
         words.append(f"visit {example.visit}")
     result = example.result
@@ -91,7 +103,9 @@ def _authored(run: Run, tally: Tally) -> list[Part]:
     return []
 
 
-def _texts_of(run: Run, example: Example, entry: Entry | None) -> list[Part]:
+def _texts_of(
+    run: Run, example: Example, entry: Entry | None, transcript_of: TranscriptOf
+) -> list[Part]:
     parts = []
     result = example.result
     if result.message:
@@ -102,6 +116,13 @@ def _texts_of(run: Run, example: Example, entry: Entry | None) -> list[Part]:
         title = "Prompt as it was sent" + (f", attempt {attempt}" if attempt > 1 else "")
         parts.append(_part(title, sent, f"the whole: {sent}", _MOST_BYTES))
     output = source_of(run, entry, "stdout") if entry is not None else from_result(result)
+    did = None if entry is None else turn_lines(run, entry, transcript_of)
+    if did is not None:
+        first = list(islice(did, _MOST_BYTES))
+        text = "\n".join([*first, *deque(did, maxlen=_MOST_BYTES)]).encode("utf-8", "replace")
+        parts.append(_part("What the agent did", text, "the whole: orchestrate logs", _MOST_BYTES))
+        if not result.has("response_length"):
+            output = b""  # its program's events, which are told already
     if output != b"":
         name = "Output" if result.agent is None else "Answer"
         whole = f"the whole: {output}" if isinstance(output, Path) else ""
@@ -133,8 +154,6 @@ def _log_name(example: Example, attempt: Address, *, is_last: bool) -> str:
 
 def _part(title: str, source: Path | bytes, whole: str, most: int) -> Part:
     """The beginning and the end of a text, however long it is."""
-    from orchestrate.show.printing import open_source
-
     with open_source(source) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(0)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from html import escape
 
 from orchestrate import __version__
 from orchestrate.plan.visible import plural, visible
+from orchestrate.regex import regex
+from orchestrate.show.draw.svg import render_svg
 from orchestrate.show.report.data import MOST_STEPS, Report
 from orchestrate.show.report.details import MOST_DETAILED, Detail
-from orchestrate.show.report.timeline import MOST_ROWS, draw_timeline
+from orchestrate.show.report.timeline import MOST_ROWS, draw_timeline, timeline_rows
 from orchestrate.show.report.words import (
     COLUMNS,
     before_words,
@@ -72,7 +73,7 @@ _KEY = (
 )
 
 
-_CODE = re.compile(r"`([^`]+)`")
+_CODE = regex(r"`([^`]+)`")
 
 
 def render_html(report: Report) -> str:
@@ -110,7 +111,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield (
         f"<footer>Made by orchestrate {escape(__version__)} at {moment(report.now)} from event "
         f"{report.chronicle.events} of the run. Secrets are masked. "
-        "What lies in the run's folder is whole; this page is not.</footer>"
+        "The run's folder is complete; this page is not.</footer>"
     )
     yield "</body></html>"
 
@@ -121,8 +122,6 @@ def _prose(text: str) -> str:
 
 
 def _graph(report: Report) -> Iterator[str]:
-    from orchestrate.show.draw.svg import render_svg
-
     yield "<h2>Path through the plan</h2>"
     if report.graph_note:
         yield f'<p class="note">{escape(visible(report.graph_note.strip()))}</p>'
@@ -146,11 +145,12 @@ def _timeline(report: Report) -> Iterator[str]:
     yield "<h2>Timeline</h2>"
     key = "".join(f'<span style="background:{colour}"></span>{text}' for colour, text in _KEY)
     yield f'<p class="quiet key">{key}</p>'
-    chart = draw_timeline(report.tallies, report.chronicle.sittings, report.end)
+    rows = timeline_rows(report.tallies)
+    chart = draw_timeline(rows, report.chronicle.sittings, report.end)
     yield f'<div class="wide">{chart}</div>'
     if any(tally.is_inner for tally in report.tallies):
         yield '<p class="quiet">A row with [*] shows all items of a loop together.</p>'
-    yield from _left_out(len(report.tallies) - MOST_ROWS, "row")
+    yield from _left_out(len(rows) - MOST_ROWS, "row")
 
 
 def _left_out(count: int, noun: str) -> Iterator[str]:

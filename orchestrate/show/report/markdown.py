@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 
 from orchestrate import __version__
-from orchestrate.plan.visible import clip, plural, visible, width_of
+from orchestrate.plan.visible import plural, visible, width_of
+from orchestrate.regex import regex
+from orchestrate.show.draw.graph import mermaid_of
 from orchestrate.show.report.data import MOST_STEPS, Report
 from orchestrate.show.report.details import MOST_DETAILED, Detail
-from orchestrate.show.report.timeline import MOST_ROWS
+from orchestrate.show.report.timeline import MOST_ROWS, timeline_rows
 from orchestrate.show.report.words import (
     COLUMNS,
     before_words,
@@ -20,14 +22,14 @@ from orchestrate.show.report.words import (
     safe,
     standing,
 )
-from orchestrate.view.step_totals import Tally
+from orchestrate.view.step_totals import Bar
 
 # Signs of Markdown anywhere, and those that mean something only at the beginning of a line.
-_MEANS_SOMETHING = re.compile(r"([\\`*_{}\[\]|~$]|^[#>]|^[+-](?=\s|$)|^[=-](?=[=-]*\s*$))")
-_LIST_NUMBER = re.compile(r"^(\d{1,9})([.)])(?=\s|$)")
+_MEANS_SOMETHING = regex(r"([\\`*_{}\[\]|~$]|^[#>]|^[+-](?=\s|$)|^[=-](?=[=-]*\s*$))")
+_LIST_NUMBER = regex(r"^(\d{1,9})([.)])(?=\s|$)")
 # A word with a URL, an address or a mention in it, or a reference as `#12`.
-_LIVE = re.compile(r"([^\s|`<>]*(?:://|www\.|@(?=\w)|#(?=\d))[^\s|`<>]*)", re.IGNORECASE)
-_CODE = re.compile(r"`([^`]+)`")
+_LIVE = regex(r"([^\s|`<>]*(?:://|www\.|@(?=\w)|#(?=\d))[^\s|`<>]*)", re.IGNORECASE)
+_CODE = regex(r"`([^`]+)`")
 _CHART = 60
 _LONGEST_NAME = 32
 # Later ones are drawn over earlier ones.
@@ -106,8 +108,6 @@ def _heading(text: str) -> Iterator[str]:
 
 
 def _graph(report: Report) -> Iterator[str]:
-    from orchestrate.show.draw.graph import mermaid_of
-
     yield from _heading("Path through the plan")
     if report.graph_note:
         yield plain(report.graph_note.strip())
@@ -127,22 +127,22 @@ def _timeline(report: Report) -> Iterator[str]:
         "`=` worked, `!` failed, `r` rested before a retry, `w` waited, `x` stopped or lost, "
         "`>` not ended, `-` a loop or a recipe. A row with `[*]` shows all items of a loop."
     )
-    rows = report.tallies[:MOST_ROWS]
-    names = [clip(visible(tally.path), _LONGEST_NAME) for tally in rows]
-    wide = max(width_of(name) for name in names)
+    rows = timeline_rows(report.tallies, _LONGEST_NAME)
+    shown = rows[:MOST_ROWS]
+    wide = max(width_of(row.name) for row in shown)
     start, span = report.started, max(report.end - report.started, 0.001)
     text = "\n".join(
-        f"{name}{' ' * (wide - width_of(name))} |{_chart(tally, start, span)}|"
-        for name, tally in zip(names, rows, strict=True)
+        f"{row.name}{' ' * (wide - width_of(row.name))} |{_chart(row.bars, start, span)}|"
+        for row in shown
     )
     yield from _block(text)
-    yield from _left_out(len(report.tallies) - MOST_ROWS, "row")
+    yield from _left_out(len(rows) - MOST_ROWS, "row")
 
 
-def _chart(tally: Tally, start: float, span: float) -> str:
+def _chart(bars: list[Bar], start: float, span: float) -> str:
     cells = [" "] * _CHART
     for kind, letter in _LETTERS.items():
-        for bar in tally.bars:
+        for bar in bars:
             if bar.kind == kind:
                 first = _cell(bar.start, start, span)
                 for cell in range(first, max(first, _cell(bar.end, start, span)) + 1):

@@ -1,8 +1,9 @@
 """Draws when the steps of a run worked, rested and waited, as an SVG chart of bounded size.
 
-A row is a step; the items of a loop share one. Bars that would lie within a pixel of each other
-become one, so the chart of a hundred thousand attempts is as small as that of a hundred. Time in
-which nobody worked on the run (parked, interrupted) is squeezed, and says so.
+A row is a step; the items of a loop share one, and have their own where they are few. Bars that
+would lie within a pixel of each other become one, so the chart of a hundred thousand attempts is as
+small as that of a hundred. Time in which no process worked on the run (parked, interrupted) is
+squeezed, and says so.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from html import escape
 
 from orchestrate.plan.visible import clip, visible
 from orchestrate.record import record
-from orchestrate.show.event_lines import duration
+from orchestrate.state.times import duration
 from orchestrate.view.history import Sitting
 from orchestrate.view.step_totals import Bar, Tally, merged
 
@@ -25,7 +26,6 @@ _BREAK = 34
 # Labels of gaps stand above those of the grid, so that they never touch.
 _GAP_LABEL = 25
 MOST_ROWS = 120
-_LONGEST_NAME = 38
 _STEPS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400,
             28800, 86400, 172800, 604800, 2592000)  # fmt: skip
 _HINTS = {"work": "worked", "fail": "failed", "rest": "rested before the next attempt",
@@ -51,7 +51,7 @@ _STYLE = """\
 
 @record
 class _Piece:
-    """A stretch of time and where it lies; `is_gap`: nobody worked on the run."""
+    """A stretch of time and where it lies; `is_gap`: no process worked on the run."""
 
     start: float
     end: float
@@ -60,11 +60,29 @@ class _Piece:
     is_gap: bool
 
 
-def draw_timeline(tallies: Sequence[Tally], sittings: Sequence[Sitting], end: float) -> str:
+@record
+class TimelineRow:
+    """A step, or one item of a loop under it."""
+
+    name: str
+    bars: list[Bar]
+
+
+def timeline_rows(tallies: Sequence[Tally], longest: int = 38) -> list[TimelineRow]:
+    """What a timeline shows, with names of at most so many characters."""
+    rows = []
+    for tally in tallies:
+        rows.append(TimelineRow(clip(visible(tally.path), longest), tally.bars))
+        for item in sorted(tally.by_item.values(), key=lambda one: one.numbers):
+            name = clip(visible(f"[{item.numbers[-1]}] {item.name}"), longest - 2)
+            rows.append(TimelineRow(f"\u00a0\u00a0{name}", item.bars))
+    return rows
+
+
+def draw_timeline(rows: Sequence[TimelineRow], sittings: Sequence[Sitting], end: float) -> str:
     """The chart as an SVG document that can stand inside a page."""
-    rows = list(tallies)[:MOST_ROWS]
     pieces = _pieces(sittings, end)
-    return "\n".join(_lines(rows, pieces)) + "\n"
+    return "\n".join(_lines(rows[:MOST_ROWS], pieces)) + "\n"
 
 
 def _pieces(sittings: Sequence[Sitting], end: float) -> list[_Piece]:
@@ -99,7 +117,7 @@ def _x(pieces: Sequence[_Piece], at: float) -> float:
     return pieces[-1].x + pieces[-1].width if pieces else float(_NAMES)
 
 
-def _lines(rows: Sequence[Tally], pieces: Sequence[_Piece]) -> Iterator[str]:
+def _lines(rows: Sequence[TimelineRow], pieces: Sequence[_Piece]) -> Iterator[str]:
     height = _TOP + _ROW * len(rows) + 10
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="time" role="img" width="{_WIDTH}" '
@@ -108,11 +126,10 @@ def _lines(rows: Sequence[Tally], pieces: Sequence[_Piece]) -> Iterator[str]:
     yield "<title>When the steps worked</title>"
     yield f"<style>{_STYLE}</style>"
     yield from _axis(pieces, height)
-    for number, tally in enumerate(rows):
+    for number, row in enumerate(rows):
         y = _TOP + _ROW * number
-        name = escape(clip(visible(tally.path), _LONGEST_NAME))
-        yield f'<text x="4" y="{y + 14}">{name}</text>'
-        yield from _bars(tally, pieces, y)
+        yield f'<text x="4" y="{y + 14}">{escape(row.name)}</text>'
+        yield from _bars(row.bars, pieces, y)
     yield "</svg>"
 
 
@@ -123,7 +140,7 @@ def _axis(pieces: Sequence[_Piece], height: int) -> Iterator[str]:
         if piece.is_gap:
             yield (
                 f'<rect class="gap" x="{piece.x:.1f}" y="{_TOP - 6}" width="{piece.width:.1f}" '
-                f'height="{height - _TOP}"><title>nobody worked on the run for '
+                f'height="{height - _TOP}"><title>no work on the run for '
                 f"{duration((piece.end - piece.start) * 1000)}</title></rect>"
             )
             yield (
@@ -149,9 +166,9 @@ def _tick(piece: _Piece) -> float:
     return next((step for step in _STEPS_S if step >= least), max(least, 1.0))
 
 
-def _bars(tally: Tally, pieces: Sequence[_Piece], y: float) -> Iterator[str]:
+def _bars(bars: list[Bar], pieces: Sequence[_Piece], y: float) -> Iterator[str]:
     two_pixels = 2 * sum(p.end - p.start for p in pieces if not p.is_gap) / (_WIDTH - _NAMES)
-    for bar in _in_order(merged(tally.bars, two_pixels)):
+    for bar in _in_order(merged(bars, two_pixels)):
         x = _x(pieces, bar.start)
         width = max(_x(pieces, bar.end) - x, 1.5)
         top, high = (y + 7, 6) if bar.kind == "span" else (y + 4, 12)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
-from orchestrate.plan.visible import plural, visible
-from orchestrate.show.event_lines import duration
+from orchestrate.exits import STOPPED
+from orchestrate.plan.visible import clip, plural, visible
 from orchestrate.show.report.data import Report
 from orchestrate.state.denials import denial_words
 from orchestrate.state.result import Approval
-from orchestrate.state.times import seconds_of, timestamp
+from orchestrate.state.times import duration, local_time, seconds_of, timestamp, zone_at
 from orchestrate.view.changes import Changes
 from orchestrate.view.history import Sitting
 from orchestrate.view.source_files import shown_definition
-from orchestrate.view.step_totals import Tally, Usage
+from orchestrate.view.step_totals import Tally
+from orchestrate.view.usage import Usage
 
 STATUS_WORDS = {
     "running": "is running",
-    "interrupted": "was interrupted: its process is gone without an end",
+    "interrupted": "was interrupted: its process is gone",
     "paused": "is paused",
     "completed": "has completed",
     "failed": "has failed",
@@ -25,6 +27,7 @@ STATUS_WORDS = {
     "damaged": "is damaged",
 }
 NOTHING = "\N{EN DASH}"
+_LONGEST_OUTPUT = 500
 COLUMNS = ("step", "status", "visits", "attempts", "time", "longest", "agent", "cost", "tokens")
 
 
@@ -37,11 +40,15 @@ def safe(text: str) -> str:
 def standing(report: Report) -> str:
     words = STATUS_WORDS.get(report.status, report.status)
     ending = report.ending
+    if report.status == "paused" and ending is not None and ending.kind in STOPPED:
+        return "was interrupted"
     return f"{words}: {visible(ending.reason)}" if ending is not None and ending.tells else words
 
 
 def moment(at: float) -> str:
-    return timestamp(at)[:19].replace("T", " ") + " UTC"
+    """On the clock of the machine that makes the report, with its zone: the report is passed on."""
+    text = timestamp(at)
+    return f"{local_time(text)} {zone_at(text)}"
 
 
 def facts(report: Report) -> list[tuple[str, str]]:
@@ -63,6 +70,11 @@ def facts(report: Report) -> list[tuple[str, str]]:
         found.append(("Permissions", permissions))
     found.append(("Cost", cost(report.usage)))
     found.append(("Tokens", tokens(report.usage)))
+    if report.limits:
+        found.append(("Limits", report.limits))
+    for name, value in report.outputs.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        found.append((f"Output {visible(name)}", visible(clip(text, _LONGEST_OUTPUT))))
     if denied := denial_words(report.denials):
         found.append(("Denied", visible(denied)))
     found.append(("Folder", visible(report.root)))
@@ -93,7 +105,7 @@ def _step_counts(report: Report) -> str:
 def cost(usage: Usage) -> str:
     """Unknown is unknown, never nothing."""
     if not usage.turns:
-        return "not billed" if usage.unbilled else NOTHING
+        return "not billed" if usage.free_turns else NOTHING
     if usage.cost_usd is None:
         return f"unknown ({plural(usage.turns, 'call')} did not report it)"
     more = f" + unknown ({plural(usage.without_cost, 'call')})" if usage.without_cost else ""

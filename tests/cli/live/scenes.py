@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +40,3 @@ def latest(folder: Path) -> Path:
 def state_of(folder: Path) -> dict[str, Any]:
     state: dict[str, Any] = json.loads((latest(folder) / "state.json").read_text("utf-8"))
     return state
-
-
-def orchestrate(
-    folder: Path, *arguments: str, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """The command without a terminal."""
-    return subprocess.run(
-        [sys.executable, "-m", "orchestrate", *arguments],
-        cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
-        timeout=60, check=False, env={**os.environ, **environment},
-    )  # fmt: skip

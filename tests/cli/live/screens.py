@@ -19,24 +19,17 @@ from textwrap import dedent
 
 import pyte
 
+from tests.commands import Command
+
 PATIENCE_S = 30.0
 # What tests say about the surroundings; a developer's own must not change what is drawn.
 _NOT_PASSED_ON = ("CI", "NO_COLOR", "COLORTERM", "COLUMNS", "LINES", "ORCHESTRATE_LIVE", "BUILD_ID")
-# The child makes the terminal its own, so that Ctrl-C in it becomes a signal.
-_START = """
-import fcntl, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-from orchestrate.cli.main import main
-main()
-"""
 
 
 class Display:
     """A command on a pseudo terminal, and what its screen shows."""
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], master: int, size: tuple[int, int]
-    ) -> None:
+    def __init__(self, process: subprocess.Popen[str], master: int, size: tuple[int, int]) -> None:
         self.process = process
         self.raw = b""
         self._master = master
@@ -148,21 +141,24 @@ def display(
     *arguments: str,
     size: tuple[int, int] = (80, 24),
     environment: Mapping[str, str] | None = None,
-    start: str = _START,
+    start: str = "",
 ) -> Iterator[Display]:
-    """Start a command at a terminal; it is killed if it outlives the block."""
+    """Start a command at a terminal, or a script that becomes one; it ends with the block."""
     master, slave = pty.openpty()
     set_size(master, *size)
     kept = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
-    process = subprocess.Popen(
-        [sys.executable, "-c", start, *arguments],
-        cwd=folder,
-        env={**kept, "TERM": "xterm-256color", "PYTHONUTF8": "1", **(environment or {})},
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        start_new_session=True,
-    )
+    env = {**kept, "TERM": "xterm-256color", "PYTHONUTF8": "1", **(environment or {})}
+    if start:
+        script = [sys.executable, "-c", start, *arguments]
+        process = subprocess.Popen(
+            script, cwd=folder, env=env, stdin=slave, stdout=slave, stderr=slave,
+            text=True, start_new_session=True,
+        )  # fmt: skip
+    else:
+        process = Command(
+            *arguments, cwd=folder, env=env, stdin=slave, stdout=slave, stderr=slave,
+            at_terminal=True,
+        )  # fmt: skip
     os.close(slave)
     shown = Display(process, master, size)
     try:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 from orchestrate.state.locks import is_held
-from tests.cli.live.scenes import command, give_sign, latest, loop, orchestrate, workflow
+from orchestrate.testing import Project
+from tests.cli.live.scenes import command, give_sign, latest, loop, workflow
 from tests.cli.live.screens import display
 from tests.cli.live.test_detaching import FAILING, detached, owner_of
+from tests.commands import Command
 
 LOOPED = workflow(
     command("List"),
@@ -33,7 +33,7 @@ def test_the_view_of_another_process(folder: Path) -> None:
                 ● [0] item 0  Step  #s
                   at it
               ○ Last
-            … Ctrl-C ends the watching; the run goes on
+            … Ctrl-C stops watching; the run goes on
         """.replace("HOST", os.uname().nodename)
         )
         give_sign(folder, "go-0")
@@ -71,66 +71,58 @@ def test_a_running_that_is_not_running_is_told_at_once(folder: Path) -> None:
         assert seen.finish() == 7
         assert seen.shown.endswith(
             "run RUN is interrupted\n"
-            "  its process is gone; what it had begun can be gone on with\n"
+            "  its process is gone; resume continues what it had begun\n"
             "  go on:  orchestrate resume RUN"
         )
         assert seen.cursor[0] == 0
         assert seen.wraps
-    said = orchestrate(folder, "attach", run_id)
-    assert (said.returncode, said.stdout) == (7, "")
-    said = orchestrate(folder, "status", run_id, "--watch")
-    assert said.returncode == 7
+    said = Project(folder).run("attach", run_id)
+    assert (said.exit_code, said.stdout) == (7, "")
+    said = Project(folder).run("status", run_id, "--watch")
+    assert said.exit_code == 7
     assert said.stdout.startswith(f"run {run_id} is interrupted\n")
 
 
 def test_lines_on_a_plain_stream(folder: Path) -> None:
     run_id = detached(folder, FAILING)
-    with subprocess.Popen(
-        [sys.executable, "-m", "orchestrate", "attach", run_id],
-        cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        encoding="utf-8",
-    ) as watcher:  # fmt: skip
+    with Command("attach", run_id, cwd=folder) as watcher:
         assert watcher.stderr is not None
         assert f"run {run_id} goes on in process" in watcher.stderr.readline()
-        assert watcher.stderr.readline().startswith("[1/2] First: Running (")
+        assert watcher.stderr.readline().startswith("[1/2] First: Running")
         give_sign(folder, "go")
-        out, rest = watcher.communicate(timeout=30)
+        out, rest = watcher.communicate(timeout=60)
     assert watcher.returncode == 1
     assert out == ""
     assert "[1/2] First: completed" in rest
     assert "[2/2] Bad: failed with exit code 1" in rest
     assert rest.endswith(f"  go on:  orchestrate resume {run_id}\n")
     # A run that has ended has nothing more to show than that.
-    over = orchestrate(folder, "attach", run_id)
-    assert over.returncode == 1
+    over = Project(folder).run("attach", run_id)
+    assert over.exit_code == 1
     assert "has failed: step 'Bad' failed" in over.stderr
 
 
 def test_a_definition_that_has_changed_since(folder: Path) -> None:
     run_id = detached(folder, LOOPED)
     (folder / "w.yaml").write_text(FAILING)
-    with subprocess.Popen(
-        [sys.executable, "-m", "orchestrate", "attach", run_id],
-        cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        encoding="utf-8",
-    ) as watcher:  # fmt: skip
+    with Command("attach", run_id, cwd=folder) as watcher:
         assert watcher.stderr is not None
         watcher.stderr.readline()
         give_sign(folder, "go-0")
         give_sign(folder, "go-1")
-        _, rest = watcher.communicate(timeout=30)
+        _, rest = watcher.communicate(timeout=60)
     assert watcher.returncode == 0
     assert "has changed" not in rest
     assert rest.endswith(f"run {run_id} completed\n")
 
 
 def test_what_cannot_be_watched(folder: Path) -> None:
-    assert orchestrate(folder, "attach", "latest").returncode == 2
+    assert Project(folder).run("attach", "latest").exit_code == 2
     run_id = detached(folder, workflow(command("Only")))
-    assert orchestrate(folder, "status", "--watch", "--json", run_id).returncode == 2
-    said = orchestrate(folder, "attach", "--json", run_id)
+    assert Project(folder).run("status", "--watch", "--json", run_id).exit_code == 2
+    said = Project(folder).run("attach", "--json", run_id)
     document = json.loads(said.stdout)
     assert (document["status"], document["exit_code"]) == ("completed", 0)
-    refused = orchestrate(folder, "run", "w.yaml", "--live")
-    assert refused.returncode == 2
+    refused = Project(folder).run("run", "w.yaml", "--live")
+    assert refused.exit_code == 2
     assert "standard error is not a terminal" in refused.stderr

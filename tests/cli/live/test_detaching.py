@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from orchestrate.state.locks import is_held
-from tests.cli.live.scenes import command, give_sign, latest, orchestrate, state_of, workflow
+from orchestrate.testing import Project
+from tests.cli.live.scenes import command, give_sign, latest, state_of, workflow
 from tests.cli.live.screens import display
 from tests.recipes.fakes import Workshop, recipe
 
@@ -23,8 +24,8 @@ FAILING = workflow(command("First", sign="go"), '  - name: Bad\n    command: ["f
 def detached(folder: Path, text: str = SLOW) -> str:
     """Start a run on its own; its id."""
     (folder / "w.yaml").write_text(text)
-    said = orchestrate(folder, "run", "-d", "w.yaml")
-    assert said.returncode == 0, said.stderr
+    said = Project(folder).run("run", "-d", "w.yaml")
+    assert said.exit_code == 0, said.stderr
     return said.stdout.strip()
 
 
@@ -35,7 +36,7 @@ def owner_of(folder: Path) -> int:
 
 def test_the_id_is_printed_once_the_run_has_started(folder: Path) -> None:
     (folder / "w.yaml").write_text(SLOW)
-    said = orchestrate(folder, "run", "-d", "w.yaml")
+    said = Project(folder).run("run", "-d", "w.yaml")
     run_id = said.stdout.strip()
     root = folder / ".orchestrate" / "runs" / run_id
     assert is_held(root / "run.lock")
@@ -47,8 +48,8 @@ def test_the_id_is_printed_once_the_run_has_started(folder: Path) -> None:
     assert os.getsid(process) == process, "it shares our session"
     assert os.readlink(f"/proc/{process}/fd/0") == os.devnull
     give_sign(folder, "go")
-    waited = orchestrate(folder, "wait", run_id)
-    assert (waited.returncode, waited.stdout) == (0, "")
+    waited = Project(folder).run("wait", run_id)
+    assert (waited.exit_code, waited.stdout) == (0, "")
     assert waited.stderr == f"run {run_id} is completed\n"
     log = (root / "logs" / "detached.log").read_text()
     assert "[3/3] Last: completed" in log
@@ -59,39 +60,39 @@ def test_the_id_is_printed_once_the_run_has_started(folder: Path) -> None:
 def test_what_cannot_start_is_told_with_its_exit_code(folder: Path) -> None:
     (folder / "bad.yaml").write_text("version: '1.1'\nname: x\nsteps: [{name: A, comand: [ls]}]\n")
     for flags in ((), ("--json",)):
-        plain = orchestrate(folder, "run", "bad.yaml", *flags)
-        said = orchestrate(folder, "run", "-d", "bad.yaml", *flags)
-        assert (said.returncode, said.stdout, said.stderr) == (
-            plain.returncode, plain.stdout, plain.stderr,
+        plain = Project(folder).run("run", "bad.yaml", *flags)
+        said = Project(folder).run("run", "-d", "bad.yaml", *flags)
+        assert (said.exit_code, said.stdout, said.stderr) == (
+            plain.exit_code, plain.stdout, plain.stderr,
         )  # fmt: skip
-        assert said.returncode == 2
+        assert said.exit_code == 2
     # This one compiles, and is refused by the process that was to run it.
     (folder / "w.yaml").write_text(workflow("  - {name: A, provider: nobody, input_file: x}\n"))
-    plain = orchestrate(folder, "run", "w.yaml", "--json")
-    said = orchestrate(folder, "run", "-d", "w.yaml", "--json")
-    assert (said.returncode, said.stdout) == (plain.returncode, plain.stdout)
-    assert said.returncode == 5
+    plain = Project(folder).run("run", "w.yaml", "--json")
+    said = Project(folder).run("run", "-d", "w.yaml", "--json")
+    assert (said.exit_code, said.stdout) == (plain.exit_code, plain.stdout)
+    assert said.exit_code == 5
     assert not (folder / ".orchestrate" / "runs" / "latest").is_symlink()
 
 
 @pytest.mark.parametrize("flag", ["--dry-run", "--live"])
 def test_flags_that_exclude_each_other(folder: Path, flag: str) -> None:
     (folder / "w.yaml").write_text(SLOW)
-    said = orchestrate(folder, "run", "-d", flag, "w.yaml")
-    assert said.returncode == 2
+    said = Project(folder).run("run", "-d", flag, "w.yaml")
+    assert said.exit_code == 2
     assert flag in said.stderr
 
 
 def test_json_says_where_the_run_is(folder: Path) -> None:
     (folder / "w.yaml").write_text(SLOW)
-    document = json.loads(orchestrate(folder, "run", "-d", "w.yaml", "--json").stdout)
+    document = json.loads(Project(folder).run("run", "-d", "w.yaml", "--json").stdout)
     assert document["run_id"] == latest(folder).name
     assert document["run_root"] == str(latest(folder))
     assert document["pid"] == owner_of(folder)
     assert Path(document["log"]).is_file()
     # A second one is refused by the process that was to go on with it.
-    said = orchestrate(folder, "resume", "-d", document["run_id"], "--json")
-    assert said.returncode == 5
+    said = Project(folder).run("resume", "-d", document["run_id"], "--json")
+    assert said.exit_code == 5
     assert "is in use by" in json.loads(said.stdout)["error"]["message"]
 
 
@@ -103,47 +104,47 @@ def test_a_closed_terminal_is_none_of_its_business(folder: Path) -> None:
         seen.hang_up()
     time.sleep(0.2)
     give_sign(folder, "go")
-    assert orchestrate(folder, "wait", "latest").returncode == 0
+    assert Project(folder).run("wait", "latest").exit_code == 0
 
 
 def test_a_run_goes_on_in_a_process_of_its_own(folder: Path) -> None:
     run_id = detached(folder)
     os.kill(owner_of(folder), signal.SIGKILL)
-    left = orchestrate(folder, "wait", run_id)
-    assert left.returncode == 7
+    left = Project(folder).run("wait", run_id)
+    assert left.exit_code == 7
     assert left.stderr == (
         f"run {run_id} is interrupted\n"
-        "  its process is gone; what it had begun can be gone on with\n"
+        "  its process is gone; resume continues what it had begun\n"
         f"  go on:  orchestrate resume {run_id}\n"
     )
-    document = json.loads(orchestrate(folder, "wait", run_id, "--json").stdout)
+    document = json.loads(Project(folder).run("wait", run_id, "--json").stdout)
     assert document["next"] == [f"orchestrate resume {run_id}"]
-    said = orchestrate(folder, "resume", "-d", run_id)
-    assert (said.returncode, said.stdout) == (0, f"{run_id}\n")
+    said = Project(folder).run("resume", "-d", run_id)
+    assert (said.exit_code, said.stdout) == (0, f"{run_id}\n")
     give_sign(folder, "go")
-    assert orchestrate(folder, "wait", run_id).returncode == 0
+    assert Project(folder).run("wait", run_id).exit_code == 0
     assert state_of(folder)["steps"]["First"]["attempts"] == 1
-    over = orchestrate(folder, "resume", "-d", run_id)
-    assert (over.returncode, over.stdout) == (
+    over = Project(folder).run("resume", "-d", run_id)
+    assert (over.exit_code, over.stdout) == (
         0, f"run {run_id} is completed; there is nothing left to do\n",
     )  # fmt: skip
 
 
 def test_the_end_of_a_wait(folder: Path) -> None:
     run_id = detached(folder, FAILING)
-    late = orchestrate(folder, "wait", run_id, "--timeout", "0.3")
-    assert (late.returncode, late.stdout) == (124, "")
+    late = Project(folder).run("wait", run_id, "--timeout", "0.3")
+    assert (late.exit_code, late.stdout) == (124, "")
     assert late.stderr == f"run {run_id} has not ended within 0.3 s; it goes on\n"
-    late = orchestrate(folder, "wait", run_id, "--timeout", "0", "--json")
-    assert (late.returncode, json.loads(late.stdout)["status"]) == (124, "running")
+    late = Project(folder).run("wait", run_id, "--timeout", "0", "--json")
+    assert (late.exit_code, json.loads(late.stdout)["status"]) == (124, "running")
     give_sign(folder, "go")
-    ended = orchestrate(folder, "wait", run_id, "--timeout", "30")
-    assert ended.returncode == 1
+    ended = Project(folder).run("wait", run_id, "--timeout", "30")
+    assert ended.exit_code == 1
     assert "has failed: step 'Bad' failed" in ended.stderr
     assert f"go on:  orchestrate resume {run_id}" in ended.stderr
-    document = json.loads(orchestrate(folder, "wait", run_id, "--json").stdout)
+    document = json.loads(Project(folder).run("wait", run_id, "--json").stdout)
     assert (document["status"], document["exit_code"]) == ("failed", 1)
-    assert orchestrate(folder, "wait", "20990101").returncode == 2
+    assert Project(folder).run("wait", "20990101").exit_code == 2
 
 
 def test_a_wait_ends_at_a_gate_and_with_a_signal(shop: Workshop) -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from orchestrate.state.locks import is_held
+from orchestrate.testing import Project
 from tests.cli.live.scenes import (
     command,
     give_sign,
     latest,
     loop,
-    orchestrate,
     state_of,
     workflow,
 )
@@ -70,7 +70,7 @@ def test_ctrl_c_at_any_moment_leaves_a_run_to_go_on_with(folder: Path, delay: fl
         return
     assert state_of(folder)["status"] == "paused"
     if DELAYS.index(delay) % 3 == 0:  # every third one, because that takes as long again
-        assert orchestrate(folder, "resume", "latest").returncode == 0
+        assert Project(folder).run("resume", "latest").exit_code == 0
         assert state_of(folder)["steps"]["Last"]["status"] == "completed"
 
 
@@ -136,7 +136,7 @@ def test_a_stopped_terminal_does_not_hold_up_the_run(folder: Path) -> None:
             assert time.monotonic() < end, "the run's lock is kept"
             time.sleep(0.05)
         assert seen.process.poll() is None
-        said = orchestrate(folder, "resume", "latest")
+        said = Project(folder).run("resume", "latest")
         assert "is completed" in said.stdout
         seen.type("\x11")
         assert seen.finish() == 0
@@ -148,10 +148,10 @@ def test_a_closed_terminal_stops_the_run_in_good_order(folder: Path) -> None:
     with display(folder, "run", "w.yaml") as seen:
         seen.await_words("at it")
         seen.hang_up()
-        assert seen.process.wait(20) == 129
+        assert seen.process.wait(60) == 129
     assert state_of(folder)["status"] == "paused"
     give_sign(folder, "go")
-    assert orchestrate(folder, "resume", "latest").returncode == 0
+    assert Project(folder).run("resume", "latest").exit_code == 0
 
 
 MACHINE = """\
@@ -198,7 +198,7 @@ def test_a_run_that_ignores_hang_ups_outlives_its_terminal(folder: Path) -> None
         seen.await_words("● two")
         seen.hang_up()
         give_sign(folder, "go")
-        seen.process.wait(20)
+        seen.process.wait(60)
     assert state_of(folder)["reason"] == "all-done"
 
 

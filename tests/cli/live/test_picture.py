@@ -14,7 +14,7 @@ from orchestrate.plan.override import with_max_parallel
 from orchestrate.show.live.picture import Artist, Row
 from orchestrate.state.apply import apply, start
 from orchestrate.state.events import CallOpened, LoopOpened, RunStarted, StepStarted
-from orchestrate.state.model import Here, Index, RunState
+from orchestrate.state.model import Index, RunState, Visit
 from orchestrate.state.result import StepResult
 from orchestrate.workspace import open_workspace
 from tests.cli.live.scenes import command, workflow
@@ -86,7 +86,7 @@ def test_many_steps(tmp_path: Path) -> None:
     index, state = state_for(tmp_path, workflow(*(command(f"S{n}") for n in range(total))))
     artist = Artist(index)
     for at in (0, 1, 150, total - 2, total - 1):
-        state.root.here = Here(f"S{at}", 1)
+        state.root.here = Visit(f"S{at}", 1)
         apply(index, state, StepStarted("", f"S{at}", 1, 1, 101.0))
         for height in range(1, 14):
             lines = shown(artist.picture(state, 105.0, height))

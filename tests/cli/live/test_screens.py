@@ -91,10 +91,10 @@ def test_a_machine_in_rehearsal(folder: Path) -> None:
     flags = ("--backend", "rehearsal", "--script", "s.json")
     with display(folder, "run", "m.yaml", *flags, size=(80, 40)) as seen:
         assert seen.finish() == 0
-        said = "REHEARSAL: NOTHING WAS DONE. No agent was asked, no file was changed."
+        told = "  REHEARSAL: no agent is asked, no command is run, no file is changed"
         answers = [
             f"-- {step}{f', visit {visit}' if visit > 1 else ''}: {outcome}\n"
-            f'{said}\nStep \'{step}\', visit {visit}.\n\n{{"outcome": "{outcome}"}}'
+            f'{{"outcome": "{outcome}"}}'
             for step, visit, outcome in (
                 ("tidy", 1, "complete"),
                 ("check", 1, "bad"),
@@ -104,13 +104,14 @@ def test_a_machine_in_rehearsal(folder: Path) -> None:
         ]
         expected = [
             "run RUN starts m.yaml (process N)",
-            "  agent rehearsal: no program is asked",
+            told,
             *answers,
             "✓ tidy     #s  total 4/100",
             "  ✓ tidy   complete  #s  visit 2/10",
             "  ✓ check  good  #s  visit 2/10",
             "Exit: all-good",
             "run RUN completed: all-good",
+            told,
         ]
         assert seen.shown == "\n".join(expected)
 
@@ -139,7 +140,7 @@ def test_a_machine_at_work(shop: Workshop) -> None:
             {"outcome": "complete"}
             ▶ tidy     #s  total 4/100  $0.0180 in 3 calls
               ✓ tidy   complete  #s  visit 2/10
-              ● check  visit 2/10  claude-code haiku  #s
+              ● check  visit 2/10  claude-code haiku  #s  the model writes
         """)
         seen.type("\x03")
         assert seen.finish() == 130
@@ -181,9 +182,9 @@ def test_a_recipe_with_parallel_items_and_a_gate(shop: Workshop) -> None:
               agent helper (claude-code), model sonnet, permissions bypass
             ▶ trial                  #s  $0.0060 in 1 call
               ● read                 1/4  #s
-                ● [0] ada            read  helper  #s
-                ● [2] cyd            read  helper  #s
-                ● [3] dan            read  helper  #s
+                ● [0] ada            read  helper  #s  the model writes
+                ● [2] cyd            read  helper  #s  the model writes
+                ● [3] dan            read  helper  #s  the model writes
               ○ approval of reading
               ○ write
         """)

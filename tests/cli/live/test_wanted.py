@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.live.scenes import command, orchestrate, state_of, workflow
+from orchestrate.testing import Project
+from tests.cli.live.scenes import command, state_of, workflow
 from tests.cli.live.screens import display
 
 LINES = """\
@@ -121,6 +122,6 @@ def test_plain_streams_load_no_rich(only: Path) -> None:
         "        if name == 'rich': raise RuntimeError('rich is loaded')\n"
         "sys.meta_path.insert(0, No())\n"
     )
-    said = orchestrate(only, "run", "w.yaml", "--progress", PYTHONPATH=str(only))
-    assert said.returncode == 0, said.stderr
-    assert orchestrate(only, "attach", "latest", PYTHONPATH=str(only)).returncode == 0
+    said = Project(only).spawn("run", "w.yaml", "--progress", env={"PYTHONPATH": str(only)})
+    assert said.exit_code == 0, said.stderr
+    assert Project(only).spawn("attach", "latest", env={"PYTHONPATH": str(only)}).exit_code == 0

@@ -1,0 +1,176 @@
+"""Whom the steps of a program ask, as far as it is known before they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from orchestrate.agents.definition import AgentDefinition
+from orchestrate.agents.registry import PROGRAMS, STAND_INS, own_name, setting_faults
+from orchestrate.agents.settings import step_config
+from orchestrate.app.scopes import NoScope
+from orchestrate.diagnostics import closest
+from orchestrate.dialects.agent_definitions import AgentFile, read_agent
+from orchestrate.engine.evaluate import evaluate
+from orchestrate.errors import ConfigError
+from orchestrate.plan.backends import BACKENDS
+from orchestrate.plan.expr import MapExpr, references
+from orchestrate.plan.nodes import Ask, BuiltinProvider, NamedAgent, Node, Plan, Program, RunAgent
+
+if TYPE_CHECKING:
+    from orchestrate.app.settings import RunSettings
+    from orchestrate.workspace import Workspace
+
+DEFAULT_BACKEND = "claude-code"
+
+
+def backend_of(settings: RunSettings) -> str:
+    return settings.backend or DEFAULT_BACKEND
+
+
+def is_without_a_bill(backend: str) -> bool:
+    """Does this backend stand in for every agent of a run?"""
+    return backend in STAND_INS
+
+
+def stand_in(name: str, settings: RunSettings) -> str:
+    """The backend that plays an agent: its own, unless the run has one that plays them all."""
+    backend = backend_of(settings)
+    return backend if is_without_a_bill(backend) else own_name(name)
+
+
+def refuse_settings(program: Program, workspace: Workspace, settings: RunSettings) -> None:
+    """Refuse what `run` would refuse of the agents' settings; asks for no program."""
+    for fault in faults_of_settings(program, workspace, settings):
+        raise ConfigError(fault)
+
+
+def faults_of_settings(
+    program: Program, workspace: Workspace, settings: RunSettings
+) -> Iterator[str]:
+    """Settings of steps that their agents cannot take, each with its place."""
+    permissions = settings.permissions or "bypass"
+    for plan, node, op in asks_in(program):
+        try:
+            definition = definition_before(node, op, workspace, settings)
+        except ConfigError:
+            # An agent that is unknown, or whose file is missing or wrong, is `run`'s to tell.
+            continue
+        if definition is None or is_without_a_bill(definition.backend):
+            continue
+        for fault in setting_faults(definition.backend, dict(definition.settings), permissions):
+            told = in_its_words(fault, plan)
+            yield f"{node.span.file}:{node.span.line}: step '{node.name}': {told}"
+
+
+def in_its_words(fault: str, plan: Plan) -> str:
+    """What is wrong with a setting, as the dialect spells that."""
+    if plan.dialect == "machine":
+        for ours, theirs in (("max_turns", "maxTurns"), ("agent_args", "agentArgs")):
+            fault = fault.replace(ours, theirs)
+    return fault
+
+
+def asks_in(program: Program) -> Iterator[tuple[Plan, Node, Ask]]:
+    """Every step that asks an agent or a person."""
+    for plan in program.plans:
+        for block in plan.blocks:
+            for node in block.nodes:
+                if isinstance(node.op, Ask):
+                    yield plan, node, node.op
+
+
+def definition_before(
+    node: Node,
+    op: Ask,
+    workspace: Workspace,
+    settings: RunSettings,
+    frozen: Mapping[str, AgentFile] = MappingProxyType({}),
+) -> AgentDefinition | None:
+    """Who will be asked, as far as it is known before values are; None for declared commands."""
+    match op.agent:
+        case RunAgent(config):
+            backend = backend_of(settings)
+            own = step_config(constants(config))
+            own.pop("model", None)
+            return AgentDefinition(backend, backend, settings=tuple(own.items()))
+        case BuiltinProvider(name, params):
+            if settings.backend != "rehearsal":
+                _require_known(name, node)
+            own = constants(params)
+            own.pop("model", None)
+            return AgentDefinition(name, stand_in(name, settings), settings=tuple(own.items()))
+        case NamedAgent(name, config):
+            return definition_of(name, constants(config), workspace, settings, frozen)
+        case _:
+            return None
+
+
+def definition_of(
+    name: str,
+    config: Mapping[str, Any],
+    workspace: Workspace,
+    settings: RunSettings,
+    frozen: Mapping[str, AgentFile] = MappingProxyType({}),
+) -> AgentDefinition:
+    """The agent that a recipe names: its file, overlaid by the step's `agent_config` (B).
+
+    A run has `frozen` what the file said when it started.
+    """
+    found = frozen.get(name) or _agent_file(name, workspace, settings)
+    fields = {**found.fields, **step_config(config)}
+    backend = backend_of(settings)
+    if not is_without_a_bill(backend):
+        backend = stand_in(str(fields.pop("backend", backend)), settings)
+    fields.pop("backend", None)
+    model = fields.pop("model", None)
+    if model is not None and not isinstance(model, str):
+        raise ConfigError(f"the model of agent '{name}' is not a name: {model!r}")
+    for key in ("name", "description"):
+        fields.pop(key, None)
+    return AgentDefinition(
+        name=name,
+        backend=backend,
+        model=None if model == "inherit" else model,
+        system_prompt=found.body.strip() or None,
+        settings=tuple(fields.items()),
+    )
+
+
+def _agent_file(name: str, workspace: Workspace, settings: RunSettings) -> AgentFile:
+    """A rehearsal can do without the file: its agent reads no system prompt."""
+    try:
+        return read_agent(name, workspace)
+    except ConfigError:
+        if settings.backend != "rehearsal":
+            raise
+        return AgentFile({}, "")
+
+
+def constants(values: MapExpr) -> dict[str, Any]:
+    """The values that do not depend on the run."""
+    return {
+        key: evaluate(value, NoScope()) for key, value in values.items if not any(references(value))
+    }
+
+
+def _require_known(name: str, node: Node) -> None:
+    if name in BACKENDS:
+        return
+    near = closest(name, BACKENDS)
+    also = f" (did you mean '{near}'?)" if near else ""
+    raise ConfigError(
+        f"{node.span.file}:{node.span.line}: the provider '{name}' is not known{also}",
+        "declare it under `providers:` with the command that starts it",
+    )
+
+
+def configured_environment(
+    name: str, own: Mapping[str, Any], environment: Mapping[str, str]
+) -> dict[str, str]:
+    """The environment with the agent's own variables, and the program's place among them."""
+    changed = {**environment, **(own.get("env") or {})}
+    if own.get("path"):
+        changed[PROGRAMS[name]().program.variable] = str(own["path"])
+    return changed

@@ -1,0 +1,298 @@
+"""`--cover`: rehearses a recipe again and again until every route was taken; records no run.
+
+Each walk heads for the nearest route that is still to be taken. Conditions are really evaluated:
+where one keeps a walk from a route, other values are answered, and what no value leads to is told.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrate.app.agents import refuse_unusable
+from orchestrate.app.carry_out import carry_out, start_run
+from orchestrate.app.reporter import Reporter
+from orchestrate.app.stand_ins import with_stand_in
+from orchestrate.app.stopping import stoppable
+from orchestrate.engine.rehearsing import Choice, Rehearsal, word_of
+from orchestrate.errors import UsageError
+from orchestrate.plan.nodes import (
+    APPROVED,
+    DENIED,
+    FAILED,
+    OK,
+    SKIPPED,
+    Abort,
+    Ask,
+    Call,
+    Each,
+    Gate,
+    Goto,
+    Label,
+    Leave,
+    Node,
+    NodeId,
+    Plan,
+    PlanId,
+    Run,
+    Wait,
+    plan_of,
+    target_of,
+)
+from orchestrate.record import record, replace
+from orchestrate.state.events import GateDecided, StepFinished
+from orchestrate.state.runs import Runs
+
+if TYPE_CHECKING:
+    from orchestrate.app.prepare import Prepared
+    from orchestrate.engine.stop import Stop
+    from orchestrate.plan.nodes import Program
+    from orchestrate.state.events import Event
+    from orchestrate.state.model import RunState
+    from orchestrate.state.store import Store
+
+_MOST_WALKS = 500
+# How many sets of values are tried where conditions decide.
+_VARIANTS = 12
+Place = tuple[PlanId, NodeId]
+
+
+@record
+class Route:
+    """An outcome of a step."""
+
+    plan: PlanId
+    node: NodeId
+    label: Label
+
+
+@record
+class Covered:
+    """What came of all walks. `failed`: steps that failed by themselves, and why."""
+
+    walks: int
+    taken: tuple[Route, ...]
+    missed: tuple[Route, ...]
+    failed: tuple[tuple[str, str], ...]
+
+
+def cover(prepared: Prepared) -> Covered:
+    """Walk until every route was taken, or is known to be out of reach."""
+    settings = prepared.settings
+    for flag in ("script", "detach", "rehearse_commands", "run_step"):
+        if settings.is_given(flag):
+            raise UsageError(f"--cover and --{flag.replace('_', '-')} exclude each other")
+    settings = with_stand_in(prepared.program, settings, Runs(Path()))
+    refuse_unusable(prepared.program, prepared.workspace, settings)
+    guide = _Guide(prepared.program)
+    variants = _VARIANTS if guide.has_conditions else 1
+    with stoppable() as stop:
+        while guide.walks < _MOST_WALKS and guide.variant < variants and not stop.is_requested:
+            before = len(guide.taken)
+            _walk(replace(prepared, settings=settings), guide, stop)
+            if len(guide.taken) == before:
+                guide.give_up()
+            if not guide.wanted:
+                guide.try_other_values()
+            if guide.has_all:
+                break
+    missed = tuple(route for route in guide.routes if route not in guide.taken)
+    taken = tuple(route for route in guide.routes if route in guide.taken)
+    return Covered(guide.walks, taken, missed, tuple(guide.failed.items()))
+
+
+def covered_json(covered: Covered, program: Program) -> dict[str, Any]:
+    def shown(routes: tuple[Route, ...]) -> list[dict[str, Any]]:
+        return [_route_json(route, program) for route in routes]
+
+    return {
+        "walks": covered.walks,
+        "taken": shown(covered.taken),
+        "missed": shown(covered.missed),
+        "failed": [{"step": step, "message": message} for step, message in covered.failed],
+    }
+
+
+def _route_json(route: Route, program: Program) -> dict[str, Any]:
+    node = next(n for n in _nodes(plan_of(program, route.plan)) if n.id == route.node)
+    return {
+        "file": node.span.file,
+        "line": node.span.line,
+        "step": route.node,
+        "outcome": word_of(route.label),
+    }
+
+
+def _walk(prepared: Prepared, guide: _Guide, stop: Stop) -> None:
+    """One rehearsal, in a folder that is thrown away."""
+    guide.begin_walk()
+    program, workspace, settings = prepared.program, prepared.workspace, prepared.settings
+    with tempfile.TemporaryDirectory(prefix="orchestrate-cover-") as folder:
+        watcher = _Watcher(guide)
+        runs = Runs(Path(folder))
+        store = start_run(runs, program, prepared.compilation, workspace, settings, watcher)
+        rehearsal = Rehearsal(choose=guide.choose, variant=guide.variant)
+        try:
+            carry_out(store, program, workspace, settings, watcher, stop, rehearsal=rehearsal)
+        finally:
+            store.close()
+
+
+class _Watcher(Reporter):
+    """Sees which routes a walk takes."""
+
+    def __init__(self, guide: _Guide) -> None:
+        super().__init__()
+        self._guide = guide
+        self._plans: dict[str, PlanId] = {}
+
+    def follow(self, store: Store, stop: Stop) -> Callable[[], None]:  # noqa: ARG002
+        store.listeners.append(self._hear)
+        self._learn(store.state)
+        return lambda: None
+
+    def _learn(self, state: RunState) -> None:
+        self._plans |= {key: frame.plan for key, frame in state.frames.items()}
+        self._plans[state.root.key] = state.root.plan
+
+    def _hear(self, event: Event, state: RunState) -> None:
+        if isinstance(event, StepFinished):
+            route = Route(self._plans[event.frame], event.node, event.label)
+            self._guide.has_taken(route, event.result.message)
+        elif isinstance(event, GateDecided):
+            label = APPROVED if event.decision == "approved" else DENIED
+            self._guide.has_taken(Route(self._plans[event.frame], event.node, label))
+        self._learn(state)
+
+
+class _Guide:
+    """Leads walks to the routes that are still to be taken."""
+
+    def __init__(self, program: Program) -> None:
+        self.nodes: dict[Place, Node] = {
+            (plan.id, node.id): node for plan in program.plans for node in _nodes(plan)
+        }
+        self.ways = {place: _ways(program, place, node) for place, node in self.nodes.items()}
+        self.routes = tuple(
+            Route(*place, label)
+            for place, node in self.nodes.items()
+            for label in (*_choices(node), *((SKIPPED,) if node.guard or node.stage_guard else ()))
+        )
+        self.has_conditions = any(
+            node.guard or node.stage_guard or (isinstance(node.op, Each) and node.op.rounds)
+            for node in self.nodes.values()
+        )
+        self.taken: set[Route] = set()
+        self.given_up: set[Route] = set()
+        self.failed: dict[str, str] = {}
+        self.aim: Route | None = None
+        self.chosen: dict[Place, Label] = {}
+        self.variant = 0
+        self.walks = 0
+
+    @property
+    def wanted(self) -> set[Route]:
+        return set(self.routes) - self.taken - self.given_up
+
+    @property
+    def has_all(self) -> bool:
+        return self.taken >= set(self.routes)
+
+    def begin_walk(self) -> None:
+        self.walks += 1
+        self.aim = None
+        self.chosen = {}
+
+    def give_up(self) -> None:
+        """The walk has taken nothing new: what it headed for is out of reach, with these values."""
+        self.given_up |= {self.aim} if self.aim is not None else self.wanted
+
+    def try_other_values(self) -> None:
+        self.variant += 1
+        self.given_up = set()
+
+    def has_taken(self, route: Route, message: str = "") -> None:
+        self.taken.add(route)
+        is_own = self.chosen.get((route.plan, route.node)) == FAILED
+        if route.label == FAILED and not is_own and message:
+            node = self.nodes.get((route.plan, route.node))
+            if node is None or not isinstance(node.op, Each | Call):
+                self.failed.setdefault(route.node, message)
+
+    def choose(self, plan: Plan, node: Node, visit: int) -> Choice:  # noqa: ARG002
+        """The outcome that leads to the nearest wanted route; as usual where there is none."""
+        place = (plan.id, node.id)
+        best: tuple[int, Label] | None = None
+        wanted = self.wanted
+        for label in _choices(node):
+            found = self._distance(Route(*place, label), wanted)
+            if found is not None and (best is None or found[0] < best[0]):
+                best, self.aim = (found[0], label), found[1]
+        if best is None:
+            return Choice()
+        self.chosen[place] = best[1]
+        return Choice(best[1])
+
+    def _distance(self, first: Route, wanted: set[Route]) -> tuple[int, Route] | None:
+        """How many steps it is to a wanted route if this one is taken, and which it is."""
+        seen: set[Place] = set()
+        waiting = deque([(0, first)])
+        while waiting:
+            steps, route = waiting.popleft()
+            if route in wanted:
+                return steps, route
+            place = (route.plan, route.node)
+            for following in self.ways.get(place, {}).get(route.label, ()):
+                if following in seen or following not in self.nodes:
+                    continue
+                seen.add(following)
+                node = self.nodes[following]
+                waiting += [(steps + 1, Route(*following, label)) for label, _ in node.routes]
+        return None
+
+
+def _nodes(plan: Plan) -> Iterator[Node]:
+    for block in plan.blocks:
+        yield from block.nodes
+
+
+def _choices(node: Node) -> tuple[Label, ...]:
+    """The outcomes that a rehearsal can give a step."""
+    match node.op:
+        case Ask(outcomes=outcomes) if outcomes:
+            return outcomes
+        case Run(exits=exits) if exits:
+            return tuple(dict.fromkeys(label for _, label in exits))
+        case Gate():
+            return (APPROVED, DENIED)
+        case Ask() | Run() | Wait():
+            # That a failure ends the run is no route of the author's.
+            is_handled = not isinstance(target_of(node, FAILED), Abort) or bool(node.part_of)
+            return (OK, FAILED) if is_handled else (OK,)
+        case Each() | Call():
+            return ()
+
+
+def _ways(program: Program, place: Place, node: Node) -> dict[Label, list[Place]]:
+    """Where each outcome of a step leads; into a loop or a call from any of them."""
+    plan = plan_of(program, place[0])
+    owners = {block.id: block.owner for block in plan.blocks}
+    home = next(block.id for block in plan.blocks if node in block.nodes)
+    inside: list[Place] = []
+    if isinstance(node.op, Each):
+        inside = [(plan.id, block.entry) for block in plan.blocks if block.id == node.op.body]
+    elif isinstance(node.op, Call) and isinstance(node.op.plan, str):
+        called = plan_of(program, node.op.plan)
+        inside = [(called.id, called.blocks[0].entry)]
+    found: dict[Label, list[Place]] = {}
+    for label, target in node.routes:
+        reached = list(inside)
+        if isinstance(target, Goto):
+            reached.append((plan.id, target.node))
+        elif isinstance(target, Leave) and owners[home] is not None:
+            reached.append((plan.id, str(owners[home])))
+        found[label] = reached
+    return found

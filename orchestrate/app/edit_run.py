@@ -1,0 +1,293 @@
+"""An edit of a run: what would happen is told first, then the run takes over what is still good."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrate.app.apply_flags import with_settings
+from orchestrate.app.carry_out import runtime_of
+from orchestrate.app.changed import changed_error, changes_of
+from orchestrate.app.checksums import checksums
+from orchestrate.app.edit_told import told
+from orchestrate.app.frozen_run import frozen_bytes
+from orchestrate.app.open_run import given_later
+from orchestrate.app.reachable import secrets_to_run
+from orchestrate.app.scopes import starting_values
+from orchestrate.app.single_step import as_started as reduced_as_started
+from orchestrate.app.undefined import refuse_undefined
+from orchestrate.compile import compile_file, require_program
+from orchestrate.dialects.lowering import constant_map
+from orchestrate.engine.catch_up import catch_up
+from orchestrate.engine.foresee import Foreseen, Scratch, foresee
+from orchestrate.engine.reuse import given_up
+from orchestrate.errors import OrchestrateError, UsageError, explain
+from orchestrate.plan.nodes import main_plan
+from orchestrate.plan.override import with_context
+from orchestrate.plan.visible import visible
+from orchestrate.record import record, replace
+from orchestrate.state.address import Address
+from orchestrate.state.apply import apply
+from orchestrate.state.durable import dump_json, write_durably
+from orchestrate.state.earlier import Earlier, Entry
+from orchestrate.state.events import CallOpened, Edited, RunResumed
+from orchestrate.state.plan_file import DOCUMENTS, FILE, edit_folder
+from orchestrate.state.recorded import read_events
+from orchestrate.state.store import load
+from orchestrate.view.source_files import combined_checksum, file_at
+
+if TYPE_CHECKING:
+    from orchestrate.app.late_plans import LatePlans
+    from orchestrate.app.open_run import Header
+    from orchestrate.app.reporter import Reporter
+    from orchestrate.app.settings import RunSettings
+    from orchestrate.compile import Compilation
+    from orchestrate.engine.stop import Stop
+    from orchestrate.plan.nodes import Program
+    from orchestrate.state.store import Store
+    from orchestrate.workspace import Workspace
+
+_MOST_NAMES = 12
+
+
+@record
+class Wishes:
+    """What a person wants: the files as they are now, steps done again, results kept."""
+
+    edited: bool = False
+    redo: tuple[str, ...] = ()
+    accept: tuple[str, ...] = ()
+
+    @property
+    def name_steps(self) -> bool:
+        return bool(self.redo or self.accept)
+
+    @property
+    def is_consent(self) -> bool:
+        return self.edited or self.name_steps
+
+
+NO_WISHES = Wishes()
+
+
+@record
+class Course:
+    """What a resume goes on with. `values` are given to what has not finished; `begin` puts the
+    edit on record, if there is one."""
+
+    store: Store
+    header: Header
+    program: Program
+    late: LatePlans
+    settings: RunSettings
+    values: Mapping[str, Any]
+    begin: Callable[[], None] | None = None
+
+    @property
+    def workspace(self) -> Workspace:
+        return self.late.workspace
+
+
+def edited_course(
+    course: Course, wishes: Wishes, reporter: Reporter, stop: Stop, *, is_over: bool
+) -> Course | None:
+    """The course with the definition as it is now, if that matters and a person agrees; the same
+    one if there is nothing to edit, and None if the run is over then.
+    """
+    header, workspace = course.header, course.workspace
+    changed = changes_of(header, course.store.state, workspace, reporter)
+    if not changed and not wishes.name_steps:
+        return None if is_over else course
+    is_there = file_at(header.definition, workspace).is_file()
+    try:
+        edit, foreseen, twice = _prepare(course, wishes, reporter, stop)
+    except OrchestrateError:
+        if wishes.is_consent:
+            raise
+        raise changed_error(header.run_id, changed, reporter.place, is_there=is_there) from None
+    what = told(foreseen, course.program, edit.program)
+    if wishes.is_consent:
+        _refuse_effects(edit, twice, wishes, reporter)
+        reporter.note(f"  {what}\n")
+        return edit
+    names = ", ".join(name + how.removeprefix("changed") for name, how in sorted(changed.items()))
+    question = f"the definition of run {header.run_id} has changed: {visible(names)}\n  {what}"
+    answer = reporter.confirm(question)
+    if answer is None:
+        raise changed_error(
+            header.run_id, changed, reporter.place, is_there=is_there, foreseen=what
+        )
+    if not answer:
+        raise UsageError("nothing was started", "to go on as it was started: --as-started")
+    _refuse_effects(edit, twice, wishes, reporter)
+    return edit
+
+
+def _prepare(
+    course: Course, wishes: Wishes, reporter: Reporter, stop: Stop
+) -> tuple[Course, Foreseen, list[Entry]]:
+    """Compile the definition as it is now, and find out what it leaves of the run; and which steps
+    with an effect would run again."""
+    store, header, settings = course.store, course.header, course.settings
+    workspace, values = course.workspace, course.values
+    number = header.edit + 1
+    root = edit_folder(store.run.root, number)
+    compilation = compile_file(file_at(header.definition, workspace), workspace)
+    whole = reduced_as_started(require_program(compilation), settings)
+    if main_plan(whole).dialect != store.state.dialect:
+        raise UsageError(
+            f"run {store.run.id} is a {store.state.dialect}, and the file is a "
+            f"{main_plan(whole).dialect} now",
+            f"to start over with it: orchestrate resume {store.run.id} --force-restart",
+        )
+    context = _context(course, whole)
+    program = with_context(with_settings(whole, settings), constant_map({**context, **values}))
+    refuse_undefined(compilation, program)
+    _catch_up(course, reporter, stop)
+    late = replace(course.late, root=root)
+    store.sync()
+    events = [recorded.event for recorded in read_events(store.run.events)]
+    sources = checksums(compilation, workspace)
+    earlier = Earlier(events)
+    event = Edited(
+        at=store.state.updated_at,
+        edit=number,
+        plan=main_plan(program).id,
+        definition=header.definition,
+        checksum=combined_checksum(sources),
+        sources=sources,
+        context=context,
+        redo=[list(e.path) for text in wishes.redo for e in _meant(earlier, text, "--redo")],
+        accept=_accepted(earlier, wishes),
+    )
+    earlier.add(event)
+    earlier.add(RunResumed(event.at, context=dict(values)))
+    store.index.learn_edit(number, program, late.find)
+    index = store.index.copied()
+    scratch = Scratch(store.run, index, load(store.run, index))
+    apply(index, scratch.state, event)
+    scratch.state.root.variables |= values
+    rt = runtime_of(scratch, program, workspace, settings, reporter, stop, log="")  # type: ignore[arg-type]
+    rt.earlier = earlier
+    try:
+        foreseen = foresee(rt)
+    finally:
+        rt.close()
+        rt.logbook.close()
+    event = replace(event, given_up=[[a.id, a.where] for a in given_up(earlier)])
+
+    def begin() -> None:
+        _keep(root, compilation, program, workspace)
+        store.record(replace(event, at=max(event.at, rt.now())))
+
+    header = replace(header, root=root, edit=number)
+    edit = Course(store, header, program, late, settings, values, begin)
+    return edit, foreseen, _effects_again(course, program, earlier, foreseen, wishes)
+
+
+def _catch_up(course: Course, reporter: Reporter, stop: Stop) -> None:
+    """Record what has happened since the run's orchestrator was killed, if it was."""
+    store = course.store
+    if store.state.status != "running":
+        return
+    rt = runtime_of(store, course.program, course.workspace, course.settings, reporter, stop)
+    try:
+        catch_up(rt)
+    finally:
+        rt.close()
+        rt.logbook.close()
+
+
+def _context(course: Course, whole: Program) -> dict[str, Any]:
+    """What the file says now; what was given from outside stays."""
+    before, known = _defaults(course.program), course.header.context
+    given = {k: v for k, v in known.items() if k not in before or before[k] != v}
+    return _defaults(whole) | given | given_later(course.store.run)
+
+
+def _defaults(program: Program) -> dict[str, Any]:
+    return starting_values(main_plan(program))
+
+
+def _meant(earlier: Earlier, text: str, flag: str) -> list[Entry]:
+    """The results that a person names, `STEP`, `LOOP[2]/STEP` or `STEP:2`."""
+    found: list[Entry] = []
+    with suppress(ValueError):
+        found = earlier.covered(Address.typed(text))
+    if found:
+        return found
+    names = list(dict.fromkeys(entry.name for entry in earlier.entries.values() if entry.key))
+    shown = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
+    raise UsageError(f"{flag}: the run has no result of a step '{text}'", f"it has: {shown}")
+
+
+def _accepted(earlier: Earlier, wishes: Wishes) -> list[list[str]]:
+    paths = []
+    for text in wishes.accept:
+        for entry in _meant(earlier, text, "--accept"):
+            done = entry.finished
+            if done is not None and done.result.status == "failed":
+                raise UsageError(
+                    f"--accept: step '{text}' has failed, and a failure is no result to keep",
+                    f"to do it again: --redo {text}",
+                )
+            paths.append(list(entry.path))
+    return paths
+
+
+def _keep(root: Path, compilation: Compilation, program: Program, workspace: Workspace) -> None:
+    """Keep what the run is made of from now on, before the edit is on record."""
+    mask = secrets_to_run(program, workspace).data
+    whole = require_program(compilation)
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise explain("make", root, error) from error
+    write_durably(root / DOCUMENTS, dump_json(mask(compilation.documents), indent=2))
+    write_durably(root / FILE, frozen_bytes(whole, program, workspace, mask))
+
+
+def _effects_again(
+    course: Course, program: Program, earlier: Earlier, foreseen: Foreseen, wishes: Wishes
+) -> list[Entry]:
+    """The steps with an effect that have begun, would run again, and that nobody has named."""
+    opened = [e.opened for e in earlier.entries.values() if isinstance(e.opened, CallOpened)]
+    late = [course.late.whole(call.plan) for call in opened if call.late]
+    effects = {
+        node.name
+        for each in (program, *late)
+        for plan in each.plans
+        for block in plan.blocks
+        for node in block.nodes
+        if node.effect
+    }
+    standing = [s.entry for s in foreseen.standing if s.entry is not None]
+    again = [entry for entry in standing if entry.is_answered or entry.has_begun]
+    named = [Address.typed(text) for text in wishes.redo]
+    return [
+        entry
+        for entry in (*again, *foreseen.behind, *foreseen.cut)
+        if entry.name in effects and not any(wanted.covers(entry.visited) for wanted in named)
+    ]
+
+
+def _refuse_effects(edit: Course, twice: list[Entry], wishes: Wishes, reporter: Reporter) -> None:
+    """A step with an effect never runs twice by itself: a person says what holds."""
+    if not twice:
+        return
+    entry = twice[0]
+    shown = visible(entry.address.step.shown) + (f"@{entry.visit}" if entry.visit > 1 else "")
+    given = [word for step in wishes.accept for word in ("--accept", step)]
+    given += [word for step in wishes.redo for word in ("--redo", step)]
+    accept = reporter.place.command("resume", edit.header.run_id, *given, "--accept", shown)
+    hint = f"if what it did still holds: {accept}\n"
+    if not entry.is_answered:  # it may run, was stopped or was lost: nothing can be accepted
+        as_started = reporter.place.command("resume", edit.header.run_id, "--as-started")
+        hint = f"to wait for it first: {as_started}\n" if entry.started else ""
+    redo = reporter.place.command("resume", edit.header.run_id, *given, "--redo", shown)
+    raise UsageError(
+        f"step '{shown}' has an effect (`effect: true`) and would run a second time",
+        f"{hint}to do it once more: {redo}",
+    )

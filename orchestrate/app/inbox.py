@@ -1,0 +1,71 @@
+"""Looks through all workspaces of the user for what waits for a person."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from orchestrate.app.runs_folder import runs_of
+from orchestrate.app.settle import settled_view
+from orchestrate.app.workspaces import workspace_of
+from orchestrate.errors import OrchestrateError
+from orchestrate.plan.visible import visible
+from orchestrate.record import record
+from orchestrate.state.known_workspaces import Known, known_workspaces
+from orchestrate.state.runs import Runs, list_runs
+from orchestrate.view.inbox import Question, questions_of
+from orchestrate.view.place import Place
+from orchestrate.view.run_summary import summary_of
+
+if TYPE_CHECKING:
+    from orchestrate.view.run_view import RunView
+
+_MAY_WAIT = ("running", "interrupted", "paused")
+
+
+@record
+class Inbox:
+    """The questions, oldest first, and the workspaces that are gone."""
+
+    questions: tuple[Question, ...]
+    gone: tuple[str, ...]
+
+
+def all_workspaces() -> list[Known]:
+    """Those that the user has run something in, and the current one."""
+    known = known_workspaces(os.environ)
+    try:
+        here = Known(workspace_of(None).root, runs_of(Place(), tell_fault=lambda _: None).folder)
+    except OrchestrateError:
+        return known
+    return known if here in known or not here.runs.is_dir() else [*known, here]
+
+
+def open_inbox(
+    workspaces: list[Known], note: Callable[[str], None], *, with_files: bool = True
+) -> Inbox:
+    """What waits now; a run that cannot be read is told, and left out."""
+    found: list[Question] = []
+    for known in workspaces:
+        for view in _waiting(known, note):
+            found += questions_of(view, known.workspace, with_files=with_files)
+    gone = dict.fromkeys(str(known.workspace) for known in workspaces if known.is_gone)
+    return Inbox(tuple(sorted(found, key=lambda question: question.since)), tuple(gone))
+
+
+def _waiting(known: Known, note: Callable[[str], None]) -> Iterator[RunView]:
+    try:
+        runs = () if known.is_gone else list_runs(Runs(known.runs))
+    except OrchestrateError as error:
+        note(
+            f"orchestrate: {visible(str(known.workspace))} is left out: {visible(error.message)}\n"
+        )
+        return
+    for run in runs:
+        if summary_of(run).status not in _MAY_WAIT:
+            continue
+        try:
+            yield settled_view(run)
+        except OrchestrateError as error:
+            note(f"orchestrate: run {run.id} is left out: {visible(error.message)}\n")

@@ -1,0 +1,179 @@
+"""Inputs of a run: read, held against their declaration, asked for where they are missing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from orchestrate.dialects.lowering import constant_map
+from orchestrate.errors import UsageError
+from orchestrate.plan.inputs import Unfit, checked, read_text
+from orchestrate.plan.nodes import main_plan
+from orchestrate.plan.override import with_context
+from orchestrate.record import replace
+
+if TYPE_CHECKING:
+    from orchestrate.app.settings import RunSettings
+    from orchestrate.plan.nodes import Program
+    from orchestrate.plan.settings import Input
+    from orchestrate.workspace import Workspace
+
+# Asks a person for an input until `read` takes the text; None if no answer is to be had.
+Ask = Callable[["Input", Callable[[str], Any]], Any]
+_MATCH_S = 5.0
+_MATCH = "import re, sys; t = sys.stdin.read().split('\\0', 1); sys.exit(not re.fullmatch(*t))"
+
+
+def with_text(program: Program, settings: RunSettings, text: str | None) -> RunSettings:
+    """The settings with TEXT as the first input that the file declares."""
+    if text is None:
+        return settings
+    inputs = main_plan(program).inputs
+    if not inputs:
+        raise UsageError(
+            f"there is no input that {text[:40]!r} could be: the file declares none",
+            "declare one under inputs:, or leave the text out",
+        )
+    first = inputs[0]
+    if any(pair.partition("=")[0] == first.name for pair in settings.input):
+        raise UsageError(
+            f"the input '{first.name}' is given twice: as the text after the file, and with -i",
+            "leave one of them out",
+        )
+    return replace(settings, input=(f"{first.name}={text}", *settings.input))
+
+
+def refuse_secret(one: Input) -> None:
+    """A secret on the command line would stand in the shell's history and in lists of processes."""
+    if one.secret:
+        raise UsageError(
+            f"the input '{one.name}' is a secret and cannot be given like this",
+            f"set {one.variable} in the environment, or let `run` ask for it at a terminal",
+        )
+
+
+def value_of_text(one: Input, text: str, workspace: Workspace) -> Any:
+    """The value that was written on the command line, or a fault that names the input."""
+    refuse_secret(one)
+    try:
+        return _settled(one, read_text(one, text), workspace)
+    except Unfit as unfit:
+        raise _fault(one, text, unfit) from None
+
+
+def checked_value(one: Input, value: Any, workspace: Workspace) -> Any:
+    """A value with a type of its own, from a file or a program that uses us."""
+    try:
+        return _settled(one, checked(one, value), workspace)
+    except Unfit as unfit:
+        raise _fault(one, value, unfit) from None
+
+
+def value_in_call(one: Input, value: Any, workspace: Workspace) -> Any:
+    """What a step hands over; a text is read as one on the command line, a path starts at the
+    workspace."""
+    refuse_secret(one)
+    try:
+        is_text = isinstance(value, str) and one.type != "string"
+        read = read_text(one, value) if is_text else checked(one, value)
+        if one.type == "path":
+            read = os.path.join(workspace.root, read)
+        return _settled(one, read, workspace)
+    except Unfit as unfit:
+        raise _fault(one, value, unfit) from None
+
+
+def _fault(one: Input, value: Any, unfit: Unfit) -> UsageError:
+    return UsageError(f"the input '{one.name}': {str(value)[:60]!r} {unfit}", one.description)
+
+
+def _settled(one: Input, value: Any, workspace: Workspace) -> Any:
+    """What only a computer can say: does the pattern match, is the path there?"""
+    if one.pattern and not _matches(one.pattern, value):
+        raise Unfit(f"does not match {one.pattern}")
+    return _path_of(value, workspace) if one.type == "path" else value
+
+
+def _matches(pattern: str, text: str) -> bool:
+    """In a process of its own, because some patterns take for ever."""
+    import subprocess
+
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", _MATCH],
+            input=f"{pattern}\0{text}".encode("utf-8", "surrogateescape"),
+            timeout=_MATCH_S,
+            check=False,
+            env={"PYTHONIOENCODING": "utf-8:surrogateescape"},
+        )
+    except subprocess.TimeoutExpired:
+        raise Unfit(f"could not be held against {pattern} within {_MATCH_S:g} s") from None
+    return done.returncode == 0
+
+
+def _path_of(value: str, workspace: Workspace) -> str:
+    """A path of the caller's, as steps read it: from the workspace on."""
+    path = os.path.realpath(value)
+    root = os.path.realpath(workspace.root)
+    if path != root and not path.startswith(root.rstrip("/") + "/"):
+        raise Unfit(f"is not in the workspace {workspace.display(workspace.root)}")
+    if not os.path.exists(path):
+        raise Unfit("does not exist")
+    return os.path.relpath(path, root)
+
+
+def missing_inputs(program: Program) -> list[Input]:
+    """The inputs that have no value."""
+    plan = main_plan(program)
+    given = dict(plan.context.items)
+    return [
+        one
+        for one in plan.inputs
+        if (one.variable not in os.environ if one.secret else one.name not in given)
+    ]
+
+
+def require_inputs(program: Program, workspace: Workspace, ask: Ask | None) -> Program:
+    """The program with all its inputs; those that are missing are asked for, or named at once."""
+    missing = missing_inputs(program)
+    asked: dict[str, Any] = {}
+    lacking: list[Input] = []
+    for one in missing:
+        value = None if ask is None else ask(one, lambda text, one=one: _read(one, text, workspace))  # type: ignore[misc]
+        if value is None:
+            lacking.append(one)
+        elif one.secret:
+            # As if the user had set it; it goes where the values of secrets go, and nowhere else.
+            os.environ[one.variable] = value
+        else:
+            asked[one.name] = value
+    if lacking:
+        raise _lack(lacking, main_plan(program).inputs[0])
+    return with_context(program, constant_map(asked)) if asked else program
+
+
+def _read(one: Input, text: str, workspace: Workspace) -> Any:
+    return _settled(one, read_text(one, text), workspace)
+
+
+def refuse_all(faults: list[UsageError]) -> None:
+    """Every wrong value at once, so that one more try is enough."""
+    if len(faults) == 1:
+        raise faults[0]
+    if faults:
+        told = (f"{one.message} ({one.hint})" if one.hint else one.message for one in faults)
+        raise UsageError(f"{len(faults)} inputs cannot be taken", "\n".join(told))
+
+
+def _lack(lacking: list[Input], first: Input) -> UsageError:
+    listed = [f"{one.name} ({one.description})" if one.description else one.name for one in lacking]
+    noun = "an input has" if len(lacking) == 1 else f"{len(lacking)} inputs have"
+    plain = " ".join(f"-i {one.name}=…" for one in lacking if not one.secret)
+    secret = ", ".join(one.variable for one in lacking if one.secret)
+    ways = [f"give {plain}"] if plain else []
+    if lacking[0] is first and not first.secret:
+        ways.append(f'{first.name} can be the text after the file, too: run FILE "TEXT"')
+    ways += [f"set {secret} in the environment"] if secret else []
+    return UsageError(f"{noun} no value: {', '.join(listed)}", "; ".join(ways))

@@ -1,0 +1,95 @@
+"""Prepares a run: compiles its recipe and applies flags, context and configuration.
+
+Nothing here starts anything, and the engine is not loaded: a dry run ends here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from orchestrate.app.agent_definitions import refuse_settings
+from orchestrate.app.agents_asked import asked_json, asked_lines, who_is_asked
+from orchestrate.app.apply_flags import configured, with_defaults, with_flags
+from orchestrate.app.config import load_config
+from orchestrate.app.config_model import Config
+from orchestrate.app.context import with_given_context
+from orchestrate.app.definition import compiled, given_names, without_given
+from orchestrate.app.inputs import Ask, require_inputs, with_text
+from orchestrate.app.undefined import refuse_undefined
+from orchestrate.app.unread_context import tell_unread
+from orchestrate.record import record
+
+if TYPE_CHECKING:
+    from orchestrate.app.settings import RunSettings
+    from orchestrate.compile import Compilation
+    from orchestrate.diagnostics import Diagnostic
+    from orchestrate.plan.nodes import Program
+    from orchestrate.workspace import Workspace
+
+
+class Warned(Protocol):
+    """Who hears what a recipe is warned of."""
+
+    def detail(self, text: str) -> None:
+        """A message that may be left out."""
+
+    def findings(self, found: tuple[Diagnostic, ...], dropped: int) -> None:
+        """Warnings about the definition, and how many more there are."""
+
+
+@record
+class Prepared:
+    """A recipe that could be run: compiled, with its settings applied to it."""
+
+    compilation: Compilation
+    program: Program
+    workspace: Workspace
+    settings: RunSettings
+    config: Config
+
+
+def prepare(
+    file: str,
+    workspace: Workspace,
+    settings: RunSettings,
+    context: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    text: str | None = None,
+    ask: Ask | None = None,
+    may_lack: bool = False,
+) -> Prepared:
+    """Compile a recipe, and apply flags, context and configuration; refuse what cannot work.
+
+    `text` is the first input; `ask` asks a person for what is missing, and `may_lack` lets it be.
+    """
+    compilation, program = compiled(file, workspace)
+    settings = with_text(program, settings, text)
+    settings.check(program)
+    program = with_given_context(program, settings, workspace, context)
+    if not may_lack:
+        program = require_inputs(program, workspace, ask)
+    program = with_flags(program, settings)
+    refuse_undefined(compilation, program)
+    config = load_config(workspace)
+    settings = configured(settings, config, compilation.documents.get(program.main))
+    program = with_defaults(program, settings)
+    return Prepared(compilation, program, workspace, settings, config)
+
+
+def rehearse(prepared: Prepared, reporter: Warned) -> tuple[list[str], list[dict[str, Any]]]:
+    """Whom a run would ask, as lines and as data; it is refused and warned of as a run would be."""
+    refuse_settings(prepared.program, prepared.workspace, prepared.settings)
+    warn(prepared, reporter)
+    asked = who_is_asked(prepared.program, prepared.workspace, prepared.settings)
+    return list(asked_lines(asked)), asked_json(asked)
+
+
+def warn(prepared: Prepared, reporter: Warned) -> None:
+    """Say what the definition is warned of, and which given values nothing reads."""
+    compilation, program = prepared.compilation, prepared.program
+    found = without_given(compilation, given_names(program))
+    if found:
+        reporter.findings(found, compilation.dropped)
+    tell_unread(compilation, program, prepared.settings, reporter.detail)

@@ -1,0 +1,64 @@
+"""`orchestrate why`: why steps ran, ran again, were taken over, or wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from orchestrate.app.open_run import find_stored
+from orchestrate.app.secrets import secrets_of_run
+from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
+from orchestrate.cli.run_and_step import run_and_step
+from orchestrate.plan.visible import visible
+from orchestrate.show.output import answer, answer_json, note_once
+from orchestrate.view.why import why as reasons_of
+
+_LONGEST = 400
+
+
+@click.command(short_help="Say why a step ran, ran again, was reused or waits.")
+@run_argument
+@click.argument("step", metavar="[STEP]", required=False)
+@state_dir_option
+@working_dir_option
+@json_option
+def why(
+    run: str, step: str | None, state_dir: str | None, working_dir: str | None, as_json: bool
+) -> int:
+    """Say why the steps of a run ran, ran again, were reused or wait; of all, or of STEP.
+
+    After an edit (`resume --edited`, `--redo`) a step runs again if a part of its key has changed;
+    that part is named with both values, masked, and the step's line. An argument that names no run
+    is a STEP of the latest run.
+    """
+    run, step = run_and_step(run, step, working_dir, state_dir)
+    _, found, workspace = find_stored(run, working_dir, state_dir, tell_fault=note_once)
+    mask = secrets_of_run(found, workspace).data
+    steps = mask(reasons_of(found, step))
+    if as_json:
+        answer_json({"run_id": found.id, "steps": steps})
+        return 0
+    for one in steps:
+        answer(_words(one))
+    return 0
+
+
+def _words(one: dict[str, Any]) -> str:
+    visit = f"@{one['visit']}" if one.get("visit", 1) > 1 else ""
+    line = f", line {one['line']}" if one.get("line") else ""
+    said = one.get("waits") or f"{one['status']}: {one.get('because', '')}"
+    text = f"{visible(one['step'])}{visit}{line}: {visible(said)}\n"
+    for change in one.get("changed", ()):
+        if "diff" in change:
+            text += "".join(f"    {visible(row)}\n" for row in change["diff"])
+        elif "before_text" in change:
+            text += f"    - {visible(change['before_text'][:_LONGEST])}\n"
+            text += f"    + {visible(change['after_text'][:_LONGEST])}\n"
+        elif "values" in change:
+            text += "".join(
+                f"    {visible(n)}: {a} → {b}\n" for n, (a, b) in change["values"].items()
+            )
+        else:
+            text += f"    {change['part']}: {change['before']} → {change['after']}\n"
+    return text

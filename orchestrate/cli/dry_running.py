@@ -1,0 +1,36 @@
+"""What `run --dry-run` does: it shows what would run, and loads no engine."""
+
+from __future__ import annotations
+
+from orchestrate.app.prepare import prepare, rehearse
+from orchestrate.app.settings import RunSettings
+from orchestrate.app.workspaces import workspace_of
+from orchestrate.cli.notes import Notes
+from orchestrate.cli.options import refuse_events
+from orchestrate.errors import UsageError
+from orchestrate.exits import DONE
+from orchestrate.plan.nodes import main_plan
+from orchestrate.plan.to_json import program_json
+from orchestrate.show.dry_run import render_dry_run
+from orchestrate.show.output import answer, answer_json, note
+from orchestrate.view.place import Place
+
+
+def show_dry_run(
+    file: str, settings: RunSettings, place: Place, *, text: str | None, as_json: bool
+) -> int:
+    """What would run, and who would be asked."""
+    refuse_events(settings, as_json, dry_run=True)
+    if settings.detach:
+        raise UsageError("--dry-run and --detach exclude each other")
+    workspace = workspace_of(place.working_dir)
+    prepared = prepare(file, workspace, settings, text=text, may_lack=True)
+    program = prepared.program
+    lines, asked = rehearse(prepared, Notes(is_quiet=prepared.settings.quiet))
+    if as_json:
+        dialect = main_plan(program).dialect
+        answer_json({"dialect": dialect, "program": program_json(program), "asked": asked})
+    else:
+        answer(render_dry_run(program))
+        note("".join(f"{line}\n" for line in lines))
+    return DONE

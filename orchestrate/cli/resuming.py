@@ -1,0 +1,61 @@
+"""What `resume` does, apart from its options: these load no compiler."""
+
+from __future__ import annotations
+
+from orchestrate.app.config import load_config
+from orchestrate.app.edit_run import Wishes
+from orchestrate.app.open_run import find_stored, header_of
+from orchestrate.app.resume import Resumed, resume, start_over
+from orchestrate.app.settings import RunSettings
+from orchestrate.cli.detach import detached
+from orchestrate.cli.options import refuse_events, watching_of
+from orchestrate.cli.reporting import CommandLine
+from orchestrate.show.output import answer, answer_json, note
+from orchestrate.view.place import Place
+from orchestrate.view.result_document import result_document
+from orchestrate.view.watching import Watching
+
+
+def resume_run(
+    run: str,
+    settings: RunSettings,
+    place: Place,
+    *,
+    as_json: bool,
+    repair: bool,
+    as_started: bool,
+    edits: tuple[bool, tuple[str, ...], tuple[str, ...]],
+    force_restart: bool,
+) -> tuple[int, bool]:
+    """Go on with a run, or start it over; the exit code, and whether it was completed before."""
+    refuse_events(settings, as_json)
+    runs, found, workspace = find_stored(run, place.working_dir, place.state_dir)
+    header_of(found)
+    departure = detached(settings, place, as_json)
+    if isinstance(departure, int):
+        return departure, False
+    watching = watching_of(settings, as_json, load_config(workspace), place, departure)
+    reporter = CommandLine(watching, departure)
+    if force_restart:
+        return start_over(runs, found, workspace, settings, reporter).ending.code, False
+    resumed = resume(
+        found,
+        workspace,
+        settings,
+        reporter,
+        repair=repair,
+        as_started=as_started,
+        wishes=Wishes(*edits),
+    )
+    if resumed.nothing_left:
+        _tell_over(resumed, watching)
+    is_completed = bool(resumed.nothing_left) and resumed.store.state.status == "completed"
+    return resumed.code, is_completed
+
+
+def _tell_over(resumed: Resumed, watching: Watching) -> None:
+    if watching.as_json:
+        document = result_document(resumed.store.run, resumed.store.state)
+        answer_json(document | {"message": resumed.nothing_left})
+    else:
+        (note if watching.events else answer)(resumed.nothing_left + "\n")

@@ -1,0 +1,81 @@
+"""What `serve` does, apart from its options: these load no web server."""
+
+from __future__ import annotations
+
+import os
+import webbrowser
+from typing import Any
+
+from orchestrate.app.workspaces import workspace_of
+from orchestrate.errors import UsageError
+from orchestrate.exits import DONE, INTERRUPTED
+from orchestrate.plan.visible import visible
+from orchestrate.serve.console import Console
+from orchestrate.serve.keys import key_file, new_key
+from orchestrate.serve.qr import drawing_of
+from orchestrate.serve.server import USUAL_PORT, Wanted, announcement, link_of_running, serve
+from orchestrate.serve.ways_in import address_of, outside_address
+from orchestrate.show.output import answer, note
+from orchestrate.state.known_workspaces import known_workspaces
+from orchestrate.workspace import Workspace, open_workspace
+
+
+def serve_console(
+    working_dir: str | None,
+    *,
+    port: int | None,
+    opens: bool,
+    draws: bool,
+    prints_link: bool,
+    makes_key: bool,
+    **wishes: Any,
+) -> int:
+    """Serve, or do what else was asked for, and end."""
+    if makes_key:
+        path = key_file(os.environ)
+        new_key(path)
+        answer(f"{path} holds a new key; every session has ended\n")
+        return DONE
+    here = workspace_of(working_dir)
+    if prints_link:
+        answer(link_of_running(here, port) + "\n")
+        return DONE
+    wanted = Wanted(
+        _served(here, wishes["workspaces"], shows_all=wishes["shows_all"]),
+        wishes["host"],
+        USUAL_PORT if port is None else port,
+        wishes["allowed"],
+        wishes["read_only"],
+    )
+
+    if draws and not wanted.allowed:
+        raise UsageError(
+            "--qr needs a host that the phone can reach: --allow-host NAME",
+            "with Tailscale: tailscale serve --bg PORT, and NAME is this computer in your tailnet",
+        )
+
+    def announce(console: Console, link: str) -> None:
+        note("".join(f"{line}\n" for line in announcement(console, link)))
+        if draws:
+            note(drawing_of(f"{outside_address(console)}#k={console.keys.link()}"))
+        if opens:
+            webbrowser.open(f"{address_of(console)}#k={link}")
+
+    try:
+        serve(wanted, announce)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return DONE
+
+
+def _served(here: Workspace, folders: tuple[str, ...], *, shows_all: bool) -> tuple[Workspace, ...]:
+    for folder in folders:
+        if not os.path.isdir(folder):
+            raise UsageError(f"--workspace: '{folder}' is not a folder")
+    known = known_workspaces(os.environ) if shows_all else []
+    for one in known:
+        if one.is_gone:
+            note(f"orchestrate: a workspace is gone: {visible(str(one.workspace))}\n")
+    more = [*folders, *(str(one.workspace) for one in known if not one.is_gone)]
+    found = {one.root: one for one in (here, *map(open_workspace, more))}
+    return tuple(found.values())

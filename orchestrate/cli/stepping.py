@@ -1,0 +1,31 @@
+"""What `run-step` does, apart from its options: these load no compiler."""
+
+from __future__ import annotations
+
+from orchestrate.app.settings import RunSettings
+from orchestrate.app.start_step import prepare_scratch, prepare_step, start_step
+from orchestrate.app.workspaces import workspace_of
+from orchestrate.cli.options import refuse_events, watching_of
+from orchestrate.cli.reporting import CommandLine
+from orchestrate.view.place import Place
+
+
+def run_one_step(
+    file: str | None,
+    step: str,
+    settings: RunSettings,
+    place: Place,
+    from_run: str | None,
+    *,
+    scratch_of: str | None,
+    as_json: bool,
+) -> int:
+    """Run a single step as a run of its own."""
+    refuse_events(settings, as_json)
+    workspace = workspace_of(place.working_dir)
+    if scratch_of is not None:
+        prepared, given = prepare_scratch(step, settings, scratch_of, place)
+    else:
+        prepared, given = prepare_step(str(file), step, workspace, settings, from_run, place)
+    watching = watching_of(prepared.settings, as_json, prepared.config, place)
+    return start_step(prepared, given, CommandLine(watching)).ending.code

@@ -1,0 +1,122 @@
+"""`inputs:` of a definition: what a run is told, with defaults that fit."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from orchestrate.dialects.lowering import Lowering, constant
+from orchestrate.plan.expr import MapExpr
+from orchestrate.plan.inputs import Unfit, checked
+from orchestrate.plan.settings import Input, InputType, Secret
+from orchestrate.record import replace
+from orchestrate.source.located import LocatedMap, as_map
+
+
+def lower_inputs(work: Lowering) -> tuple[Input, ...]:
+    """The inputs in the order written; what cannot be meant is reported at its place."""
+    declared = as_map(work.data.get("inputs"))
+    context = work.data.get("context")
+    for name in declared:
+        if isinstance(context, dict) and name in context:
+            work.report("E110", f"'{name}' is an input and a key of the context, too", declared,
+                        name, on_key=True, hint="keep one of them")  # fmt: skip
+    return tuple(_lower_input(work, declared, name) for name in declared)
+
+
+def _lower_input(work: Lowering, declared: LocatedMap, name: str) -> Input:
+    written = declared[name]
+    span = work.span(declared, name, on_key=True)
+    if not isinstance(written, LocatedMap):
+        if written is None:
+            return Input(name, span)
+        value, kind = _plain(written), _type_of(written)
+        return Input(name, span, kind, default=constant(value))
+    one = Input(
+        name=name,
+        span=span,
+        type=written.get("type", "string"),
+        description=str(written.get("description", "")),
+        enum=tuple(written.get("enum") or ()),
+        pattern=str(written.get("pattern", "")),
+        minimum=written.get("minimum"),
+        maximum=written.get("maximum"),
+        secret=bool(written.get("secret", False)),
+    )
+    _check_bounds(work, written, one)
+    if "type" not in written and "default" in written and written["default"] is not None:
+        one = replace(one, type=_type_of(written["default"]))
+    return _with_default(work, written, one)
+
+
+def _check_bounds(work: Lowering, written: LocatedMap, one: Input) -> None:
+    if one.pattern:
+        try:
+            re.compile(one.pattern)
+        except re.error as error:
+            work.report("E110", f"the pattern is not a valid regular expression: {error}", written,
+                        "pattern", hint="a literal dot is written \\.")  # fmt: skip
+        if one.type not in ("string", "path"):
+            work.report("E110", f"'pattern' has no meaning for type {one.type}", written,
+                        "pattern", on_key=True, hint="remove it")  # fmt: skip
+    for key in ("minimum", "maximum"):
+        if key in written and one.type in ("boolean", "object"):
+            work.report("E110", f"'{key}' has no meaning for type {one.type}", written, key,
+                        on_key=True, hint="remove it")  # fmt: skip
+    if one.minimum is not None and one.maximum is not None and one.minimum > one.maximum:
+        work.report("E110", "'minimum' is larger than 'maximum'", written, "minimum",
+                    hint="no value could be given")  # fmt: skip
+    if one.secret and one.type != "string":
+        work.report("E110", "a secret is a text", written, "type", hint="remove the type")
+    if one.secret and "default" in written:
+        work.report("E110", "a secret cannot have a default: the file would show it", written,
+                    "default", on_key=True,
+                    hint=f"set {one.variable} in the environment instead")  # fmt: skip
+
+
+def _with_default(work: Lowering, written: LocatedMap, one: Input) -> Input:
+    if "default" not in written or one.secret:
+        return one
+    try:
+        value = checked(one, _plain(written["default"]))
+    except Unfit as unfit:
+        work.report("E110", f"the default of '{one.name}' {unfit}", written, "default",
+                    hint="give one that a run could be given")  # fmt: skip
+        return one
+    return replace(one, default=constant(value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, str) else value
+
+
+def _type_of(value: Any) -> InputType:
+    """The short form has the type of its default."""
+    match value:
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case list():
+            return "list"
+        case dict():
+            return "object"
+        case _:
+            return "string"
+
+
+def with_defaults(inputs: tuple[Input, ...], context: MapExpr) -> MapExpr:
+    """The context of a plan, with the defaults of its inputs before it."""
+    given = tuple((one.name, one.default) for one in inputs if one.default is not None)
+    return MapExpr((*given, *context.items))
+
+
+def secrets_among(inputs: tuple[Input, ...]) -> tuple[Secret, ...]:
+    """Secret inputs are masked as every secret is, by the variable that brings them."""
+    return tuple(Secret(one.variable, one.span) for one in inputs if one.secret)

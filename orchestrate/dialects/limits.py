@@ -1,0 +1,37 @@
+"""`limits:` of a definition, the same in every dialect, over what the dialect says elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from orchestrate.dialects.lowering import Lowering
+from orchestrate.plan.durations import seconds_of
+from orchestrate.plan.settings import Limits
+from orchestrate.record import replace
+from orchestrate.source.located import as_map
+
+_NAMES = {
+    "visits": "max_visits",
+    "steps": "max_steps",
+    "cost_usd": "max_cost",
+    "tokens": "max_tokens",
+    "time": "max_time",
+    "calls": "max_calls",
+}
+
+
+def lower_limits(work: Lowering, usual: Limits, elsewhere: Mapping[str, str]) -> Limits:
+    """The usual limits with those that are written; `elsewhere` are the dialect's own places, by
+    the key that says the same here, as `guardrails.maxStepVisits`."""
+    written = as_map(work.data.get("limits"))
+    for key, place in elsewhere.items():
+        holder, _, name = place.partition(".")
+        if key in written and name in as_map(work.data.get(holder)):
+            work.report("E111", f"'{key}' is limited twice: here and by {place}", written, key,
+                        on_key=True, hint="keep one of them")  # fmt: skip
+    values = {
+        _NAMES[key]: seconds_of(value) if key == "time" else value
+        for key, value in written.items()
+        if key in _NAMES
+    }
+    return replace(usual, **values)

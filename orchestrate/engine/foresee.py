@@ -1,0 +1,177 @@
+"""What an edited run would take over and what it would run, found out without running anything.
+
+The steps are walked as the engine walks them, on a state that is thrown away. Where a step has to
+run, its sequence is left standing: what it will say is not known.
+"""
+
+from __future__ import annotations
+
+from orchestrate.engine.faults import StepFault
+from orchestrate.engine.ops.calls import open_call
+from orchestrate.engine.ops.frames import leave_item, open_loop
+from orchestrate.engine.perform import skip_of
+from orchestrate.engine.ready import Task, ready
+from orchestrate.engine.reuse import Why, reuse, reuse_move
+from orchestrate.engine.runtime import Runtime
+from orchestrate.engine.step import Step
+from orchestrate.plan.nodes import SKIPPED, Ask, Call, Each, Node
+from orchestrate.record import field, mutable_record, record
+from orchestrate.state.apply import apply
+from orchestrate.state.earlier import Entry, Path
+from orchestrate.state.events import Event, Restarted, StepStarted
+from orchestrate.state.model import Frame, Index, RunState, mark_anew
+from orchestrate.state.routing import open_items
+from orchestrate.state.runs import Run
+from orchestrate.state.sessions import kept_session
+
+
+class Scratch:
+    """A state that events change and nothing keeps; stands in for the store."""
+
+    def __init__(self, run: Run, index: Index, state: RunState) -> None:
+        self.run = run
+        self.index = index
+        self.state = state
+
+    def record(self, *events: Event, sync: bool = True) -> None:  # noqa: ARG002
+        for event in events:
+            apply(self.index, self.state, event)
+
+    def sync(self) -> None:
+        """Nothing is kept."""
+
+    def checkpoint(self, *, durable: bool = False, is_due: bool = True) -> None:
+        """Nothing is kept."""
+
+
+@record
+class Standing:
+    """A step that has to run, and why."""
+
+    path: Path
+    name: str
+    shown: str
+    node: Node
+    why: Why
+    entry: Entry | None
+
+
+@mutable_record
+class Foreseen:
+    """What is taken over, what goes on, what stands to be run, and what comes behind that; `cut`
+    are those behind that have begun and have no result."""
+
+    kept: list[Entry] = field(default_factory=list)
+    adopted: list[Entry] = field(default_factory=list)
+    standing: list[Standing] = field(default_factory=list)
+    behind: list[Entry] = field(default_factory=list)
+    cut: list[Entry] = field(default_factory=list)
+
+    @property
+    def saved_usd(self) -> float | None:
+        costs = [e.finished.result.cost_usd for e in self.kept if e.finished is not None]
+        known = [cost for cost in costs if cost is not None]
+        return round(sum(known), 10) if known else None
+
+
+def foresee(rt: Runtime) -> Foreseen:
+    """Walk the run as far as earlier results lead."""
+    earlier = rt.earlier
+    assert earlier is not None
+    found = Foreseen()
+    state = rt.store.state
+    stands: set[str] = set()
+    while True:
+        if state.restart is not None:
+            rt.store.record(Restarted(rt.now(), state.restart, None))
+        task = next((t for t in ready(state) if t.frame.key not in stands), None)
+        if task is None:
+            break
+        # What is behind a step that runs anew will be seen when that has run.
+        events = None if task.frame.anew else _walk(rt, task, found)
+        if events is not None:
+            rt.store.record(*events)
+            for event in events:
+                earlier.hear(event)
+            continue
+        stands.add(task.frame.key)
+        if task.frame.here is not None and not task.frame.anew:
+            _put_aside(rt, task.frame)
+    found.kept += [
+        entry
+        for path, entry in earlier.entries.items()
+        if path in earlier.accept and entry.is_answered and entry not in found.kept
+    ]
+    met = {entry.path for entry in (*found.kept, *found.adopted)}
+    met |= {standing.path for standing in found.standing}
+    left = [e for e in earlier.entries.values() if e.path not in met and e.edit < state.edit]
+    found.behind = [
+        entry
+        for entry in left
+        if (entry.finished and entry.finished.label != SKIPPED) or entry.decided
+    ]
+    found.cut = [entry for entry in left if entry.has_begun and not entry.is_answered]
+    return found
+
+
+def _walk(rt: Runtime, task: Task, found: Foreseen) -> list[Event] | None:
+    earlier = rt.earlier
+    assert earlier is not None
+    if task.kind == "move" and not task.frame.is_iteration:
+        return leave_item(rt, task.frame)
+    if task.kind == "move":
+        moved = reuse_move(rt, task.frame)
+        node = rt.store.index.here(task.frame.parent).node if task.frame.parent else None
+        if moved is None and node is not None and isinstance(node.op, Each) and node.op.rounds:
+            return leave_item(rt, task.frame)
+        return moved
+    if task.kind != "step" or (task.frame.here is not None and task.frame.here.phase == "running"):
+        return None
+    step = Step(rt, task.frame)
+    events = reuse(step)
+    path = earlier.step_path(task.frame.key, step.node.name, step.here.visit)
+    entry = earlier.entries.get(path)
+    if events is not None:
+        if entry is not None and entry.is_answered:
+            found.kept.append(entry)
+        elif entry is not None and isinstance(events[0], StepStarted):
+            found.adopted.append(entry)
+        return events
+    why = step.why
+    try:
+        skipped = skip_of(step)
+        if skipped is not None:
+            return [skipped]
+        if isinstance(step.node.op, Each):
+            return [open_loop(step, step.node.op)]
+        if isinstance(step.node.op, Call):
+            return [open_call(step, step.node.op)]
+    except StepFault:
+        pass
+    shown = step.address.step.shown
+    found.standing.append(Standing(path, step.node.name, shown, step.node, why, entry))
+    return None
+
+
+def _put_aside(rt: Runtime, frame: Frame) -> None:
+    """Let the other items of its loop be looked at: they do not depend on this one."""
+    mark_anew(frame)
+    index, state = rt.store.index, rt.store.state
+    if frame.here is not None and isinstance(op := index.here(frame).node.op, Ask):
+        if op.session == "shared":
+            state.session.turn = "?"
+        elif op.session_name is not None:
+            kept_session(index, frame, frame.here)["turn"] = "?"
+    inner: Frame | None = frame
+    while inner is not None and not inner.is_iteration:
+        inner = inner.parent
+    if inner is None or inner.parent is None or inner.index is None:
+        return
+    outer = inner.parent
+    each = index.here(outer).node.op
+    loop = outer.loops[index.here(outer).node.id]
+    if isinstance(each, Each) and each.rounds is None:
+        loop.open.pop(inner.index, None)
+        open_items(index, state, outer)
+        if not loop.open and loop.is_spent:
+            _put_aside(rt, outer)

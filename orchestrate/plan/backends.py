@@ -1,0 +1,32 @@
+"""The agents by name, as authors, flags and settings may call them."""
+
+from __future__ import annotations
+
+from orchestrate.diagnostics import closest
+from orchestrate.errors import ConfigError
+
+# Names that A and C give the agents we know -> ours.
+BACKENDS: dict[str, str] = {
+    "claude-code": "claude-code",
+    "claude": "claude-code",
+    "github-copilot": "github-copilot",
+    "copilot": "github-copilot",
+    "cursor": "cursor",
+    "opencode": "opencode",
+    "codex": "codex",
+    "gemini": "gemini",
+    "qwen": "qwen",
+    "rehearsal": "rehearsal",
+    "human": "human",
+    "replay": "replay",
+}
+
+
+def known_backend(name: str) -> str:
+    """Our name of a backend. Which one answers is no part of the plan, so that is all."""
+    if name in BACKENDS:
+        return BACKENDS[name]
+    near = closest(name, BACKENDS)
+    also = f" (did you mean '{near}'?)" if near else ""
+    known = ", ".join(dict.fromkeys(BACKENDS.values()))
+    raise ConfigError(f"there is no backend '{name}'{also}", f"known: {known}")

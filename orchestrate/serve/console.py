@@ -1,0 +1,93 @@
+"""What one server is: whose runs it shows, who may come in, and what is allowed here."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrate.app.config import runs_folder
+from orchestrate.app.config_lenient import config_told
+from orchestrate.errors import OrchestrateError
+from orchestrate.record import record
+from orchestrate.serve.audit import Who, note_change
+from orchestrate.serve.hosts import LOOPBACK
+from orchestrate.serve.problems import Problem
+from orchestrate.state.runs import LATEST, Run, Runs, find_run, is_run_id, list_runs
+from orchestrate.view.place import Place
+from orchestrate.workspace import open_workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from orchestrate.serve.keys import Keys
+    from orchestrate.workspace import Workspace
+
+READ_ONLY = "this console only looks: it was started with --read-only"
+
+
+@record
+class Console:
+    """Everything that a request may ask about the server."""
+
+    workspaces: tuple[Workspace, ...]
+    keys: Keys
+    host: str
+    port: int
+    allowed: tuple[str, ...] = ()
+    read_only: bool = False
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The names that we answer to. A bound address is no name that others may use unasked."""
+        return frozenset((*LOOPBACK, *(name.lower() for name in self.allowed)))
+
+    def runs_of(self, workspace: Workspace) -> Runs:
+        return runs_folder(workspace, config_told(workspace, None, lambda _: None), None)
+
+    def place_of(self, workspace: Workspace) -> Place:
+        """For the commands that we advise, which are given in any folder."""
+        return Place(str(workspace.root))
+
+    def all_runs(self) -> Iterator[tuple[Workspace, Run]]:
+        """The runs of all workspaces, each list newest first."""
+        for workspace in self.workspaces:
+            try:
+                runs = list_runs(self.runs_of(workspace))
+            except OrchestrateError:
+                continue  # its folder is gone, or cannot be read: the doctor says so
+            for run in runs:
+                yield workspace, run
+
+    def find(self, run_id: str) -> tuple[Workspace, Run]:
+        """A run by its id alone, whichever workspace has it."""
+        if is_run_id(run_id):
+            for workspace in self.workspaces:
+                run = Run(run_id, self.runs_of(workspace).folder / run_id)
+                if run.root.is_dir():
+                    return workspace, run
+        elif run_id == LATEST:
+            for workspace in self.workspaces:
+                try:
+                    return workspace, find_run(self.runs_of(workspace), LATEST)
+                except OrchestrateError:
+                    continue
+        raise Problem(404, f"there is no run '{run_id[:40]}'", exit_code=2)
+
+    def workspace(self, given: str | None) -> Workspace:
+        """The workspace that is meant: a served one, or a folder in one; the first by default."""
+        if given is None or given == "":
+            return self.workspaces[0]
+        path = Path(os.path.realpath(given))
+        for workspace in self.workspaces:
+            if path == workspace.root:
+                return workspace
+            if path.is_relative_to(workspace.root) and path.is_dir():
+                return open_workspace(path)
+        raise Problem(403, f"'{given[:200]}' is not in a workspace of this console", exit_code=2)
+
+    def change(self, who: Who, place: str, what: str, run: str = "") -> None:
+        """Every change passes here first: it is barred with --read-only, and it is recorded."""
+        if self.read_only:
+            raise Problem(403, READ_ONLY, exit_code=2)
+        note_change(os.environ, who, place, what, run)

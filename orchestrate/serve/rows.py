@@ -1,0 +1,134 @@
+"""A run as a list shows it: one of a few plain states, its last activity, and what it has cost."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from orchestrate.errors import OrchestrateError
+from orchestrate.state.runs import last_change
+from orchestrate.state.times import timestamp
+from orchestrate.view.run_summary import FINAL, RunSummary, last_written, summary_of
+from orchestrate.view.run_view import RunView, run_view
+from orchestrate.view.source_files import shown_definition
+
+if TYPE_CHECKING:
+    from orchestrate.state.model import RunState
+    from orchestrate.state.runs import Run
+    from orchestrate.workspace import Workspace
+
+Json = dict[str, Any]
+
+# A run at work whose programs have written nothing for so long is called quiet.
+QUIET_S = 60.0
+WORKING, FOR_YOU, FOR_QUOTA, QUIET, NOBODY = (
+    "working", "waits for you", "waits for quota", "quiet", "nobody works on it",
+)  # fmt: skip
+_QUOTA = ("rate-limit", "overloaded", "limit")
+_MOST_KEPT = 2000
+_kept: OrderedDict[tuple[str, int, int], Json] = OrderedDict()
+
+
+def row_of(workspace: Workspace, run: Run, now: float) -> Json:
+    """Those of runs that have ended are kept: nothing about them changes but by a resume."""
+    try:
+        found = run.state.stat()
+        key = (str(run.root), found.st_mtime_ns, found.st_size)
+    except OSError:
+        key = (str(run.root), 0, 0)
+    row = _kept.get(key)
+    if row is None:
+        row = _make(workspace, run, now)
+        if row["status"] in FINAL:
+            _kept[key] = row
+            if len(_kept) > _MOST_KEPT:
+                _kept.popitem(last=False)
+    return row
+
+
+def _make(workspace: Workspace, run: Run, now: float) -> Json:
+    summary = summary_of(run)
+    view: RunView | None = None
+    with suppress(OrchestrateError):
+        view = run_view(run)
+    return make_row(workspace, summary, view, now)
+
+
+def make_row(workspace: Workspace, summary: RunSummary, view: RunView | None, now: float) -> Json:
+    fields = summary.fields()
+    run = summary.run
+    status = view.status if view is not None else summary.status
+    active = last_activity(run)
+    state = state_of(view, status, active, now)
+    is_ours = view is None or view.state.workspace == str(workspace.root)
+    return {
+        "run_id": run.id,
+        "workspace": str(workspace.root),
+        "recipe": shown_definition(str(fields.get("workflow_file", "?"))),
+        "dialect": fields.get("dialect"),
+        "status": status,
+        **summary.marks,
+        "state": state,
+        "quiet_ms": round(max(0.0, now - active) * 1000) if state == QUIET else None,
+        "reason": (view.ending.reason if view is not None and view.ending else "") or None,
+        "step": ", ".join(at.path for at in view.cursors[:3]) if view is not None else "",
+        "started_at": fields.get("started_at"),
+        "last_activity": timestamp(active) if active else None,
+        "elapsed_ms": None if view is None else elapsed_ms(view, active, now),
+        "cost": cost_of(None if view is None else view.state),
+        "session_id": None if view is None else view.state.session.id,
+        "note": _note(view, is_ours),
+    }
+
+
+def _note(view: RunView | None, is_ours: bool) -> str:
+    if view is None:
+        return "neither its state nor its journal can be read: it can only be looked at"
+    if not is_ours:
+        return f"it was started in {view.state.workspace}"
+    return view.note
+
+
+def elapsed_ms(view: RunView, active: float, now: float) -> int:
+    state = view.state
+    end = state.completed_at or state.updated_at
+    if view.is_live and state.status == "running":
+        end = now
+    elif view.status == "interrupted":
+        end = max(end, min(active, now))
+    return max(0, round((end - state.started_at) * 1000))
+
+
+def last_activity(run: Run) -> float:
+    """When the run, or a program of it, wrote something last."""
+    changed = last_change(run)
+    return max(last_written(run), 0.0 if changed == float("inf") else changed)
+
+
+def state_of(view: RunView | None, status: str, active: float, now: float) -> str:
+    """One of the five, or how the run has ended."""
+    if view is None or status in ("completed", "failed", "cancelled", "damaged"):
+        return status
+    if view.waiting_gates or (view.ending is not None and view.ending.kind == "lost"):
+        return FOR_YOU
+    if not view.is_live:
+        return NOBODY
+    resting = [at for at in view.cursors if at.phase == "resting"]
+    if resting and len(resting) == len(view.cursors):
+        kinds = {str(at.result.context.get("kind", "")) for at in resting}
+        return FOR_QUOTA if not kinds.isdisjoint(_QUOTA) else WORKING
+    return QUIET if now - active > QUIET_S else WORKING
+
+
+def cost_of(state: RunState | None) -> Json | None:
+    """What is known, and how many turns did not say; None where no agent was asked."""
+    if state is None or not state.costs.turns:
+        return None
+    costs = state.costs
+    return {"usd": costs.cost_usd, "unknown": costs.unreported, "turns": costs.turns}
+
+
+def now_s() -> float:
+    return time.time()

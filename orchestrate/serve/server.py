@@ -1,0 +1,188 @@
+"""Runs a console: its socket, its note in the user's state folder, and what is printed."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from orchestrate.errors import ConfigError, UsageError
+from orchestrate.record import record, replace
+from orchestrate.serve.app import make_app
+from orchestrate.serve.console import Console
+from orchestrate.serve.hosts import is_loopback
+from orchestrate.serve.keys import Keys, key_file, make_link, serve_folder
+from orchestrate.serve.ways_in import address_of, ways_in
+from orchestrate.state.durable import dump_json, parse_json, read_file, write_durably
+from orchestrate.state.locks import LockHeldError, is_held, read_owner, take
+
+if TYPE_CHECKING:
+    from orchestrate.workspace import Workspace
+
+USUAL_PORT = 8484
+# Frames of clients; a longer one closes the connection with 1009.
+MOST_FRAME = 256 * 1024
+_MOST_CLIENTS = 256
+
+
+@record
+class Wanted:
+    """What the command line asks of a server."""
+
+    workspaces: tuple[Workspace, ...]
+    host: str = "127.0.0.1"
+    port: int = USUAL_PORT
+    allowed: tuple[str, ...] = ()
+    read_only: bool = False
+
+
+class _Server(uvicorn.Server):
+    """Ends at once when it is told to: no run depends on it, and clients come back."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.force_exit = True
+        super().handle_exit(sig, frame)
+
+
+def serve(wanted: Wanted, announce: Callable[[Console, str], None]) -> None:
+    """Serve until a signal ends it; `announce` hears of the server and its one-time link."""
+    check_hosts(wanted)
+    with closing(_listen(wanted)) as listener:
+        port = int(listener.getsockname()[1])
+        wanted = replace(wanted, port=port)
+        with _noted(wanted):
+            console = make_console(wanted)
+            console.keys.api_key()
+            announce(console, console.keys.link())
+            server = _Server(config_of(console))
+            server.run([listener])
+
+
+def make_console(wanted: Wanted) -> Console:
+    keys = Keys(key_file(os.environ), links_of(wanted.port), wanted.port)
+    return Console(
+        wanted.workspaces, keys, wanted.host, wanted.port, wanted.allowed, wanted.read_only
+    )
+
+
+def config_of(console: Console) -> uvicorn.Config:
+    return uvicorn.Config(
+        make_app(console),
+        loop="asyncio",
+        http="h11",
+        ws="websockets-sansio",
+        lifespan="off",
+        log_config=None,
+        # What a stranger sends is no news; a bug of ours is, where it is looked for.
+        log_level="error" if os.environ.get("ORCHESTRATE_DEBUG") == "1" else "critical",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        ws_max_size=MOST_FRAME,
+        limit_concurrency=_MOST_CLIENTS,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=1,
+    )
+
+
+def check_hosts(wanted: Wanted) -> None:
+    if not is_loopback(wanted.host) and not wanted.allowed:
+        raise UsageError(
+            f"--host {wanted.host} opens the console to the network: name the hosts that clients "
+            "use with --allow-host NAME",
+            "or leave both out, and come in by ssh -L or tailscale serve",
+        )
+
+
+def _listen(wanted: Wanted) -> socket.socket:
+    family = socket.AF_INET6 if ":" in wanted.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((wanted.host, wanted.port))
+        listener.listen(128)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        ours = _whose(wanted.port)
+        raise ConfigError(
+            f"cannot listen on {wanted.host}:{wanted.port}: {why}" + (f"; {ours}" if ours else ""),
+            "another port: --port N, or --port 0 for a free one",
+        ) from None
+    return listener
+
+
+def _whose(port: int) -> str:
+    """Who has the port, if it is a console of this user."""
+    lock = serve_folder(os.environ) / f"{port}.lock"
+    owner = read_owner(lock)
+    if owner is None or not is_held(lock):
+        return ""
+    where = ", ".join(_served_by(port))
+    return f"orchestrate serve has it: {owner.describe()}, for {where}"
+
+
+def links_of(port: int) -> Path:
+    return serve_folder(os.environ) / f"{port}.links"
+
+
+@contextmanager
+def _noted(wanted: Wanted) -> Iterator[None]:
+    """While it runs, `serve --link` finds the server by its workspaces or its port."""
+    folder = serve_folder(os.environ)
+    try:
+        lock = take(folder / f"{wanted.port}.lock", f"port {wanted.port}", sys.argv)
+    except LockHeldError as error:
+        raise ConfigError(error.message, "another port: --port N") from None
+    note = folder / f"{wanted.port}.json"
+    try:
+        write_durably(note, dump_json([str(one.root) for one in wanted.workspaces]))
+        yield
+    finally:
+        note.unlink(missing_ok=True)
+        lock.remove()
+
+
+def _served_by(port: int) -> list[str]:
+    try:
+        found = parse_json(read_file(serve_folder(os.environ) / f"{port}.json") or b"[]")
+    except ValueError:
+        return []
+    return [str(one) for one in found] if isinstance(found, list) else []
+
+
+def link_of_running(workspace: Workspace, port: int | None) -> str:
+    """The address, with a new one-time link, of the server that runs for a workspace."""
+    folder = serve_folder(os.environ)
+    ports = [int(path.stem) for path in folder.glob("*.lock") if path.stem.isdigit()]
+    running = [one for one in sorted(ports) if is_held(folder / f"{one}.lock")]
+    fitting = [
+        one for one in running
+        if (one == port if port is not None else str(workspace.root) in _served_by(one))
+    ]  # fmt: skip
+    if not fitting:
+        shown = ", ".join(f"{one} ({', '.join(_served_by(one))})" for one in running)
+        what = f"on port {port}" if port is not None else f"for {workspace.root}"
+        raise UsageError(
+            f"no console runs {what}",
+            f"running: {shown}; name one with --port" if shown else "start one: orchestrate serve",
+        )
+    return f"http://127.0.0.1:{fitting[0]}/#k={make_link(links_of(fitting[0]))}"
+
+
+def announcement(console: Console, link: str) -> list[str]:
+    """The lines that a started server prints."""
+    roots = ", ".join(str(one.root) for one in console.workspaces)
+    lines = [
+        f"orchestrate serve: {roots}" + (" (read-only)" if console.read_only else ""),
+        f"  open:   {address_of(console)}#k={link}   (once, within 2 minutes)",
+        "  again:  orchestrate serve --link",
+    ]
+    return lines + [f"  {what}:\n          {command}" for what, command in ways_in(console)]

@@ -1,0 +1,174 @@
+"""The sessions of agents as our runs know them: which there are, and what was said in each."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import NAMESPACE_URL, uuid5
+
+from orchestrate.errors import OrchestrateError
+from orchestrate.record import record
+from orchestrate.serve.messages import CHAT
+from orchestrate.state.durable import read_file
+from orchestrate.state.events import RunStarted, SessionChosen, SessionSeen
+from orchestrate.state.recorded import read_events
+from orchestrate.state.times import timestamp
+from orchestrate.view.run_summary import summary_of
+from orchestrate.view.source_files import shown_definition
+from orchestrate.view.step_logs import Entry, attempts_in, source_of
+
+if TYPE_CHECKING:
+    from orchestrate.serve.console import Console
+    from orchestrate.state.runs import Run
+    from orchestrate.workspace import Workspace
+
+Json = dict[str, Any]
+# Sessions are looked for in so many of the newest runs.
+_MOST_RUNS = 300
+_MOST_TEXT = 40_000
+
+
+@record
+class Session:
+    """A session, or a run without one; `runs` are those that were in it, oldest first."""
+
+    id: str
+    workspace: Workspace
+    runs: tuple[Run, ...]
+    name: str
+    agent: str
+    last_modified: float
+
+    def to_json(self) -> Json:
+        return {
+            "session_id": self.id,
+            "name": self.name,
+            "working_directory": str(self.workspace.root),
+            "last_modified": timestamp(self.last_modified),
+            "provider": self.agent,
+            "message_count": None,
+            "run_ids": [run.id for run in self.runs],
+        }
+
+
+def sessions(console: Console) -> list[Session]:
+    """Newest first. A run that has been in several sessions counts for each."""
+    # By the second of their ids alone: those of one second come in the order in which they began.
+    newest = sorted(console.all_runs(), key=lambda pair: pair[1].id[:16], reverse=True)
+    found: dict[str, Session] = {}
+    for workspace, run in islice(newest, _MOST_RUNS):
+        fields = summary_of(run).fields()
+        path = str(fields.get("workflow_file", "?"))
+        name = "chat" if path == CHAT else shown_definition(path)
+        for session_id, agent in _sessions_of(run).items():
+            known = found.get(session_id)
+            if known is None:
+                at = _changed_at(run)
+                found[session_id] = Session(session_id, workspace, (run,), name, agent, at)
+            else:
+                runs = (run, *known.runs)
+                better = name if known.name == "chat" else known.name
+                found[session_id] = Session(
+                    session_id,
+                    known.workspace,
+                    runs,
+                    better,
+                    agent or known.agent,
+                    known.last_modified,
+                )
+    return list(found.values())
+
+
+def _changed_at(run: Run) -> float:
+    try:
+        return run.events.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+_kept: dict[tuple[str, int], dict[str, str]] = {}
+
+
+def _sessions_of(run: Run) -> dict[str, str]:
+    """The ids of a run's own sessions with their agents; the run's id if it has none."""
+    try:
+        key = (str(run.root), run.events.stat().st_size)
+    except OSError:
+        return {run.id: ""}
+    if key in _kept:
+        return _kept[key]
+    found: dict[str, str] = {}
+    with suppress(OrchestrateError, OSError):
+        for recorded in read_events(run.events):
+            match recorded.event:
+                case RunStarted(session=session) if session is not None:
+                    found[session] = str(recorded.event.settings.get("backend", ""))
+                case SessionSeen(session=session, agent=agent, node="") if session is not None:
+                    found[session] = agent
+                case SessionChosen(session=session, agent=agent, node="") if session is not None:
+                    found.setdefault(session, agent)
+                case _:
+                    continue
+    found = found or {run.id: ""}
+    if len(_kept) > 5000:
+        _kept.clear()
+    _kept[key] = found
+    return found
+
+
+def find_session(console: Console, session_id: str) -> Session | None:
+    return next((one for one in sessions(console) if one.id == session_id), None)
+
+
+def history(session: Session) -> list[Json]:
+    """What was said, oldest first: each turn's prompt and its answer. `seq` counts from 1."""
+    found: list[Json] = []
+    for run in session.runs:
+        is_runs_own = session.id == run.id
+        with suppress(OrchestrateError, OSError):
+            for entry in attempts_in(run):
+                result = entry.result
+                is_meant = result.agent is not None and (
+                    is_runs_own or result.session_id == session.id
+                )
+                if is_meant:
+                    found += _turn(run, entry, session)
+    return [{**message, "seq": number} for number, message in enumerate(found, 1)]
+
+
+def _turn(run: Run, entry: Entry, session: Session) -> list[Json]:
+    result = entry.result
+    said = {
+        "user": (_text(source_of(run, entry, "prompt")), result.started_at),
+        "assistant": (
+            _text(source_of(run, entry, "stdout")) or result.message,
+            result.completed_at,
+        ),
+    }
+    return [
+        {
+            "uuid": str(uuid5(NAMESPACE_URL, f"{run.id}/{entry.address.shown}/{role}")),
+            "role": role,
+            "text": text,
+            "timestamp": at or "",
+            "provider": result.backend or session.agent,
+            "session_id": session.id,
+        }
+        for role, (text, at) in said.items()
+        if text
+    ]
+
+
+def _text(source: Path | bytes) -> str:
+    content = source if isinstance(source, bytes) else read_file(source) or b""
+    return cut(content.decode("utf-8", "replace"), _MOST_TEXT)
+
+
+def cut(text: str, most: int) -> str:
+    """A text that is not too long; what is left out is in its middle."""
+    if len(text) <= most:
+        return text
+    half = max(0, most // 2 - 20)
+    return f"{text[:half]}\n… {len(text) - 2 * half} characters …\n{text[len(text) - half :]}"

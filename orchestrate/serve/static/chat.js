@@ -1,0 +1,62 @@
+// @ts-check
+/** A session before, during and after a recipe: read along, or say something. */
+import { ago, api, bounded, fill, h, trouble } from "./dom.js";
+
+/** @param {string} session @param {any} console */
+export function chatBox(session, console) {
+  const list = h("div", { class: "chat", role: "log", "aria-label": "Messages" });
+  const said = h("div", { "aria-live": "polite" });
+  const foot = h("div", { class: "sticky" });
+  const text = h("textarea", { rows: "3", "aria-label": "Message", placeholder: "Message (Ctrl+Enter sends)", onkeydown: (/** @type {any} */ e) => e.key === "Enter" && (e.ctrlKey || e.metaKey) && !e.isComposing && send() });
+  const form = h("form", { class: "say", onsubmit: (/** @type {any} */ e) => { e.preventDefault(); send(); } }, text, h("button", { class: "good" }, "send"));
+  let count = -1;
+  async function send() {
+    if (!text.value.trim()) return;
+    fill(said, "sending …");
+    try {
+      await api(`/sessions/${encodeURIComponent(session)}/prompt`, { body: { text: text.value } });
+      text.value = "";
+      fill(said, "the agent works …");
+      setTimeout(refresh, 500);
+    } catch (error) { fill(said, trouble(error)); }
+  }
+  async function exit(/** @type {string} */ run) {
+    try { await api(`/runs/${run}/stop`, { body: {} }); refresh(); } catch (error) { fill(said, trouble(error)); }
+  }
+  async function refresh() {
+    /** @type {any} */ let told;
+    try { told = await api(`/sessions/${encodeURIComponent(session)}`); } catch (error) { return fill(list, trouble(error)); }
+    if (told.messages.length !== count) {
+      count = told.messages.length;
+      fill(list, told.left_out ? h("p", { class: "quiet" }, `${told.left_out} earlier messages are left out`) : null, count ? told.messages.map((/** @type {any} */ m) => h("article", { class: `message ${m.role}` }, h("small", {}, m.role === "user" ? "asked" : m.provider || "answered", " · ", ago(m.timestamp)), h("pre", { class: "text", tabindex: "0" }, bounded(m.text)))) : h("p", { class: "empty" }, "No agent was asked here yet."));
+      list.lastElementChild?.scrollIntoView({ block: "nearest" });
+      if (!told.active_run) fill(said);
+    }
+    if (told.active_run) fill(foot, h("p", {}, "A recipe or a turn works here; read along. "), console.read_only ? null : h("button", { type: "button", onclick: () => exit(told.active_run) }, "exit recipe"));
+    else if (console.read_only) fill(foot, h("p", { class: "quiet" }, "This console only looks."));
+    else if (!foot.contains(form)) fill(foot, form);
+  }
+  return { el: h("div", {}, list, said, foot), refresh, onRun: refresh };
+}
+
+/** @param {string} session @param {any} console */
+export function sessionView(session, console) {
+  const box = chatBox(session, console);
+  return { el: h("div", {}, h("h1", {}, "Chat"), h("p", { class: "quiet" }, session), box.el), title: "Chat", refresh: box.refresh, onRun: box.refresh, rows: () => [] };
+}
+
+/** @param {any} console @param {(path: string) => void} go */
+export function sessionsView(console, go) {
+  const list = h("div", { class: "cards" });
+  const said = h("div", { "aria-live": "polite" });
+  const text = h("textarea", { rows: "3", "aria-label": "Message in a new session", placeholder: "A message in a new session" });
+  async function send() {
+    if (!text.value.trim()) return;
+    try { const { run_id } = await api("/sessions", { body: { text: text.value } }); go(`/runs/${run_id}/chat`); } catch (error) { fill(said, trouble(error)); }
+  }
+  const refresh = async () => {
+    const { sessions } = await api("/sessions");
+    fill(list, sessions.map((/** @type {any} */ s) => h("article", { class: "card" }, h("h2", {}, h("a", { href: `/sessions/${encodeURIComponent(s.session_id)}` }, s.name)), h("p", { class: "quiet" }, [s.provider, ago(s.last_modified), s.session_id].filter(Boolean).join(" · ")))));
+  };
+  return { el: h("div", {}, h("h1", {}, "Chats"), console.read_only ? null : h("form", { class: "say", onsubmit: (/** @type {any} */ e) => { e.preventDefault(); send(); } }, text, h("button", { class: "good" }, "send")), said, list), title: "Chats", refresh, onRun: refresh, rows: () => [...list.querySelectorAll("a")] };
+}

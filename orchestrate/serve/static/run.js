@@ -1,0 +1,182 @@
+// @ts-check
+/** One run: where it stands, and behind tabs with addresses of their own what is known of it. */
+import { chatBox } from "./chat.js";
+import { ago, api, badge, copyable, fill, h, money, say, took, trouble, twice } from "./dom.js";
+import { panel } from "./inbox.js";
+import { logView } from "./log.js";
+
+const TABS = ["overview", "steps", "log", "chat", "changes", "cost", "recipe", "events"];
+const MOST_NODES = 300;
+const MOST_ROWS = 500;
+
+/** @param {string} id @param {string} tab @param {any} console @param {any} live @param {(path: string) => void} go */
+export function runView(id, tab, console, live, go) {
+  tab = TABS.includes(tab) ? tab : "overview";
+  const head = h("header", { class: "run-head" });
+  const asks = h("div", { class: "sticky" });
+  const body = h("section", { class: "tab" });
+  const tabs = h("nav", { class: "tabs", "aria-label": "Run" }, TABS.map((t) => h("a", { href: `/runs/${id}${t === "overview" ? "" : `/${t}`}`, "aria-current": t === tab ? "page" : null }, t)));
+  const said = h("div", { "aria-live": "polite" });
+  const el = h("div", {}, head, said, asks, tabs, body);
+  /** @type {any} */ let inner = null;
+  /** @type {any} */ let shown = null;
+  let seq = 0;
+  /** @type {any[]} */ let events = [];
+
+  async function act(/** @type {string} */ verb) {
+    fill(said, `${verb} …`);
+    try {
+      const told = await api(`/runs/${id}/${verb}`, { body: {} });
+      fill(said, told.message || "");
+      say(told.message || `${verb}: done`);
+      refresh();
+    } catch (error) { fill(said, trouble(error)); }
+  }
+  function drawHead() {
+    const r = shown.row;
+    const isOver = ["completed", "cancelled"].includes(r.status);
+    const isLive = shown.status && ["working", "quiet", "waits for quota"].includes(r.state);
+    const next = shown.status?.next || [];
+    fill(head, h("h1", {}, r.recipe), h("p", {}, badge(r.state), " ", r.state === "quiet" ? `for ${took(r.quiet_ms)} ` : "", r.reason && r.reason !== r.state ? r.reason : "", " "),
+      h("p", { class: "quiet" }, took(r.elapsed_ms), r.cost ? ` · ${money(r.cost)}` : "", r.step ? ` · ${r.step}` : "", r.last_activity ? ` · active ${ago(r.last_activity)}` : "", ` · ${r.run_id}`),
+      r.note ? h("p", { class: "note" }, r.note) : null, shown.problem ? h("p", { class: "note bad" }, shown.problem) : null,
+      console.read_only || !shown.status ? null : h("div", { class: "buttons" },
+        isLive ? h("button", { type: "button", onclick: () => act("stop") }, "stop") : null,
+        !isOver && !isLive && !shown.status.approvals.length ? h("button", { type: "button", class: "good", onclick: () => act("resume") }, "resume") : null,
+        isOver ? null : twice("cancel", "end it for good?", () => act("cancel"), "bad")),
+      shown.commands ? h("details", { class: "commands" }, h("summary", {}, "commands"), h("ul", {}, [...next, ...Object.values(shown.commands)].map((c) => h("li", {}, copyable(String(c)))))) : null);
+  }
+  async function drawQuestions() {
+    if (!shown.status?.approvals?.length) return fill(asks);
+    const { questions } = await api("/inbox");
+    const own = questions.filter((/** @type {any} */ q) => q.run_id === id);
+    const kept = new Map([...asks.children].map((c) => [/** @type {any} */ (c).dataset.key, c]));
+    fill(asks, own.map((/** @type {any} */ q) => kept.get(`${q.id}.${q.digest}`) || panel(q, refresh, console.read_only)));
+  }
+  async function refresh() {
+    try { shown = await api(`/runs/${id}`); } catch (error) { return fill(body, trouble(error)); }
+    drawHead();
+    await draw();
+    // What takes git's word comes when it comes.
+    drawQuestions().catch((error) => fill(asks, trouble(error)));
+    if (!seq) {
+      seq = shown.last_seq;
+      live.ask("follow", () => ({ type: "follow", run: id, after: seq }));
+    }
+  }
+  async function draw() {
+    try { await views[tab](); } catch (error) { fill(body, trouble(error)); }
+  }
+  /** @type {Record<string, () => Promise<void>>} */
+  const views = {
+    overview: async () => {
+      const status = shown.status;
+      const list = () => h("table", {}, h("tbody", {}, Object.entries(status?.steps || {}).slice(0, MOST_ROWS).map(([name, s]) => h("tr", {}, h("td", {}, name), h("td", {}, badge(/** @type {any} */ (s).status || "")), h("td", {}, /** @type {any} */ (s).outcome || /** @type {any} */ (s).error || "")))));
+      const text = await api(`/runs/${id}/graph`).catch(() => "");
+      const drawn = /** @type {any} */ (new DOMParser().parseFromString(text || "<svg xmlns='http://www.w3.org/2000/svg'/>", "image/svg+xml").documentElement);
+      const isLarge = drawn.querySelectorAll("rect.box").length > MOST_NODES;
+      const before = body.querySelector("svg");
+      if (before && !isLarge) return recolour(before, drawn);
+      fill(body, isLarge || !text ? null : h("div", { class: "graph", tabindex: "0", role: "region", "aria-label": "Graph of the plan" }, document.importNode(drawn, true)), h("h2", {}, "Steps"), list());
+    },
+    steps: async () => {
+      const told = await api(`/runs/${id}/steps`);
+      const bars = told.steps.flatMap((/** @type {any} */ s) => s.bars);
+      const place = collapsed(told.sittings, bars);
+      fill(body, told.notes.map((/** @type {string} */ n) => h("p", { class: "note" }, n)), h("table", { class: "steps" }, h("thead", {}, h("tr", {}, ["Step", "State", "Visits", "Attempts", "Time", "Outcome", "When"].map((t) => h("th", { scope: "col" }, t)))), h("tbody", {}, told.steps.slice(0, MOST_ROWS).map((/** @type {any} */ s) => h("tr", {},
+        h("td", { class: s.inner ? "inner" : "" }, h("a", { href: `/runs/${id}/log?step=${encodeURIComponent(s.step)}` }, s.step), s.items === null ? "" : ` (${s.items} items)`),
+        h("td", {}, badge(s.status || "")), h("td", {}, s.visits), h("td", {}, s.attempts), h("td", {}, took(s.duration_ms)), h("td", {}, Object.entries(s.outcomes).map(([o, n]) => `${o}${Number(n) > 1 ? ` ×${n}` : ""}`).join(", ") || s.error || ""),
+        h("td", { class: "when" }, timeline(s.bars, place)))))), told.left_out ? h("p", { class: "quiet" }, `${told.left_out} more`) : null);
+    },
+    log: async () => {
+      if (inner) return;
+      const told = await api(`/runs/${id}/steps?limit=500`).catch(() => ({ steps: [] }));
+      inner = logView(id, live, told.steps.filter((/** @type {any} */ s) => s.items === null).map((/** @type {any} */ s) => s.step));
+      fill(body, inner.el);
+      await inner.refresh();
+    },
+    chat: async () => {
+      const session = shown.row.session_id || id;
+      if (!inner) {
+        inner = chatBox(session, console);
+        fill(body, inner.el);
+      }
+      await inner.refresh();
+    },
+    changes: async () => {
+      const told = await api(`/runs/${id}/changes`);
+      fill(body, told.how.map((/** @type {string} */ t) => h("p", {}, t)), told.commits.length ? h("ul", {}, told.commits.map((/** @type {string} */ c) => h("li", {}, h("code", {}, c)))) : null,
+        h("table", {}, h("tbody", {}, told.files.slice(0, MOST_ROWS).map((/** @type {any} */ f) => h("tr", {}, h("td", {}, f.what), h("td", {}, h("code", {}, f.path)), h("td", { class: "quiet" }, f.committed ? "committed" : f.during_run ? "not committed" : "before the run"))))), told.left_out ? h("p", { class: "quiet" }, `${told.left_out} more`) : null);
+    },
+    cost: async () => {
+      const told = await api(`/runs/${id}/report`);
+      const row = (/** @type {string} */ name, /** @type {any} */ u) => h("tr", {}, h("td", {}, name), h("td", {}, u.turns), h("td", {}, u.cost_usd === null ? "unknown" : `$${u.cost_usd.toFixed(4)}`), h("td", {}, u.turns_without_cost || ""), h("td", {}, u.input_tokens ?? "unknown"), h("td", {}, u.output_tokens ?? "unknown"));
+      const asked = told.steps.filter((/** @type {any} */ s) => s.usage.turns);
+      fill(body, asked.length ? h("table", {}, h("thead", {}, h("tr", {}, ["Step", "Turns", "Cost", "Turns without cost", "Tokens in", "Tokens out"].map((t) => h("th", { scope: "col" }, t)))), h("tbody", {}, asked.slice(0, MOST_ROWS).map((/** @type {any} */ s) => row(s.step, s.usage)), row("all", told.usage))) : h("p", { class: "empty" }, "No agent was asked."));
+    },
+    recipe: async () => {
+      const { documents } = await api(`/runs/${id}/definition`);
+      fill(body, Object.entries(documents).map(([name, d]) => h("details", { open: true }, h("summary", {}, name), h("pre", { class: "text", tabindex: "0" }, JSON.stringify(d, null, 2).slice(0, 40000)))));
+    },
+    events: async () => {
+      if (!events.length) {
+        const told = await api(`/runs/${id}/events?after=${Math.max(0, shown.last_seq - MOST_ROWS)}`);
+        events = told.events.slice(-MOST_ROWS);
+      }
+      fill(body, h("p", { class: "quiet" }, `${shown.last_seq} events; the last ${events.length}`), h("ol", { class: "events", start: String(events[0]?.seq || 1) }, events.map((e) => h("li", {}, h("details", {}, h("summary", {}, h("time", {}, (e.at || "").slice(11, 19)), " ", e.event, " ", h("span", { class: "quiet" }, [e.step, e.outcome, e.error].filter(Boolean).join(" · ").slice(0, 200))), h("pre", { class: "text", tabindex: "0" }, JSON.stringify(e.data, null, 1).slice(0, 10000)))))));
+    },
+  };
+  return {
+    el, title: "Run", refresh,
+    onRun: async (/** @type {any} */ m) => { if (m.run_id === id) { await refresh(); await inner?.onRun?.(); } },
+    onEvents: (/** @type {any} */ m) => {
+      if (m.run_id !== id || !m.records.length) return;
+      seq = m.records[m.records.length - 1].seq;
+      if (events.length) events = [...events, ...m.records.filter((/** @type {any} */ r) => r.seq > events[events.length - 1].seq)].slice(-MOST_ROWS);
+    },
+    onLog: (/** @type {any} */ m) => inner?.onLog?.(m),
+    tick: async () => { if (shown && ["working", "quiet", "waits for quota"].includes(shown.row.state)) { shown = await api(`/runs/${id}`); drawHead(); } },
+    close: () => { live.ask("follow", null); inner?.close?.(); },
+    rows: () => [...asks.children],
+    shown: () => inner?.shown?.(),
+  };
+}
+
+/** Colour a drawing in place: what was laid out stays where it is. @param {any} before @param {any} after */
+function recolour(before, after) {
+  const [old, now] = [before, after].map((s) => [...s.querySelectorAll("*")]);
+  if (old.length !== now.length) return before.replaceWith(document.importNode(after, true));
+  old.forEach((el, i) => {
+    if (el.getAttribute("class") !== now[i].getAttribute("class")) el.setAttribute("class", now[i].getAttribute("class") || "");
+    if (!el.children.length && el.textContent !== now[i].textContent) el.textContent = now[i].textContent;
+  });
+}
+
+/** Time without the gaps in which nothing worked. @param {any[]} sittings @param {any[]} bars */
+function collapsed(sittings, bars) {
+  const spans = sittings.map((s) => [s.start, s.end ?? Math.max(s.start, ...bars.map((b) => b.end))]).sort((a, b) => a[0] - b[0]);
+  const whole = spans.reduce((sum, [a, b]) => sum + Math.max(0, b - a), 0) || 1;
+  return (/** @type {number} */ t) => {
+    let at = 0;
+    for (const [a, b] of spans) {
+      if (t <= a) break;
+      at += Math.min(t, b) - a;
+    }
+    return Math.min(1, at / whole);
+  };
+}
+
+/** @param {any[]} bars @param {(t: number) => number} place */
+function timeline(bars, place) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  svg.setAttribute("viewBox", "0 0 200 10");
+  svg.setAttribute("class", "timeline");
+  svg.setAttribute("aria-hidden", "true");
+  for (const bar of bars) {
+    const rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+    const x = place(bar.start) * 200;
+    for (const [name, value] of [["x", x], ["y", 1], ["width", Math.max(1.5, place(bar.end) * 200 - x)], ["height", 8], ["class", bar.kind]]) rect.setAttribute(String(name), String(value));
+    svg.append(rect);
+  }
+  return svg;
+}

@@ -1,0 +1,57 @@
+// @ts-check
+/** The runs, newest first. */
+import { ago, api, badge, fill, h, money, query, took } from "./dom.js";
+
+const MOST = 500;
+
+/** @param {any} console @param {(path: string) => void} go */
+export function runsView(console, go) {
+  const given = new URLSearchParams(location.search);
+  const pick = (/** @type {string} */ name, /** @type {string[]} */ values) => h("select", { "aria-label": name, onchange: again }, h("option", { value: "" }, `any ${name}`), values.map((v) => h("option", { value: v, selected: given.get(name) === v }, v)));
+  const text = h("input", { type: "search", "aria-label": "Filter", placeholder: "Filter: id, recipe, reason", value: given.get("text") || "", oninput: () => { clearTimeout(timer); timer = setTimeout(again, 250); } });
+  const status = pick("status", ["running", "interrupted", "paused", "completed", "failed", "cancelled", "damaged"]);
+  const workspace = pick("workspace", console.workspaces);
+  const body = h("tbody");
+  const more = h("button", { type: "button", class: "quiet", hidden: true, onclick: older }, "older runs");
+  const empty = h("p", { class: "empty", hidden: true }, "There are no such runs. Start one: orchestrate run FILE, or see Recipes.");
+  /** @type {any} */ let timer;
+  /** @type {string | null} */ let next = null;
+  /** @type {any[]} */ let rows = [];
+
+  const filters = () => ({ status: status.value, workspace: workspace.value, text: text.value });
+  function again() {
+    history.replaceState(null, "", `/runs${query(filters())}`);
+    refresh();
+  }
+  async function refresh() {
+    const found = await api(`/runs${query({ ...filters(), limit: Math.min(200, Math.max(50, rows.length)) })}`);
+    rows = found.runs;
+    next = found.next;
+    show();
+  }
+  async function older() {
+    const found = await api(`/runs${query({ ...filters(), cursor: next })}`);
+    rows = [...rows, ...found.runs].slice(0, MOST);
+    next = rows.length < MOST ? found.next : null;
+    show();
+  }
+  function show() {
+    const focused = /** @type {any} */ (document.activeElement)?.dataset?.run;
+    fill(body, rows.map(row));
+    more.hidden = !next;
+    empty.hidden = rows.length > 0;
+    if (focused) body.querySelector(`[data-run="${focused}"]`)?.focus();
+  }
+  function row(/** @type {any} */ r) {
+    const state = r.state === "quiet" ? `quiet for ${took(r.quiet_ms)}` : r.state;
+    const mark = [r.rehearsal ? "rehearsal" : "", r.run_step ? `step ${r.run_step}` : ""].filter(Boolean).join(", ");
+    return h("tr", { tabindex: "0", "data-run": r.run_id, onclick: (/** @type {any} */ e) => e.target.tagName !== "A" && go(`/runs/${r.run_id}`), onkeydown: (/** @type {any} */ e) => e.key === "Enter" && go(`/runs/${r.run_id}`) },
+      h("td", {}, badge(r.state), mark ? h("small", {}, " ", mark) : null, state !== r.state ? h("small", {}, " ", state) : null),
+      h("td", { class: "name" }, h("a", { href: `/runs/${r.run_id}` }, r.recipe), h("small", {}, r.run_id, console.workspaces.length > 1 ? ` · ${r.workspace}` : "")),
+      h("td", { "data-label": "step" }, r.step), h("td", { "data-label": "active" }, ago(r.last_activity)),
+      h("td", { "data-label": "elapsed" }, took(r.elapsed_ms)), h("td", { "data-label": "cost" }, money(r.cost)), h("td", { class: "reason" }, r.note || (["completed", r.status].includes(r.reason) ? "" : r.reason)));
+  }
+  const el = h("div", {}, h("h1", {}, "Runs"), h("form", { class: "filters", role: "search", onsubmit: (/** @type {any} */ e) => e.preventDefault() }, text, status, console.workspaces.length > 1 ? workspace : null),
+    h("table", { class: "runs" }, h("thead", {}, h("tr", {}, ["State", "Recipe", "Step", "Active", "Elapsed", "Cost", "Why"].map((t) => h("th", { scope: "col" }, t)))), body), empty, more);
+  return { el, title: "Runs", refresh, onRun: refresh, rows: () => [...body.children], tick: () => (rows.some((r) => ["working", "quiet", "waits for quota"].includes(r.state)) ? refresh() : show()) };
+}

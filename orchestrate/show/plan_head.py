@@ -1,0 +1,52 @@
+"""What stands above the steps of a plan in a dry run, the same in every dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from orchestrate.plan.expr import show
+from orchestrate.plan.nodes import Plan, Program
+from orchestrate.plan.settings import Limits
+from orchestrate.plan.visible import clip, visible
+from orchestrate.show.plan_text import show_seconds
+
+_LONGEST = 120
+
+
+def head_lines(program: Program, plan: Plan) -> Iterator[str]:
+    if budgets := limit_words(plan.limits, with_steps=plan.dialect == "workflow"):
+        yield f"  Run limits: {budgets}"
+    if plan.secrets:
+        yield f"  Secrets: {', '.join(visible(secret.name) for secret in plan.secrets)}"
+    yield from _input_lines(plan, is_called=plan.id != program.main)
+    if plan.outputs.items:
+        yield "  Outputs:"
+        for name, value in plan.outputs.items:
+            yield f"    {visible(name)}: {clip(visible(show(value)), _LONGEST)}"
+
+
+def limit_words(limits: Limits, *, with_steps: bool = False) -> str:
+    """What a run may use up, and with steps how far it may go; '' without limits."""
+    time = None if limits.max_time is None else show_seconds(limits.max_time)
+    cost = None if limits.max_cost is None else f"${limits.max_cost:g}"
+    words = {"cost": cost, "tokens": limits.max_tokens, "time": time, "calls": limits.max_calls}
+    if with_steps:
+        words = {"visits": limits.max_visits, "steps": limits.max_steps, **words}
+    return ", ".join(f"{name}={most}" for name, most in words.items() if most is not None)
+
+
+def _input_lines(plan: Plan, *, is_called: bool) -> Iterator[str]:
+    if plan.inputs:
+        given = dict(plan.context.items)
+        yield "  Inputs:"
+        for one in plan.inputs:
+            value = given.get(one.name)
+            if one.secret:
+                state = f"secret, from {one.variable}"
+            elif value is None:
+                state = "missing: give it with the recipe, -i NAME=VALUE or at the terminal"
+                state = "given by what calls this" if is_called else state
+            else:
+                state = clip(visible(show(value)), _LONGEST)
+            about = f"  ({visible(one.description)})" if one.description else ""
+            yield f"    {visible(one.name)}: {state}{about}"

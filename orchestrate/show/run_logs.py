@@ -1,0 +1,144 @@
+"""Prints the log of a run, and what its steps have printed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrate.plan.visible import visible
+from orchestrate.record import record
+from orchestrate.show.facts import decision_words
+from orchestrate.show.output import answer_json, note, wants_raw
+from orchestrate.show.printing import (
+    Printer,
+    open_source,
+    print_lines,
+    print_source,
+    read_source,
+)
+from orchestrate.show.transcript_text import turn_lines
+from orchestrate.state.locks import is_held
+from orchestrate.state.runs import Run
+from orchestrate.state.times import timestamp
+from orchestrate.view.step_logs import Entry, source_of, was_at_work_since
+from orchestrate.view.transcripts import as_json, read_turn
+
+if TYPE_CHECKING:
+    from orchestrate.transcript import TranscriptOf
+    from orchestrate.view.step_logs import Stream
+
+_POLL_S = 0.25
+
+
+@record
+class Wish:
+    """What is to be shown, and how."""
+
+    streams: tuple[Stream, ...]
+    last_lines: int | None
+    follows: bool
+    shows_all: bool
+    since: float | None
+    transcript_of: TranscriptOf | None = None
+
+    @property
+    def is_raw(self) -> bool:
+        """Is it what an agent's program printed? One who names a stream wants the answer."""
+        return wants_raw() and self.streams == ("stdout", "stderr")
+
+
+def show_log(run: Run, wish: Wish, as_json: bool) -> None:
+    path = run.logs / "orchestrator.log"
+    if as_json:
+        start = 0 if wish.since is None else _first_since(path, wish.since)
+        answer_json({"run_id": run.id, "log": read_source(path, wish.last_lines, start)})
+        return
+    printer = Printer()
+    is_live = wish.follows and is_held(run.lock_file)
+    start = 0 if wish.since is None else _first_since(path, wish.since)
+    offset = print_source(printer, path, start, last_lines=wish.last_lines)
+    while is_live:
+        printer.flush()
+        time.sleep(_POLL_S)
+        # Asked before reading: what a run writes last is there when its lock is free.
+        is_live = is_held(run.lock_file)
+        offset = print_source(printer, path, offset)
+
+
+def _first_since(path: Path, since: float) -> int:
+    """Where the first line begins that was logged since then; lines begin with their time."""
+    wanted = timestamp(since).encode()
+    offset = 0
+    with open_source(path) as file:
+        for line in file:
+            if line[: len(wanted)] >= wanted:
+                break
+            offset += len(line)
+    return offset
+
+
+def show_steps(run: Run, entries: list[Entry], wish: Wish) -> None:
+    printer = Printer()
+    for entry in entries:
+        if wish.since is not None and not was_at_work_since(entry.result, wish.since):
+            if len(entries) == 1:
+                note(f"orchestrate: {visible(entry.path)} has ended before that\n")
+            continue
+        printed = 0
+        found = [(stream, _source(run, entry, stream, wish)) for stream in wish.streams]
+        found = [(stream, source) for stream, source in found if source != b""]
+        # Who asks for several must know which is which; a program takes a step's two as they are.
+        has_titles = len(entries) > 1 or (printer.is_for_people and len(found) > 1)
+        for stream, source in found:
+            if has_titles:
+                what = stream if isinstance(source, Path | bytes) else "transcript"
+                title = f"--- {what} of {entry.path}\n"
+                printer.print(title.encode("utf-8", "surrogateescape"))
+            if isinstance(source, Path | bytes):
+                printed += print_source(printer, source, last_lines=wish.last_lines)
+            else:
+                printed += print_lines(printer, source, wish.last_lines)
+            printer.end_line()
+        if not printed:
+            _tell_silence(entry, wish)
+
+
+def _source(run: Run, entry: Entry, stream: Stream, wish: Wish) -> Path | bytes | Iterator[str]:
+    if stream == "stdout" and wish.transcript_of is not None:
+        lines = turn_lines(run, entry, wish.transcript_of)
+        if lines is not None:
+            return lines
+    return source_of(run, entry, stream, is_raw=wish.is_raw)
+
+
+def _tell_silence(entry: Entry, wish: Wish) -> None:
+    """A step that printed nothing may have an error that says why."""
+    what = "has printed nothing yet" if entry.is_running else "printed nothing"
+    if wish.streams == ("prompt",):
+        what = "sent no prompt"
+    elif entry.gate is not None:
+        what = f"was {decision_words(entry.gate.to_json())}"
+    reason = entry.result.message or entry.result.reason
+    status = f" ({entry.result.status}: {visible(reason)})" if reason else ""
+    note(f"orchestrate: {visible(entry.path)} {what}{status}\n")
+
+
+def step_json(run: Run, entry: Entry, wish: Wish) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "run_id": run.id,
+        "step": entry.path,
+        "status": entry.result.status,
+        "exit_code": entry.result.exit_code,
+        "error": None if entry.result.error is None else entry.result.message,
+    }
+    if entry.gate is not None:
+        document["decision"] = entry.gate.to_json()
+    for stream in wish.streams:
+        source = source_of(run, entry, stream, is_raw=wish.is_raw)
+        document[stream] = read_source(source, wish.last_lines)
+    if wish.transcript_of is not None and entry.result.agent is not None:
+        turn = read_turn(run, entry, wish.transcript_of)
+        document["transcript"] = [as_json(passage) for passage in turn.passages]
+    return document

@@ -1,0 +1,53 @@
+"""The results of steps as JSON, each turned into bytes once and then only copied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from orchestrate.state.durable import COMPACT_JSON
+from orchestrate.state.model import Frame, Loop
+
+
+def encode(value: Any) -> bytes:
+    return COMPACT_JSON.encode(value).encode("ascii")
+
+
+def encode_results(frame: Frame) -> bytes:
+    """What the state shows of a frame, on one line."""
+    return b"{" + b",".join(name + b":" + body for name, body in result_pieces(frame)) + b"}"
+
+
+def result_pieces(frame: Frame) -> list[tuple[bytes, bytes]]:
+    """Names and results of a frame's steps, loops among them, and its item's lifecycle."""
+    pieces = [(encode(name), step_piece(frame, name)) for name in frame.steps]
+    pieces += [
+        (encode(loop.name), b"[" + b",".join(loop_pieces(loop)) + b"]")
+        for loop in frame.loops.values()
+    ]
+    if frame.lifecycle is not None:
+        pieces.append((b'"lifecycle"', encode(frame.lifecycle)))
+    return pieces
+
+
+def step_piece(frame: Frame, name: str) -> bytes:
+    """The result of one step; that of a running call has the steps of the called plan in it."""
+    result = encode(frame.steps[name].to_json())
+    called = frame.call
+    if called is None or called.owner != name:
+        return result
+    return result[:-1] + b',"steps":' + encode_results(called) + b"}"
+
+
+def loop_pieces(loop: Loop) -> list[bytes]:
+    """One result per item up to the last one begun; what has not begun in between is empty."""
+    if not loop.open and len(loop.done) == loop.next_index:
+        return [loop.done[position] for position in range(loop.next_index)]
+    most = max((*loop.done, *loop.open), default=-1) + 1
+    return [
+        loop.done[position]
+        if position in loop.done
+        else encode_results(loop.open[position])
+        if position in loop.open
+        else b"{}"
+        for position in range(most)
+    ]

@@ -1,0 +1,28 @@
+"""The seal of a file that only orchestrate writes: a checksum over all of it, in its last line."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from orchestrate.regex import regex
+
+_SEAL = regex(rb',\n  "checksum": "sha256:([0-9a-f]{64})"\n\}\n\Z')
+
+
+def seal_for(*pieces: bytes) -> bytes:
+    """What ends a JSON object of which these pieces are everything but the closing brace."""
+    digest = sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return b',\n  "checksum": "sha256:%b"\n}\n' % digest.hexdigest().encode("ascii")
+
+
+def verify_seal(content: bytes) -> None:
+    """A `ValueError` says what is wrong with a file that is not as it was written."""
+    found = _SEAL.search(content)
+    if found is None:
+        raise ValueError("it is not a complete file")
+    with memoryview(content) as view:
+        digest = sha256(view[: found.start()]).hexdigest()
+    if digest.encode("ascii") != found[1]:
+        raise ValueError("its checksum is wrong: it was changed or damaged")

@@ -1,0 +1,50 @@
+"""Phrases about events that both the screen and the run's log use."""
+
+from __future__ import annotations
+
+from orchestrate.plan.nodes import OK, Abort, Finish, Goto, Leave, Restart, target_of
+from orchestrate.plan.visible import visible
+from orchestrate.state.events import AttemptEnded, StepFinished, StepStarted
+from orchestrate.state.model import Index, RunState
+from orchestrate.state.result import StepResult
+from orchestrate.state.times import duration
+
+
+def retry_words(event: AttemptEnded) -> str:
+    """When a failed attempt is repeated: `retry 2 of 5 in 4.0s: overloaded (529)`."""
+    after = f"in {duration(event.rest_s * 1000)}" if event.rest_s else "now"
+    return f"{retry_number(event.result)} {after}{retry_reason(event.result)}"
+
+
+def retry_number(result: StepResult) -> str:
+    retry = result.retry
+    return "next one" if retry is None else f"retry {retry.number} of {retry.of}"
+
+
+def retry_reason(result: StepResult) -> str:
+    context = result.context
+    status = f" ({context['http_status']})" if "http_status" in context else ""
+    return f": {context['kind']}{status}" if "kind" in context else ""
+
+
+def visit_words(event: StepStarted, state: RunState, index: Index) -> str:
+    limits = index.plan(state.root.plan).limits
+    return f"(visit {event.visit}/{limits.max_visits}, total {state.steps_run}/{limits.max_steps})"
+
+
+def outcome_words(event: StepFinished) -> str:
+    why = event.result.outcome_description
+    # A check has no outcomes of the author's.
+    label = "passed" if event.label == OK else event.label.removeprefix("@")
+    return visible(label if why is None else f"{label} ({why})")
+
+
+def next_words(event: StepFinished, state: RunState, index: Index) -> str:
+    target = target_of(index.place(state.root.plan, event.node).node, event.label)
+    match target:
+        case Goto(node):
+            return visible(node)
+        case Restart(plan):
+            return f"{visible(index.plan(plan).name)} (new session)"
+        case Finish() | Leave() | Abort():
+            return ""

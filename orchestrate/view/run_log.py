@@ -1,0 +1,219 @@
+"""What events add to `logs/orchestrator.log`; a machine's lines are those of A §16.3 and §19.1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from orchestrate.state import events as on
+from orchestrate.state.address import shown_path
+from orchestrate.state.denials import denial_words
+from orchestrate.state.events import Event, event_name
+from orchestrate.state.logbook import Level, Logbook
+from orchestrate.state.model import Index, RunState
+from orchestrate.state.result import StepResult
+from orchestrate.state.store import Listener
+from orchestrate.view.event_records import FIELDS
+from orchestrate.view.event_words import next_words, outcome_words, retry_words, visit_words
+
+LogLine = tuple[Level, str, dict[str, Any]]
+_LOGGED = {
+    "model": "model",
+    "model_requested": "modelRequested",
+    "outcome": "outcome",
+    "prompt_length": "promptLength",
+    "response_length": "responseLength",
+    "duration_ms": "durationMs",
+    "cost_usd": "costUsd",
+}
+# Said where the dollars are not.
+_TOKENS = {"input_tokens": "inputTokens", "output_tokens": "outputTokens"}
+_PLAIN = (
+    "status", "exit_code", "duration_ms", "attempts", "outcome", "model", "model_requested",
+    "session_id", "prompt_length", "response_length", "cost_usd", "input_tokens", "output_tokens",
+    "metrics",
+)  # fmt: skip
+
+
+def keep_log(logbook: Logbook, index: Index) -> Listener:
+    """Who is to hear the events of a run, and writes them down."""
+
+    def hear(event: Event, state: RunState) -> None:
+        is_machine = state.dialect == "machine"
+        lines = machine_log(event, state, index) if is_machine else plain_log(event)
+        for level, words, about in lines:
+            logbook.write(level, words, about)
+
+    return hear
+
+
+def log_asked(logbook: Logbook, state: RunState, index: Index, lines: list[str]) -> None:
+    """Whom the run asks, with which model and permissions."""
+    fields = machine_fields(state, index) if state.dialect == "machine" else {}
+    for line in lines:
+        logbook.write("info", f"[run:asks] {line}", fields)
+
+
+def plain_log(event: Event) -> list[LogLine]:
+    level: Level = "debug" if isinstance(event, on.StepStarted) else "info"
+    fields: dict[str, Any] = {}
+    match event:
+        case on.StepFinished() | on.AttemptEnded():
+            result = event.result
+            given = result.only(*_PLAIN).to_json()
+            given |= given.pop("metrics", None) or {}
+            fields = {name: value for name, value in given.items() if value is not None}
+            if result.error is not None:
+                fields["error"], level = result.message, "warn"
+            if denied := denial_words(result.denials):
+                fields["denied"], level = denied, "warn"
+        case on.RunEnded():
+            fields = {"status": event.status, "reason": event.reason, "code": event.code}
+        case on.LoopOpened():
+            fields = {"items": len(event.items)}
+        case on.RoundEnded():
+            fields = {"goes_on": event.goes_on}
+            if event.error:
+                fields, level = {"error": event.error}, "warn"
+        case on.OutputsGiven():
+            fields = {"outputs": list(event.outputs)}
+            if event.undefined:
+                fields, level = fields | {"undefined": event.undefined}, "warn"
+        case on.ItemMoved():
+            fields = dict(event.lifecycle)
+        case on.CallExpired():
+            fields, level = {"timeout_s": event.timeout_s}, "warn"
+        case (
+            on.GateOpened() | on.GateDecided() | on.CallOpened() | on.Restarted() | on.StepStarted()
+        ):
+            pass
+        case on.RunStarted() | on.RunResumed() | on.SessionSeen() | on.SessionChosen() | on.Gap():
+            pass
+        case on.ItemMoving() | on.ItemStopped():
+            pass
+        case on.Edited():
+            fields = {"edit": event.edit, "definition": event.definition}
+    node = getattr(event, "node", None)
+    if node is not None:
+        fields = {"step": shown_path(getattr(event, "frame", ""), node), **fields}
+    return [(level, event_name(event), fields)]
+
+
+def machine_fields(state: RunState, index: Index) -> dict[str, Any]:
+    """A §19.1's fields, as far as the run itself says them."""
+    return dict.fromkeys(FIELDS, "-") | {
+        "sessionId": state.session.id or "-",
+        "recipeId": index.plan(state.root.plan).name,
+        "step": state.current or "-",
+        "stepCount": state.steps_run,
+        "visitCount": state.root.visits.get(state.current, 0),
+    }
+
+
+def machine_log(event: Event, state: RunState, index: Index) -> list[LogLine]:
+    """What an event adds to `logs/orchestrator.log`."""
+    if on.is_in_call(event):
+        return plain_log(event)
+    run = machine_fields(state, index)
+    match event:
+        case on.StepStarted():
+            return _started_log(event, state, index, run)
+        case on.StepFinished() | on.AttemptEnded():
+            return _ended_log(event, state, index, run)
+        case on.SessionChosen():
+            return [("info", "[session:chosen]", run)]
+        case on.SessionSeen():
+            return [("info", "[session:seen]", run)]
+        case on.Restarted():
+            return [("info", "[recipe:restarted]", run | {"restarts": state.restarts})]
+        case on.RunEnded():
+            level: Level = "info" if event.status == "completed" else "warn"
+            end: dict[str, Any] = {"status": event.status, "code": event.code}
+            if event.status == "failed":
+                end["error"] = event.reason
+            denied = denial_words(state.denials)
+            more = _bill(state) | ({"denied": denied} if denied else {})
+            return [(level, f"[recipe:exited] {event.reason}", run | end | more)]
+        case on.Edited():
+            return [("info", f"[run:edited] {event.edit}", run)]
+        case on.RunStarted() | on.RunResumed() | on.Gap():
+            return []
+        case (
+            on.LoopOpened() | on.ItemMoving() | on.ItemMoved() | on.ItemStopped() | on.CallOpened()
+        ):
+            return []
+        case (
+            on.OutputsGiven()
+            | on.RoundEnded()
+            | on.CallExpired()
+            | on.GateOpened()
+            | on.GateDecided()
+        ):
+            return []
+
+
+def _started_log(
+    event: on.StepStarted, state: RunState, index: Index, run: dict[str, Any]
+) -> list[LogLine]:
+    lines: list[LogLine] = []
+    is_part = index.place(state.root.plan, event.node).node.part_of is not None
+    if event.attempt == 1 and state.steps_run == 1 and not is_part:
+        words = f"[recipe:started] {run['recipeId']} (session: {run['sessionId']})"
+        lines.append(("info", words, run | {"step": event.node, "visitCount": event.visit}))
+    model = "" if event.about.model is None else f" [model: {event.about.model}]"
+    again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
+    words = f"[step:started] {event.node} {visit_words(event, state, index)}{model}{again}"
+    return [*lines, ("info", words, run | _step_fields(event, state, event.about))]
+
+
+def _ended_log(
+    event: on.StepFinished | on.AttemptEnded,
+    state: RunState,
+    index: Index,
+    run: dict[str, Any],
+) -> list[LogLine]:
+    fields = run | _step_fields(event, state, event.result)
+    if event.result.error is not None:
+        fields["error"] = event.result.message
+    if denied := denial_words(event.result.denials):
+        fields["denied"] = denied
+    if isinstance(event, on.AttemptEnded) and event.why == "failed":
+        return [("warn", f"[step:failed] {retry_words(event)}", fields)]
+    if isinstance(event, on.AttemptEnded):
+        return [("warn", f"[step:{event.why}]", fields)]
+    if event.result.status == "failed":
+        return [("error", "[step:failed]", fields)]
+    lines: list[LogLine] = [("info", f"[step:outcome] {outcome_words(event)}", fields)]
+    where = next_words(event, state, index)
+    if where:
+        lines.append(("info", f"[step:transition] {event.node} → {where}", fields))
+    return lines
+
+
+def _step_fields(
+    event: on.StepStarted | on.StepFinished | on.AttemptEnded,
+    state: RunState,
+    known: StepResult,
+) -> dict[str, Any]:
+    """A §19.1; the session is the one of this turn, which a failure may have left since."""
+    fields: dict[str, Any] = {
+        "step": event.node,
+        "stepCount": state.steps_run,
+        "visitCount": event.visit,
+    }
+    if known.session_id is not None:
+        fields["sessionId"] = known.session_id
+    names = _LOGGED if known.cost_usd is not None else _LOGGED | _TOKENS
+    logged = {ours: getattr(known, name) for name, ours in names.items() if known.has(name)}
+    return fields | {ours: value for ours, value in logged.items() if value is not None}
+
+
+def _bill(state: RunState) -> dict[str, Any]:
+    """What the run has cost so far, and how many calls did not say (A §19.2)."""
+    costs = state.costs
+    spent: dict[str, Any] = {}
+    if costs.cost_usd is not None:
+        spent["costUsd"] = round(costs.cost_usd, 6)
+    if costs.unreported:
+        tokens = {"inputTokens": costs.input_tokens, "outputTokens": costs.output_tokens}
+        spent |= {name: count for name, count in tokens.items() if count is not None}
+    return {**spent, "calls": costs.turns, "unreported": costs.unreported}

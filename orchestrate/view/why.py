@@ -1,0 +1,154 @@
+"""Why the steps of a run ran, ran again, were taken over, or wait: a difference of their keys."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+from orchestrate.errors import UsageError
+from orchestrate.plan.visible import visible
+from orchestrate.state.address import Address, FrameKey
+from orchestrate.state.durable import read_file
+from orchestrate.state.earlier import ACCEPTED, Earlier, Entry
+from orchestrate.state.events import Edited, Event
+from orchestrate.state.recorded import read_events
+from orchestrate.state.result import StepResult
+from orchestrate.state.runs import Run
+from orchestrate.view.run_view import RunView, run_view
+from orchestrate.view.why_words import why_in_words
+
+Json = dict[str, Any]
+_PHASES = {
+    "asking": "it waits for a person's decision",
+    "resting": "it waits for its next attempt",
+    "lost": "its last attempt was lost, and a person decides about another",
+    "running": "it is at work",
+    "arriving": "it is next",
+    "failed": "it failed",
+}
+
+
+def why(run: Run, step: str | None) -> list[Json]:
+    """What is known of each step of the run, or of those that a person names."""
+    view = run_view(run)
+    events = [recorded.event for recorded in read_events(run.events)]
+    now, before = Earlier(events), Earlier(_before_edit(events))
+    entries = [e for e in now.entries.values() if e.moved is None and e.opened is None]
+    if step is not None:
+        entries = [e for e in _meant(now, step) if e.moved is None and e.opened is None]
+    found = [_told(run, view, entry, before) for entry in entries]
+    stands = {(c.address.frame.text, c.name, c.visit): c.phase for c in view.cursors}
+    for told, entry in zip(found, entries, strict=True):
+        address = entry.address
+        phase = stands.get((address.frame.text, entry.name, address.visit or 1))
+        if phase in _PHASES and entry.finished is None and entry.decided is None:
+            told["waits"] = _PHASES[phase]
+    known = {(e.frame, e.name) for e in entries}
+    others = [c for c in view.cursors if (c.frame, c.name) not in known and c.phase in _PHASES]
+    next_ = [{"step": c.path, "status": "waiting", "waits": _PHASES[c.phase]} for c in others]
+    return found if step is not None else found + next_
+
+
+def _before_edit(events: list[Event]) -> Iterable[Event]:
+    last = max((n for n, event in enumerate(events) if isinstance(event, Edited)), default=0)
+    return events[:last]
+
+
+def _meant(earlier: Earlier, text: str) -> list[Entry]:
+    try:
+        found = earlier.covered(Address.typed(text))
+    except ValueError:
+        found = []
+    if not found:
+        names = ", ".join(dict.fromkeys(visible(e.name) for e in earlier.entries.values()))
+        raise UsageError(f"the run has not come to a step '{text}'", f"it has: {names}")
+    return found
+
+
+def _told(
+    run: Run,
+    view: RunView,
+    entry: Entry,
+    before: Earlier,
+) -> Json:
+    result = entry.finished.result if entry.finished is not None else StepResult()
+    told: Json = {
+        "step": FrameKey.parse(entry.frame).step(entry.name).shown,
+        "visit": entry.visit,
+        "status": "reused" if result.reused else _status(entry),
+        "line": _line(view, entry),
+        "key": entry.key,
+    }
+    if result.reused:
+        is_accepted = ACCEPTED in entry.key
+        told |= {"reused": result.reused, "accepted": is_accepted}
+        told["because"] = "it was accepted as it is" if is_accepted else "its key is the same"
+        if result.cost_usd is not None:
+            told["saved_usd"] = result.cost_usd
+        return told
+    old = before.entries.get(entry.path) if before.entries else None
+    told["why"] = entry.why
+    told["because"] = why_in_words(entry.why) if entry.why else "it had not run before"
+    changed = entry.why.get("changed", {})
+    told["changed"] = [
+        {"part": part, **_values(run, part, digests, old, entry)}
+        for part, digests in changed.items()
+    ]
+    return told
+
+
+def _status(entry: Entry) -> str:
+    if entry.finished is not None:
+        return entry.finished.result.status
+    if entry.asked is not None:
+        return entry.decided.decision if entry.decided is not None else "waiting"
+    return "running" if entry.started is not None else "unfinished"
+
+
+def _line(view: RunView, entry: Entry) -> int | None:
+    plans = view.index.program.plans if view.index is not None else ()
+    nodes = (node for plan in plans for block in plan.blocks for node in block.nodes)
+    return next((node.span.line for node in nodes if node.name == entry.name), None)
+
+
+def _values(
+    run: Run,
+    part: str,
+    digests: Any,
+    old: Entry | None,
+    entry: Entry,
+) -> Json:
+    """Both values where they are kept: prompts as sent and commands; else their digests."""
+    if part == "inputs":
+        return {"values": digests}
+    shown: Json = {"before": digests[0], "after": digests[1]}
+    if part == "prompt" and old is not None:
+        texts = [_prompt(run, one) for one in (old, entry)]
+        if all(texts):
+            lines = difflib.unified_diff(
+                texts[0].split("\n"), texts[1].split("\n"), lineterm="", n=1
+            )
+            shown |= {"before_text": texts[0], "after_text": texts[1], "diff": list(lines)[2:]}
+    elif part in ("argv", "script") and old is not None:
+        commands = [_command(one) for one in (old, entry)]
+        if all(commands):
+            shown |= {"before_text": commands[0], "after_text": commands[1]}
+    return shown
+
+
+def _prompt(run: Run, entry: Entry) -> str:
+    """What was sent, masked when it was kept."""
+    result = entry.finished.result if entry.finished is not None else StepResult()
+    log = result.log or entry.address.log_name()
+    return (read_file(run.logs / f"{log}.prompt.txt") or b"").decode("utf-8", "replace")
+
+
+def _command(entry: Entry) -> str:
+    for result in (
+        entry.finished.result if entry.finished is not None else StepResult(),
+        entry.started.about if entry.started is not None else StepResult(),
+    ):
+        if result.debug is not None and result.debug.command:
+            return " ".join(result.debug.command)
+    return ""

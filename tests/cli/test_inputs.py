@@ -1,0 +1,257 @@
+"""Inputs: what a run is told, in every dialect, from the command line to the state."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from orchestrate.app import inputs
+from orchestrate.testing import Project
+
+MACHINE = """
+    id: build
+    label: Build
+    description: Build a thing
+    inputs:
+      task: {description: What to build}
+      rounds: {type: integer, default: 3, minimum: 1}
+    initialStep: work
+    steps:
+      work:
+        prompt: "Do {{task}} in {{rounds}} rounds, not \\\\{{task}}"
+        outcomes: [complete, other]
+        onOutcome:
+          complete: {action: exit, reason: done}
+          other: {action: exit, reason: user-provided-other}
+    """
+RECIPE = """
+    name: build
+    description: Build a thing
+    version: "1.0.0"
+    inputs:
+      task: {description: What to build}
+      rounds: {type: integer, default: 3, minimum: 1}
+    steps:
+      - {id: work, agent: builder, prompt: "Do {{task}} in {{rounds}} rounds, not \\\\{{task}}"}
+    """
+WORKFLOW = """
+    version: "1.4"
+    name: build
+    inputs:
+      task: {description: What to build}
+      rounds: {type: integer, default: 3, minimum: 1}
+    steps:
+      - name: work
+        command: ["echo", "Do ${inputs.task} in ${inputs.rounds} rounds, not {{task}}"]
+    """
+DIALECTS = {"machine": MACHINE, "recipe": RECIPE, "workflow": WORKFLOW}
+
+
+@pytest.fixture(params=DIALECTS)
+def project(request: pytest.FixtureRequest, tmp_path: Path) -> Project:
+    project = Project(tmp_path, {"f.yaml": DIALECTS[request.param]})
+    project.write(".orchestrate/agents/builder.md", "---\nname: builder\n---\nYou build.\n")
+    return project
+
+
+def _flags(project: Project) -> list[str]:
+    is_workflow = 'version: "1.4"' in (project.folder / "f.yaml").read_text()
+    return [] if is_workflow else ["--backend", "rehearsal"]
+
+
+def _said(project: Project) -> str:
+    """What the step was told."""
+    logs = project.folder / ".orchestrate/runs/latest/logs"
+    prompts = sorted(logs.glob("work*.prompt.txt"))
+    if prompts:
+        return prompts[-1].read_text()
+    state = json.loads((logs.parent / "state.json").read_text())
+    return str(state["steps"]["work"]["output"])
+
+
+def test_text_and_flags_reach_the_step(project: Project) -> None:
+    project.run("run", "f.yaml", "a wall", "-i", "rounds=5", *_flags(project)).assert_success()
+    assert _said(project).startswith("Do a wall in 5 rounds, not {{task}}")
+    state = json.loads((project.folder / ".orchestrate/runs/latest/state.json").read_text())
+    assert state["context"] == {"task": "a wall", "rounds": 5}
+
+
+def test_values_of_a_file_keep_their_types(project: Project) -> None:
+    project.write("in.yaml", "task: a wall\nrounds: 7\n")
+    flags = ("--inputs-file", "in.yaml", *_flags(project))
+    project.run("run", "f.yaml", *flags, "-i", "task=a door").assert_success()
+    assert _said(project).startswith("Do a door in 7 rounds")
+    project.write("in.yaml", "rounds: many\n")
+    said = project.run("run", "f.yaml", "x", *flags).assert_exit(2).stderr
+    assert "the input 'rounds': 'many' is not a whole number" in said
+
+
+def test_a_value_is_never_read_as_a_template(project: Project) -> None:
+    project.run("run", "f.yaml", "{{rounds}} ${run.id}", *_flags(project)).assert_success()
+    assert _said(project).startswith("Do {{rounds}} ${run.id} in 3")
+
+
+def test_everything_that_is_missing_is_named_at_once(project: Project) -> None:
+    said = project.run("run", "f.yaml", *_flags(project)).assert_exit(2).stderr
+    assert "an input has no value: task (What to build)" in said
+    assert "give -i task=…" in said
+    assert not (project.folder / ".orchestrate/runs").exists()
+
+
+def test_a_dry_run_shows_what_is_missing(project: Project) -> None:
+    said = project.run("run", "f.yaml", "--dry-run", *_flags(project)).assert_success().stdout
+    assert "task: missing" in said
+    assert "(What to build)" in said
+    assert "rounds: 3" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (("x", "-i", "task=y"), "the input 'task' is given twice"),
+        (("x", "-i", "rounds=0"), "the input 'rounds': '0' is less than 1"),
+        (("x", "-i", "rounds=1.5"), "the input 'rounds': '1.5' is not a whole number"),
+        (("x", "-i", "round=1"), "there is no input 'round' (did you mean 'rounds'?)"),
+        (("x", "-i", "rounds"), "-i 'rounds' is not KEY=VALUE"),
+    ],
+)
+def test_a_wrong_value_is_refused_before_anything_starts(
+    project: Project, words: tuple[str, ...], fault: str
+) -> None:
+    said = project.run("run", "f.yaml", *words, *_flags(project)).assert_exit(2).stderr
+    assert fault in said
+    assert not (project.folder / ".orchestrate/runs").exists()
+
+
+def test_an_input_is_no_context_variable(project: Project) -> None:
+    said = project.run("run", "f.yaml", "--context", "task=x", *_flags(project)).assert_exit(2)
+    assert "'task' is an input" in said.stderr or "cannot be used with a machine" in said.stderr
+
+
+def test_describe_and_list_name_the_inputs(project: Project) -> None:
+    text = project.run("describe", "f.yaml").assert_success().stdout
+    assert "  task, string, required: What to build\n" in text
+    assert "  rounds, integer, default 3, at least 1\n" in text
+    assert text.endswith('orchestrate run f.yaml "…"\n')
+    data = project.run("describe", "f.yaml", "--json").assert_success().json()
+    assert [(one["name"], one["required"], one["default"]) for one in data["inputs"]] == [
+        ("task", True, None),
+        ("rounds", False, 3),
+    ]
+    project.write("workflows/f.yaml", (project.folder / "f.yaml").read_text())
+    assert "[task, rounds]" in project.run("list").assert_success().stdout
+
+
+def test_a_text_needs_an_input(tmp_path: Path) -> None:
+    project = Project(tmp_path, {"f.yaml": MACHINE.replace("{{task}} in {{rounds}}", "it in")})
+    text = (tmp_path / "f.yaml").read_text()
+    start, end = text.index("inputs:"), text.index("initialStep")
+    (tmp_path / "f.yaml").write_text(text[:start] + text[end:])
+    said = project.run("run", "f.yaml", "a wall", "--backend", "rehearsal").assert_exit(2).stderr
+    assert "there is no input that 'a wall' could be" in said
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Project:
+    """A workflow that prints a secret input and then fails."""
+    return Project(
+        tmp_path,
+        {
+            "f.yaml": """
+            version: "1.4"
+            inputs: {token: {secret: true}, to: nobody}
+            steps:
+              - {name: Tell, command: [sh, -c, "echo ${inputs.token} > got; echo ${inputs.token}"]}
+              - {name: Wait, command: [sh, -c, "test -e go && echo ${inputs.token} ${inputs.to}"]}
+            """
+        },
+    )
+
+
+def test_a_secret_is_used_and_kept_nowhere(secret: Project) -> None:
+    given = {"ORCHESTRATE_INPUT_TOKEN": "s3cret-value-of-mine"}
+    secret.run("run", "f.yaml", env=given).assert_exit(1)
+    assert (secret.folder / "got").read_text() == "s3cret-value-of-mine\n"
+    run = secret.folder / ".orchestrate/runs/latest"
+    kept = [file for file in run.resolve().rglob("*") if file.is_file()]
+    assert not [file for file in kept if b"s3cret-value-of-mine" in file.read_bytes()]
+    (secret.folder / "go").touch()
+    secret.run("resume", "latest").assert_exit(5)
+    secret.run("resume", "latest", "-i", "to=me", env=given).assert_success()
+    state = json.loads((run / "state.json").read_text())
+    assert state["steps"]["Wait"]["output"] == "*** me\n"
+
+
+@pytest.mark.parametrize("words", [("-i", "token=x"), ("x",)])
+def test_a_secret_cannot_stand_on_the_command_line(secret: Project, words: tuple[str, ...]) -> None:
+    said = secret.run("run", "f.yaml", *words).assert_exit(2).stderr
+    assert "is a secret" in said
+    assert "ORCHESTRATE_INPUT_TOKEN" in said
+
+
+TYPED = """
+    version: "1.4"
+    inputs:
+      x: {{{declaration}}}
+    steps:
+      - name: Show
+        command: [{program}"${{inputs.x}}"]
+    """
+
+
+def typed(declaration: str) -> str:
+    """A workflow that shows its input; a command cannot be a part of another (E127), so it runs."""
+    program = "" if declaration == "type: command" else '"echo", '
+    return TYPED.format(declaration=declaration, program=program)
+
+
+@pytest.mark.parametrize(
+    ("declaration", "text", "value"),
+    [
+        ("type: integer", "-4", "-4"),
+        ("type: number", "1.50", "1.5"),
+        ("type: boolean", "TRUE", "true"),
+        ("type: list", '["a", 1]', '["a",1]'),
+        ("type: object", '{"k": null}', '{"k":null}'),
+        ("type: path", "sub/../sub/f", "sub/f"),
+        ("type: command", "echo 'my  test'", "my  test"),
+        ("type: command", '["echo", "my  test"]', "my  test"),
+        ("enum: [low, high]", "low", "low"),
+        ('pattern: "[a-z]+"', "abc", "abc"),
+    ],
+)
+def test_each_type_is_read_from_a_text(
+    tmp_path: Path, declaration: str, text: str, value: str
+) -> None:
+    project = Project(tmp_path, {"f.yaml": typed(declaration), "sub/f": "x"})
+    project.run("run", "f.yaml", "-i", f"x={text}").assert_success()
+    state = json.loads((tmp_path / ".orchestrate/runs/latest/state.json").read_text())
+    assert state["steps"]["Show"]["output"] == value + "\n"
+
+
+@pytest.mark.parametrize(
+    ("declaration", "text", "fault"),
+    [
+        ("type: number", "nan", "is not a number"),
+        ("type: boolean", "yes", "is neither true nor false"),
+        ("type: list", "a,b", "is not JSON"),
+        ("type: list", '{"a": 1}', "is not a list"),
+        ("type: object", "[]", "is not a mapping"),
+        ("type: path", "/etc/passwd", "is not in the workspace"),
+        ("type: path", "gone", "does not exist"),
+        ("type: command", "make 'x", "has a quote that is not closed"),
+        ("enum: [low, high]", "mid", 'is not one of "low", "high"'),
+        ('pattern: "[a-z]+"', "a1", "does not match [a-z]+"),
+        ("maximum: 3", "four", "is more than 3 long"),
+        ('pattern: "(a+)+b"', "a" * 40, "could not be held against (a+)+b within 0.5 s"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    tmp_path: Path, declaration: str, text: str, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert inputs._MATCH_S == 5.0
+    monkeypatch.setattr(inputs, "_MATCH_S", 0.5)
+    project = Project(tmp_path, {"f.yaml": typed(declaration)})
+    assert fault in project.run("run", "f.yaml", text).assert_exit(2).stderr

@@ -1,0 +1,59 @@
+"""A program that the keeper began by itself, and that the edited run does not come to any more."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.edits.ledger import Ledger, command, workflow
+from tests.promises.processes import programs_in, wait_until
+
+HELD = "while test ! -e go; do sleep 0.02; done"
+BEATS = "for i in $(seq 3000); do touch beat; sleep 0.02; done"
+# What is new fails if the other one still works beside it.
+ALONE = "rm beat; sleep 0.5; test ! -e beat"
+_ITEM = (
+    "  - name: each\n    for_each:\n      items: [one, two, three]\n      steps:\n      "
+    + command("work", "if test ${item} = two; then " + HELD + "; fi; "
+              "if test ${item} = three; then " + BEATS + "; fi")
+)  # fmt: skip
+SHAPES = {
+    "sequence": ([command("z"), command("a", HELD)], command("b", BEATS), "", ["z", "a", "b"]),
+    "loop": ([_ITEM], ", three]", "]", ["work", "work", "work"]),
+}
+
+
+@pytest.mark.parametrize("flag", ["--edited", "--redo"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_edits_09_what_nothing_adopts_is_ended_before_anything_new(
+    tmp_path: Path, shape: str, flag: str
+) -> None:
+    """The orchestrator is killed before it hears that the keeper has begun the next program."""
+    steps, old, new, before = SHAPES[shape]
+    last = [old] if shape == "sequence" else []
+    stage = Ledger(tmp_path)
+    with stage.started(workflow(*steps, *last, command("c", ALONE))) as run:
+        wait_until(lambda: _began(stage, before[:2]), "the first ones never ran")
+        wait_until(lambda: _sent_ahead(run.pid), "the orchestrator never came to rest")
+        run.send_signal(signal.SIGSTOP)
+        stage.touch("go")
+        wait_until((stage.folder / "beat").exists, "the keeper has not begun the next one")
+        run.send_signal(signal.SIGKILL)
+        run.wait(30)
+    stage.edit(old, new)
+    named = {"--edited": [], "--redo": ["z" if shape == "sequence" else "each[0]/work"]}[flag]
+    stage.resume(flag, *named)
+    assert stage.ran()[:3] == before
+    assert not programs_in(stage.folder)
+
+
+def _began(stage: Ledger, names: list[str]) -> bool:
+    ledger = stage.folder / "ledger"
+    return ledger.exists() and ledger.read_text("utf-8").split() == names
+
+
+def _sent_ahead(pid: int) -> bool:
+    """Does it wait, with everything said that it had to say?"""
+    return Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()[0] == "S"

@@ -1,0 +1,81 @@
+"""`orchestrate serve` as a command: what it prints, what it refuses, and how it ends."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import signal
+import socket
+import time
+from importlib.util import find_spec
+
+import pytest
+
+from orchestrate.cli.commands import serve
+from orchestrate.testing import Project
+
+
+def test_without_the_extra_it_says_how_to_install_it(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        serve, "find_spec", lambda name: None if name == "uvicorn" else find_spec(name)
+    )
+    result = project.run("serve").assert_exit(5)
+    assert "needs uvicorn" in result.stderr
+    assert "pip install 'orchestrate[serve]'" in result.stderr
+
+
+def test_another_interface_is_refused_without_a_name(project: Project) -> None:
+    result = project.run("serve", "--host", "0.0.0.0").assert_exit(2)
+    assert "--allow-host" in result.stderr
+    assert "tailscale" in result.stderr
+
+
+def test_a_new_key_is_made_and_printed_nowhere(project: Project) -> None:
+    result = project.run("serve", "--new-key").assert_success()
+    assert "api-key" in result.stdout
+    assert len(result.stdout.split()[0]) < 200
+    result = project.run("serve", "--link").assert_exit(2)
+    assert "start one: orchestrate serve" in result.stderr
+
+
+def test_it_serves_signs_in_and_ends_at_once(project: Project) -> None:
+    """One real process: the printed link works once, `--link` makes another, Ctrl-C ends it."""
+    begun = time.monotonic()
+    with project.background("serve", "--port", "0") as process:
+        assert process.stderr is not None
+        said = ""
+        while "open:" not in said:
+            said = process.stderr.readline()
+            assert said, "it has ended"
+        found = re.search(r"http://127.0.0.1:(\d+)/#k=(\S+)", said)
+        assert found is not None
+        port, link = int(found[1]), found[2]
+        assert sign_in(port, link) == 200
+        assert sign_in(port, link) == 401
+        printed = project.run("serve", "--link").assert_success().stdout.strip()
+        assert printed.startswith(f"http://127.0.0.1:{port}/#k=")
+        assert sign_in(port, printed.partition("#k=")[2]) == 200
+        taken = project.run("serve", "--port", str(port)).assert_exit(5)
+        assert f"orchestrate serve has it: process {process.pid}" in taken.stderr
+        assert str(project.folder) in taken.stderr
+        # A client that stays does not hold it up.
+        with socket.create_connection(("127.0.0.1", port)):
+            process.send_signal(signal.SIGINT)
+            asked = time.monotonic()
+            assert process.wait(20) == 130
+            assert time.monotonic() - asked < 5
+    assert time.monotonic() - begun < 60
+    project.run("serve", "--link").assert_exit(2)
+
+
+def sign_in(port: int, link: str) -> int:
+    line = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        headers = {"content-type": "application/json"}
+        line.request("POST", "/api/v1/session", json.dumps({"link": link}), headers)
+        return line.getresponse().status
+    finally:
+        line.close()

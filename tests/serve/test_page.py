@@ -1,0 +1,272 @@
+"""The page in a real Chromium: what it shows, at which widths, by keyboard, and live."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from orchestrate.serve.console import Console
+from orchestrate.serve.static_files import static_files
+from orchestrate.testing import Project
+from tests.serve.browser import Browser, Page, chromium
+from tests.serve.conftest import MakeConsole, serving
+from tests.serve.installing import judges
+from tests.serve.recipes import with_recipes
+
+pytestmark = pytest.mark.browser
+WIDTHS = (320, 768, 1280)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def tools() -> Path | None:
+    """axe-core and tsc; where npm cannot bring them, `tests.serve.installing` has said so."""
+    return judges()
+
+
+@pytest.fixture
+def work(project: Project) -> Project:
+    return with_recipes(project)
+
+
+def run_of(console: Console, recipe: str) -> str:
+    for _, run in console.all_runs():
+        if recipe in (run.root / "state.json").read_text():
+            return run.id
+    raise AssertionError(recipe)
+
+
+@contextmanager
+def signed_in(browser: Browser, console: Console) -> Iterator[Page]:
+    with browser.page() as page:
+        page.size(1280)
+        page.open(f"http://127.0.0.1:{console.port}/#k={console.keys.link()}")
+        page.until("location.pathname === '/runs' && document.querySelector('#app h1')")
+        yield page
+        assert page.errors == []
+
+
+def show(page: Page, console: Console, path: str) -> None:
+    page.open(f"http://127.0.0.1:{console.port}{path}")
+    page.until("document.querySelector('#app h1') && document.querySelector('body > nav')")
+
+
+def test_a_link_signs_in_and_a_used_one_says_so(
+    browser: Browser, work: Project, make: MakeConsole
+) -> None:
+    with serving(make) as console:
+        link = console.keys.link()
+        address = f"http://127.0.0.1:{console.port}/"
+        assert console.keys.use_link(link)
+        with browser.page() as page:
+            page.open(f"{address}#k={link}")
+            page.until("document.body.innerText.includes('was used already')")
+            assert "k=" not in page.run("location.href")
+            page.open(f"http://127.0.0.1:{console.port}/runs")
+            page.until("document.querySelector('input[name=key]')")
+            key = json.dumps(console.keys.api_key())
+            page.run(f"document.querySelector('#key').value = {key}")
+            page.click("form button")
+            page.until("location.pathname === '/runs' && document.querySelector('table, .empty')")
+
+
+def test_every_page_at_every_width(
+    browser: Browser, work: Project, make: MakeConsole, tools: Path | None
+) -> None:
+    """Nothing scrolls sideways, nothing breaks the policy, and axe-core finds nothing."""
+    work.spawn("run", "hello").assert_success()
+    work.spawn("run", "gate").assert_exit(6)
+    work.spawn("run", "look", "--backend", "rehearsal").assert_success()
+    with serving(make) as console, signed_in(browser, console) as page:
+        look = run_of(console, "look.yaml")
+        hello, gate = run_of(console, "hello.yaml"), run_of(console, "gate.yaml")
+        paths = ["/runs", "/inbox", "/recipes?id=hello", "/sessions", "/more",
+                 f"/runs/{gate}", f"/runs/{hello}/log?step=Greet"]  # fmt: skip
+        paths += [f"/runs/{look}/{tab}" for tab in
+                  ("overview", "steps", "chat", "changes", "cost", "recipe", "events")]  # fmt: skip
+        for width in WIDTHS:
+            for dark in (False, True):
+                page.size(width, dark=dark)
+                for path in paths:
+                    show(page, console, path)
+                    time.sleep(0.2)
+                    wide = page.run("document.documentElement.scrollWidth - innerWidth")
+                    assert wide <= 0, (path, width, wide)
+                    small = page.run(_SMALL_TARGETS)
+                    assert not (small and width == 320), (path, small)
+                    if tools is not None and width != 768:
+                        assert judged(page, tools) == [], (path, width, dark)
+
+
+_SMALL_TARGETS = (
+    "[...document.querySelectorAll('button, nav a, input:not([type=checkbox]), select')]"
+    ".filter(e => e.offsetParent && e.getBoundingClientRect().height < 43.5)"
+    ".map(e => e.outerHTML.slice(0, 80))"
+)
+
+
+def judged(page: Page, tools: Path) -> list[str]:
+    page.run((tools / "axe-core" / "axe.min.js").read_text())
+    found: list[str] = page.run(
+        "axe.run(document, {resultTypes: ['violations']}).then(r => r.violations.map(v => "
+        "v.id + ': ' + v.nodes.map(n => n.html.slice(0, 120)).slice(0, 3).join(' | ')))"
+    )
+    return found
+
+
+def test_what_an_agent_wrote_stays_text(browser: Browser, work: Project, make: MakeConsole) -> None:
+    work.spawn("run", "gate").assert_exit(6)
+    work.spawn("run", "hello", "-i", "who=<img src=x onerror=alert(1)>").assert_success()
+    with serving(make) as console, signed_in(browser, console) as page:
+        show(page, console, "/inbox")
+        page.until("document.querySelector('.question')")
+        assert page.run("document.querySelector('.question pre').textContent") == "Ship <b>it</b>?"
+        show(page, console, f"/runs/{run_of(console, 'hello.yaml')}/log?step=Greet")
+        page.until("document.querySelectorAll('.line').length === 2")
+        assert page.run("document.querySelectorAll('#app img').length") == 0
+        assert page.run("document.querySelector('.line .ansi1').textContent") == "red"
+
+
+def test_two_tabs_race_for_one_approval(browser: Browser, work: Project, make: MakeConsole) -> None:
+    work.spawn("run", "gate").assert_exit(6)
+    with (
+        serving(make) as console,
+        signed_in(browser, console) as one,
+        signed_in(browser, console) as other,
+    ):
+        for page in (one, other):
+            show(page, console, "/inbox")
+            page.until("document.querySelector('.question .good')")
+        one.click(".question .good")
+        other.run("(b => { b.click(); b.click(); })(document.querySelector('.question .bad'))")
+        one.until("document.querySelector('.empty')")
+        other.until("document.querySelector('.empty')")
+        run = run_of(console, "gate.yaml")
+        show(one, console, f"/runs/{run}")
+        one.until("document.querySelector('.state.completed')")
+        for page in (one, other):
+            page.run("1")  # reads what the browser has to say until now
+            # The refusal of the loser, whichever it is, is a line in the browser's log.
+            page.errors[:] = [line for line in page.errors if "409" not in line]
+        decided = [line for line in (work.folder / ".orchestrate/runs" / run / "events.jsonl")
+                   .read_text().splitlines() if "gate-decided" in line]  # fmt: skip
+        assert len(decided) == 1
+
+
+def test_by_keyboard_alone(browser: Browser, work: Project, make: MakeConsole) -> None:
+    work.spawn("run", "hello").assert_success()
+    work.spawn("run", "gate").assert_exit(6)
+    with serving(make) as console, signed_in(browser, console) as page:
+        page.until("document.querySelectorAll('.runs tbody tr').length === 2")
+        page.press("j")
+        page.press("j")
+        page.press("k")
+        page.press("Enter")
+        page.until("location.pathname.startsWith('/runs/2') && document.querySelector('.question')")
+        page.press("d")
+        page.until("document.body.innerText.includes('Enter to deny')")
+        page.press("x")
+        page.until("!document.body.innerText.includes('Enter to deny')")
+        page.press("a")
+        page.press("Enter")
+        page.until("document.querySelector('.state.completed')")
+        page.press("?")
+        page.until("location.pathname === '/more'")
+        page.run("history.back()")
+        page.until("location.pathname.startsWith('/runs/2')")
+        page.run("history.back()")
+        page.until("location.pathname === '/runs' && document.querySelector('input[type=search]')")
+        page.press("/")
+        assert page.run("document.activeElement.type") == "search"
+
+
+def test_it_is_live_and_says_when_it_is_not(
+    browser: Browser, work: Project, make: MakeConsole
+) -> None:
+    """A run of the command line shows up; a killed server is told, and does not touch the run."""
+    server = work.background("serve", "--port", "0")
+    with server as process:
+        assert process.stderr is not None
+        line = ""
+        while "open:" not in line:
+            line = process.stderr.readline()
+        address, _, link = line.split()[1].partition("#k=")
+        with browser.page() as page:
+            page.size(1280)
+            page.open(f"{address}#k={link}")
+            page.until("location.pathname === '/runs' && document.querySelector('#app h1')")
+            run = work.spawn("run", "nap", "-d").assert_success().stdout.strip()
+            begun = time.monotonic()
+            page.until(f"document.querySelector('[data-run=\"{run}\"] .working')", 5)
+            assert time.monotonic() - begun < 3
+            page.open(f"{address}runs/{run}/log?step=Nap")
+            page.until("document.querySelector('.line')")
+            os.kill(process.pid, signal.SIGKILL)
+            page.until("document.querySelector('#live').innerText.includes('not live since')", 20)
+    assert '"running"' in work.spawn("status", run, "--json").stdout
+    work.spawn("cancel", run).assert_success()
+
+
+def test_reading_works_without_scripts(browser: Browser, work: Project, make: MakeConsole) -> None:
+    work.spawn("run", "hello").assert_success()
+    with serving(make) as console, signed_in(browser, console) as page:
+        page.call("Emulation.setScriptExecutionDisabled", value=True)
+        page.open(f"http://127.0.0.1:{console.port}/runs/{run_of(console, 'hello.yaml')}")
+        time.sleep(0.5)
+        text = page.run("document.body.innerText")
+        assert "completed" in text
+        assert "Greet" in text
+        assert "step-finished" in text
+
+
+def test_large_runs_stay_within_bounds(
+    browser: Browser, work: Project, make: MakeConsole, tmp_path: Path
+) -> None:
+    """A log of 50 MB and a list of many lines: few elements, little memory, quick to paint."""
+    work.spawn("run", "hello").assert_success()
+    with serving(make) as console:
+        run = run_of(console, "hello.yaml")
+        logs = work.folder / ".orchestrate/runs" / run / "logs"
+        line = b"a line of a log that an agent has written, %07d\n"
+        (logs / "orchestrator.log").write_bytes(b"".join(line % n for n in range(1_000_000)))
+        with signed_in(browser, console) as page:
+            begun = time.monotonic()
+            show(page, console, f"/runs/{run}/log")
+            page.until("document.querySelector('.line')")
+            assert time.monotonic() - begun < 5
+            assert page.run("document.querySelectorAll('.line').length") <= 500
+            assert page.run("document.querySelector('.line:last-child .n').dataset.n") == "1000000"
+            page.run("document.querySelector('.log').scrollTop = 0")
+            page.until("document.querySelector('.line .n').dataset.n < '999501'")
+            assert page.run("document.querySelectorAll('.line').length") <= 500
+            assert page.heap() < 150 * 1024 * 1024
+            page.open(f"http://127.0.0.1:{console.port}/runs/{run}/log#L120-L140")
+            page.until("document.querySelectorAll('.marked').length === 21")
+
+
+def test_the_page_is_small() -> None:
+    assert sum(len(file.packed) for file in static_files().values()) <= 60 * 1024
+
+
+def test_the_types_of_the_page(tools: Path | None) -> None:
+    if tools is None:
+        return
+    tsc = tools / ".bin" / "tsc"
+    files = [str(path) for path in Path("orchestrate/serve/static").glob("*.js")]
+    flags = ["--noEmit", "--allowJs", "--checkJs", "--strict", "--target", "es2022", "--module",
+             "es2022", "--lib", "es2023,dom,dom.iterable"]  # fmt: skip
+    done = subprocess.run([tsc, *flags, *files], capture_output=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stdout
