@@ -106,6 +106,8 @@ def look_started(order: dict[str, Any], standard: list[int]) -> None:
         os.setsid()
     if order["at_terminal"]:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    # As before the interpreter is up: until `main` begins, Ctrl-C ends the process.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     for number in order["ignored"]:
         signal.signal(number, signal.SIG_IGN)
     if order.get("mounts_of"):
@@ -151,7 +153,7 @@ def become(order: dict[str, Any], descriptors: list[int]) -> NoReturn:
 
 def run_to_the_end() -> int:
     """The command's `main`, and what an interpreter does afterwards."""
-    from orchestrate.cli.main import main
+    from orchestrate.__main__ import main
 
     code = 0
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -32,7 +33,17 @@ def main() -> None:
     """The console entry point."""
     # A command makes many objects that live to its end, which is soon: look for garbage rarely.
     gc.set_threshold(100_000, 20, 20)
-    _leave(run_command(sys.argv[1:]))
+    _leave(_run_interruptible(sys.argv[1:]))
+
+
+def _run_interruptible(arguments: Sequence[str]) -> int:
+    """From here on Ctrl-C is an exception; until here it ended us at once (`__main__`)."""
+    try:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        return run_command(arguments)
+    except KeyboardInterrupt:  # outside of what `run_command` guards
+        return INTERRUPTED
 
 
 def _leave(code: int) -> NoReturn:

@@ -269,3 +269,34 @@ def test_terminated_by_sigterm() -> None:
         [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False
     )
     assert done.returncode == -signal.SIGTERM
+
+
+INTERRUPTED_WHILE_LOADING = """
+import os, signal, sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == loading:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+loading = sys.argv.pop(1)
+from orchestrate.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loading", "code", "told"),
+    [
+        ("orchestrate.cli.main", -signal.SIGINT, ""),
+        ("orchestrate.cli.group", 130, "orchestrate: interrupted\n"),
+    ],
+)
+def test_ctrl_c_while_it_loads_shows_no_traceback(loading: str, code: int, told: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_WHILE_LOADING, loading, "--help"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", told)

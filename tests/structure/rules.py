@@ -64,7 +64,7 @@ THIRD_PARTY = {
 }
 # Modules that import what they need when they need it, because start-up time depends on them
 # (ADR 0006): the commands by name, the way to one of them, and a dialect for a file written in it.
-_LAZY_IMPORTERS = {"orchestrate.cli.group", "orchestrate.cli.main"}
+_LAZY_IMPORTERS = {"orchestrate.__main__", "orchestrate.cli.group", "orchestrate.cli.main"}
 _LAZY_DIALECTS = ("orchestrate.compile", "orchestrate.dialects")
 MOST_LATE_IMPORTS = 10
 # The imports in functions that stay, at most MOST_LATE_IMPORTS: (importer, imported) -> reason.
