@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from orchestrate.serve import read_api, session_api, write_api
+from orchestrate.serve import changes_api, read_api, session_api, write_api
 from orchestrate.serve.log_pages import MOST_LINES
 from orchestrate.serve.openapi import openapi_document
 from orchestrate.serve.operations import (
@@ -28,6 +28,12 @@ _LOG = (
     Param("step", "A step's path; without it, the run's own log."),
     Param("stream", "Which output.", default="stdout", choices=("stdout", "stderr", "prompt")),
     Param("raw", "What an agent's program printed, not its answer.", "boolean", False),
+)
+_SINCE = Param(
+    "since",
+    "Since the run began, or since the gate that was answered last (if there is none: began).",
+    default="start",
+    choices=("start", "gate"),
 )
 _PERMISSIONS = ("bypass", "edit", "default", "read-only")
 _START = {
@@ -104,7 +110,12 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", f"{_V1}/runs/{{run}}/log/raw", "raw_log", "The whole log as a file.",
               read_api.raw_log, _LOG, media="text/plain"),
     Operation("GET", f"{_V1}/runs/{{run}}/changes", "show_changes", "What git says has changed.",
-              read_api.show_changes, (RUN,)),
+              changes_api.show_changes, (RUN, _SINCE)),
+    Operation("GET", f"{_V1}/runs/{{run}}/changes/file", "show_hunks",
+              "What has changed inside a file.", changes_api.show_hunks, (
+        RUN, _SINCE, Param("path", "As the list has it.", required=True),
+        Param("committed", "What was committed, not what is not yet.", "boolean", False),
+    )),
     Operation("GET", f"{_V1}/runs/{{run}}/report", "show_report", "The report.",
               read_api.show_report, (
         RUN, Param("format", "Its form.", default="json", choices=("json", "md", "html")),

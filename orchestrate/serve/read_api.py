@@ -40,7 +40,6 @@ from orchestrate.state.journal import end_of
 from orchestrate.state.locks import is_held
 from orchestrate.state.plan_file import read_documents
 from orchestrate.state.times import timestamp
-from orchestrate.view.changes import find_changes
 from orchestrate.view.history import read_chronicle
 from orchestrate.view.run_summary import summary_of
 from orchestrate.view.status_document import status_document
@@ -175,24 +174,6 @@ def search_log(asked: Asked) -> Json:
     given = asked.given
     source, step = log_source(run, given["step"], given["stream"], raw=given["raw"])
     return search(source, step, given["q"], given["limit"])
-
-
-def show_changes(asked: Asked) -> Json:
-    """What git says of the work tree since the run's start."""
-    workspace, run = asked.console.find(asked.given["run"])
-    now = time.time()
-    told = read_chronicle(run, None, now, is_live=is_held(run.lock_file))
-    found = find_changes(workspace.root, told.sittings, now)
-    files = [
-        {"path": one.path, "what": one.what, "committed": one.is_committed,
-         "during_run": one.is_during}
-        for one in found.files
-    ]  # fmt: skip
-    mask = secrets_of_run(run, workspace)
-    told_of: Json = mask.data(
-        {"how": found.how, "commits": found.commits, "files": files, "left_out": found.left_out}
-    )
-    return told_of
 
 
 def show_report(asked: Asked) -> Any:

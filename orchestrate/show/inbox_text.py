@@ -67,8 +67,12 @@ def _evidence_lines(evidence: Evidence) -> list[str]:
     if evidence.check:
         lines.append(f"  check    of '{visible(evidence.step)}': {evidence.check}")
     if evidence.files:
-        lines.append("  changed  as git tells:")
-        lines += [f"           {change.what:9} {visible(change.path)}" for change in evidence.files]
+        since = f"since gate '{visible(evidence.files_since)}', " if evidence.files_since else ""
+        lines.append(f"  changed  {since}as git tells:")
+        lines += [
+            f"           {change.what:9} {visible(change.path)} {change.counted}".rstrip()
+            for change in evidence.files
+        ]
         if evidence.files_left_out:
             lines.append(f"           and {evidence.files_left_out} more")
     elif evidence.files_unknown:
@@ -92,7 +96,8 @@ def question_json(question: Question) -> dict[str, Any]:
             "step": evidence.step,
             "answer": evidence.answer,
             "check": evidence.check,
-            "files": [{"path": change.path, "what": change.what} for change in evidence.files],
+            "files_since": evidence.files_since or None,
+            "files": [change.to_json() for change in evidence.files],
             "files_left_out": evidence.files_left_out,
             "files_unknown": evidence.files_unknown,
             "costs": evidence.costs.to_json(),

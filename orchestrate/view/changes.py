@@ -8,25 +8,24 @@ last change says whether that was while the run was at work. Who changed it is u
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from orchestrate.record import field, mutable_record, record
+from orchestrate.record import field, mutable_record, record, replace
+from orchestrate.state.result import Approval
+from orchestrate.state.times import seconds_of
+from orchestrate.view.git import DIFF, Repository, open_repository, texts
 from orchestrate.view.history import Sitting
 
-_PATIENCE_S = 20
 _MOST_FILES = 500
 _MOST_COMMITS = 50
-_MOST_BYTES = 4 * 1024 * 1024
+# A file that git does not know is read to count its lines; longer ones are not.
+_MOST_READ = 1024 * 1024
 _WORDS = {"A": "added", "M": "modified", "D": "deleted", "R": "renamed", "C": "copied",
           "T": "modified", "U": "unmerged", "?": "new", "!": "ignored"}  # fmt: skip
-# Neither the user's pager, hooks, external programs nor locks that would disturb other programs.
-_QUIETLY = ("--no-optional-locks", "--no-pager", "-c", "core.fsmonitor=false",
-            "-c", "core.hooksPath=/dev/null", "-c", "diff.external=",
-            "-c", "log.showSignature=false", "-c", "status.submoduleSummary=false",
-            "-c", "core.quotePath=false")  # fmt: skip
-_FILTERS = r"^filter\..*\.(clean|smudge|process|required)$"
+# A path, with the lines added and removed.
+_Lines = dict[str, tuple[int, int]]
 
 
 @record
@@ -36,11 +35,29 @@ class Change:
     is_committed: bool
     # Of a file that is not committed: was it last changed while the run was at work?
     is_during: bool = True
+    # Lines; None for a file that is no text, and where git does not say.
+    added: int | None = None
+    removed: int | None = None
 
     @property
     def may_be_the_runs(self) -> bool:
         """When a deleted file went is unknown."""
         return self.is_during or self.what == "deleted"
+
+    @property
+    def counted(self) -> str:
+        """`+12 -3`; '' where it is not known."""
+        return "" if self.added is None else f"+{self.added} -{self.removed}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "path": self.path,
+            "what": self.what,
+            "committed": self.is_committed,
+            "during_run": self.is_during,
+            "added": self.added,
+            "removed": self.removed,
+        }
 
 
 @mutable_record
@@ -51,6 +68,8 @@ class Changes:
     commits: list[str] = field(default_factory=list)
     files: list[Change] = field(default_factory=list)
     left_out: int = 0
+    # False where git cannot be asked at all.
+    is_known: bool = True
 
     @property
     def listed(self) -> list[Change]:
@@ -63,36 +82,62 @@ class Changes:
         return [change for change in self.files if not change.may_be_the_runs]
 
 
-def find_changes(workspace: Path, sittings: Sequence[Sitting], now: float) -> Changes:
-    """Ask git, offline; every doubt is told."""
+def last_gate(approvals: Sequence[Approval]) -> Approval | None:
+    """The gate that was answered last: what was changed before it was asked has been seen."""
+    answered = [gate for gate in approvals if gate.decided_at is not None]
+    return max(answered, key=lambda gate: gate.requested_at, default=None)
+
+
+def find_changes(
+    workspace: Path, sittings: Sequence[Sitting], now: float, since: Approval | None = None
+) -> Changes:
+    """Ask git, offline; every doubt is told. With `since`, only from the asking of that gate on."""
     changes = Changes()
-    top = _git(workspace, "rev-parse", "--show-toplevel")
-    if top is None:
+    git = open_repository(workspace)
+    if git is None:
+        changes.is_known = False
         changes.how.append(
             "What the run changed is not known: the workspace is in no git repository, "
             "or git cannot be asked."
         )
         return changes
-    root = Path(os.fsdecode(top).rstrip("\n"))
-    _add_committed(changes, workspace, sittings)
-    _add_uncommitted(changes, workspace, root, sittings, now)
+    if since is not None:
+        changes.how.append(f"Since gate '{since.stage}' was asked.")
+        sittings = sittings_since(git, sittings, since)
+    _add_committed(changes, git, sittings)
+    _add_uncommitted(changes, git, sittings, now)
     if len(changes.files) > _MOST_FILES:
         changes.left_out = len(changes.files) - _MOST_FILES
         del changes.files[_MOST_FILES:]
     return changes
 
 
-def _add_committed(changes: Changes, workspace: Path, sittings: Sequence[Sitting]) -> None:
+def sittings_since(
+    git: Repository, sittings: Sequence[Sitting], gate: Approval
+) -> Sequence[Sitting]:
+    """What is left of the sittings; the first begins where HEAD was when the gate was asked."""
+    at = seconds_of(gate.requested_at)
+    left = [one for one in sittings if one.end is None or one.end >= at]
+    if not left or left[0].start >= at:
+        return left
+    return [replace(left[0], start=at, head=git.head_at(at) or left[0].head), *left[1:]]
+
+
+def commit_ranges(git: Repository, sittings: Sequence[Sitting]) -> list[tuple[Sitting, str]]:
+    """Each sitting with the commit that it ended at; '' where that is not known."""
+    heads = [*(one.head for one in sittings[1:]), git.head]
+    return [(one, one.end_head or after) for one, after in zip(sittings, heads, strict=False)]
+
+
+def _add_committed(changes: Changes, git: Repository, sittings: Sequence[Sitting]) -> None:
     if not sittings or not sittings[0].head:
         changes.how.append(
             "What was committed is not known: the run recorded no commit at its start."
         )
         return
     found: dict[str, str] = {}
-    now_at = os.fsdecode(_git(workspace, "rev-parse", "HEAD") or b"").strip()
-    for number, sitting in enumerate(sittings):
-        after = sittings[number + 1].head if number + 1 < len(sittings) else now_at
-        last = sitting.end_head or after
+    counted: _Lines = {}
+    for sitting, last in commit_ranges(git, sittings):
         if not sitting.head or not last:
             changes.how.append("A commit of one sitting of the run is not known.")
             continue
@@ -104,23 +149,28 @@ def _add_committed(changes: Changes, workspace: Path, sittings: Sequence[Sitting
             if said not in changes.how:
                 changes.how.append(said)
             continue
-        named = _git(workspace, "diff", "--no-ext-diff", "--no-textconv", "--name-status", "-z",
-                     sitting.head, last, "--", ".")  # fmt: skip
+        named = git.ask(*DIFF, "--name-status", "-z", sitting.head, last, "--", ".")
         if named is None:
             changes.how.append(f"{how}; but git does not know one of the two any more.")
             continue
         changes.how.append(f"{how}. Others may have committed meanwhile, too.")
         found |= _name_status(named)
-        log = _git(workspace, "log", "-z", "--format=%h %s", f"--max-count={_MOST_COMMITS}",
-                   f"{sitting.head}..{last}", "--")  # fmt: skip
-        changes.commits += [line for line in _texts(log or b"") if line]
-    changes.files += [Change(path, what, is_committed=True) for path, what in sorted(found.items())]
+        for path, (added, removed) in _count_lines(git, sitting.head, last).items():
+            before = counted.get(path, (0, 0))
+            counted[path] = (before[0] + added, before[1] + removed)
+        log = git.ask("log", "-z", "--format=%h %s", f"--max-count={_MOST_COMMITS}",
+                      f"{sitting.head}..{last}", "--")  # fmt: skip
+        changes.commits += [line for line in texts(log or b"") if line]
+    for path, what in sorted(found.items()):
+        lines = counted.get(path, (None, None))
+        changes.files.append(Change(path, what, True, added=lines[0], removed=lines[1]))
 
 
 def _add_uncommitted(
-    changes: Changes, workspace: Path, root: Path, sittings: Sequence[Sitting], now: float
+    changes: Changes, git: Repository, sittings: Sequence[Sitting], now: float
 ) -> None:
-    status = _git(workspace, "status", "--porcelain=v1", "-z", "--ignore-submodules", "--", ".")
+    status = git.ask("status", "--porcelain=v1", "-z", "--ignore-submodules",
+                     "--untracked-files=all", "--", ".")  # fmt: skip
     if status is None:
         changes.how.append("What is not committed is not known: `git status` gave no answer.")
         return
@@ -133,11 +183,47 @@ def _add_uncommitted(
         "its time of last change lies in one of the run's sittings; what was already uncommitted "
         "when the run started is not recorded."
     )
-    found = [
-        Change(path, what, is_committed=False, is_during=_is_during(root / path, sittings, now))
-        for path, what in entries
-    ]
+    counted = _count_lines(git, git.head_or_nothing)
+    found: list[Change] = []
+    for path, what in entries:
+        is_during = _is_during(git.root / path, sittings, now)
+        lines = counted.get(path) or (None, None)
+        if what == "new" and len(found) < _MOST_FILES:
+            lines = count_new(git.root / path)
+        found.append(Change(path, what, False, is_during, *lines))
     changes.files += sorted(found, key=lambda change: not change.is_during)
+
+
+def _count_lines(git: Repository, *between: str) -> _Lines:
+    """`12\\t3\\tpath\\0`; for a renamed one the two paths come behind. `-` for what is no text."""
+    parts = iter(texts(git.ask(*DIFF, "--numstat", "-z", *between, "--", ".") or b""))
+    found: _Lines = {}
+    for entry in parts:
+        added, _, rest = entry.partition("\t")
+        removed, _, path = rest.partition("\t")
+        if not path:
+            next(parts, "")
+            path = next(parts, "")
+        if added.isdigit() and removed.isdigit():
+            found[path] = (int(added), int(removed))
+    return found
+
+
+def count_new(path: Path) -> tuple[int, int] | tuple[None, None]:
+    text = text_of_new(path)
+    return (None, None) if text is None else (len(text.splitlines()), 0)
+
+
+def text_of_new(path: Path) -> str | None:
+    """A file that git does not know; None if it is no text, is too long, or no plain file."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            data = file.read(_MOST_READ + 1)
+    except OSError:
+        return None
+    if len(data) > _MOST_READ or b"\0" in data:
+        return None
+    return data.decode("utf-8", "replace")
 
 
 def _is_during(path: Path, sittings: Sequence[Sitting], now: float) -> bool:
@@ -153,46 +239,9 @@ def _is_during(path: Path, sittings: Sequence[Sitting], now: float) -> bool:
     )
 
 
-def _git(workspace: Path, *arguments: str) -> bytes | None:
-    """What git prints; None if it cannot be asked, fails or takes too long.
-
-    The repository's own programs are not run: `git status` would start its filters on each file
-    that looks changed. Without them a file may count as changed that is not.
-    """
-    named = _ask_git(workspace, "config", "--null", "--name-only", "--get-regexp", _FILTERS)
-    off: list[str] = []
-    for name in dict.fromkeys(_texts(named or b"")):
-        if name:
-            off += ["-c", f"{name}={'false' if name.endswith('.required') else ''}"]
-    return _ask_git(workspace, *off, *arguments)
-
-
-def _ask_git(workspace: Path, *arguments: str) -> bytes | None:
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("GIT_")
-    } | {
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_NO_LAZY_FETCH": "1",
-        "LC_ALL": "C",
-    }
-    try:
-        done = subprocess.run(
-            ["git", *_QUIETLY, *arguments], cwd=workspace, env=environment,
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE_S, check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout[:_MOST_BYTES] if done.returncode == 0 else None
-
-
-def _texts(data: bytes) -> list[str]:
-    return [os.fsdecode(part) for part in data.split(b"\0")]
-
-
 def _name_status(data: bytes) -> dict[str, str]:
     """`M\\0path\\0R100\\0old\\0new\\0`."""
-    parts = iter(_texts(data))
+    parts = iter(texts(data))
     found = {}
     for letter in parts:
         path = next(parts, "")
@@ -205,7 +254,7 @@ def _name_status(data: bytes) -> dict[str, str]:
 
 def _porcelain(data: bytes) -> list[tuple[str, str]]:
     """`XY path\\0`, and for a renamed one also `old\\0`."""
-    parts = iter(_texts(data))
+    parts = iter(texts(data))
     found = []
     for entry in parts:
         if len(entry) < 4:

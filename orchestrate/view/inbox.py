@@ -27,7 +27,7 @@ from orchestrate.state.result import Costs
 from orchestrate.state.rounds import step_of_part
 from orchestrate.state.times import seconds_of
 from orchestrate.view.advice import Reached, resume_flags
-from orchestrate.view.changes import Change, find_changes
+from orchestrate.view.changes import Change, find_changes, last_gate
 from orchestrate.view.cursors import Cursor
 from orchestrate.view.history import read_chronicle
 from orchestrate.view.step_logs import Entry, entries_of, source_of
@@ -54,7 +54,9 @@ class Evidence:
     answer: str = ""
     # What became of the step's check: `passed`, `failed` or `skipped`; '' where it has none.
     check: str = ""
-    # What git says has changed since the run began; `files_unknown` says why it says nothing.
+    # What git says has changed since the gate that was answered last, or since the run began;
+    # `files_unknown` says why it says nothing.
+    files_since: str = ""
     files: tuple[Change, ...] = ()
     files_left_out: int = 0
     files_unknown: str = ""
@@ -116,7 +118,7 @@ def questions_of(view: RunView, workspace: Path, *, with_files: bool = True) -> 
         asked = [at for at in view.cursors if at.result.backend == "human"]
         found += [_asked(view, workspace, at) for at in asked if at.phase == "running"]
     if found and with_files:
-        found = [_with_files(view, question) for question in found]
+        found = _with_files(view, workspace, found)
     return found
 
 
@@ -266,15 +268,20 @@ def _end_of(source: Path | bytes) -> str:
     return text if len(text) <= _LONGEST_ANSWER else "…" + text[-_LONGEST_ANSWER:]
 
 
-def _with_files(view: RunView, question: Question) -> Question:
+def _with_files(view: RunView, workspace: Path, found: list[Question]) -> list[Question]:
     now = time.time()
-    chronicle = read_chronicle(view.run, view.index, now, is_live=view.is_live)
-    changes = find_changes(Path(question.workspace), chronicle.sittings, now)
+    told = read_chronicle(view.run, None, now, is_live=view.is_live)
+    gate = last_gate(told.approvals)
+    changes = find_changes(workspace, told.sittings, now, gate)
     listed = changes.listed
-    evidence = replace(
-        question.evidence,
-        files=tuple(listed[:_MOST_FILES]),
-        files_left_out=max(0, len(listed) - _MOST_FILES) + changes.left_out,
-        files_unknown="" if changes.files or not changes.how else changes.how[0],
-    )
-    return replace(question, evidence=evidence)
+    unknown = changes.how[0]
+    if changes.is_known:
+        since = "the run began" if gate is None else f"gate '{gate.stage}' was asked"
+        unknown = f"nothing since {since}, as git tells"
+    files = {
+        "files_since": "" if gate is None else gate.stage,
+        "files": tuple(listed[:_MOST_FILES]),
+        "files_left_out": max(0, len(listed) - _MOST_FILES) + changes.left_out,
+        "files_unknown": "" if listed else unknown,
+    }
+    return [replace(one, evidence=replace(one.evidence, **files)) for one in found]

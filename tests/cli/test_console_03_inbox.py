@@ -179,7 +179,8 @@ def answer(prompt):
 """)
     stage.run("run", "w.yaml", env=env_of(tmp_path)).assert_exit(6)
     (question,) = inbox(stage, tmp_path)
-    assert {"path": "made.txt", "what": "new"} in question["evidence"]["files"]
+    (file,) = [one for one in question["evidence"]["files"] if one["path"] == "made.txt"]
+    assert (file["what"], file["added"], file["removed"]) == ("new", 1, 0)
 
 
 def test_console_03_a_decision_by_name_is_the_same_answer(parked: Stage, tmp_path: Path) -> None:

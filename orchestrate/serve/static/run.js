@@ -1,7 +1,8 @@
 // @ts-check
 /** One run: where it stands, and behind tabs with addresses of their own what is known of it. */
+import { changedFiles } from "./changes.js";
 import { chatBox } from "./chat.js";
-import { ago, api, badge, copyable, fill, h, money, say, took, trouble, twice } from "./dom.js";
+import { ago, api, badge, copyable, fill, h, money, query, say, took, trouble, twice } from "./dom.js";
 import { panel } from "./inbox.js";
 import { logView } from "./log.js";
 
@@ -21,6 +22,7 @@ export function runView(id, tab, console, live, go) {
   /** @type {any} */ let inner = null;
   /** @type {any} */ let shown = null;
   let seq = 0;
+  let changed = "";
   /** @type {any[]} */ let events = [];
 
   async function act(/** @type {string} */ verb) {
@@ -104,9 +106,16 @@ export function runView(id, tab, console, live, go) {
       await inner.refresh();
     },
     changes: async () => {
-      const told = await api(`/runs/${id}/changes`);
-      fill(body, told.how.map((/** @type {string} */ t) => h("p", {}, t)), told.commits.length ? h("ul", {}, told.commits.map((/** @type {string} */ c) => h("li", {}, h("code", {}, c)))) : null,
-        h("table", {}, h("tbody", {}, told.files.slice(0, MOST_ROWS).map((/** @type {any} */ f) => h("tr", {}, h("td", {}, f.what), h("td", {}, h("code", {}, f.path)), h("td", { class: "quiet" }, f.committed ? "committed" : f.during_run ? "not committed" : "before the run"))))), told.left_out ? h("p", { class: "quiet" }, `${told.left_out} more`) : null);
+      const since = new URLSearchParams(location.search).get("since") === "gate" ? "gate" : "start";
+      const told = await api(`/runs/${id}/changes${query({ since })}`);
+      const known = since + JSON.stringify(told);
+      if (known === changed) return;
+      changed = known;
+      const ways = [["start", "since the run began"], ["gate", told.gate ? `since gate ${told.gate}` : "since the last gate"]];
+      fill(body, h("p", { class: "ways" }, ways.map(([way, words]) => h("a", { href: `/runs/${id}/changes${way === "gate" ? "?since=gate" : ""}`, "aria-current": way === since ? "page" : null }, words))),
+        since === "gate" && !told.gate ? h("p", { class: "note" }, "No gate was answered yet: this is since the run began.") : null,
+        changedFiles(id, told.files.slice(0, MOST_ROWS), since), told.left_out ? h("p", { class: "quiet" }, `${told.left_out} more`) : null,
+        told.how.map((/** @type {string} */ t) => h("p", {}, t)), told.commits.length ? h("ul", {}, told.commits.map((/** @type {string} */ c) => h("li", {}, h("code", {}, c)))) : null);
     },
     cost: async () => {
       const told = await api(`/runs/${id}/report`);

@@ -240,11 +240,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "changes": {
             "how": report.changes.how,
             "commits": report.changes.commits,
-            "files": [
-                {"path": c.path, "what": c.what, "committed": c.is_committed,
-                 "during_run": c.is_during}
-                for c in report.changes.files
-            ],
+            "files": [change.to_json() for change in report.changes.files],
             "left_out": report.changes.left_out,
         },
     }  # fmt: skip

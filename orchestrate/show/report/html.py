@@ -201,14 +201,15 @@ def _changes(report: Report) -> Iterator[str]:
         yield f'<p class="quiet">{escape(before_words(changes))}</p>'
     if not changes.listed:
         return
-    yield "<table><thead><tr><th>file</th><th>change</th><th>state</th></tr></thead><tbody>"
+    heads = "".join(f"<th>{name}</th>" for name in ("file", "change", "lines", "state"))
+    yield f"<table><thead><tr>{heads}</tr></thead><tbody>"
     for change in changes.listed:
         state = "committed" if change.is_committed else "not committed, changed during the run"
         if not change.is_during:
             state = "not committed, when is not known"
         yield (
             f"<tr><td><code>{escape(visible(change.path))}</code></td>"
-            f"<td>{escape(visible(change.what))}</td><td>{state}</td></tr>"
+            f"<td>{escape(visible(change.what))}</td><td>{change.counted}</td><td>{state}</td></tr>"
         )
     yield "</tbody></table>"
     yield from _left_out(changes.left_out, "file")

@@ -199,8 +199,9 @@ def _changes(report: Report) -> Iterator[str]:
     rows = []
     for change in changes.listed:
         state = "committed" if change.is_committed else "not committed"
-        rows.append((change.path, change.what, state, "yes" if change.is_during else "not known"))
-    yield from _table(("file", "change", "state", "during the run"), rows)
+        is_during = "yes" if change.is_during else "not known"
+        rows.append((change.path, change.what, change.counted, state, is_during))
+    yield from _table(("file", "change", "lines", "state", "during the run"), rows)
     yield from _left_out(changes.left_out, "file")
 
 

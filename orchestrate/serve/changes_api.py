@@ -1,0 +1,56 @@
+"""What the HTTP interface answers about the files that a run has changed, as git tells it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from orchestrate.app.secrets import secrets_of_run
+from orchestrate.serve.problems import Problem
+from orchestrate.state.locks import is_held
+from orchestrate.view.changes import Changes, find_changes, last_gate
+from orchestrate.view.history import read_chronicle
+from orchestrate.view.hunks import hunks_of
+
+if TYPE_CHECKING:
+    from orchestrate.serve.operations import Asked
+    from orchestrate.state.result import Approval
+    from orchestrate.view.history import Sitting
+
+Json = dict[str, Any]
+
+
+def show_changes(asked: Asked) -> Json:
+    """The files with their lines; `gate` names the gate that they are told since."""
+    found, _, gate = _find(asked)
+    workspace, run = asked.console.find(asked.given["run"])
+    told: Json = secrets_of_run(run, workspace).data(
+        {
+            "gate": None if gate is None else gate.stage,
+            "how": found.how,
+            "commits": found.commits,
+            "files": [change.to_json() for change in found.files],
+            "left_out": found.left_out,
+        }
+    )
+    return told
+
+
+def show_hunks(asked: Asked) -> Json:
+    """Only of a file that is listed: no other can be read this way."""
+    found, sittings, gate = _find(asked)
+    workspace, run = asked.console.find(asked.given["run"])
+    path, is_committed = asked.given["path"], asked.given["committed"]
+    for change in found.files:
+        if (change.path, change.is_committed) == (path, is_committed):
+            hunks = hunks_of(workspace.root, change, sittings, gate)
+            return {**change.to_json(), "hunks": secrets_of_run(run, workspace).text(hunks)}
+    raise Problem(404, f"'{path}' is not among the changed files")
+
+
+def _find(asked: Asked) -> tuple[Changes, list[Sitting], Approval | None]:
+    workspace, run = asked.console.find(asked.given["run"])
+    now = time.time()
+    told = read_chronicle(run, None, now, is_live=is_held(run.lock_file))
+    gate = last_gate(told.approvals) if asked.given["since"] == "gate" else None
+    return find_changes(workspace.root, told.sittings, now, gate), told.sittings, gate

@@ -1,0 +1,27 @@
+// @ts-check
+/** Files that have changed: how many lines of each, and behind a tap what has changed in it. */
+import { api, fill, h, query, trouble } from "./dom.js";
+
+/** @param {string} run @param {any[]} files @param {string} since */
+export function changedFiles(run, files, since) {
+  return h("ul", { class: "plain files" }, files.map((f) => {
+    const body = h("div", {});
+    const counts = f.added === null ? "" : [h("span", { class: "plus" }, `+${f.added}`), " ", h("span", { class: "minus" }, `-${f.removed}`), " "];
+    const load = async () => {
+      if (body.firstChild) return;
+      fill(body, "asking git …");
+      try {
+        const { hunks } = await api(`/runs/${run}/changes/file${query({ path: f.path, since, committed: f.committed })}`);
+        fill(body, h("pre", { class: "text diff", tabindex: "0" }, hunks.split("\n").map(line)));
+      } catch (error) { fill(body, trouble(error)); }
+    };
+    const state = f.committed ? "committed" : f.during_run ? "not committed" : "not committed, changed before";
+    return h("li", {}, h("details", { ontoggle: load }, h("summary", {}, counts, h("code", {}, f.path), " ", h("small", { class: "quiet" }, `${f.what}, ${state}`)), body));
+  }));
+}
+
+/** @param {string} text */
+function line(text) {
+  const kind = { "+": "plus", "-": "minus", "@": "at" }[text[0]];
+  return kind ? h("span", { class: kind }, text + "\n") : text + "\n";
+}
