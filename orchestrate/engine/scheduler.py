@@ -207,7 +207,8 @@ class _Conductor:
             self._working[task.frame.key] = self._threads().submit(_do, self._rt, task)
         if self._working:
             self._stop_useless()
-            self._collect(None if later is None else min(max(0.0, later - now), LONGEST_NAP_S))
+            left = LONGEST_NAP_S if later is None else max(0.0, later - now)
+            self._collect(min(left, LONGEST_NAP_S))
         elif later is not None:
             # Never longer than the rest itself, should the clock have jumped.
             self._rt.rest(max(0.0, later - now))
@@ -238,7 +239,7 @@ class _Conductor:
             self._pool = ThreadPoolExecutor(_MOST_THREADS, "step")
         return self._pool
 
-    def _collect(self, patience_s: float | None) -> None:
+    def _collect(self, patience_s: float) -> None:
         done, _ = wait(self._working.values(), patience_s, FIRST_COMPLETED)
         for key in [key for key, future in self._working.items() if future in done]:
             self._record(self._working.pop(key).result())

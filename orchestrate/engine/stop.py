@@ -20,8 +20,9 @@ SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 ASKED_TO_STOP = signal.SIGUSR2
 # How long programs may clean up after themselves (Claude Code needs up to 1.6 s).
 GRACE_S = 5.0
-# The system calls that wait take no more than a few weeks at a time.
-LONGEST_NAP_S = 86400.0
+# Python calls a handler between two instructions of its own: a signal that comes just before a
+# system call that waits interrupts nothing, and would be noticed at its end. So no wait is long.
+LONGEST_NAP_S = 1.0
 
 
 class Stop:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pty
 import signal
@@ -123,6 +124,31 @@ def _check_paused(trial: Trial) -> None:
     state = sealed_state((trial.root / "state.json").read_bytes())
     assert state["status"] == "paused"
     assert trial.status() == "paused"
+
+
+def test_a_signal_that_interrupts_nothing_is_heard(tmp_path: Path) -> None:
+    """One that comes just before a system call is noted and ends no wait, as one that another
+    thread takes; here the main thread waits for those of a parallel loop."""
+    item = f"echo . > began-{{{{item}}}}; {UNTIL_GO.partition('; ')[2]}"
+    trial = workflow(
+        tmp_path,
+        f"""
+        name: parallel
+        description: Two at once
+        version: 1.0.0
+        context: {{items: [a, b]}}
+        steps:
+          - {{id: each, type: bash, foreach: "{{{{items}}}}", parallel: true, command: "{item}"}}
+        """,
+    )
+    with doing(trial, "run", "w.yaml") as process:
+        for name in "ab":
+            await_file(trial, f"began-{name}")
+        other = max(int(name) for name in os.listdir(f"/proc/{process.pid}/task"))
+        assert other != process.pid
+        assert ctypes.CDLL(None).tgkill(process.pid, other, signal.SIGTERM) == 0
+        assert process.wait(timeout=60) == 143
+    _check_paused(trial)
 
 
 DEAF = f"""
