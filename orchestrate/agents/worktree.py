@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from orchestrate.git_head import git_above
+
 _DATABASE = Path(".beads-local") / "local.db"
 _LONGEST_GIT_FILE = 4096
 
@@ -22,12 +24,6 @@ def worktree_environment(workspace: Path) -> dict[str, str]:
         if (place / _DATABASE).is_file():
             return {"BEADS_DB": str(place / _DATABASE)}
     return {}
-
-
-def git_above(folder: Path) -> Path | None:
-    """`.git` of the folder or of the nearest one above it that has one."""
-    entries = (place / ".git" for place in (folder, *folder.parents))
-    return next((git for git in entries if os.path.exists(git)), None)
 
 
 def _is_worktree(git: Path) -> bool:

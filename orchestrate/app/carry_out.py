@@ -34,12 +34,12 @@ from orchestrate.app.secrets import mask_settings, tell_short, with_own_keys
 from orchestrate.app.settings import settings_of
 from orchestrate.compile import require_program
 from orchestrate.dialects.agent_definitions import read_agent
-from orchestrate.engine.git_head import head_of
 from orchestrate.engine.reuse import end_given_up
 from orchestrate.engine.runtime import AgentRules, Library, Options, Runtime
 from orchestrate.engine.scheduler import note_unsettled, run_to_end
 from orchestrate.errors import StateError
 from orchestrate.execute.place import place_of
+from orchestrate.git_head import head_of
 from orchestrate.plan.nodes import main_plan
 from orchestrate.plan.visible import visible
 from orchestrate.record import replace

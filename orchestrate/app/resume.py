@@ -34,10 +34,10 @@ from orchestrate.app.undefined import refuse_undefined
 from orchestrate.app.unread_context import tell_unread_of
 from orchestrate.compile import compile_file, require_program
 from orchestrate.dialects.lowering import constant_map
-from orchestrate.engine.git_head import head_of
 from orchestrate.errors import ConfigError, OrchestrateError, UsageError
 from orchestrate.execute.place import is_same_place, place_of
 from orchestrate.exits import DONE, ENDS, Ending
+from orchestrate.git_head import head_of
 from orchestrate.plan.backends import known_backend
 from orchestrate.plan.nodes import Each, main_plan
 from orchestrate.plan.override import with_context

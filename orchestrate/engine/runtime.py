@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 from orchestrate.agents.base import Agent, Permissions, Question, Reply
 from orchestrate.agents.definition import AgentDefinition
-from orchestrate.engine.git_head import head_of
 from orchestrate.engine.rehearsing import Rehearsal
 from orchestrate.engine.scope import RunFacts, slug
 from orchestrate.engine.secrets import Secrets
@@ -22,6 +21,7 @@ from orchestrate.errors import SessionInUseError
 from orchestrate.execute.base import LOCAL, SAY_AFTER_S, Executor, Exit, Job
 from orchestrate.execute.liveness import is_keeper_alive
 from orchestrate.exits import Ending
+from orchestrate.git_head import head_of
 from orchestrate.plan.nodes import Node, NodeId, Plan, PlanId
 from orchestrate.plan.settings import Input
 from orchestrate.record import field, mutable_record, record

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.engine.git_head import head_of
+from orchestrate.git_head import head_of
 
 
 def git(folder: Path, *arguments: str) -> str:

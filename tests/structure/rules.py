@@ -10,7 +10,14 @@ from tests.structure.modules import MODULES, Import, all_imports, imports_of, tr
 
 # Which packages a package may import besides itself; `orchestrate`, the root, is open to all.
 _FOUNDATION = {"record", "regex", "digest", "codes", "errors", "exits", "installation"}
-_VALUES = _FOUNDATION | {"diagnostics", "workspace", "catalogue", "transcript", "agent_flags"}
+_VALUES = _FOUNDATION | {
+    "diagnostics",
+    "workspace",
+    "catalogue",
+    "transcript",
+    "agent_flags",
+    "git_head",
+}
 # What every reader may name: the plan and the recorded state are data.
 _DATA = _VALUES | {"plan", "state"}
 _SEAM = ("base", "liveness", "masking", "reasons")
@@ -27,6 +34,9 @@ LAYERS: dict[str, set[str]] = {
     "catalogue": _FOUNDATION | {"workspace"},
     "transcript": {"record"},
     "agent_flags": set(),
+    "git_head": {"regex"},
+    # The store of checkpoints, for whoever takes, shows or restores them.
+    "checkpoints": _FOUNDATION | {"git_head", "state.durable"},
     "plan": _FOUNDATION | {"diagnostics"},
     "lang": _FOUNDATION | {"diagnostics", "plan.expr"},
     "source": _VALUES,
@@ -36,8 +46,10 @@ LAYERS: dict[str, set[str]] = {
     "execute": _FOUNDATION,
     "agents": _VALUES,
     # The seam, not what is behind it: which executor runs a program is the application's choice.
-    "engine": _DATA | {f"execute.{name}" for name in _SEAM} | {"agents"},
-    "app": _DATA | {"source", "lang", "dialects", "compile", "execute", "agents", "engine", "view"},
+    "engine": _DATA | {f"execute.{name}" for name in _SEAM} | {"agents", "checkpoints"},
+    "app": _DATA
+    | {"source", "lang", "dialects", "compile", "execute", "agents", "engine", "view"}
+    | {"checkpoints"},
     "view": _DATA,
     "show": _DATA | {"view"},
     # The console: the application, for a browser and other clients (ADR 0018).

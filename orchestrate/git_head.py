@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from orchestrate.agents.worktree import git_above
 from orchestrate.regex import regex
 
 _COMMIT = regex(r"\A(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
@@ -21,27 +20,42 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 def head_of(folder: Path) -> str:
     """The commit of the repository around a folder; '' if there is none that we can read."""
-    git = _git_folder(folder)
+    git = git_folder(folder)
     if git is None:
         return ""
     head = _read(git / "HEAD", 1024).strip()
     if _COMMIT.match(head):
         return head
-    named = _REF.match(head)
-    if named is None or ".." in named[1]:
+    branch = branch_of(git)
+    if not branch:
         return ""
-    common = git
-    shared = _read(git / "commondir", 4096).strip()
-    if shared:
-        common = Path(os.path.normpath(git / shared))
+    common = common_folder(git)
     for place in dict.fromkeys((git, common)):
-        found = _read(place / named[1], 1024).strip()
+        found = _read(place / branch, 1024).strip()
         if _COMMIT.match(found):
             return found
-    return _packed(common / "packed-refs", named[1])
+    return _packed(common / "packed-refs", branch)
 
 
-def _git_folder(folder: Path) -> Path | None:
+def branch_of(git: Path) -> str:
+    """The reference that a repository's HEAD names; '' where it names a commit or is unusual."""
+    named = _REF.match(_read(git / "HEAD", 1024).strip())
+    return "" if named is None or ".." in named[1] else named[1]
+
+
+def common_folder(git: Path) -> Path:
+    """Where a repository keeps what all its work trees share."""
+    shared = _read(git / "commondir", 4096).strip()
+    return Path(os.path.normpath(git / shared)) if shared else git
+
+
+def git_above(folder: Path) -> Path | None:
+    """`.git` of the folder or of the nearest one above it that has one."""
+    entries = (place / ".git" for place in (folder, *folder.parents))
+    return next((git for git in entries if os.path.exists(git)), None)
+
+
+def git_folder(folder: Path) -> Path | None:
     """Where the repository is kept; in a worktree `.git` is a file that names the folder."""
     git = git_above(folder)
     if git is None or git.is_dir():

@@ -1,0 +1,12 @@
+"""Checkpoints: what the files of a workspace were, kept in a store of our own.
+
+    store.py     opens a run's store, captures the workspace, compares and exports what was captured
+    capture.py   takes a checkpoint
+    copying.py   copies what the user's repository has already
+    program.py   starts git, which reads no one's settings but those that it is given
+    users.py     what can be read of the user's repository; nothing there is ever written
+    model.py     what a checkpoint is and how it is written down
+
+The store is a bare git repository in the run's folder, with an index of its own. The user's `.git`
+is only read.
+"""

@@ -1,0 +1,117 @@
+"""What a checkpoint says, and how it is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from orchestrate.errors import StateError
+from orchestrate.record import record
+
+# The version of what is written down; a newer one is refused by name.
+FORMAT = 1
+
+
+class CheckpointError(StateError):
+    """A checkpoint cannot be taken, read or restored."""
+
+
+@record
+class LeftOut:
+    """A file that is not in the checkpoint although it should be, and why."""
+
+    path: str
+    reason: str
+    # A pipe or a socket has no content that could be kept: nothing is lost with it.
+    is_special: bool = False
+
+
+@record
+class Nested:
+    """A repository inside the workspace: noted, and never entered."""
+
+    path: str
+    head: str
+    is_dirty: bool
+
+
+@record
+class Checkpoint:
+    """The files of a workspace at one moment; all paths are relative to it.
+
+    `head`, `branch` and `index` say how the user's repository stood: the commit, the reference that
+    HEAD names, a digest of what is staged.
+    """
+
+    tree: str
+    head: str = ""
+    branch: str = ""
+    index: str = ""
+    nested: tuple[Nested, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    # Captured before, and ignored now: not deleted, only out of sight.
+    now_ignored: tuple[str, ...] = ()
+
+    @property
+    def is_partial(self) -> bool:
+        return any(not one.is_special for one in self.left_out)
+
+
+ChangeKind = Literal["added", "changed", "deleted", "mode"]
+
+
+@record
+class Change:
+    """How a file differs between two checkpoints; a side without the file has an empty object."""
+
+    path: str
+    kind: ChangeKind
+    old: str = ""
+    new: str = ""
+    old_mode: str = ""
+    new_mode: str = ""
+
+
+def checkpoint_to_json(one: Checkpoint) -> dict[str, Any]:
+    """Only what is not as usual: most checkpoints are a tree and where HEAD stood."""
+    document: dict[str, Any] = {"format": FORMAT, "tree": one.tree}
+    for name in ("head", "branch", "index"):
+        if value := getattr(one, name):
+            document[name] = value
+    if one.nested:
+        document["nested"] = [
+            {"path": found.path, "head": found.head, "dirty": found.is_dirty}
+            for found in one.nested
+        ]
+    if one.left_out:
+        document["left_out"] = [
+            {"path": left.path, "reason": left.reason, "special": left.is_special}
+            for left in one.left_out
+        ]
+    if one.now_ignored:
+        document["now_ignored"] = list(one.now_ignored)
+    return document
+
+
+def checkpoint_from_json(document: Mapping[str, Any]) -> Checkpoint:
+    """A checkpoint as it was written down; one of a newer orchestrate is refused by name."""
+    if document["format"] != FORMAT:
+        raise CheckpointError(
+            f"this checkpoint has format {document['format']}; this orchestrate reads {FORMAT}",
+            "use the orchestrate that wrote it, or a newer one",
+        )
+    return Checkpoint(
+        tree=document["tree"],
+        head=document.get("head", ""),
+        branch=document.get("branch", ""),
+        index=document.get("index", ""),
+        nested=tuple(
+            Nested(found["path"], found["head"], found["dirty"])
+            for found in document.get("nested", ())
+        ),
+        left_out=tuple(
+            LeftOut(left["path"], left["reason"], left["special"])
+            for left in document.get("left_out", ())
+        ),
+        now_ignored=tuple(document.get("now_ignored", ())),
+    )

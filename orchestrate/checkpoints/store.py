@@ -1,0 +1,176 @@
+"""The store of a run's checkpoints: a bare repository of our own, with an index of its own.
+
+checkpoints/            in the run's folder, and removed with it
+  config  info/         our settings; no attribute of the user's changes a byte
+  index                 private and persistent: what has not changed costs one `lstat`
+  objects/              copies of all that a checkpoint needs
+  HEAD                  a commit of the newest tree, so that `git status` sees what is new
+  pending               a tree whose objects are still being copied from the user's repository
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from orchestrate.checkpoints.capture import Capture, Limits
+from orchestrate.checkpoints.copying import Copying
+from orchestrate.checkpoints.model import Change, ChangeKind, Checkpoint, CheckpointError
+from orchestrate.checkpoints.program import Deadline, deadline_in, find_git, own_git, split
+from orchestrate.checkpoints.users import Repository, find_repository
+from orchestrate.state.durable import write_visibly
+
+_CONFIG = """\
+[core]
+	repositoryformatversion = {version}
+	filemode = true
+	symlinks = true
+	bare = false
+	logAllRefUpdates = false
+	untrackedCache = true
+	preloadIndex = true
+	splitIndex = false
+	autocrlf = false
+	safecrlf = false
+	attributesFile = /dev/null
+	fsync = none
+[status]
+	showUntrackedFiles = all
+	renames = false
+[gc]
+	auto = 0
+"""
+_SHA256 = "[extensions]\n\tobjectFormat = sha256\n"
+# Above every `.gitattributes`: contents are kept as they are.
+_ATTRIBUTES = b"* -text -crlf -ident -filter -working-tree-encoding\n"
+_KINDS: dict[str, ChangeKind] = {"A": "added", "D": "deleted"}
+
+
+class Store:
+    """What was captured in a run. One process at a time captures; any number may read."""
+
+    def __init__(self, folder: Path, program: str) -> None:
+        self.folder = folder
+        self.program = program
+        self._git = own_git(program, folder)
+        self._captures: dict[Path, Capture] = {}
+
+    @property
+    def exists(self) -> bool:
+        return (self.folder / "HEAD").exists()
+
+    def capture(
+        self,
+        workspace: Path,
+        environment: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+        until: Deadline | None = None,
+    ) -> Checkpoint:
+        """Record the files of a workspace, and where its repository stands."""
+        capture = self._captures.get(workspace)
+        if capture is None:
+            variables = os.environ if environment is None else environment
+            repository = find_repository(self.program, workspace, variables)
+            self._make(repository)
+            capture = Capture(self.folder, self.program, workspace, repository)
+            self._captures[workspace] = capture
+        return capture.take(limits or Limits(), until or deadline_in())
+
+    def changes(self, old: str, new: str) -> tuple[Change, ...]:
+        """How the files of one tree differ from those of another, by path."""
+        if old == new:
+            return ()
+        parts = split(self._git.output("diff-tree", "-r", "-z", "--no-renames", old, new))
+        found = []
+        for line, path in zip(parts[::2], parts[1::2], strict=True):
+            old_mode, new_mode, before, after, letter = line.decode("ascii")[1:].split(" ")
+            kind = _KINDS.get(letter, "mode" if before == after else "changed")
+            gone, is_new = kind == "deleted", kind == "added"
+            found.append(
+                Change(
+                    path=os.fsdecode(path),
+                    kind=kind,
+                    old="" if is_new else before,
+                    new="" if gone else after,
+                    old_mode="" if is_new else old_mode,
+                    new_mode="" if gone else new_mode,
+                )
+            )
+        return tuple(found)
+
+    def patch(self, old: str, new: str, paths: Iterable[str] = ()) -> bytes:
+        """The difference between two trees as `git diff` prints it."""
+        chosen = [f":(literal){path}" for path in paths]
+        return self._git.output(
+            "diff-tree", "-r", "-p", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv",
+            old, new, "--", *chosen,
+        )  # fmt: skip
+
+    def files(self, tree: str) -> dict[str, tuple[str, str]]:
+        """The mode and the object of each file of a tree."""
+        found = {}
+        for line in split(self._git.output("ls-tree", "-r", "-z", tree)):
+            facts, _, path = line.partition(b"\t")
+            mode, _, oid = facts.decode("ascii").split(" ")
+            found[os.fsdecode(path)] = (mode, oid)
+        return found
+
+    def export(self, tree: str, folder: Path) -> None:
+        """Write all files of a tree into a folder; what else lies there stays."""
+        index = self.folder / f"export-{os.urandom(6).hex()}"
+        git = own_git(self.program, self.folder, folder).with_variables(GIT_INDEX_FILE=str(index))
+        self.complete()
+        try:
+            git.output("read-tree", tree)
+            git.output("checkout-index", "-a", "-f", "-q")
+        finally:
+            index.unlink(missing_ok=True)
+
+    def complete(self) -> None:
+        """Have every object in the store that a checkpoint needs: for who reads contents."""
+        for capture in self._captures.values():
+            capture.copying.finish()
+        Copying(self.folder, self.program).finish()
+
+    def close(self) -> None:
+        """The last capture was taken: wait for copies that are being made."""
+        for capture in self._captures.values():
+            with suppress(CheckpointError):
+                capture.copying.finish()
+        self._captures.clear()
+
+    def _make(self, repository: Repository | None) -> None:
+        """The folder as git wants it, without starting git for that."""
+        if self.exists:
+            return
+        is_sha256 = repository is not None and repository.is_sha256
+        for name in ("objects/pack", "refs", "info"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+        config = _CONFIG.format(version=int(is_sha256)) + (_SHA256 if is_sha256 else "")
+        write_visibly(self.folder / "config", config.encode())
+        write_visibly(self.folder / "info" / "attributes", _ATTRIBUTES)
+        write_visibly(self.folder / "HEAD", b"ref: refs/heads/none\n")
+
+
+def open_store(run: Path, environment: Mapping[str, str] | None = None) -> Store | None:
+    """The store of the run with that folder; None where there is no git program."""
+    program = find_git(os.environ if environment is None else environment)
+    return None if program is None else Store(run / "checkpoints", program)
+
+
+def size_of(run: Path) -> int:
+    """What a run's checkpoints take on the disk."""
+    total = 0
+    for folder, _, names in os.walk(run / "checkpoints"):
+        for name in names:
+            with suppress(OSError):
+                total += os.lstat(os.path.join(folder, name)).st_blocks * 512
+    return total
+
+
+def remove(run: Path) -> None:
+    """Remove a run's checkpoints, and nothing else of it."""
+    shutil.rmtree(run / "checkpoints", ignore_errors=True)

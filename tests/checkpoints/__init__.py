@@ -1,0 +1,1 @@
+"""Checkpoints of a workspace, and the way back to them."""
