@@ -182,13 +182,16 @@ def _limited(receive: Receive, scope: Scope) -> Receive:
         return receive
     taken = 0
     is_over = False
+    # For all of it: one byte now and then is no body that comes.
+    give_up = asyncio.get_running_loop().time() + _BODY_S
 
     async def take() -> Message:
         nonlocal taken, is_over
         if is_over:
             return await receive()
         try:
-            message = await asyncio.wait_for(receive(), _BODY_S)
+            async with asyncio.timeout_at(give_up):
+                message = await receive()
         except TimeoutError:
             raise Problem(408, "the body did not come in time") from None
         taken += len(message.get("body", b""))

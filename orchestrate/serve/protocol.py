@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 HELLO = {"type": "hello", "message": "orchestrate", "version": "0.4.0", "auth_version": 1}
 _RECENT = 10
+CONNECT_S = 60.0
 # What a message needs besides its type; every field is a text unless it is named here.
 _NUMBERS = ("last_seq", "size_kb", "recent_sessions_limit", "auth_version", "protocol_version")
 
@@ -54,6 +55,7 @@ class Connection:
     async def run(self) -> None:
         await self._socket.accept()
         await self._send(HELLO)
+        self._start(self._expect_connect())
         listener: Listener | None = None
         try:
             while True:
@@ -79,6 +81,12 @@ class Connection:
                 self._watch.leave(listener)
             for task in self._tasks:
                 task.cancel()
+
+    async def _expect_connect(self) -> None:
+        """Whoever does not say who it is gives its place to others."""
+        await asyncio.sleep(CONNECT_S)
+        if not self._is_known:
+            await self._refuse("no connect came")
 
     async def _receive(self) -> Json | None:
         """The next message; None when the connection is to end."""

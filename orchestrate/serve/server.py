@@ -19,6 +19,7 @@ from orchestrate.serve.app import make_app
 from orchestrate.serve.console import Console
 from orchestrate.serve.hosts import is_loopback
 from orchestrate.serve.keys import Keys, key_file, make_link, serve_folder
+from orchestrate.serve.patience import PatientProtocol
 from orchestrate.serve.ways_in import address_of, ways_in
 from orchestrate.state.durable import dump_json, parse_json, read_file, write_durably
 from orchestrate.state.locks import LockHeldError, is_held, read_owner, take
@@ -76,7 +77,7 @@ def config_of(console: Console) -> uvicorn.Config:
     return uvicorn.Config(
         make_app(console),
         loop="asyncio",
-        http="h11",
+        http=PatientProtocol,
         ws="websockets-sansio",
         lifespan="off",
         log_config=None,

@@ -7,15 +7,20 @@ import os
 import socket
 import stat
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 from starlette.testclient import TestClient
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
+from orchestrate.serve import guard, protocol
 from orchestrate.serve.console import Console
 from orchestrate.serve.guard import MOST_BODY
 from orchestrate.serve.hosts import judge
 from orchestrate.serve.keys import LINK_S, key_file, new_key
+from orchestrate.serve.patience import PatientProtocol
 from orchestrate.serve.server import Wanted, check_hosts, link_of_running
 from orchestrate.testing import Project
 from orchestrate.workspace import open_workspace
@@ -340,3 +345,50 @@ def test_raw_requests(make: MakeConsole) -> None:
 def test_link_without_a_server_says_what_to_do(project: Project) -> None:
     with pytest.raises(Exception, match="no console runs"):
         link_of_running(open_workspace(project.folder), None)
+
+
+def test_headers_that_never_end_are_not_waited_for(
+    make: MakeConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More of them than the server has places for: then it answers again."""
+    monkeypatch.setattr(PatientProtocol, "headers_s", 0.3)
+    with serving(make) as console, ExitStack() as stack:
+        ok = f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{console.port}\r\n\r\n".encode()
+        begun = [b"GET / HT", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ", b""]
+        slow = []
+        # The first has had an answer, and begins a second request.
+        for sent in (ok + b"GET", *begun * 100):
+            line = stack.enter_context(socket.create_connection(("127.0.0.1", console.port), 60))
+            line.sendall(sent)
+            slow.append(line)
+        for line in slow:
+            got = b""
+            while part := line.recv(65536):
+                got += part
+            assert b"HTTP/1.1 408" in got, got[:200]
+        assert exchange(console.port, ok, 60).startswith(b"HTTP/1.1 200")
+
+
+def test_a_body_that_never_comes_is_not_waited_for(
+    make: MakeConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "_BODY_S", 0.2)
+    with serving(make) as console:
+        begun = (
+            b"POST /api/v1/session HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+            b"Content-Type: application/json\r\nContent-Length: 20\r\n\r\n{"
+        )
+        assert exchange(console.port, begun, 60).startswith(b"HTTP/1.1 408")
+
+
+def test_a_client_that_does_not_connect_is_closed(
+    make: MakeConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "CONNECT_S", 0.2)
+    with serving(make) as console, connect(f"ws://127.0.0.1:{console.port}/ws") as line:
+        assert json.loads(line.recv(60))["type"] == "hello"
+        assert json.loads(line.recv(60))["type"] == "auth_error"
+        with pytest.raises(ConnectionClosed) as closed:
+            line.recv(60)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1008

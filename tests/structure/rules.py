@@ -72,7 +72,8 @@ THIRD_PARTY = {
     "rich": "orchestrate.show.live.drawing",
     # The extra `serve`.
     "starlette": "orchestrate.serve",
-    "uvicorn": "orchestrate.serve.server",
+    "uvicorn": "orchestrate.serve",
+    "h11": "orchestrate.serve.patience",
 }
 # Modules that import what they need when they need it, because start-up time depends on them
 # (ADR 0006): the commands by name, the way to one of them, and a dialect for a file written in it.
