@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from orchestrate.app import webhook
 from orchestrate.app.config import load_config
@@ -22,11 +22,14 @@ from orchestrate.engine.stop import Stop
 from orchestrate.errors import OrchestrateError
 from orchestrate.execute.base import Executor, Exit, Job, Lost, Running
 from orchestrate.execute.local import LocalExecutor
-from orchestrate.exits import PARKED, STOPPED, Ending
+from orchestrate.exits import Ending
 from orchestrate.record import record
 from orchestrate.state.logbook import Logbook
 from orchestrate.state.times import timestamp
+from orchestrate.view.advice import look_command, next_commands
+from orchestrate.view.news import NEWS, News, news_of
 from orchestrate.view.result_document import result_document
+from orchestrate.view.run_view import RunView
 
 if TYPE_CHECKING:
     from orchestrate.app.reporter import Reporter
@@ -35,13 +38,10 @@ if TYPE_CHECKING:
     from orchestrate.engine.stop import Stop
     from orchestrate.plan.nodes import Program
     from orchestrate.state.logbook import Logbook
-    from orchestrate.state.model import RunState
     from orchestrate.state.store import Store
     from orchestrate.view.place import Place
     from orchestrate.workspace import Workspace
 
-Event = Literal["paused", "failed", "finished"]
-EVENTS: tuple[Event, ...] = ("paused", "failed", "finished")
 _TIMEOUT_S = 10.0
 # Beyond its time, for the keeper to end it and to say so.
 _GRACE_S = 2.0
@@ -85,7 +85,7 @@ def notifications_in(values: Mapping[str, Any]) -> tuple[Notification, ...]:
     return tuple(
         Notification(
             number=number,
-            on=tuple(entry.get("on", EVENTS)),
+            on=tuple(entry.get("on", NEWS)),
             command=tuple(entry.get("command", ())),
             webhook=entry.get("webhook", ""),
             webhook_env=entry.get("webhook_env", ""),
@@ -177,12 +177,14 @@ def _owed(store: Store) -> Path:
 
 def tell(teller: Teller) -> list[str]:
     """Notify of how the run has ended; returns what went wrong, in sentences."""
-    state = teller.store.state
-    event, key = ending_of(state)
+    # Our process still holds the lock, but has done its work.
+    store = teller.store
+    view = RunView(store.run, store.state, store.index, store.state.status, is_live=False)
+    event, key = news_of(view)
     wanted = [entry for entry in teller.notifications if event in entry.on]
     troubles: list[str] = []
     if event is not None and wanted:
-        body = _document(teller, event)
+        body = _document(teller, view, event)
         started: list[tuple[Notification, str]] = []
         for entry in wanted:
             # No step's attempts or files are called so.
@@ -208,56 +210,26 @@ def tell(teller: Teller) -> list[str]:
     return [teller.secrets.text(trouble) for trouble in troubles]
 
 
-def ending_of(state: RunState) -> tuple[Event | None, str]:
-    """What there is to tell, and a name for this ending; None for one that a person asked for.
-
-    A run that parks again at the same gate has not ended anew; one that fails again has.
-    """
-    match state.status:
-        case "completed":
-            return "finished", "finished"
-        case "failed":
-            return "failed", f"failed-{state.seq}"
-        case "paused":
-            pending = [
-                str(place) for place, gate in enumerate(state.approvals) if gate.status == "pending"
-            ]
-            is_parked = state.ending is None or state.ending.code == PARKED
-            if pending and is_parked:
-                return "paused", f"paused-gate-{'.'.join(pending)[:100]}"
-            is_stopped = state.ending is not None and state.ending.kind in STOPPED
-            return (None, "") if is_stopped else ("paused", f"paused-{state.seq}")
-        case _:
-            return None, ""
-
-
-def _document(teller: Teller, event: Event) -> dict[str, Any]:
-    state = teller.store.state
-    run_id, command = state.run_id, teller.place.command
-    gates = state.pending
-    ways = {
-        "paused": [command("approve", run_id), command("deny", run_id)],
-        "failed": [command("logs", run_id), command("resume", run_id)],
-        "finished": [],
-    }
-    waits_otherwise = event == "paused" and not gates
+def _document(teller: Teller, view: RunView, event: News) -> dict[str, Any]:
+    state = view.state
+    look = look_command(view, teller.place)
     document = {
         "event": event,
-        **result_document(teller.store.run, state),
+        **result_document(view.run, state),
         "workspace": str(teller.workspace),
         # A rehearsal notifies as a real run does, and the receiver must be able to see that.
         "backend": state.settings.get("backend"),
         "started_at": timestamp(state.started_at),
         "updated_at": timestamp(state.updated_at),
         "elapsed_s": round(max(0.0, state.updated_at - state.started_at), 3),
-        "next": [command("resume", run_id)] if waits_otherwise else ways[event],
+        "next": [*([look] if look else []), *next_commands(view, teller.place)],
     }
     masked: dict[str, Any] = teller.secrets.data(document)
     return masked
 
 
 def _start(
-    teller: Teller, entry: Notification, attempt: str, event: Event, body: dict[str, Any]
+    teller: Teller, entry: Notification, attempt: str, event: News, body: dict[str, Any]
 ) -> bool:
     """Let the executor start it; False if a killed orchestrator has done so before."""
     address = entry.webhook
@@ -275,7 +247,7 @@ def _job(
     teller: Teller,
     entry: Notification,
     attempt: str,
-    event: Event,
+    event: News,
     body: dict[str, Any],
     address: str,
 ) -> Job:

@@ -121,6 +121,20 @@ def test_a_gate_is_told_once_however_often_it_is_passed_by(office: Project) -> N
     assert len(events_told(office)) == 2
 
 
+def test_what_to_do_next_is_what_status_advises(office: Project) -> None:
+    """A limit needs a flag, and after a denial nothing goes on."""
+    circle = 'version: "1.4"\nsteps: [{name: A, command: ["true"], on: {success: {goto: A}}}]\n'
+    office.write("circle.yaml", circle)
+    assert office.run("run", "circle.yaml", "--max-visits", "2").exit_code == 3
+    assert office.run("run", "look.yaml", *waiting_at(office, "first")).exit_code == 6
+    assert office.run("deny", "latest").exit_code == 0
+    office.run("resume", "latest")
+    limited, parked, *denied = [entry["body"] for entry in told(office)]
+    assert limited["next"][-1] == f"orchestrate resume {limited['run_id']} --max-visits 4"
+    assert len(parked["next"]) == 2
+    assert not any("resume" in command for body in denied for command in body["next"])
+
+
 def test_a_detached_run_tells_too(office: Project) -> None:
     left = office.run("run", "bad.yaml", "--detach")
     assert left.exit_code == 0, left.stderr
