@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from orchestrate.errors import OrchestrateError
 from orchestrate.record import record
 from orchestrate.serve.messages import Telling
-from orchestrate.state.recorded import read_events
 from orchestrate.state.runs import list_runs
+from orchestrate.view.follower import JournalTail
 from orchestrate.view.run_summary import summary_of
 
 if TYPE_CHECKING:
@@ -69,18 +69,12 @@ class _Followed:
         self.workspace = str(workspace.root)
         self.run = run
         self.telling = Telling(run)
-        self._seq = 0
-        self._size = -1
+        self._tail = JournalTail(run, 0)
 
     def news(self) -> list[News]:
-        size = _size_of(self.run)
-        if size == self._size:
-            return []
-        self._size = size
         found = []
         try:
-            for recorded in read_events(self.run.events, self._seq):
-                self._seq = recorded.seq
+            for recorded in self._tail.news():
                 one, messages = self.telling.tell(recorded.seq, recorded.event)
                 found.append(News(tuple(messages), self.run.id, self.workspace, one))
         except (OrchestrateError, OSError):

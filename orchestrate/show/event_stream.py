@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.show.inert import inert_json
@@ -13,14 +12,13 @@ from orchestrate.state.events import Event, Gap, RunEnded, RunResumed, RunStarte
 from orchestrate.state.locks import is_held
 from orchestrate.state.recorded import read_events
 from orchestrate.view.event_records import EventRecords
-from orchestrate.view.follower import JournalTail, left_alone
+from orchestrate.view.follower import JournalTail, left_alone, looks
 
 if TYPE_CHECKING:
     from orchestrate.state.model import RunState
     from orchestrate.state.runs import Run
     from orchestrate.state.store import Listener
 
-_POLL_S = 0.25
 _HURRIED_S = 1.0
 # What begins a sitting of a run: `resume` shows from there on.
 _SITTING = RunStarted | RunResumed
@@ -72,10 +70,7 @@ def show_events(
             shown.append(record)
     for record in shown if last is None else shown[len(shown) - min(last, len(shown)) :]:
         _print_line(record)
-    while is_live:
-        time.sleep(_POLL_S)
-        # Asked before reading: what a run writes last is there when its lock is free.
-        is_live = is_held(run.lock_file)
+    for _ in looks(run) if is_live else ():
         for one in tail.news():
             newest = one.event
             _print_line(records.record(one.seq, one.event))

@@ -8,7 +8,6 @@ output of an attempt that came and went between two looks is taken from its reco
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -24,9 +23,8 @@ from orchestrate.state.events import (
     StepStarted,
     attempt_of,
 )
-from orchestrate.state.locks import is_held
 from orchestrate.state.result import StepResult
-from orchestrate.view.follower import JournalTail, left_alone, tail_from_now
+from orchestrate.view.follower import JournalTail, left_alone, looks, tail_from_now
 from orchestrate.view.run_view import run_view
 from orchestrate.view.step_logs import Entry, NoSuchStep, Stream, find_entry, from_result
 from orchestrate.view.waiting import knows_step
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from orchestrate.state.runs import Run
     from orchestrate.transcript import Transcript, TranscriptOf
 
-POLL_S = 0.25
 _BLOCK = 64 * 1024
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
@@ -104,14 +101,13 @@ def follow_step(run: Run, step: str, wish: Wish) -> None:
 
 def _await_entry(run: Run, step: str) -> Entry:
     """The step, once it has begun; an error if it cannot begin any more."""
-    while True:
+    for is_live in looks(run):
         view = run_view(run)
-        try:
+        if not is_live or view.index is None or not knows_step(view.index, step):
+            break
+        with suppress(NoSuchStep):
             return find_entry(run, view.state, step)
-        except NoSuchStep:
-            if not view.is_live or view.index is None or not knows_step(view.index, step):
-                raise
-        time.sleep(POLL_S)
+    return find_entry(run, run_view(run).state, step)
 
 
 class _Follower:
@@ -148,9 +144,7 @@ class _Follower:
             self._end_attempt(None)
 
     def follow(self) -> None:
-        while True:
-            # Asked before reading: what a run writes last is there when its lock is free.
-            is_live = is_held(self._run.lock_file)
+        for is_live in looks(self._run):
             for tail in self._tails.values():
                 tail.print_new(self._printer)
             for event in self._events():
@@ -164,13 +158,9 @@ class _Follower:
                         self._end_attempt(event.result)
                         return
             self._open_new()
-            if not is_live:
-                if self._is_at_work:
-                    self._printer.flush()
-                    note(left_alone(self._run))
-                return
             self._printer.flush()
-            time.sleep(POLL_S)
+            if not is_live and self._is_at_work:
+                note(left_alone(self._run))
 
     def _events(self) -> list[StepStarted | AttemptEnded | StepFinished]:
         """What the journal has of this step since we last looked."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,14 +21,13 @@ from orchestrate.show.transcript_text import turn_lines
 from orchestrate.state.locks import is_held
 from orchestrate.state.runs import Run
 from orchestrate.state.times import timestamp
+from orchestrate.view.follower import looks
 from orchestrate.view.step_logs import Entry, source_of, was_at_work_since
 from orchestrate.view.transcripts import as_json, read_turn
 
 if TYPE_CHECKING:
     from orchestrate.transcript import TranscriptOf
     from orchestrate.view.step_logs import Stream
-
-_POLL_S = 0.25
 
 
 @record
@@ -59,12 +57,9 @@ def show_log(run: Run, wish: Wish, as_json: bool) -> None:
     is_live = wish.follows and is_held(run.lock_file)
     start = 0 if wish.since is None else _first_since(path, wish.since)
     offset = print_source(printer, path, start, last_lines=wish.last_lines)
-    while is_live:
-        printer.flush()
-        time.sleep(_POLL_S)
-        # Asked before reading: what a run writes last is there when its lock is free.
-        is_live = is_held(run.lock_file)
+    for _ in looks(run) if is_live else ():
         offset = print_source(printer, path, offset)
+        printer.flush()
 
 
 def _first_since(path: Path, since: float) -> int:

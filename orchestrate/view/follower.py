@@ -1,15 +1,21 @@
-"""A run that another process works on, read from its journal as that grows."""
+"""A run that another process works on, read from its journal as that grows.
+
+No file system tells everywhere that another process has written, so we look a few times a second.
+`looks` is the one place that waits, for `attach`, `wait` and `logs -f`; a look costs two calls.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from orchestrate.state.apply import apply
 from orchestrate.state.events import Event
 from orchestrate.state.journal import end_of
+from orchestrate.state.locks import is_held
 from orchestrate.state.plan_file import index_of
 from orchestrate.state.recorded import Recorded, read_events
 from orchestrate.state.store import load
@@ -19,6 +25,27 @@ if TYPE_CHECKING:
     from orchestrate.state.runs import Run
 
 Seen = TypeVar("Seen")
+_LOOK_EVERY_S = 0.2
+
+
+def looks(
+    run: Run, rest: Callable[[float], object] = time.sleep, within_s: float | None = None
+) -> Iterator[bool]:
+    """Look at a run now, and again and again while a process works on it: does one?
+
+    That is asked before each look, so that the last one comes after all that the process has
+    written. With `within_s` the looks end after so long, too.
+    """
+    give_up = None if within_s is None else time.monotonic() + within_s
+    is_owned = True
+    while is_owned:
+        is_owned = is_held(run.lock_file)
+        yield is_owned
+        left = _LOOK_EVERY_S if give_up is None else give_up - time.monotonic()
+        if left <= 0:
+            return
+        if is_owned:
+            rest(min(_LOOK_EVERY_S, left))
 
 
 class JournalTail:

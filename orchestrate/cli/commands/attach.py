@@ -23,18 +23,15 @@ from orchestrate.show.live.wanted import is_live
 from orchestrate.show.output import answer, note, note_once
 from orchestrate.show.progress import Progress
 from orchestrate.show.ticking import running_lines
-from orchestrate.state.locks import is_held
-from orchestrate.view.follower import Follower, tail_from_now
+from orchestrate.view.follower import Follower, looks, tail_from_now
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import summary_of
 from orchestrate.view.watching import Watching
 
 if TYPE_CHECKING:
-    from orchestrate.exits import Ending
     from orchestrate.state.runs import Run
     from orchestrate.workspace import Workspace
 
-_POLL_S = 0.25
 _FOOT = "Ctrl-C stops watching; the run goes on"
 
 
@@ -99,17 +96,14 @@ def _follow(
         for line in running_lines(follower.state, progress.label, time.time()):
             note(line + "\n")
     try:
-        while follower.state.status == "running" and not stop.is_requested:
-            # Asked first: what its owner wrote last is there when the lock is free.
-            is_owned = is_held(run.lock_file)
+        for _ in looks(run, stop.rest):
             follower.catch_up(progress.hear)
-            if not is_owned:
+            if follower.state.status != "running" or stop.is_requested:
                 break
-            stop.rest(_POLL_S)
     finally:
         progress.close()
-    ending = _ending_of(follower.state.status, follower.state.ending)
-    if ending is None:
+    ending = follower.state.ending
+    if ending is None or follower.state.status == "running":
         return None
     if follower.state.dialect == "machine":
         answer(f"Exit: {visible(ending.reason)}\n")
@@ -117,18 +111,12 @@ def _follow(
     return ending.code
 
 
-def _ending_of(status: str, ending: Ending | None) -> Ending | None:
-    return ending if status != "running" else None
-
-
 def _follow_blindly(run: Run, stop: Stop) -> None:
     """The definition has changed since: events are told without knowing the plan."""
     tail = tail_from_now(run)
-    is_running = True
-    while is_running and not stop.is_requested:
-        is_running = summary_of(run).status == "running"
+    for _ in looks(run, stop.rest):
         for recorded in tail.news():
             for line in plain_lines(recorded.event, Unnumbered()):
                 note(line + "\n")
-        if is_running:
-            stop.rest(_POLL_S)
+        if stop.is_requested:
+            break

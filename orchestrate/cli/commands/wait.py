@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,14 +14,13 @@ from orchestrate.exits import TIME_IS_UP
 from orchestrate.show.output import answer_json, note, note_once
 from orchestrate.show.status import standing
 from orchestrate.view.advice import next_commands
+from orchestrate.view.follower import looks
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import summary_of
 
 if TYPE_CHECKING:
     from orchestrate.state.runs import Run
     from orchestrate.view.run_view import RunView
-
-_POLL_S = 0.2
 
 
 @click.command(short_help="Wait until a run ends.")
@@ -64,13 +62,10 @@ def wait_for(run: Run, place: Place, *, timeout_s: float | None, as_json: bool) 
 
 def await_end(run: Run, timeout_s: float | None) -> bool:
     """Wait until no process works on the run, or it is over; False if that took too long."""
-    give_up = None if timeout_s is None else time.monotonic() + timeout_s
-    while summary_of(run).status == "running":
-        left = _POLL_S if give_up is None else give_up - time.monotonic()
-        if left <= 0:
-            return False
-        time.sleep(min(_POLL_S, left))
-    return True
+    for is_owned in looks(run, within_s=timeout_s):
+        if not is_owned or summary_of(run).status != "running":
+            return True
+    return False
 
 
 def words_about(view: RunView, place: Place) -> str:
