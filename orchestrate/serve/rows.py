@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -128,7 +127,3 @@ def cost_of(state: RunState | None) -> Json | None:
         return None
     costs = state.costs
     return {"usd": costs.cost_usd, "unknown": costs.unreported, "turns": costs.turns}
-
-
-def now_s() -> float:
-    return time.time()

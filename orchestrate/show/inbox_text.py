@@ -7,9 +7,10 @@ from typing import Any
 
 from orchestrate.plan.visible import plural, visible, visible_lines
 from orchestrate.record import field_names
+from orchestrate.show.gates_text import until_words
 from orchestrate.show.spending import cost_words
 from orchestrate.state.address import gate_words
-from orchestrate.state.times import duration, local_time, seconds_of, timestamp
+from orchestrate.state.times import duration, local_time, timestamp
 from orchestrate.view.inbox import Evidence, Question
 from orchestrate.view.place import Place
 from orchestrate.view.source_files import shown_definition
@@ -34,9 +35,8 @@ def question_text(question: Question) -> str:
     run = f"{question.run_id}  {shown_definition(question.definition)}"
     lines.append(f"  run      {run} in {visible(question.workspace)}")
     ago = duration(max(0.0, time.time() - question.since) * 1000)
-    lines.append(
-        f"  since    {local_time(timestamp(question.since))} ({ago} ago){_until(question)}"
-    )
+    until = until_words(question.expires_at, question.default)
+    lines.append(f"  since    {local_time(timestamp(question.since))} ({ago} ago){until}")
     lines += _evidence_lines(question.evidence)
     for choice in question.choices:
         command = Place().command("answer", question.token, choice.value)
@@ -46,13 +46,6 @@ def question_text(question: Question) -> str:
     elif question.is_live:
         lines.append("  it also asks at a terminal")
     return "\n".join(lines) + "\n"
-
-
-def _until(question: Question) -> str:
-    if question.expires_at is None:
-        return ""
-    left = duration(max(0.0, seconds_of(question.expires_at) - time.time()) * 1000)
-    return f", until {local_time(question.expires_at)} (in {left}; then: {question.default})"
 
 
 def _evidence_lines(evidence: Evidence) -> list[str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,32 +20,17 @@ from orchestrate.cli.options import (
 )
 from orchestrate.errors import StateError
 from orchestrate.plan.visible import visible
-from orchestrate.record import record
+from orchestrate.show.gates_text import Waiting, waiting_json, waiting_text
 from orchestrate.show.output import answer, answer_json, note, note_once
 from orchestrate.state.address import gate_words
 from orchestrate.state.gates import gate_names
 from orchestrate.state.runs import Run, may_name_run
-from orchestrate.state.times import duration, local_time, seconds_of
 from orchestrate.view.advice import view_flags
 from orchestrate.view.place import Place
 from orchestrate.view.run_view import run_view
-from orchestrate.view.source_files import shown_definition
 
 if TYPE_CHECKING:
-    from orchestrate.state.result import Approval
     from orchestrate.view.run_view import RunView
-
-
-@record
-class Waiting:
-    """A gate that waits, with the run that it belongs to."""
-
-    run_id: str
-    definition: str
-    is_live: bool
-    gate: Approval
-    # What `approve` and `deny` take for this one and no other.
-    name: str
 
 
 @click.command(short_help="List the gates that wait for a decision.")
@@ -66,44 +50,12 @@ def approvals(state_dir: str | None, working_dir: str | None, as_json: bool) -> 
             definition = view.state.definition
             waiting.append(Waiting(view.run.id, definition, view.is_live, gate, name))
     if as_json:
-        answer_json({"approvals": [_waiting_json(one) for one in waiting]})
+        answer_json({"approvals": [waiting_json(one) for one in waiting]})
     elif waiting:
-        answer("\n".join(_waiting_text(one, place) for one in waiting))
+        answer("\n".join(waiting_text(one, place) for one in waiting))
     else:
         answer("Nothing waits for an approval.\n")
     return 0
-
-
-def _waiting_json(one: Waiting) -> dict[str, Any]:
-    return {
-        "run_id": one.run_id,
-        "workflow_file": one.definition,
-        "at_terminal": one.is_live,
-        "name": one.name,
-        **one.gate.question,
-    }
-
-
-def _waiting_text(one: Waiting, place: Place) -> str:
-    gate = one.gate
-    who = visible(gate_words(gate.stage, gate.node, one.name))
-    lines = [f"{one.run_id}  {shown_definition(one.definition)}  {who}"]
-    lines += [f"  | {visible(line)}" for line in gate.prompt.splitlines()]
-    lines.append(f"  since    {local_time(gate.requested_at)}{_until(gate)}")
-    if one.is_live:
-        lines.append("  it also asks at a terminal")
-    for verb in ("approve", "deny"):
-        command = place.command(verb, one.run_id, one.name)
-        lines.append(f"  {verb + ':':8} {visible(command)}")
-    return "\n".join(lines) + "\n"
-
-
-def _until(gate: Approval) -> str:
-    if gate.expires_at is None:
-        return ""
-    left = max(0.0, seconds_of(gate.expires_at) - time.time())
-    until = local_time(gate.expires_at)
-    return f", until {until} (in {duration(left * 1000)}; then: {gate.default})"
 
 
 @click.command(short_help="Approve a stage, so that its run can continue.")

@@ -13,7 +13,6 @@ from orchestrate.app.clean import UNFINISHED, Chosen, Tidied
 from orchestrate.app.config import load_config
 from orchestrate.app.runs_folder import runs_of
 from orchestrate.app.workspaces import workspace_of
-from orchestrate.cli.commands.runs import table
 from orchestrate.cli.moments import UNITS, age_in_seconds
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import AT_LEAST_0
@@ -22,6 +21,7 @@ from orchestrate.errors import ConfigError, UsageError
 from orchestrate.exits import DONE, ENVIRONMENT
 from orchestrate.plan.visible import plural, show_size
 from orchestrate.show.output import answer, answer_json, note
+from orchestrate.show.runs_table import runs_table
 from orchestrate.state.runs import list_runs
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import STATUSES
@@ -119,7 +119,7 @@ def _as_json(tidied: Tidied, dry_run: bool) -> dict[str, Any]:
 
 
 def _text(tidied: Tidied, dry_run: bool) -> str:
-    lines = [table(tidied.shown)] if dry_run else []
+    lines = [runs_table(tidied.shown)] if dry_run else []
     did, freed = ("would remove", "would free") if dry_run else ("removed", "freed")
     size = f", {freed} {show_size(tidied.freed)}" if tidied.removed else ""
     lines.append(f"{did} {plural(len(tidied.removed), 'run')}{size}\n")

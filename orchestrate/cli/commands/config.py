@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +14,7 @@ from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.options import json_option, working_dir_option
 from orchestrate.errors import UsageError
 from orchestrate.plan.visible import visible
-from orchestrate.regex import regex
+from orchestrate.show.config_text import leaves_of, without_secrets, yaml_lines
 from orchestrate.show.output import answer, answer_json
 from orchestrate.workspace import package_data
 
@@ -23,13 +22,6 @@ if TYPE_CHECKING:
     from orchestrate.app.config_model import Config
     from orchestrate.workspace import Workspace
 
-_PLAIN = regex(r"[A-Za-z./][\w./@-]*( [\w./@-]+)*")
-# Words that YAML would not read as texts.
-_NOT_TEXT = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
-# Variables for agents whose values are hidden, by a part of their names.
-_SECRET = regex(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
-HIDDEN = "***"
-_WIDEST = 40
 # Which default holds is up to the dialect, so none can be shown as a value.
 _STEP_TIMEOUT = "# step_timeout: 86400 in a machine, 600 in a recipe"
 
@@ -55,12 +47,12 @@ def config(what: str, origin: bool, working_dir: str | None, as_json: bool) -> i
             raise UsageError("--origin is for `config show`")
         return _show_paths(workspace, as_json)
     loaded = load_config(workspace)
-    settings = _hidden(_with_defaults(loaded.values))
-    origins = {name: str(loaded.origins.get(name, "default")) for name in _leaves(settings)}
+    settings = without_secrets(_with_defaults(loaded.values))
+    origins = {name: str(loaded.origins.get(name, "default")) for name in leaves_of(settings)}
     if as_json:
         answer_json({"settings": settings, "origins": _origins_json(loaded, origins)})
     else:
-        answer("".join(f"{line}\n" for line in _lines(settings, origins if origin else {})))
+        answer("".join(f"{line}\n" for line in yaml_lines(settings, origins if origin else {})))
         if "step_timeout" not in settings:
             answer(_STEP_TIMEOUT + ("  # default\n" if origin else "\n"))
     return 0
@@ -100,25 +92,6 @@ def _with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def _hidden(value: Any, name: str = "", inside: str = "") -> Any:
-    """The settings without what looks like a secret: variables of agents, paths of webhooks."""
-    if isinstance(value, Mapping):
-        return {key: _hidden(item, key, name) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_hidden(item, name, inside) for item in value]
-    if name == "webhook" and isinstance(value, str):
-        return "/".join([*value.split("/", 3)[:3], HIDDEN])
-    return HIDDEN if inside == "env" and _SECRET.search(name) else value
-
-
-def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    for name, value in settings.items():
-        if isinstance(value, Mapping) and value:
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name
-
-
 def _origins_json(loaded: Config, origins: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in origins:
@@ -130,32 +103,3 @@ def _origins_json(loaded: Config, origins: Mapping[str, str]) -> dict[str, Any]:
         else:
             found[name] = {"kind": "file", "file": origin.place, "line": origin.line}
     return found
-
-
-def _lines(
-    settings: Mapping[str, Any], origins: Mapping[str, str], prefix: str = "", indent: str = ""
-) -> Iterator[str]:
-    """The settings as YAML, with origins as comments."""
-    rows: list[tuple[str, str, str, Mapping[str, Any] | None]] = []
-    for name, value in settings.items():
-        if isinstance(value, Mapping) and value:
-            rows.append((f"{indent}{_scalar(name)}:", "", f"{prefix}{name}.", value))
-        else:
-            origin = origins.get(prefix + name, "")
-            rows.append((f"{indent}{_scalar(name)}: {_scalar(value)}", origin, "", None))
-    # One long value must not push the places of all others off the screen.
-    lengths = (len(text) for text, origin, _, _ in rows if origin)
-    width = max((length for length in lengths if length <= _WIDEST), default=0)
-    for text, origin, deeper, value in rows:
-        yield f"{text:{width}}  # {visible(origin)}" if origin else text
-        if value is not None:
-            yield from _lines(value, origins, deeper, indent + "  ")
-
-
-def _scalar(value: Any) -> str:
-    """A value as YAML; JSON is YAML, and ASCII has nothing in it that a terminal acts on."""
-    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _NOT_TEXT:
-        return value
-    import json
-
-    return json.dumps(value)

@@ -12,14 +12,12 @@ from orchestrate.app.runs_folder import runs_of
 from orchestrate.cli.moments import moment_of
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import AT_LEAST_0
-from orchestrate.plan.visible import clip, visible, width_of
 from orchestrate.record import record
 from orchestrate.show.output import answer, answer_json, note_once
+from orchestrate.show.runs_table import elapsed_s, runs_table, summary_json
 from orchestrate.state.runs import Run, id_beginning, list_runs
-from orchestrate.state.times import duration
 from orchestrate.view.place import Place
-from orchestrate.view.run_summary import STATUSES, RunSummary, last_written, summary_of
-from orchestrate.view.source_files import shown_definition
+from orchestrate.view.run_summary import STATUSES, RunSummary, summary_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,13 +103,13 @@ def runs(
         found = iter(_sorted(list(found), order, reverse))
     chosen, more = _choose(found, limit)
     if as_json:
-        answer_json({"runs": [_as_json(summary) for summary in chosen], "more": more})
+        answer_json({"runs": [summary_json(summary) for summary in chosen], "more": more})
     elif not known:
         answer(f"There are no runs in {folder.folder}.\n")
     elif not chosen:
         answer("There are no such runs.\n")
     else:
-        answer(table(chosen))
+        answer(runs_table(chosen))
         if more:
             answer("There are more; --limit 0 shows all.\n")
     return 0
@@ -157,65 +155,3 @@ def _sorted(summaries: list[RunSummary], order: str, reverse: bool) -> list[RunS
     }
     # The latest and the longest come first, names from the beginning; equal ones newest first.
     return sorted(summaries, key=keys[order], reverse=(order in ("updated", "duration")) != reverse)
-
-
-def _as_json(summary: RunSummary) -> dict[str, Any]:
-    fields = summary.fields()
-    names = ("reason", "dialect", "workflow_file", "started_at", "updated_at", "completed_at")
-    shown = {"run_id": summary.run.id, "run_root": str(summary.run.root), "status": summary.status}
-    seconds = elapsed_s(summary, time.time())
-    took = {"elapsed_ms": None if seconds is None else round(seconds * 1000)}
-    return shown | summary.marks | {name: fields.get(name) for name in names} | took
-
-
-def table(summaries: list[RunSummary]) -> str:
-    """A line for each: its id, how it stands, its age, how long it took, and its definition."""
-    now = time.time()
-    lines = []
-    standings = [_standing(summary) for summary in summaries]
-    width = max((width_of(text) for text in standings), default=0)
-    for summary, standing in zip(summaries, standings, strict=True):
-        fields = summary.fields()
-        definition = shown_definition(str(fields.get("workflow_file", "?")))
-        started = _seconds(fields.get("started_at"))
-        took = elapsed_s(summary, now)
-        ago = "" if started is None else age(max(0.0, now - started))
-        shown = "" if took is None else duration(took * 1000)
-        pad = " " * (max(width, 11) - width_of(standing))
-        lines.append(f"{summary.run.id}  {standing}{pad}  {ago:>8}  {shown:>8}  {definition}\n")
-    return "".join(lines)
-
-
-def _standing(summary: RunSummary) -> str:
-    """Its status, and why that does not speak for the whole work."""
-    marks = summary.marks
-    words = ["rehearsal"] if marks["rehearsal"] else []
-    words += [f"step {clip(visible(marks['run_step']), 20)}"] if marks["run_step"] else []
-    return f"{summary.shown_status} ({', '.join(words)})" if words else summary.shown_status
-
-
-def elapsed_s(summary: RunSummary, now: float) -> float | None:
-    """How long the run took, or has taken so far; of one that was killed, to its last trace."""
-    fields = summary.fields()
-    started = _seconds(fields.get("started_at"))
-    last = _seconds(fields.get("completed_at") or fields.get("updated_at"))
-    ended = now if summary.status == "running" else last
-    if summary.status == "interrupted" and ended is not None:
-        ended = max(ended, last_written(summary.run))
-    return None if started is None or ended is None else max(0.0, ended - started)
-
-
-def _seconds(text: Any) -> float | None:
-    from datetime import datetime
-
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except (TypeError, ValueError):
-        return None
-
-
-def age(seconds: float) -> str:
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= 2 * size:
-            return f"{int(seconds // size)}{unit} ago"
-    return f"{int(seconds)}s ago"

@@ -1,0 +1,59 @@
+"""Gates that wait for a decision, as text and as documents for programs."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from orchestrate.plan.visible import visible
+from orchestrate.record import record
+from orchestrate.state.address import gate_words
+from orchestrate.state.result import Approval
+from orchestrate.state.times import duration, local_time, seconds_of
+from orchestrate.view.place import Place
+from orchestrate.view.source_files import shown_definition
+
+
+@record
+class Waiting:
+    """A gate that waits, with the run that it belongs to."""
+
+    run_id: str
+    definition: str
+    is_live: bool
+    gate: Approval
+    # What `approve` and `deny` take for this one and no other.
+    name: str
+
+
+def waiting_json(one: Waiting) -> dict[str, Any]:
+    return {
+        "run_id": one.run_id,
+        "workflow_file": one.definition,
+        "at_terminal": one.is_live,
+        "name": one.name,
+        **one.gate.question,
+    }
+
+
+def waiting_text(one: Waiting, place: Place) -> str:
+    gate = one.gate
+    who = visible(gate_words(gate.stage, gate.node, one.name))
+    lines = [f"{one.run_id}  {shown_definition(one.definition)}  {who}"]
+    lines += [f"  | {visible(line)}" for line in gate.prompt.splitlines()]
+    until = until_words(gate.expires_at, gate.default)
+    lines.append(f"  since    {local_time(gate.requested_at)}{until}")
+    if one.is_live:
+        lines.append("  it also asks at a terminal")
+    for verb in ("approve", "deny"):
+        command = place.command(verb, one.run_id, one.name)
+        lines.append(f"  {verb + ':':8} {visible(command)}")
+    return "\n".join(lines) + "\n"
+
+
+def until_words(expires_at: str | None, default: str) -> str:
+    """How long a question can still be answered; '' if for ever."""
+    if expires_at is None:
+        return ""
+    left = duration(max(0.0, seconds_of(expires_at) - time.time()) * 1000)
+    return f", until {local_time(expires_at)} (in {left}; then: {default})"
