@@ -32,6 +32,7 @@ from orchestrate.app.rehearse import rehearsal_of
 from orchestrate.app.scopes import starting_values
 from orchestrate.app.secrets import mask_settings, tell_short, with_own_keys
 from orchestrate.app.settings import settings_of
+from orchestrate.app.worktrees import in_worktree
 from orchestrate.compile import require_program
 from orchestrate.dialects.agent_definitions import read_agent
 from orchestrate.engine.reuse import end_given_up
@@ -58,6 +59,8 @@ from orchestrate.view.run_log import keep_log, log_asked
 from orchestrate.view.source_files import combined_checksum, stable_path
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from orchestrate.agents.definition import AgentDefinition
     from orchestrate.app.reporter import Reporter
     from orchestrate.app.settings import RunSettings
@@ -71,6 +74,7 @@ if TYPE_CHECKING:
     from orchestrate.state.locks import Lock
     from orchestrate.state.runs import Runs
     from orchestrate.state.store import Store
+    from orchestrate.state.worktree import Worktree
     from orchestrate.workspace import Workspace
 
 # State files of workflows before 1.2 keep their old version (rulings §6).
@@ -90,10 +94,12 @@ def start_run(
     reporter: Reporter,
     *,
     chat_session: str | None = None,
+    worktree: Callable[[str], Worktree] | None = None,
 ) -> Store:
     """A new run's folder, locked by us, with its first state and event.
 
     `chat_session`: it is a turn of a chat, which never is `latest`; unless '' it begins that one.
+    `worktree`: where it will work, by its id.
     """
     index = Index(program)
     plan = main_plan(program)
@@ -128,6 +134,7 @@ def start_run(
             has_session=settings.session is not None,
             head=head_of(workspace.root),
             clock=clock,
+            worktree=None if worktree is None else worktree(run_id).to_json(),
         )
         started[:] = [event]
         frozen = dump_json(secrets.data(compilation.documents), indent=2)
@@ -162,7 +169,7 @@ def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs
     if rehearsal is not None:
         rt.rules = replace(rt.rules, rehearsal=rehearsal)
     logbook, kept, secrets = rt.logbook, settings_of(store.state.settings), rt.secrets
-    asked = _whom_it_asks(store, program, rt.workspace)
+    asked = _whom_it_asks(store, program, workspace)
     log_asked(logbook, store.state, store.index, asked)
     reporter.asks(asked)
     end_following = reporter.follow(store, stop)
@@ -207,11 +214,11 @@ def runtime_of(
     log: str = "orchestrator.log",
 ) -> Runtime:
     """What the engine needs of the world to carry out a run."""
-    workspace = replace(workspace, run=store.run.root)
+    home, workspace = workspace, replace(in_worktree(workspace, store.state), run=store.run.root)
     environment = {**os.environ, INSIDE: inside_of(store.run.id, os.environ)}
-    secrets = secrets_to_run(program, workspace, environment)
+    secrets = secrets_to_run(program, home, environment)
     kept = settings_of(store.state.settings)
-    late = LatePlans(workspace, kept, edit_folder(store.run.root, store.state.edit))
+    late = LatePlans(home, kept, edit_folder(store.run.root, store.state.edit))
     for plan_id in store.state.late:
         secrets.learn(late.whole(plan_id))
     logbook = _logbook(store, settings, secrets, log)
@@ -231,7 +238,7 @@ def runtime_of(
         open_executor=executors_of(store, workspace),
         operator=reporter.operator(stop),
         rules=replace(rules_of(kept), rehearsal=rehearsal_of(kept)),
-        library=library_of(store, workspace, stop, secrets, reporter),
+        library=library_of(store, home, stop, secrets, reporter),
     )
 
 

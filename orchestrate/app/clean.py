@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from orchestrate.app.kept_programs import is_kept
+from orchestrate.app.open_run import newest_document
+from orchestrate.app.worktrees import has_unmerged, remove_merged
 from orchestrate.errors import OrchestrateError
 from orchestrate.record import field, mutable_record, record
-from orchestrate.state.locks import is_held
+from orchestrate.state.locks import LockHeldError, is_held, lock_run
 from orchestrate.state.runs import clean_runs, last_change, list_runs
+from orchestrate.state.worktree import Worktree
 from orchestrate.view.run_summary import RunSummary, summary_of
 
 if TYPE_CHECKING:
@@ -28,6 +32,8 @@ class Tidied:
     failed: list[tuple[str, str]] = field(default_factory=list)
     # Old enough, but not finished; by id, with how they stand.
     left: dict[str, str] = field(default_factory=dict)
+    # Their worktrees have what no other branch has.
+    unmerged: list[str] = field(default_factory=list)
     # What stands in the list that is shown before anything is removed.
     shown: list[RunSummary] = field(default_factory=list)
     freed: int = 0
@@ -55,6 +61,7 @@ def clean(folder: Runs, before: float, chosen: Chosen) -> Tidied:
     sizes: dict[str, int] = {}
     kept: set[str] = set()
     left: dict[str, str] = {}
+    unmerged: list[str] = []
 
     def is_used(run: Run) -> bool:
         """Asked about each run right before it would be removed."""
@@ -66,6 +73,10 @@ def clean(folder: Runs, before: float, chosen: Chosen) -> Tidied:
             kept.add(run.id)
             left[run.id] = summary.status
             return True
+        if not _lets_worktree_go(run):
+            kept.add(run.id)
+            unmerged.append(run.id)
+            return True
         sizes[run.id] = _size_of(run)
         return False
 
@@ -75,6 +86,7 @@ def clean(folder: Runs, before: float, chosen: Chosen) -> Tidied:
         in_use=[run_id for run_id in done.in_use if run_id not in kept],
         failed=done.failed,
         left=left,
+        unmerged=unmerged,
         freed=sum(sizes[run_id] for run_id in done.removed),
     )
 
@@ -96,12 +108,40 @@ def rehearse(folder: Runs, before: float, chosen: Chosen) -> Tidied:
             if chosen.spares(summary):
                 tidied.left[run.id] = summary.status
                 continue
+            tree = _worktree_of(run)
+            if tree is not None and has_unmerged(tree):
+                tidied.unmerged.append(run.id)
+                continue
             tidied.shown.append(summary)
             tidied.removed.append(run.id)
             tidied.freed += _size_of(run)
         except (OSError, OrchestrateError) as error:
             tidied.failed.append((run.id, str(error)))
     return tidied
+
+
+def _worktree_of(run: Run) -> Worktree | None:
+    """The worktree of a run; a run that cannot be read has none that we know of."""
+    with suppress(OrchestrateError):
+        found = newest_document(run).get("engine", {}).get("worktree")
+        return None if found is None else Worktree(**found)
+    return None
+
+
+def _lets_worktree_go(run: Run) -> bool:
+    """Remove the run's worktree; False if it has something that would be lost.
+
+    The run's lock is held: nobody begins to work there meanwhile.
+    """
+    tree = _worktree_of(run)
+    if tree is None:
+        return True
+    try:
+        lock = lock_run(run.lock_file, run.id, ("orchestrate", "clean", run.id))
+    except LockHeldError:
+        return True  # the run stays, being in use
+    with lock:
+        return is_kept(run) or remove_merged(tree)
 
 
 def _size_of(run: Run) -> int:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from orchestrate.app.claim import orchestrator_of
 from orchestrate.errors import ConfigError, explain
+from orchestrate.git_head import git_above
 from orchestrate.plan.nodes import Ask, CommandTemplate, Dialect, Program, main_plan
 from orchestrate.plan.nodes import Run as Command
 from orchestrate.record import record
@@ -47,7 +48,10 @@ class Neighbour:
 
 
 class entering:  # noqa: N801 - reads as what it says
-    """Hold the lock of a workspace until `enter` has written our run down."""
+    """Hold the lock of a workspace until `enter` has written our run down.
+
+    `home` is the workspace that has the run's folder, if it works in a worktree of its own.
+    """
 
     def __init__(
         self,
@@ -56,6 +60,8 @@ class entering:  # noqa: N801 - reads as what it says
         settings: RunSettings,
         reporter: Reporter,
         own: str = "",
+        *,
+        home: Workspace | None = None,
     ) -> None:
         self._dialect: Dialect = main_plan(program).dialect
         self._allows = settings.allow_concurrent
@@ -64,6 +70,7 @@ class entering:  # noqa: N801 - reads as what it says
             runs_commands and has_commands(program)
         )
         self._workspace = workspace
+        self._home = home or workspace
         self._reporter = reporter
         self._own = own
         self._lock_fd: int | None = None
@@ -95,14 +102,16 @@ class entering:  # noqa: N801 - reads as what it says
         if self._dialect == "workflow" or self._allows or not others:
             return
         first = others[0]
+        ways = "wait for it (orchestrate wait), or add --allow-concurrent to run both"
+        if not self._own and git_above(self._workspace.root) is not None:
+            ways += ", or --worktree to let this one work in a git worktree of its own"
         raise ConfigError(
-            f"run {first.run.id} is at work in this workspace: {first.owner.describe()}",
-            "wait for it (orchestrate wait), or add --allow-concurrent to run both",
+            f"run {first.run.id} is at work in this workspace: {first.owner.describe()}", ways
         )
 
     def enter(self, run: Run) -> None:
         """From here on others find our run, and may look."""
-        note_workspace(self._workspace.root, run.root.parent, os.environ)
+        note_workspace(self._home.root, run.root.parent, os.environ)
         if self._is_played:
             return
         self._entry = self._folder / run.id

@@ -14,7 +14,6 @@ from orchestrate.app.carry_out import carry_out
 from orchestrate.app.changed import changes_of
 from orchestrate.app.concurrent_runs import entering
 from orchestrate.app.config import load_config
-from orchestrate.app.config_model import Config
 from orchestrate.app.context import context_of, given_values
 from orchestrate.app.edit_run import NO_WISHES, Course, Wishes, edited_course
 from orchestrate.app.frozen_run import frozen_agents, require_whole
@@ -32,6 +31,7 @@ from orchestrate.app.start import Outcome, carry_out_anew
 from orchestrate.app.stopping import stoppable
 from orchestrate.app.undefined import refuse_undefined
 from orchestrate.app.unread_context import tell_unread_of
+from orchestrate.app.worktrees import in_worktree, require_worktree
 from orchestrate.compile import compile_file, require_program
 from orchestrate.dialects.lowering import constant_map
 from orchestrate.errors import ConfigError, OrchestrateError, UsageError
@@ -119,6 +119,8 @@ def resume(
                 _catch_up(store, program, workspace, settings, reporter)
                 left_out = _edit_left_out(header, store.state, workspace, reporter)
                 return Resumed(store, over[1], nothing_left=over[0] + left_out)
+            working = in_worktree(workspace, store.state)
+            require_worktree(run, store.state, load_config(workspace), reporter, stop)
             restore_late(late, store.state.late, run, reporter.note)
             course = _course(
                 Course(store, header, program, late, settings, values),
@@ -128,17 +130,17 @@ def resume(
                 assert over is not None
                 return Resumed(store, over[1], nothing_left=over[0])
             program = course.program
-            with entering(workspace, program, settings, reporter, run.id) as entrance:
+            with entering(working, program, settings, reporter, run.id, home=workspace) as entrance:
                 entrance.enter(run)
                 if course.begin is not None:
                     course.begin()
-                reporter.begins(store, store.state.definition, workspace, is_resumed=True)
+                reporter.begins(store, store.state.definition, working, is_resumed=True)
                 resumed = _record(course, given, reporter)
                 reporter.started(run)
                 ending = carry_out(
                     store, program, workspace, settings, reporter, stop, resumed=resumed
                 )
-            _archive(program, workspace, run, settings, ending.status)
+            _archive(program, working, run, settings, ending.status)
         finally:
             store.close()
         reporter.ended(store, ending)
@@ -227,7 +229,7 @@ def _resumed(
     return RunResumed(
         at=now,
         settings=given,
-        head=head_of(workspace.root),
+        head=head_of(in_worktree(workspace, store.state).root),
         clock=clock,
         place="" if before == place else place,
         copied=not is_same_place(before, place),
@@ -282,7 +284,8 @@ def _catch_up(
     """What a kill after the last event left undone: the state's file, the archive, and the news."""
     if store.is_behind():
         store.checkpoint(durable=True)
-        _archive(program, workspace, store.run, settings, store.state.status)
+        working = in_worktree(workspace, store.state)
+        _archive(program, working, store.run, settings, store.state.status)
     for trouble in tell_owed(store, program, workspace, reporter.place):
         reporter.note(f"orchestrate: {visible(trouble)}\n")
 
@@ -340,6 +343,8 @@ def start_over(
     if given.backend is not None:
         given = replace(given, backend=known_backend(given.backend))
     settings = given.over(header.settings)
+    if settings.worktree:
+        settings = replace(settings, worktree="")  # the name is the earlier run's
     compilation = compile_file(file_at(header.definition, workspace), workspace)
     program = reduced_as_started(require_program(compilation), settings)
     given.check(program)
@@ -349,7 +354,7 @@ def start_over(
     refuse_undefined(compilation, program)
     refuse_unusable(program, workspace, settings)
     return carry_out_anew(
-        Prepared(compilation, program, workspace, settings, Config()),
+        Prepared(compilation, program, workspace, settings, load_config(workspace)),
         runs,
         reporter,
         begun=lambda _: reporter.note(f"run {found.id} starts over as this run\n"),

@@ -16,7 +16,9 @@ from orchestrate.record import field, record, replace
 if TYPE_CHECKING:
     from orchestrate.plan.nodes import Dialect, Program
 
-Group = Literal["plan", "context", "queue", "agents", "concurrency", "detach", "output", "none"]
+Group = Literal[
+    "plan", "context", "queue", "agents", "concurrency", "worktree", "detach", "output", "none"
+]
 Kind = Literal[
     "text", "optional text", "texts", "choice", "whole", "seconds", "duration", "switch", "pair"
 ]
@@ -251,6 +253,15 @@ class RunSettings:
         "concurrency", "switch", kept=True, dialects=_RECIPE,
         help="When an item of a parallel loop fails, let the other items' agents finish their "
         "turn (recipe).",
+    )  # fmt: skip
+    worktree: str | None = flag(
+        "worktree", "optional text", kept=True, metavar="[NAME]",
+        help="Work in a git worktree of its own, on branch orchestrate/RUN_ID; NAME is its folder "
+        "(default: the run's id).",
+    )  # fmt: skip
+    with_changes: bool = flag(
+        "worktree", "switch", kept=True,
+        help="With --worktree, take uncommitted changes along.",
     )  # fmt: skip
     detach: bool = flag(
         "detach", "switch", kept=False, short="-d",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from orchestrate.app.agents import refuse_unusable
@@ -13,6 +14,7 @@ from orchestrate.app.prepare import Prepared, warn
 from orchestrate.app.queues import archive_processed, check_archive, clean_processed
 from orchestrate.app.stand_ins import holding_session, with_stand_in
 from orchestrate.app.stopping import stoppable
+from orchestrate.app.worktrees import in_worktree, plan_worktree, require_worktree
 from orchestrate.record import record, replace
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from orchestrate.state.locks import Lock
     from orchestrate.state.runs import Runs
     from orchestrate.state.store import Store
+    from orchestrate.workspace import Workspace
 
 
 @record
@@ -44,9 +47,9 @@ def start(prepared: Prepared, reporter: Reporter) -> Outcome:
     refuse_unusable(program, workspace, settings)
     check_archive(program, workspace, runs.folder, settings.archive_processed)
 
-    def clean() -> None:
+    def clean(working: Workspace) -> None:
         if settings.clean_processed:
-            clean_processed(program, workspace, runs.folder)
+            clean_processed(program, working, runs.folder)
 
     with holding_session(settings) as held:
         return carry_out_anew(
@@ -65,25 +68,41 @@ def carry_out_anew(
     reporter: Reporter,
     *,
     what: str = "",
-    before: Callable[[], None] = lambda: None,
+    before: Callable[[Workspace], None] = lambda _: None,
     begun: Callable[[Store], None] = lambda _: None,
     held_session: Lock | None = None,
 ) -> Outcome:
-    """A new run: `before` it has a folder, and once it has `begun`."""
+    """A new run: `before` anything happens where it works, and once it has `begun`."""
     program, workspace, settings = prepared.program, prepared.workspace, prepared.settings
-    with entering(workspace, program, settings, reporter) as entrance, stoppable() as stop:
-        before()
-        store = start_run(runs, program, prepared.compilation, workspace, settings, reporter)
+    planned = plan_worktree(workspace, settings, prepared.config)
+    with ExitStack() as stack, stoppable() as stop:
+
+        def entrance(place: Workspace) -> entering:
+            return stack.enter_context(entering(place, program, settings, reporter, home=workspace))
+
+        # Nobody else can be in a worktree that is not there yet.
+        door = None
+        if planned is None:
+            door = entrance(workspace)
+            before(workspace)
+        store = start_run(
+            runs, program, prepared.compilation, workspace, settings, reporter, worktree=planned
+        )
+        working = in_worktree(workspace, store.state)
         try:
-            entrance.enter(store.run)
-            reporter.begins(store, what + store.state.definition, workspace, is_resumed=False)
+            reporter.begins(store, what + store.state.definition, working, is_resumed=False)
+            if door is None:
+                require_worktree(store.run, store.state, prepared.config, reporter, stop)
+                door = entrance(working)
+                before(working)
+            door.enter(store.run)
             begun(store)
             reporter.started(store.run)
             ending = carry_out(
                 store, program, workspace, settings, reporter, stop, held_session=held_session
             )
             if ending.status == "completed":
-                archive_processed(program, workspace, store.run, settings.archive_processed)
+                archive_processed(program, working, store.run, settings.archive_processed)
         finally:
             store.close()
         # Others may go on with the run, also while a stopped terminal does not take our last words.

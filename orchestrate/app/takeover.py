@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 from orchestrate.state.result import StepResult
+from orchestrate.state.worktree import working_folder
 from orchestrate.view.run_view import RunView
 
 
@@ -25,7 +26,8 @@ def takeovers(view: RunView) -> list[str]:
     if not any(session for _, session in found):
         results = sorted(state.root.steps.values(), key=lambda result: result.completed_at)
         found = [_session_in(result) for result in results if result.session_id is not None][-1:]
-    commands = [_command(agent, session, state.workspace) for agent, session in found if session]
+    folder = working_folder(state)
+    commands = [_command(agent, session, folder) for agent, session in found if session]
     return [command for command in dict.fromkeys(commands) if command]
 
 

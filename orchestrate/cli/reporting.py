@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from orchestrate.app.listeners import listen_safely
 from orchestrate.app.reporter import Operator, Person, Reporter, Stop
 from orchestrate.app.transcripts import transcripts_of
+from orchestrate.app.worktrees import unmerged
 from orchestrate.cli.notes import Notes
 from orchestrate.cli.terminal import AtTerminal, has_terminal, read_line
+from orchestrate.errors import OrchestrateError
 from orchestrate.installation import replacement_of
 from orchestrate.plan.visible import visible
 from orchestrate.show.event_lines import denied_more
@@ -18,10 +20,12 @@ from orchestrate.show.event_stream import EventStream
 from orchestrate.show.last_words import first_words, last_words
 from orchestrate.show.output import answer, answer_json, note
 from orchestrate.show.progress import Progress
+from orchestrate.show.worktree_words import worktree_words
 from orchestrate.state.address import shown_path
 from orchestrate.state.model import frames_below
 from orchestrate.state.result import StepResult
 from orchestrate.state.times import local_time, timestamp
+from orchestrate.state.worktree import ready_file, worktree_of
 from orchestrate.view.event_words import retry_number, retry_reason
 from orchestrate.view.result_document import result_document
 from orchestrate.workspace import open_workspace
@@ -31,8 +35,18 @@ if TYPE_CHECKING:
     from orchestrate.exits import Ending
     from orchestrate.state.runs import Run
     from orchestrate.state.store import Store
+    from orchestrate.state.worktree import Worktree
     from orchestrate.view.watching import Watching
     from orchestrate.workspace import Workspace
+
+
+def _left_in(tree: Worktree) -> tuple[int, int] | None:
+    """The files and commits that only the worktree has; None if git cannot say."""
+    try:
+        left = unmerged(tree)
+    except OrchestrateError:
+        return None
+    return (left.files, left.commits) if left.is_there else None
 
 
 class CommandLine(Notes, Reporter):
@@ -109,6 +123,9 @@ class CommandLine(Notes, Reporter):
             answer(f"Exit: {visible(ending.reason)}{denied_more(store.state)}\n")
         if not watching.quiet or ending.status != "completed" or store.state.denials:
             note(last_words(store, ending, watching.place))
+            tree = worktree_of(store.state)
+            if tree is not None and ready_file(store.run).exists():
+                note(worktree_words(tree, _left_in(tree)))
 
     def confirm(self, question: str) -> bool | None:
         if not has_terminal() or self._watching.as_json or self._departure is not None:

@@ -43,6 +43,9 @@ def _lines(view: dict[str, Any], ending: Ending | None) -> Iterator[str]:
     yield from _machine(view.get("machine"))
     for takeover in view.get("takeovers", ()):
         yield f"  take over   {visible(takeover)}"
+    if "worktree" in view:
+        yield f"  worktree    {visible(view['worktree']['path'])}"
+        yield f"  branch      {visible(view['worktree']['branch'])}"
     if "reused" in view:
         yield f"  reused      {reused_words(**view['reused'])}"
     yield from _costs(view.get("costs"))

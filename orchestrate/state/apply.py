@@ -122,6 +122,7 @@ def start(index: Index, event: RunStarted) -> RunState:
         machine_started=event.at,
         clock=event.clock,
         place=event.place,
+        worktree=event.worktree,
     )
     state.frames[""] = root
     arrive(root, index.plan(event.plan).blocks[0].entry)

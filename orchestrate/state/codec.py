@@ -188,6 +188,7 @@ def _engine(state: RunState, *, has_gates: bool) -> dict[str, Any]:
         "approvals": [gate.to_json() for gate in state.approvals if has_gates],
         "skipped": [step.to_json() for step in state.skipped if has_gates],
         "times": [state.started_at, state.updated_at, state.completed_at, state.stopped_at],
+        **({} if state.worktree is None else {"worktree": state.worktree}),
     }
 
 

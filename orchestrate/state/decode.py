@@ -123,6 +123,7 @@ def _decode(
         # Versions before 0.2 did not keep these.
         current=engine.get("current", ""),
         retry_counts=engine.get("retry_counts", {}),
+        worktree=engine.get("worktree"),
     )
     state.edit, state.reused, state.saved_usd = engine.get("edit", (0, 0, None))
     if index is not None:

@@ -43,6 +43,8 @@ class RunStarted:
     clock: list[Json] | None = None
     # Where the run's folder lies (`execute/place`).
     place: str = ""
+    # Where the run works, if that is a git worktree of its own (`state/worktree`).
+    worktree: dict[str, Json] | None = None
 
 
 @record

@@ -217,6 +217,8 @@ class RunState:
     edit: int = 0
     reused: int = 0
     saved_usd: float | None = None
+    # The git worktree that the run works in, as it was started with (`state/worktree`).
+    worktree: dict[str, Json] | None = None
 
     @property
     def pending(self) -> list[Approval]:

@@ -10,6 +10,7 @@ from orchestrate.state.model import Frame, RunState
 from orchestrate.state.result import StepResult
 from orchestrate.state.runs import Run
 from orchestrate.state.values import restore_value
+from orchestrate.state.worktree import worktree_document
 
 # What a step says in `--json`, and what it is called there.
 _STATUS_FIELDS = {
@@ -40,6 +41,7 @@ def result_document(run: Run, state: RunState) -> dict[str, Any]:
         "steps": _step_statuses(state.root),
         **outputs_document(run, state),
         **reused_document(state),
+        **worktree_document(state),
         **({"costs": state.costs.to_json()} if state.costs.turns else {}),
         **({"denials": [denial.to_json() for denial in state.denials]} if state.denials else {}),
     }

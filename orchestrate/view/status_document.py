@@ -11,6 +11,7 @@ from orchestrate.state.model import Frame, Loop
 from orchestrate.state.result import StepResult
 from orchestrate.state.stages import stages_of
 from orchestrate.state.times import timestamp
+from orchestrate.state.worktree import worktree_document
 from orchestrate.view.advice import look_command, next_commands, start_over_command
 from orchestrate.view.cursors import Cursor
 from orchestrate.view.place import Place
@@ -58,7 +59,7 @@ def status_document(
         "start_over": start_over_command(view, place),
         **_by_dialect(view),
     }
-    shown |= reused_document(state)
+    shown |= reused_document(state) | worktree_document(state)
     if state.costs.turns:
         shown["costs"] = state.costs.to_json()
     if state.denials:

@@ -112,6 +112,30 @@ NOTIFICATION = record(
     description="What is told about a run, and how: one of `command`, `webhook` and `webhook_env`.",
 )
 
+WORKTREE = record(
+    {
+        "folder": filled(
+            "The folder that worktrees are made in, relative to the repository. Default: "
+            "../REPOSITORY.worktrees.",
+            "../worktrees",
+        ),
+        "prepare": listing(
+            "Commands that are run in a new worktree before the run begins, each a program with "
+            "its arguments: git does not bring ignored files or submodules. Default: none.",
+            {
+                "type": "array",
+                "items": {"type": "string"},
+                "minItems": 1,
+                "x-hint": 'write each command as a list: ["npm", "ci"]',
+            },
+            [["npm", "ci"], ["git", "submodule", "update", "--init"]],
+            hint='write a list of commands: prepare: [["npm", "ci"]]',
+        ),
+    },
+    title="Worktrees",
+    description="Where `run --worktree` and `fork` work, and what is done there first.",
+)
+
 ROOT = record(
     {
         "backend": filled(
@@ -233,6 +257,11 @@ ROOT = record(
             {"codex": {"path": "codex", "models": {"opus": "gpt-5-pro"}}},
             propertyNames={"minLength": 1},
         ),
+        "worktree": field(
+            "The git worktrees of `run --worktree` and `fork`.",
+            {"prepare": [["npm", "ci"]]},
+            ref="worktree",
+        ),
         "notifications": listing(
             "Who is told when a run waits for a person, fails or finishes. Default: nobody.",
             ref("notification"),
@@ -248,6 +277,12 @@ SCHEMA = document(
     "Settings of a workspace (.orchestrate/config.yaml) or of a user. A flag or an ORCHESTRATE_ "
     "variable overrides them.",
     ROOT,
-    {"agent": AGENT, "models": MODELS, "notification": NOTIFICATION, "limits": LIMITS},
+    {
+        "agent": AGENT,
+        "models": MODELS,
+        "notification": NOTIFICATION,
+        "limits": LIMITS,
+        "worktree": WORKTREE,
+    },
     examples=({"backend": "claude-code", "model": "sonnet", "max_parallel": 4},),
 )

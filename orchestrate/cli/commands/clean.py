@@ -55,9 +55,10 @@ def clean(
 ) -> int:
     """Remove old runs, e.g. `--older-than 7d`.
 
-    A run that is at work, or whose programs still run, always stays. An interrupted or paused run
-    is removed only with `--status interrupted` or `--status paused`. At a terminal you are shown
-    what would be removed, and asked.
+    A run that is at work, or whose programs still run, always stays. So does one whose worktree has
+    files or commits that no other branch has; other worktrees go with their runs. An interrupted or
+    paused run is removed only with `--status interrupted` or `--status paused`. At a terminal you
+    are shown what would be removed, and asked.
     """
     before = time.time() - _age_of(older_than, keep, working_dir)
     folder = runs_of(Place(working_dir, state_dir))
@@ -112,6 +113,7 @@ def _as_json(tidied: Tidied, dry_run: bool) -> dict[str, Any]:
         "dry_run": dry_run,
         "removed": tidied.removed,
         "in_use": tidied.in_use,
+        "unmerged": tidied.unmerged,
         "left": [{"run_id": run_id, "status": status} for run_id, status in tidied.left.items()],
         "failed": [{"run_id": run_id, "reason": reason} for run_id, reason in tidied.failed],
         "freed_bytes": tidied.freed,
@@ -127,6 +129,9 @@ def _text(tidied: Tidied, dry_run: bool) -> str:
         shown = ", ".join(tidied.in_use[:_MOST_NAMES])
         more = ", …" if len(tidied.in_use) > _MOST_NAMES else ""
         lines.append(f"in use and kept: {shown}{more}\n")
+    if tidied.unmerged:
+        names = ", ".join(tidied.unmerged[:_MOST_NAMES])
+        lines.append(f"worktree not merged, and kept: {names}; see orchestrate status RUN\n")
     if tidied.left:
         found = [status for status in UNFINISHED if status in tidied.left.values()]
         flags = " ".join(f"--status {status}" for status in found)
