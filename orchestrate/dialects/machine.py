@@ -9,7 +9,6 @@ from orchestrate.dialects.inputs import lower_inputs, secrets_among, with_defaul
 from orchestrate.dialects.limits import lower_limits
 from orchestrate.dialects.lowering import Lowering, lower_secrets
 from orchestrate.dialects.machine_kinds import (
-    OTHER,
     Kind,
     kind_of,
     lower_op,
@@ -18,8 +17,9 @@ from orchestrate.dialects.machine_kinds import (
 )
 from orchestrate.dialects.machine_templates import Templates, templates_of
 from orchestrate.plan.durations import seconds_of
-from orchestrate.plan.ends import CHECK_FAILED, step_lost
+from orchestrate.plan.ends import CHECK_FAILED, OTHER, step_lost
 from orchestrate.plan.expr import NOTHING, MapExpr
+from orchestrate.plan.flow import AT_END
 from orchestrate.plan.nodes import (
     Abort,
     Ask,
@@ -92,7 +92,7 @@ def _lower_outputs(templates: Templates) -> MapExpr:
     """`outputs:` are always templates, of inputs and of the results of steps."""
     if "outputs" not in templates.work.data:
         return NOTHING
-    lowered = replace(templates, is_on=True, node="").tree(templates.work.data, "outputs")
+    lowered = replace(templates, is_on=True, node=AT_END).tree(templates.work.data, "outputs")
     return lowered if isinstance(lowered, MapExpr) else NOTHING
 
 

@@ -34,7 +34,6 @@ from orchestrate.source.located import LocatedMap, as_map
 
 Kind = Literal["prompt", "command", "approval", "call"]
 _KINDS: tuple[Kind, ...] = ("prompt", "command", "approval", "call")
-OTHER = "other"
 _ELSE = "*"
 _PASSED, _FAILED, _COMPLETED = "passed", "failed", "completed"
 _USUAL: dict[Kind, tuple[str, ...]] = {

@@ -14,7 +14,7 @@ from orchestrate.dialects.calls import named_plan, outputs_of
 from orchestrate.dialects.lowering import Lowering
 from orchestrate.lang.curly import Placed, parse_template
 from orchestrate.plan.expr import Const, Expr, ListExpr, MapExpr, Ref, Text
-from orchestrate.plan.flow import Use
+from orchestrate.plan.flow import AT_END, Use
 from orchestrate.plan.nodes import NodeId
 from orchestrate.record import mutable_record
 from orchestrate.source.located import LocatedMap, PathKey, as_map
@@ -93,6 +93,9 @@ class Templates:
                                     suggestion=suggestion)  # fmt: skip
             elif not ref.optional and self.node:
                 hint = f"make sure that step '{path[1]}' runs before this one on every path"
+                if self.node == AT_END:
+                    hint = f"step '{path[1]}' may not have run by then; write "
+                    hint += f"{{{{{'.'.join(path)}?}}}} if nothing may stand here"
                 self.work.uses.append(Use(self.node, f"ran:{path[1]}", ref.text, where, hint))
             return Ref(path, ref.text, ref.optional)
         if path[0] not in self.inputs:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
+from orchestrate.plan.ends import OTHER
 from orchestrate.plan.nodes import (
     APPROVED,
     DENIED,
@@ -33,7 +34,6 @@ from orchestrate.plan.nodes import (
 )
 from orchestrate.record import record
 
-OTHER = "other"
 # A gate at which a rehearsal stops, as a run without a person would.
 WAITS: Label = "@waits"
 # Of the labels that no agent chooses: a check that holds, a gate that lets pass.

@@ -6,6 +6,8 @@ from orchestrate.plan.nodes import Abort
 
 # What a machine's step came to whose check still fails after the last round.
 CHECK_FAILED = "check-failed"
+# What an agent says that found none of the other outcomes true.
+OTHER = "other"
 
 
 def step_failed(name: str) -> Abort:

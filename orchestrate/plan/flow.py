@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from heapq import heappop, heappush
 
 from orchestrate.diagnostics import Diagnostic, Span
+from orchestrate.plan.ends import OTHER
 from orchestrate.plan.nodes import (
     DENIED,
     FAILED,
@@ -35,6 +36,9 @@ from orchestrate.plan.nodes import (
     Wait,
 )
 from orchestrate.record import mutable_record, record
+
+# Stands for a node that every planned end leads to: there a plan's outputs are read.
+AT_END: NodeId = "outputs:"
 
 
 @record
@@ -203,13 +207,15 @@ def _undefined(graph: _Graph, reachable: set[NodeId], uses: Sequence[Use]) -> It
     missing = [
         use
         for use in uses
-        if use.node in reachable and not known.get(use.node, 0) & facts.bits[use.key]
+        if use.node in (AT_END, *reachable) and not known.get(use.node, 0) & facts.bits[use.key]
     ]
     possible = _defined_on_entry(graph, facts, on_all_paths=False) if missing else {}
     for use in missing:
         code, message = "W102", f"{use.shown} may be undefined here"
         # A variable of a recipe may be given a first value from outside; a result may not.
-        if not possible.get(use.node, 0) & facts.bits[use.key] and not use.key.startswith("var:"):
+        # An output without a value is left out.
+        is_result = not use.key.startswith("var:") and use.node != AT_END
+        if is_result and not possible.get(use.node, 0) & facts.bits[use.key]:
             code, message = "E125", f"{use.shown} is undefined here: no path runs that step first"
         yield Diagnostic(code, message, use.where(), hint=use.hint)
 
@@ -229,12 +235,13 @@ def _defined_on_entry(graph: _Graph, facts: _Facts, *, on_all_paths: bool) -> di
         at_start = known[node.id]
         successors: list[tuple[NodeId, int]] = []
         for label, target in node.routes:
-            if isinstance(target, Goto) and label not in (INVALID, LOST):
+            following = _following(label, target)
+            if following is not None:
                 kept = at_start
                 if label == FAILED and node.part_of is not None:
                     # What was answered has failed its check, and is no result.
                     kept &= ~facts.of(f"var:{name}" for name in graph.nodes[node.part_of].variables)
-                successors.append((target.node, kept | facts.of(_defines(node, label))))
+                successors.append((following, kept | facts.of(_defines(node, label))))
         if isinstance(node.op, Each):
             # An iteration sees what was there before the loop, not what another one left behind.
             successors.append((graph.entries[node.op.body], at_start))
@@ -245,8 +252,22 @@ def _defined_on_entry(graph: _Graph, facts: _Facts, *, on_all_paths: bool) -> di
                 merged = known.get(name, 0) | facts_there
             if merged != known.get(name):
                 known[name] = merged
-                heappush(waiting, position[name])
+                if name != AT_END:
+                    heappush(waiting, position[name])
     return known
+
+
+def _following(label: Label, target: Target) -> NodeId | None:
+    """Where a label leads with what is defined; nobody awaits outputs of what gave up."""
+    if label in (INVALID, LOST):
+        return None
+    match target:
+        case Goto(name):
+            return name
+        case Finish(end=end) if end != "exit-failed" and label != OTHER:
+            return AT_END
+        case _:
+            return None
 
 
 def _defines(node: Node, label: Label) -> Iterator[str]:

@@ -19,10 +19,15 @@ def head_lines(program: Program, plan: Plan) -> Iterator[str]:
     if plan.secrets:
         yield f"  Secrets: {', '.join(visible(secret.name) for secret in plan.secrets)}"
     yield from _input_lines(plan, is_called=plan.id != program.main)
+    yield from (f"  {line}" for line in declared_outputs(plan))
+
+
+def declared_outputs(plan: Plan) -> Iterator[str]:
+    """What the plan gives in the end, under a title; nothing if it declares no outputs."""
     if plan.outputs.items:
-        yield "  Outputs:"
+        yield "Outputs:"
         for name, value in plan.outputs.items:
-            yield f"    {visible(name)}: {clip(visible(show(value)), _LONGEST)}"
+            yield f"  {visible(name)}: {clip(visible(show(value)), _LONGEST)}"
 
 
 def limit_words(limits: Limits, *, with_steps: bool = False) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from orchestrate.plan.ends import CHECK_FAILED, OTHER
 from orchestrate.plan.nodes import Ask, Call, Gate, Node, Run
 from orchestrate.state.model import Index, RunState
 from orchestrate.state.result import StepResult
 
-OTHER = "other"
-_NEVER_PLAIN = (OTHER, "check-failed", "denied")
+_NEVER_PLAIN = (OTHER, CHECK_FAILED, "denied")
 
 
 def is_given_up(state: RunState, node: Node, result: StepResult) -> bool:

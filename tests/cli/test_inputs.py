@@ -140,8 +140,17 @@ def test_describe_and_list_name_the_inputs(project: Project) -> None:
         ("task", True, None),
         ("rounds", False, 3),
     ]
+    assert data["outputs"] == {}
     project.write("workflows/f.yaml", (project.folder / "f.yaml").read_text())
     assert "[task, rounds]" in project.run("list").assert_success().stdout
+
+
+def test_describe_says_what_a_recipe_gives(project: Project) -> None:
+    text = (project.folder / "f.yaml").read_text() + "outputs: {built: '{{task}}'}\n"
+    project.write("g.yaml", text)
+    assert "\nOutputs:\n  built: {{task}}\n" in project.run("describe", "g.yaml").stdout
+    shown = project.run("describe", "g.yaml", "--json").assert_success().json()
+    assert shown["outputs"] == {"built": "{{task}}"}
 
 
 def test_a_text_needs_an_input(tmp_path: Path) -> None:

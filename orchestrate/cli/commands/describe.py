@@ -1,4 +1,4 @@
-"""`orchestrate describe`: what a recipe does, and which inputs it takes."""
+"""`orchestrate describe`: what a recipe does, what it takes and what it gives."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ from orchestrate.app.definition import compiled
 from orchestrate.app.scopes import starting_values
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.options import json_option, working_dir_option
+from orchestrate.plan.expr import show
 from orchestrate.plan.nodes import Plan, main_plan
 from orchestrate.plan.settings import Input
 from orchestrate.plan.to_json import value_json
 from orchestrate.plan.visible import visible
 from orchestrate.show.output import answer, answer_json
+from orchestrate.show.plan_head import declared_outputs
 from orchestrate.show.plan_text import show_input
 
 
-@click.command(short_help="Say what a recipe does and which inputs it takes.")
+@click.command(short_help="Say what a recipe does, what it takes and gives.")
 @click.argument("file", metavar="FILE|ID")
 @working_dir_option
 @json_option
 def describe(file: str, working_dir: str | None, as_json: bool) -> int:
-    """Say what a recipe does, which inputs it takes and how it is run.
+    """Say what a recipe does, which inputs it takes, what it gives and how it is run.
 
     Starts nothing and writes nothing. `orchestrate plan FILE` shows every step.
     """
@@ -38,6 +40,7 @@ def describe(file: str, working_dir: str | None, as_json: bool) -> int:
                 "title": plan.title,
                 "description": plan.description,
                 "inputs": [_input_json(one, defaults) for one in plan.inputs],
+                "outputs": {name: show(value) for name, value in plan.outputs.items},
             }
         )
     else:
@@ -65,6 +68,7 @@ def _lines(file: str, plan: Plan) -> Iterator[str]:
     else:
         yield "Inputs:"
         yield from (f"  {show_input(one)}" for one in plan.inputs)
+    yield from declared_outputs(plan)
     words = [f"-i {one.name}=…" for one in plan.inputs if one.default is None and not one.secret]
     if words and words[0] == f"-i {plan.inputs[0].name}=…":
         words[0] = '"…"'

@@ -25,6 +25,7 @@ from orchestrate.dialects.recipe.steps import lower_step
 from orchestrate.dialects.recipe.written import Recipe, Written
 from orchestrate.plan.durations import seconds_of
 from orchestrate.plan.expr import NOTHING, Cond, MapExpr, Text
+from orchestrate.plan.flow import AT_END
 from orchestrate.plan.nodes import (
     APPROVED,
     DENIED,
@@ -105,7 +106,7 @@ def _lower_outputs(recipe: Recipe, position: int) -> MapExpr:
     """`outputs:` of the recipe, read when all steps are over."""
     if "outputs" not in recipe.work.data:
         return NOTHING
-    place = Place("outputs:", position, gates=1, in_gate=True)
+    place = Place(AT_END, position, gates=1, in_gate=True)
     lowered = lower_value(recipe.work, recipe.names, place, recipe.work.data, "outputs")
     return lowered if isinstance(lowered, MapExpr) else NOTHING
 

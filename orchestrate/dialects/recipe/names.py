@@ -19,7 +19,7 @@ from orchestrate.lang.curly import (
     parse_template,
 )
 from orchestrate.plan.expr import Cond, Const, Expr, ListExpr, MapExpr, Ref, Text
-from orchestrate.plan.flow import Use
+from orchestrate.plan.flow import AT_END, Use
 from orchestrate.plan.nodes import NodeId, PlanId
 from orchestrate.record import field, mutable_record, record, replace
 from orchestrate.regex import regex
@@ -433,7 +433,8 @@ def _look_at_reserved(
             hint="it holds the message of the last approval; use it in a later stage",
         )
     if ref.path[0] == "step" and place.in_gate:
-        work.report_at("E121", f"{ref.text} does not exist here: an approval is not a step",
+        what = "outputs belong to no step" if place.node == AT_END else "an approval is not a step"
+        work.report_at("E121", f"{ref.text} does not exist here: {what}",
                        work.span_inside(container, key, item.start, item.end),
                        hint="name the step in the text")  # fmt: skip
     return not ref.optional

@@ -8,6 +8,7 @@ from orchestrate.dialects.calls import CallSite, find_plan
 from orchestrate.dialects.lowering import Lowering
 from orchestrate.dialects.workflow.scope import Resolver, Scope
 from orchestrate.plan.expr import NOTHING, Const, Expr, ListExpr, MapExpr, Ref, Text
+from orchestrate.plan.flow import AT_END
 from orchestrate.plan.nodes import Call
 from orchestrate.source.located import LocatedMap, PathKey
 
@@ -26,7 +27,7 @@ def lower_call(resolver: Resolver, step: LocatedMap) -> Call:
 def lower_outputs(work: Lowering, top: Scope) -> MapExpr:
     if "outputs" not in work.data:
         return NOTHING
-    lowered = lower_values(Resolver(work, top, None), work.data, "outputs")
+    lowered = lower_values(Resolver(work, top, AT_END), work.data, "outputs")
     return lowered if isinstance(lowered, MapExpr) else NOTHING
 
 

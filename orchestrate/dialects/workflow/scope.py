@@ -10,7 +10,7 @@ from orchestrate.dialects.workflow.nesting import loop_of_variable, loops_around
 from orchestrate.dialects.workflow.results import result_problem
 from orchestrate.lang.dollar import Variable, parse_dollar
 from orchestrate.plan.expr import Const, Expr, ListExpr, MapExpr, Ref, Text
-from orchestrate.plan.flow import Use
+from orchestrate.plan.flow import AT_END, Use
 from orchestrate.plan.nodes import NodeId
 from orchestrate.record import field, mutable_record, record
 from orchestrate.regex import regex
@@ -359,6 +359,8 @@ class Resolver:
         elif self.node is not None:
             key = "seen" if fields[0] in ("exit_code", "status") else "ran"
             hint = f"make sure that step '{name}' runs before this one on every path"
+            if self.node == AT_END:
+                hint = f"it is left out where step '{name}' has not run"
             self.work.uses.append(Use(self.node, f"{key}:{node_id}", shown, place.span, hint))
 
     def _no_step(self, place: Place, shown: str, name: str) -> None:
