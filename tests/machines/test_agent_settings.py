@@ -60,6 +60,10 @@ def test_a_step_holds_its_agent_to_its_settings(tmp_path: Path) -> None:
     assert played.state["steps"]["look"]["permissions"] == "read-only"
     told = "permissions read-only, tools Read Grep, at most 7 turns, arguments --add-dir ../shared"
     assert told in played.result.stderr
+    scene.run("report", "-o", "report.md").assert_success()
+    report = (scene.folder / "report.md").read_text()
+    for line in ('tools: ["Read", "Grep"]', "maxTurns: 7", 'agentArgs: ["--add-dir", "../shared"]'):
+        assert report.count(f"\n{line}\n") == 1
 
 
 def test_they_are_shown_before(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import os
 from collections import deque
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orchestrate.record import record, replace
 from orchestrate.show.printing import open_source
@@ -27,6 +27,17 @@ MOST_DETAILED = 80
 _MOST_BYTES = 6000
 _MOST_ERROR_BYTES = 2000
 _MOST_PROMPTS = 3
+# What a step does: the fields that say it, and their titles.
+_WORK = {
+    "prompt": "Prompt as the recipe has it",
+    "command": "Command",
+    "input_file": "Prompt file",
+    "recipe": "Recipe",
+    "call": "Recipe",
+}
+# What a step says of its agent, in the words of the dialects; model and permissions are told of
+# the whole run, as they were.
+_AGENT_SETTINGS = ("tools", "maxTurns", "agentArgs", "agent_config", "provider_params")
 
 
 @record
@@ -92,15 +103,19 @@ def _authored(run: Run, tally: Tally) -> list[Part]:
     step = next(steps_called(run, tally.address.name), None)
     if not isinstance(step, dict):
         return []
-    where = str(run.root / "definition.json")
-    for key, title in (("prompt", "Prompt as the recipe has it"), ("command", "Command"),
-                       ("input_file", "Prompt file"), ("recipe", "Recipe")):  # fmt: skip
-        value = step.get(key)
-        if value is not None:
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            data = text.encode("utf-8", "surrogatepass")
-            return [_part(title, data, f"the whole: {where}", _MOST_BYTES)]
-    return []
+    where = f"the whole: {run.root / 'definition.json'}"
+    key = next((key for key in _WORK if step.get(key) is not None), None)
+    shown = {} if key is None else {_WORK[key]: _written(step[key])}
+    if settings := [f"{key}: {_written(step[key])}" for key in _AGENT_SETTINGS if step.get(key)]:
+        shown["Settings of the agent"] = "\n".join(settings)
+    return [
+        _part(title, text.encode("utf-8", "surrogatepass"), where, _MOST_BYTES)
+        for title, text in shown.items()
+    ]
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _texts_of(
