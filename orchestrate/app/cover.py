@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from orchestrate.app.stand_ins import with_stand_in
 from orchestrate.app.stopping import stoppable
 from orchestrate.engine.rehearsing import Choice, Rehearsal, word_of
 from orchestrate.errors import UsageError
+from orchestrate.plan.calling import label_of_call
 from orchestrate.plan.nodes import (
     APPROVED,
     DENIED,
@@ -29,6 +30,7 @@ from orchestrate.plan.nodes import (
     Ask,
     Call,
     Each,
+    Finish,
     Gate,
     Goto,
     Label,
@@ -51,7 +53,8 @@ if TYPE_CHECKING:
     from orchestrate.engine.stop import Stop
     from orchestrate.plan.nodes import Program
     from orchestrate.state.events import Event
-    from orchestrate.state.model import RunState
+    from orchestrate.state.model import Frame, RunState
+    from orchestrate.state.result import StepResult
     from orchestrate.state.store import Store
 
 _MOST_WALKS = 500
@@ -148,6 +151,8 @@ class _Watcher(Reporter):
         super().__init__()
         self._guide = guide
         self._plans: dict[str, PlanId] = {}
+        # The calls that are open, by the frames of what they call: who called, and at which node.
+        self._calls: dict[str, tuple[Frame, NodeId]] = {}
 
     def follow(self, store: Store, stop: Stop) -> Callable[[], None]:  # noqa: ARG002
         store.listeners.append(self._hear)
@@ -157,6 +162,16 @@ class _Watcher(Reporter):
     def _learn(self, state: RunState) -> None:
         self._plans |= {key: frame.plan for key, frame in state.frames.items()}
         self._plans[state.root.key] = state.root.plan
+        for key, frame in state.frames.items():
+            caller = frame.parent
+            if caller is not None and caller.here is not None and not frame.is_iteration:
+                self._calls[key] = (caller, caller.here.node)
+
+    def _hear_ends(self, state: RunState) -> None:
+        """A call that is over has gone the way of its result."""
+        for key in [key for key in self._calls if key not in state.frames]:
+            caller, node = self._calls.pop(key)
+            self._guide.has_returned((caller.plan, node), caller.steps)
 
     def _hear(self, event: Event, state: RunState) -> None:
         if isinstance(event, StepFinished):
@@ -165,6 +180,7 @@ class _Watcher(Reporter):
         elif isinstance(event, GateDecided):
             label = APPROVED if event.decision == "approved" else DENIED
             self._guide.has_taken(Route(self._plans[event.frame], event.node, label))
+        self._hear_ends(state)
         self._learn(state)
 
 
@@ -175,6 +191,10 @@ class _Guide:
         self.nodes: dict[Place, Node] = {
             (plan.id, node.id): node for plan in program.plans for node in _nodes(plan)
         }
+        self.callers: dict[PlanId, list[tuple[Place, Call]]] = {}
+        for place, node in self.nodes.items():
+            if isinstance(node.op, Call) and isinstance(node.op.plan, str):
+                self.callers.setdefault(node.op.plan, []).append((place, node.op))
         self.ways = {place: _ways(program, place, node) for place, node in self.nodes.items()}
         self.routes = tuple(
             Route(*place, label)
@@ -222,6 +242,13 @@ class _Guide:
             if node is None or not isinstance(node.op, Each | Call):
                 self.failed.setdefault(route.node, message)
 
+    def has_returned(self, caller: Place, results: Mapping[str, StepResult]) -> None:
+        node = self.nodes.get(caller)
+        if node is not None and isinstance(node.op, Call) and node.name in results:
+            result = results[node.name]
+            plain = OK if result.status == "completed" else FAILED
+            self.taken.add(Route(*caller, result.outcome or plain))
+
     def choose(self, plan: Plan, node: Node, visit: int) -> Choice:  # noqa: ARG002
         """The outcome that leads to the nearest wanted route; as usual where there is none."""
         place = (plan.id, node.id)
@@ -238,7 +265,7 @@ class _Guide:
 
     def _distance(self, first: Route, wanted: set[Route]) -> tuple[int, Route] | None:
         """How many steps it is to a wanted route if this one is taken, and which it is."""
-        seen: set[Place] = set()
+        seen: set[Place | Route] = set()
         waiting = deque([(0, first)])
         while waiting:
             steps, route = waiting.popleft()
@@ -251,7 +278,20 @@ class _Guide:
                 seen.add(following)
                 node = self.nodes[following]
                 waiting += [(steps + 1, Route(*following, label)) for label, _ in node.routes]
+            returned = [one for one in self._returns(route) if one not in seen]
+            seen.update(returned)
+            waiting += [(steps + 1, one) for one in returned]
         return None
+
+    def _returns(self, route: Route) -> Iterator[Route]:
+        """What the callers of a plan report if this outcome ends it."""
+        node = self.nodes[route.plan, route.node]
+        match dict(node.routes).get(route.label):
+            case Finish(reason, how):
+                for place, call in self.callers.get(route.plan, ()):
+                    yield Route(*place, label_of_call(call, reason, is_ok=how != "exit-failed"))
+            case _:
+                pass
 
 
 def _nodes(plan: Plan) -> Iterator[Node]:
@@ -268,16 +308,19 @@ def _choices(node: Node) -> tuple[Label, ...]:
             return tuple(dict.fromkeys(label for _, label in exits))
         case Gate():
             return (APPROVED, DENIED)
-        case Ask() | Run() | Wait():
+        case Call(outcomes=outcomes) if outcomes:
+            return outcomes
+        case Ask() | Run() | Wait() | Call():
             # That a failure ends the run is no route of the author's.
             is_handled = not isinstance(target_of(node, FAILED), Abort) or bool(node.part_of)
             return (OK, FAILED) if is_handled else (OK,)
-        case Each() | Call():
+        case Each():
             return ()
 
 
 def _ways(program: Program, place: Place, node: Node) -> dict[Label, list[Place]]:
-    """Where each outcome of a step leads; into a loop or a call from any of them."""
+    """Where each outcome of a step leads: into a loop from any of them, into a call unless it is
+    let fail."""
     plan = plan_of(program, place[0])
     owners = {block.id: block.owner for block in plan.blocks}
     home = next(block.id for block in plan.blocks if node in block.nodes)
@@ -289,7 +332,8 @@ def _ways(program: Program, place: Place, node: Node) -> dict[Label, list[Place]
         inside = [(called.id, called.blocks[0].entry)]
     found: dict[Label, list[Place]] = {}
     for label, target in node.routes:
-        reached = list(inside)
+        skips = isinstance(node.op, Call) and label in (FAILED, "failed")
+        reached = [] if skips else list(inside)
         if isinstance(target, Goto):
             reached.append((plan.id, target.node))
         elif isinstance(target, Leave) and owners[home] is not None:

@@ -68,5 +68,7 @@ def _outcomes(node: Node) -> tuple[str, ...]:
             return OF_GATES
         case Run():
             return ("passed", "failed")
+        case Call():
+            return ("failed",)
         case _:
             return ()

@@ -12,7 +12,7 @@ from orchestrate.engine.ops.calls import open_call
 from orchestrate.engine.ops.command import perform_run
 from orchestrate.engine.ops.frames import open_loop
 from orchestrate.engine.ops.gate import open_gate
-from orchestrate.engine.ops.rehearse import rehearse_run, rehearse_wait
+from orchestrate.engine.ops.rehearse import rehearse_run, rehearse_wait, rehearsed_call
 from orchestrate.engine.ops.wait import perform_wait
 from orchestrate.engine.patterns import match_pattern
 from orchestrate.engine.programs import was_started
@@ -121,7 +121,8 @@ def _perform_op(step: Step) -> list[Event]:
         case Each() as op:
             return [open_loop(step, op)]
         case Call() as op:
-            return [open_call(step, op)]
+            failed = rehearsed_call(step, op) if step.is_rehearsed else None
+            return [failed or open_call(step, op)]
         case Gate() as op:
             return [open_gate(step, op)]
 

@@ -333,3 +333,82 @@ steps:
 def test_what_a_called_file_gives_has_what_its_caller_reads(tmp_path: Path, dialect: str) -> None:
     files = {"caller.yaml": CALLERS[dialect], "giver.yaml": GIVER}
     assert rehearsed(tmp_path, files)["status"] == "completed"
+
+
+# A called file that fails, or ends for a reason that its caller has a way for.
+
+SUB = """
+id: sub
+label: Sub
+description: d
+initialStep: try
+steps:
+  try:
+    prompt: Try.
+    outcomes: [done, nothing, other]
+    onOutcome:
+      done: {action: exit, reason: fine}
+      nothing: {action: exit, reason: nothing-to-do}
+      other: {action: exit, reason: gave-up, status: failed}
+"""
+HANDLING = {
+    "machine": """
+id: top
+label: Top
+description: d
+initialStep: sub
+steps:
+  sub:
+    call: sub.yaml
+    outcomes: [completed, failed, nothing-to-do]
+    onOutcome:
+      completed: {nextStep: again}
+      nothing-to-do: {nextStep: again}
+      failed: {action: exit, reason: sub-failed, status: failed}
+  again:
+    call: sub.yaml
+    outcomes: [completed, failed, nothing-to-do]
+    onOutcome:
+      completed: {action: exit, reason: done}
+      nothing-to-do: {action: exit, reason: nothing}
+      failed: {action: exit, reason: sub-failed, status: failed}
+""",
+    "recipe": """
+name: top
+description: d
+version: "1.0.0"
+steps:
+  - {id: sub, type: recipe, recipe: sub.yaml, on_error: continue}
+  - {id: again, type: recipe, recipe: sub.yaml, on_error: skip_remaining}
+""",
+    "workflow": """
+version: "1.4"
+name: top
+steps:
+  - {name: sub, call: sub.yaml, on: {failure: {goto: again}}}
+  - {name: again, call: sub.yaml, on: {failure: {goto: _end}}}
+""",
+}
+
+
+@pytest.mark.parametrize("dialect", HANDLING)
+def test_cover_lets_a_call_end_in_every_way(tmp_path: Path, dialect: str) -> None:
+    project = Project(tmp_path, {"f.yaml": HANDLING[dialect], "sub.yaml": SUB})
+    words = ("run", "f.yaml", "--backend", "rehearsal", "--cover", "--json")
+    found = project.run(*words).assert_success().json()
+    assert (found["missed"], found["failed"]) == ([], [])
+    taken = {(route["step"], route["outcome"]) for route in found["taken"]}
+    own = ("completed", "nothing-to-do") if dialect == "machine" else ("passed",)
+    for step in ("sub", "again"):
+        assert taken >= {(step, outcome) for outcome in ("failed", *own)}
+
+
+@pytest.mark.parametrize("dialect", HANDLING)
+def test_a_script_may_let_a_call_fail(tmp_path: Path, dialect: str) -> None:
+    """Then nothing of what it calls is gone through."""
+    project = Project(tmp_path, {"f.yaml": HANDLING[dialect], "sub.yaml": SUB})
+    project.write("s.yaml", "sub: [failed]\nagain: [failed]")
+    words = ("run", "f.yaml", "--backend", "rehearsal", "--script", "s.yaml")
+    project.run(*words).assert_exit(1 if dialect == "machine" else 0)
+    sub = state_of(project)["steps"]["sub"]
+    assert (sub["status"], sub.get("steps")) == ("failed", None)

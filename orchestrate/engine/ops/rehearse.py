@@ -22,7 +22,7 @@ from orchestrate.engine.texts import encode
 from orchestrate.execute.base import Exit
 from orchestrate.exits import STEP_FAILED
 from orchestrate.plan.data import Capture
-from orchestrate.plan.nodes import DENIED, FAILED, OK, Ask, Label, Run, Wait
+from orchestrate.plan.nodes import DENIED, FAILED, OK, Ask, Call, Label, Run, Wait
 from orchestrate.record import replace
 from orchestrate.state.events import Event
 from orchestrate.state.model import Frame
@@ -51,6 +51,17 @@ def rehearse_wait(step: Step, op: Wait) -> Event:
         return step.failed(StepFault("the rehearsal lets it fail"))
     waited = StepResult(files=found, wait_duration_ms=0, poll_count=1, timed_out=False)
     return step.finished(OK, step.result("completed", 0, waited))
+
+
+def rehearsed_call(step: Step, op: Call) -> Event | None:
+    """A call that the rehearsal lets fail, without going through what it calls; None: it does."""
+    if _choice(step).label not in (FAILED, "failed"):
+        return None
+    step.announce()
+    failed = step.failed(StepFault("the rehearsal lets it fail"))
+    if not op.outcomes:
+        return failed
+    return step.finished("failed", failed.result | StepResult(outcome="failed"))
 
 
 def rehearsed_answer(step: Step) -> tuple[str, str | None]:
