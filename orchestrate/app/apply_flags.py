@@ -38,7 +38,11 @@ def configured(settings: RunSettings, config: Config, document: Any = None) -> R
         if row.key is None or row.kind == "pair" or name not in config.values:
             continue
         if not settings.is_given(name):
-            (defaults if row.group == "plan" else values)[name] = config.values[name]
+            value = config.values[name]
+            if row.group == "plan":
+                defaults[name] = value
+            else:
+                values[name] = seconds_of(value) if row.kind == "duration" else value
     backend = values.get("backend", settings.backend)
     if backend is not None:
         values["backend"] = known_backend(backend)
@@ -68,7 +72,7 @@ def with_defaults(program: Program, settings: RunSettings) -> Program:
         if settings.is_given(name):
             continue  # a flag of a later resume
         row = FLAGS[name]
-        kind = row.key or (seconds_of if row.kind == "duration" else lambda limit: limit)
+        kind = seconds_of if row.kind == "duration" else row.key or (lambda limit: limit)
         usual = getattr(override, f"with_{name}")
         program = getattr(override, f"with_default_{name}", usual)(program, kind(value))
     return program

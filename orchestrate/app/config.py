@@ -15,21 +15,27 @@ from orchestrate.state.runs import Runs, open_runs
 if TYPE_CHECKING:
     from orchestrate.workspace import Workspace
 
+
+def read_seconds(text: str) -> float | str:
+    """A number, or a text that the schema may take for a duration."""
+    return float(text) if text.replace(".", "", 1).isdigit() else text
+
+
 # Settings that a variable of the environment may set, with the type of their value: those of runs,
 # and those that are about all runs of a workspace.
-_VARIABLES: dict[str, type] = {
-    **{name: row.key for name, row in FLAGS.items() if row.key is not None},
+_VARIABLES: dict[str, Callable[[str], Any]] = {
+    **{
+        name: read_seconds if row.kind == "duration" else row.key
+        for name, row in FLAGS.items()
+        if row.key is not None
+    },
     "keep_runs": int,
     "state_dir": str,
 }
 
 
-def _seconds(text: str) -> float | str:
-    return float(text) if text.replace(".", "", 1).isdigit() else text
-
-
 # How the variables of limits are read that are no whole numbers, by the kind of their flag.
-_LIMITS: dict[str, Callable[[str], Any]] = {"seconds": float, "duration": _seconds}
+_LIMITS: dict[str, Callable[[str], Any]] = {"amount": float, "duration": read_seconds}
 
 
 def runs_folder(workspace: Workspace, config: Config, given: str | None) -> Runs:

@@ -12,6 +12,7 @@ from orchestrate.app.webhook import address_fault
 from orchestrate.diagnostics import closest
 from orchestrate.errors import ConfigError, DefinitionError, OrchestrateError
 from orchestrate.plan.backends import BACKENDS
+from orchestrate.plan.durations import seconds_of
 from orchestrate.source.breaks import unify_line_ends
 from orchestrate.source.explain import explain
 from orchestrate.source.include import Document
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from orchestrate.source.located import LocatedMap
 
 _INVALID = 5
+# As the schema says, which does not look into texts such as 5m.
+_MOST_PATIENCE_S = 300
 
 
 def read_config_file(path: Path, display: str) -> LocatedMap:
@@ -119,6 +122,10 @@ def _unclear_notifications(document: Document) -> list[Diagnostic]:
                 )
             )  # fmt: skip
             continue
+        if seconds_of(entry.get("timeout", 0)) > _MOST_PATIENCE_S:
+            span = document.sources.span(entry.value_mark("timeout"))
+            message = f"a notification may take at most {_MOST_PATIENCE_S} seconds"
+            found.append(document.sources.diagnostic("E106", message, span, hint="write 5m"))
         fault = address_fault(entry["webhook"]) if "webhook" in entry else ""
         if fault:
             span = document.sources.span(entry.value_mark("webhook"))

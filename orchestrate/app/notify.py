@@ -23,6 +23,7 @@ from orchestrate.errors import OrchestrateError
 from orchestrate.execute.base import Executor, Exit, Job, Lost, Running
 from orchestrate.execute.local import LocalExecutor
 from orchestrate.exits import Ending
+from orchestrate.plan.durations import seconds_of
 from orchestrate.record import record
 from orchestrate.state.logbook import Logbook
 from orchestrate.state.times import timestamp
@@ -89,7 +90,7 @@ def notifications_in(values: Mapping[str, Any]) -> tuple[Notification, ...]:
             command=tuple(entry.get("command", ())),
             webhook=entry.get("webhook", ""),
             webhook_env=entry.get("webhook_env", ""),
-            timeout_s=float(entry.get("timeout", _TIMEOUT_S)),
+            timeout_s=seconds_of(entry.get("timeout", _TIMEOUT_S)),
         )
         for number, entry in enumerate(values.get("notifications") or (), 1)
     )

@@ -20,7 +20,7 @@ Group = Literal[
     "plan", "context", "queue", "agents", "concurrency", "worktree", "detach", "output", "none"
 ]
 Kind = Literal[
-    "text", "optional text", "texts", "choice", "whole", "seconds", "duration", "switch", "pair"
+    "text", "optional text", "texts", "choice", "whole", "amount", "duration", "switch", "pair"
 ]
 Permissions = Literal["bypass", "edit", "default", "read-only"]
 
@@ -48,6 +48,8 @@ class Flag:
     metavar: str = ""
     choices: tuple[str, ...] = ()
     least: int = 0
+    # Of a duration: 0 has a meaning of its own.
+    may_be_zero: bool = False
     short: str = ""
     dialects: tuple[Dialect, ...] = _ALL
     key: type | None = None
@@ -78,7 +80,7 @@ class Flag:
         match self.kind:
             case "choice":
                 is_right = value in self.choices
-            case "whole" | "seconds" | "duration":
+            case "whole" | "amount" | "duration":
                 is_right = is_number and self.least <= value < float("inf")
             case "switch" | "pair":
                 is_right = isinstance(value, bool)
@@ -140,7 +142,7 @@ class RunSettings:
         help="End the run before a step is visited more often than this.",
     )  # fmt: skip
     max_cost: float | None = flag(
-        "plan", "seconds", kept=True, metavar="USD", limit="cost_usd",
+        "plan", "amount", kept=True, metavar="USD", limit="cost_usd",
         help="Park the run before an agent is asked once this was spent.",
     )  # fmt: skip
     max_tokens: int | None = flag(
@@ -160,8 +162,8 @@ class RunSettings:
         help="Allow this many restarts in a new session; default: no limit (machine).",
     )  # fmt: skip
     step_timeout: float | None = flag(
-        "plan", "whole", kept=True, metavar="SECONDS", least=1, dialects=_AGENTS, key=float,
-        help="Time limit of each step that sets none (machine, recipe).",
+        "plan", "duration", kept=True, metavar="DURATION", dialects=_AGENTS, key=float,
+        help="Time limit of each step that sets none: seconds, 90s, 1h30m (machine, recipe).",
     )  # fmt: skip
     max_parallel: int | None = flag(
         "plan", "whole", kept=True, metavar="N", least=1, dialects=_CONTEXT, key=int,
@@ -214,11 +216,11 @@ class RunSettings:
         help="Append to the agent's system prompt, at a session's first turn (machine).",
     )  # fmt: skip
     silence_timeout: float | None = flag(
-        "agents", "seconds", kept=True, metavar="SECONDS", key=float,
-        help="End an agent that prints nothing for this long; 0: never (default: 3600).",
+        "agents", "duration", kept=True, metavar="DURATION", may_be_zero=True, key=float,
+        help="End an agent that prints nothing for this long; 0: never (default: 1h).",
     )  # fmt: skip
     # Seconds between TERM and KILL: only the configuration sets it.
-    kill_grace: float | None = flag("none", "seconds", kept=True, key=float)
+    kill_grace: float | None = flag("none", "duration", kept=True, key=float)
     permissions: Permissions | None = flag(
         "agents", "choice", kept=True, choices=("bypass", "edit", "default", "read-only"), key=str,
         help="What agents may do without asking (default: bypass).",

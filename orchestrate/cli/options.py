@@ -45,9 +45,9 @@ def end_within_option(command: Command) -> Command:
     return click.option(
         "--wait",
         "wait_s",
-        type=Number(float, 0, 86400),
+        type=Duration(may_be_zero=True, most=86400),
         default=60.0,
-        metavar="SECONDS",
+        metavar="DURATION",
         help="How long the run may take to end its programs (default: 60).",
     )(command)
 
@@ -105,10 +105,10 @@ def flag_option(row: Flag) -> Callable[[Command], Command]:
             more["type"] = click.Choice(row.choices)
         case "whole":
             more["type"] = Number(int, row.least)
-        case "seconds":
+        case "amount":
             more["type"] = Number(float, row.least)
         case "duration":
-            more["type"] = Duration()
+            more["type"] = Duration(may_be_zero=row.may_be_zero)
         case "switch":
             more["is_flag"] = True
         case "pair":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -46,9 +47,13 @@ class Number(_ParamType):
 
 
 class Duration(_ParamType):
-    """Seconds, or a number with units."""
+    """Seconds, or a number with units: more than 0, unless it may be zero."""
 
     name = "duration"
+
+    def __init__(self, *, may_be_zero: bool = False, most: int = MOST) -> None:
+        self._may_be_zero = may_be_zero
+        self._most = most
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -56,11 +61,12 @@ class Duration(_ParamType):
         try:
             seconds = float(value)
         except ValueError:
-            seconds = seconds_of(str(value))
-        if not 0 < seconds <= MOST:
+            seconds = seconds_of(str(value)) or math.nan
+        if seconds > self._most:
+            self.fail(f"{value} is too large: at most {self._most} s are allowed", param, ctx)
+        if not (seconds > 0 or (self._may_be_zero and seconds == 0)):
             self.fail(f"'{value}' is not a duration: write seconds, 90s, 5m or 1h30m", param, ctx)
         return seconds
 
 
 AT_LEAST_0 = Number(int, 0)
-SECONDS = Number(float, 0)

@@ -168,8 +168,7 @@ _ADVICE: dict[str, dict[str, str]] = {
     "onOutcome": {
         "maxIterations": _VISITS,
         "max_iterations": _VISITS,
-        "timeout": "remove it: `--step-timeout SECONDS` bounds every step of a machine",
-        "type": "remove it: every step of a machine is a prompt for the agent",
+        "type": "remove it: a step has a prompt, a command, an approval or a call",
     },
     "maxStepVisits": {
         "maxIterations": "write maxStepVisits: how often one step may run",

@@ -5,7 +5,6 @@ from definitions.parts import (
     ENV_NAME,
     VARIABLE,
     Schema,
-    amount,
     choice,
     count,
     document,
@@ -15,6 +14,7 @@ from definitions.parts import (
     mapping,
     record,
     ref,
+    seconds,
     secret_names,
     whole,
 )
@@ -98,14 +98,14 @@ NOTIFICATION = record(
             "TEAM_WEBHOOK_URL",
             pattern=ENV_NAME,
         ),
-        "timeout": amount(
-            "Seconds that it may take before it is ended. Default: 10.",
+        "timeout": seconds(
+            "How long it may take before it is ended. Default: 10 seconds.",
             10,
-            60,
+            "1m",
             default=10,
             exclusiveMinimum=0,
             maximum=300,
-            hint="write seconds, more than 0 and at most 300",
+            hint="write seconds, more than 0 and at most 300, or as in 90s, 5m",
         ),
     },
     title="Notification",
@@ -171,31 +171,31 @@ ROOT = record(
             hint="write a whole number of at least 1",
         ),
         "limits": limits(),
-        "step_timeout": amount(
-            "Seconds one step may take that sets no limit itself. Default: 86400 (a day) in a "
-            "machine, 600 in a recipe.",
+        "step_timeout": seconds(
+            "How long one step may take that sets no limit itself. Default: 86400 seconds (a day) "
+            "in a machine, 600 in a recipe.",
             86400,
-            3600,
+            "1h",
             exclusiveMinimum=0,
-            hint="write seconds, more than 0",
+            hint="write seconds, more than 0, or as in 90s, 5m, 1h30m",
         ),
-        "silence_timeout": amount(
-            "Seconds in which an agent may print nothing before it is ended; 0 is no limit. "
-            "Default: 3600.",
+        "silence_timeout": seconds(
+            "How long an agent may print nothing before it is ended; 0 is no limit. "
+            "Default: 3600 seconds.",
             3600,
-            7200,
+            "2h",
             default=3600,
             minimum=0,
-            hint="write seconds, 0 or more",
+            hint="write seconds, 0 or more, or as in 90s, 5m, 1h30m",
         ),
-        "kill_grace": amount(
-            "Seconds that a program has between TERM and KILL when it is ended: by a time limit, "
-            "a failed sibling, a signal or `cancel`. Default: 5.",
+        "kill_grace": seconds(
+            "How long a program has between TERM and KILL when it is ended: by a time limit, "
+            "a failed sibling, a signal or `cancel`. Default: 5 seconds.",
             5,
-            30,
+            "30s",
             default=5,
             minimum=0,
-            hint="write seconds, 0 or more",
+            hint="write seconds, 0 or more, or as in 30s, 1m",
         ),
         "keep_runs": count(
             "Days after which `orchestrate clean` removes a run, where --older-than is not given.",

@@ -93,7 +93,9 @@ def amount(description: str, *examples: float, **more: Any) -> Schema:
     return field(description, *examples, type="number", **more)
 
 
-DURATION: Final = whole("(?=[0-9])(?:[0-9]+d)?(?:[0-9]+h)?(?:[0-9]+m)?(?:[0-9]+(?:\\.[0-9]+)?s)?")
+_DURATION: Final = "(?:[0-9]+d)?(?:[0-9]+h)?(?:[0-9]+m)?(?:[0-9]+(?:\\.[0-9]+)?s)?"
+DURATION: Final = whole(f"(?=[0-9]){_DURATION}")
+_MORE_THAN_ZERO: Final = whole(f"(?=[0-9dhm.]*[1-9]){_DURATION}")
 
 
 def duration(description: str, *examples: float | str, **more: Any) -> Schema:
@@ -103,7 +105,7 @@ def duration(description: str, *examples: float | str, **more: Any) -> Schema:
         *examples,
         hint="write seconds, or as in 90s, 5m, 1h30m",
         type=["number", "string"],
-        pattern=DURATION,
+        pattern=_MORE_THAN_ZERO,
         exclusiveMinimum=0,
         **more,
     )
@@ -112,7 +114,9 @@ def duration(description: str, *examples: float | str, **more: Any) -> Schema:
 def seconds(description: str, *examples: float | str, kind: str = "number", **more: Any) -> Schema:
     """Describe a length of time with bounds of its own, in fields that took plain numbers first."""
     more = {"hint": "write seconds, or as in 90s, 5m, 1h30m"} | more
-    return field(description, *examples, type=[kind, "string"], pattern=DURATION, **more)
+    may_be_zero = "exclusiveMinimum" not in more and not more.get("minimum")
+    pattern = DURATION if may_be_zero else _MORE_THAN_ZERO
+    return field(description, *examples, type=[kind, "string"], pattern=pattern, **more)
 
 
 def listing(description: str, item: Schema, *examples: list[Any], **more: Any) -> Schema:

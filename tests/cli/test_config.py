@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -102,6 +103,9 @@ def test_secrets_are_hidden_and_odd_texts_stay_yaml(empty: Project) -> None:
         ("notifications: [{command: [a], webhook: 'http://b'}]\n", ":1:32:", "has both 'command'"),
         ("notifications: [{command: [a], on: [stopped]}]\n", ":1:37:", "cannot be 'stopped'"),
         ("notifications: [{webhook: 'ftp://b'}]\n", ":1:27:", "error E105"),
+        ("step_timeout: 0s\n", ":1:15:", "write seconds, more than 0"),
+        ("kill_grace: soon\n", ":1:13:", "write seconds, 0 or more"),
+        ("notifications: [{command: [a], timeout: 6m}]\n", ":1:41:", "at most 300 seconds"),
         ("model: [\n", ":1:8:", "is not closed"),
     ],
 )
@@ -131,6 +135,43 @@ def test_variables_have_to_fit_the_schema_too(
     assert done.exit_code == 5
     assert variable in done.stderr
     assert words in done.stderr
+
+
+ONE = """
+    id: one
+    label: One
+    description: d
+    initialStep: work
+    steps:
+      work:
+        prompt: Work.
+        outcomes: [done, other]
+        onOutcome: {done: {action: exit, reason: done}, other: {action: exit, reason: other}}
+    """
+DURATIONS = """
+    step_timeout: 1h30m
+    silence_timeout: 20m
+    kill_grace: 3s
+    limits: {time: 2h}
+    notifications: [{on: [failed], command: ["true"], timeout: 1m}]
+    """
+
+
+def test_durations_are_written_as_in_recipes(empty: Project) -> None:
+    """In the file, in a variable and as a flag; what a run keeps are seconds."""
+    empty.write(HERE, DURATIONS)
+    empty.write("one.yaml", ONE)
+    assert 'step_timeout: "1h30m"\n' in show(empty)
+    empty.run("run", "one.yaml", "--backend", "rehearsal").assert_success()
+    kept = json.loads((empty.folder / ".orchestrate/runs/latest/state.json").read_text())
+    settings = kept["settings"]
+    assert (settings["silence_timeout"], settings["kill_grace"]) == (1200.0, 3.0)
+    dry = ("run", "one.yaml", "--dry-run", "--json")
+    assert '"timeout_s": 5400.0' in empty.run(*dry).assert_success().stdout
+    env = {"ORCHESTRATE_STEP_TIMEOUT": "2m"}
+    assert '"timeout_s": 120.0' in empty.run(*dry, env=env).assert_success().stdout
+    shown = empty.run(*dry, "--step-timeout", "1m30s", "--silence-timeout", "0").assert_success()
+    assert '"timeout_s": 90.0' in shown.stdout
 
 
 def test_who_validates_the_configuration_is_told_how(empty: Project) -> None:

@@ -246,9 +246,9 @@ def test_unknown_backend_is_a_configuration_error(project: Project) -> None:
         (["run", "tidy", "--max-steps", "1e3"], "'1e3' is not a whole number of at least 1"),
         (["run", "tidy", "--max-restarts", "-1"], "-1 is not a whole number of at least 0"),
         (["run", "tidy", "--max-visits", "9000000000"], "9000000000 is too large"),
-        (["run", "tidy", "--silence-timeout", "nan"], "nan is not a number of at least 0"),
+        (["run", "tidy", "--silence-timeout", "nan"], "'nan' is not a duration"),
         (["wait", "latest", "--timeout", "inf"], "inf is too large"),
-        (["cancel", "latest", "--wait", "x"], "'x' is not a number of at least 0"),
+        (["cancel", "latest", "--wait", "x"], "'x' is not a duration"),
         (["runs", "--limit", "x"], "'x' is not a whole number of at least 0"),
     ],
 )

@@ -9,7 +9,7 @@ import click
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.settle import settled_view
 from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
-from orchestrate.cli.params import SECONDS
+from orchestrate.cli.params import Duration
 from orchestrate.exits import TIME_IS_UP
 from orchestrate.show.output import answer_json, note, note_once
 from orchestrate.show.status import standing
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Wait until a run ends.")
 @run_argument
-@click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS",
+@click.option("--timeout", "timeout_s", type=Duration(may_be_zero=True), metavar="DURATION",
               help="Wait no longer than this; then the exit code is 124.")  # fmt: skip
 @state_dir_option
 @working_dir_option
