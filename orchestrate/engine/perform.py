@@ -9,7 +9,7 @@ from orchestrate.engine.keys import files_made, key_of
 from orchestrate.engine.limits import LimitFault, TotalFault, ends_the_run, limit_reached
 from orchestrate.engine.ops.ask import perform_ask
 from orchestrate.engine.ops.calls import open_call
-from orchestrate.engine.ops.command import perform_run
+from orchestrate.engine.ops.command import needs, perform_run
 from orchestrate.engine.ops.frames import open_loop
 from orchestrate.engine.ops.gate import open_gate
 from orchestrate.engine.ops.rehearse import rehearse_run, rehearse_wait, rehearsed_call
@@ -107,6 +107,8 @@ def _perform_op(step: Step) -> list[Event]:
     if not isinstance(step.node.op, Run) or step.is_rehearsed:
         # Only programs of the keeper's are on record twice.
         step.rt.store.sync()
+    if isinstance(step.node.op, Wait | Each | Call) and not step.is_announced:
+        needs(step)
     match step.node.op:
         case Run() as op if step.is_rehearsed:
             return [rehearse_run(step, op)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.acceptance.fakes import Stage
 
 NEEDS = """
@@ -175,3 +177,36 @@ def test_files_made_by_an_earlier_step_count(tmp_path: Path) -> None:
           - {name: Use, command: ["true"], depends_on: {required: ["d/*.md"]}}
     """)
     assert played.step("Use")["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "wait_for: {glob: '*.md', timeout_sec: 1}",
+        "for_each: {items: [a], steps: [{name: Inner, command: [touch, ran]}]}",
+        "repeat: {until: {exists: ran}, max: 2, steps: [{name: Inner, command: [touch, ran]}]}",
+        "call: called.yaml",
+    ],
+)
+def test_every_kind_of_step_needs_its_files(tmp_path: Path, work: str) -> None:
+    """A missing file is exit 2, and nothing of the step is done; with the file it is."""
+    stage = Stage(tmp_path)
+    stage.write(
+        "called.yaml", 'version: "1.1"\nname: c\nsteps: [{name: T, command: [touch, ran]}]\n'
+    )
+    text = f"""
+        version: "1.4"
+        name: needy
+        steps:
+          - name: Needs
+            {work}
+            depends_on: {{required: ["missing.md"]}}
+        """
+    played = stage.play(text, exit_code=1)
+    needy = played.state["steps"]["Needs"]
+    assert (needy["status"], needy["exit_code"]) == ("failed", 2)
+    assert "missing.md" in needy["error"]["message"]
+    assert not (stage.folder / "ran").exists()
+    stage.write("missing.md", "here")
+    stage.run("resume").assert_success()
+    assert (stage.folder / "ran").exists() != ("wait_for" in work)
