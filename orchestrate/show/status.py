@@ -114,12 +114,15 @@ def _costs(reported: dict[str, Any] | None) -> Iterator[str]:
 
 
 def _steps(view: dict[str, Any]) -> Iterator[str]:
-    steps = view["steps"]
-    if not steps:
-        return
-    yield "  steps"
+    if view["steps"]:
+        yield "  steps"
+        yield from _step_lines(view["steps"], view, "    ")
+
+
+def _step_lines(steps: dict[str, Any], view: dict[str, Any], indent: str) -> Iterator[str]:
+    """A line for each step, and below a call those of what it calls."""
     names = {name: clip(visible(name), 40) for name in steps}
-    width = max(width_of(name) for name in names.values())
+    width = max((width_of(name) for name in names.values()), default=0)
     for name, step in steps.items():
         pad = " " * (width - width_of(names[name]))
         is_left = step["status"] == "running" and view["status"] != "running"
@@ -127,15 +130,21 @@ def _steps(view: dict[str, Any]) -> Iterator[str]:
         if step["status"] == "pending":
             status = "cancelled" if view["status"] == "cancelled" else _left(step)
         facts = _loop_facts(step) if "total" in step else _step_facts(step)
-        facts += _visits(name, view.get("machine"))
-        yield f"    {names[name]}{pad}  {status:10}  {'  '.join(facts)}".rstrip()
-        for message in (step.get("error"), step.get("reason")):
+        if steps is view["steps"]:
+            facts += _visits(name, view.get("machine"))
+        yield f"{indent}{names[name]}{pad}  {status:10}  {'  '.join(facts)}".rstrip()
+        error, reason = step.get("error") or "", step.get("reason") or ""
+        for message in (error, reason if reason not in error else ""):
             if message and step["status"] in ("failed", "skipped"):
-                yield f"    {' ' * width}  {_short(message)}"
+                yield f"{indent}{' ' * width}  {_short(message)}"
+        yield from _step_lines(step.get("steps", {}), view, indent + "  ")
 
 
 def _left(step: dict[str, Any]) -> str:
-    """A step that has begun and is to be done again: we stopped it, or it was lost."""
+    """A step that has begun and is to be done again: we stopped it, or it was lost; or a call whose
+    steps wait."""
+    if "steps" in step:
+        return "unfinished"
     return "stopped" if step.get("last_attempt") == "stopped" else "pending"
 
 

@@ -228,7 +228,7 @@ def _end_attempt(index: Index, state: RunState, event: AttemptEnded) -> None:
         here.since = event.at
     here.attempt = max(here.attempt, event.attempt)
     if here.phase == "running":
-        end_work(state, event.at)
+        end_work(state, event.at, StepResult() if isinstance(node.op, Wait) else event.result)
     here.phase = "arriving"
     if event.why not in ("stopped", "void"):
         here.losses = event.losses
@@ -265,7 +265,7 @@ def _finish_step(fold: Fold, event: StepFinished) -> None:
     here = here_of(frame, event.node, event.visit)
     node = fold.index.place(frame.plan, event.node).node
     if here.phase == "running":
-        end_work(state, event.at)
+        end_work(state, event.at, StepResult() if isinstance(node.op, Wait) else event.result)
     if event.label != SKIPPED:
         begin_visit(state, frame, here, event.at, node.part_of)
     else:
@@ -392,6 +392,8 @@ def _resume(fold: Fold, event: RunResumed) -> None:
     state.reason = None
     state.completed_at = None
     leave_work(state, state.updated_at)
+    # Without a stop on record it was killed, and what it had started may have gone on.
+    state.unwatched = [state.updated_at if state.stopped_at is None else fold.at, fold.at]
     idle_s = 0.0 if state.stopped_at is None else max(0.0, fold.at - state.stopped_at)
     state.stopped_at = None
     state.settings = {**state.settings, **event.settings}

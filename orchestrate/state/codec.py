@@ -174,6 +174,7 @@ def _engine(state: RunState, *, has_gates: bool) -> dict[str, Any]:
         "steps_run": state.steps_run,
         "calls": state.calls,
         "worked": state.worked,
+        "unwatched": state.unwatched,
         "restarts": state.restarts,
         "restart": state.restart,
         "has_failures": state.has_failures,

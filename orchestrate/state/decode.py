@@ -110,6 +110,7 @@ def _decode(
         steps_run=engine["steps_run"],
         calls=engine.get("calls", 0),
         worked=engine.get("worked", [0.0, 0, 0.0]),
+        unwatched=engine.get("unwatched", [0.0, 0.0]),
         restarts=engine["restarts"],
         has_failures=engine["has_failures"],
         session=Session(**engine["session"]),

@@ -199,6 +199,8 @@ class RunState:
     calls: int = 0
     # For how long attempts were at work, how many are, and since when (`state/spending.py`).
     worked: list[float] = field(default_factory=lambda: [0.0, 0, 0.0])
+    # After a kill: until when what went on by itself is counted, and when the run was resumed.
+    unwatched: list[float] = field(default_factory=lambda: [0.0, 0.0])
     # Tool calls that permissions refused, by step and tool, over all visits and restarts.
     denials: Denials = ()
     approvals: list[Approval] = field(default_factory=list)

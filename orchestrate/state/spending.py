@@ -9,6 +9,7 @@ from orchestrate.record import replace
 from orchestrate.state.denials import add_denials
 from orchestrate.state.model import Frame, RunState, Visit, plan_frame
 from orchestrate.state.result import StepResult
+from orchestrate.state.times import seconds_of
 
 # What an agent's turn may report.
 _FIGURES = ("cost_usd", "input_tokens", "output_tokens")
@@ -84,11 +85,22 @@ def begin_work(state: RunState, at: float) -> None:
     state.worked = [spent, busy + 1, since if busy else at]
 
 
-def end_work(state: RunState, at: float) -> None:
+def end_work(state: RunState, at: float, result: StepResult) -> None:
     spent, busy, since = state.worked
     if busy == 1:
         spent += max(0.0, at - since)
-    state.worked = [spent, max(busy - 1, 0), since]
+    state.worked = [spent + _unwatched(state, result), max(busy - 1, 0), since]
+
+
+def _unwatched(state: RunState, result: StepResult) -> float:
+    """How long an attempt worked after its orchestrator was killed and before the resume, as far as
+    others at work then have not told the same."""
+    counted, resumed = state.unwatched
+    if counted >= resumed or not result.completed_at:
+        return 0.0
+    end = min(seconds_of(result.completed_at), resumed)
+    state.unwatched = [max(end, counted), resumed]
+    return max(0.0, end - max(seconds_of(result.started_at), counted))
 
 
 def leave_work(state: RunState, at: float) -> None:

@@ -100,14 +100,18 @@ def _elapsed_ms(view: RunView, now: float, *, programs_left: bool) -> int:
 
 
 def step_summaries(root: Frame) -> dict[str, Any]:
-    """The steps of the main block in the order they were first reached."""
+    """The steps of a plan's main block in the order they were first reached; each call has those
+    of the plan that it calls."""
     reached = {node: number for number, node in enumerate(root.visits)}
     loops = {loop.name: loop for loop in root.loops.values()}
     names = sorted((*root.steps, *loops), key=lambda name: reached.get(name, -1))
-    return {
+    shown = {
         name: _loop(loops[name], root) if name in loops else _step(root.steps[name])
         for name in names
     }
+    if root.call is not None and root.call.owner in shown:
+        shown[root.call.owner]["steps"] = step_summaries(root.call)
+    return shown
 
 
 def _not_reached(view: RunView) -> list[str]:
@@ -125,7 +129,22 @@ def _step(result: StepResult) -> dict[str, Any]:
         shown["otherDescription"] = result.outcome_description
     if result.error is not None:
         shown["error"] = result.message
+    if result.steps:
+        shown["steps"] = {name: _recorded(one) for name, one in result.steps.items()}
     return shown
+
+
+def _recorded(result: Any) -> dict[str, Any]:
+    """A step of a call that is over; of a loop there is a result per item."""
+    if not isinstance(result, list):
+        return _step(StepResult.from_json(result))
+    failed = [
+        number
+        for number, item in enumerate(result)
+        if any(isinstance(one, dict) and one.get("status") == "failed" for one in item.values())
+    ]
+    status = "failed" if failed else "completed"
+    return {"status": status, "total": len(result), "completed": len(result), "failed": failed}
 
 
 def _loop(loop: Loop, root: Frame) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.promises.processes import wait_until
 from tests.recipes.fakes import Workshop, recipe, rule
 
 DONE = '{"outcome": "complete"}'
@@ -125,6 +126,22 @@ def test_l5_time_parks_the_run_and_does_not_count_the_pause(shop: Workshop, dial
     played = shop.play(text, exit_code=6)
     assert shop.asked() == ["one"]
     assert "limits.time is reached" in played.state["reason"]
+    shop.go_on("resume", "latest", "--max-time", "1h")
+    assert shop.asked() == ["one", "two", "three"]
+
+
+def test_l5_what_an_agent_did_while_nobody_watched_is_work(shop: Workshop) -> None:
+    """The run is killed as soon as its agent is at work, which ends by itself."""
+    shop.answers(rule("STEP:one", {"text": DONE, "delay": 1.5}), rule("STEP", DONE))
+    shop.write("r.yaml", RECIPE.format(more="limits: {time: 1}"))
+    with shop.started("run", "r.yaml") as running:
+        shop.await_calls(1, "one")
+        running.kill()
+        running.wait()
+    wait_until(lambda: shop.calls("one")[0].end is not None, "the agent was ended with the run")
+    played = shop.go_on("resume", "latest", exit_code=6)
+    assert "limits.time is reached" in played.state["reason"]
+    assert shop.asked() == ["one"]
     shop.go_on("resume", "latest", "--max-time", "1h")
     assert shop.asked() == ["one", "two", "three"]
 

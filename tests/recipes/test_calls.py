@@ -102,6 +102,12 @@ def test_l4_any_dialect_calls_any_other(shop: Workshop, caller: str, leaf: str) 
     assert state["outputs"] == answer["outputs"]
     report = shop.run("report").assert_success().stdout
     assert "hello x3" in report
+    asked = "Ask" if leaf == "workflow" else "ask"
+    call = next(iter(state["steps"]))
+    shown = shop.run("status", "--json").assert_success().json()["steps"][call]["steps"]
+    assert shown[asked]["status"] == "completed"
+    text = shop.run("status").assert_success().stdout
+    assert f"\n      {asked}  completed" in text
 
 
 @pytest.mark.parametrize("caller", list(CALLERS))
