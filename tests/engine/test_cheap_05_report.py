@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from orchestrate.execute.base import LOCAL
 from orchestrate.execute.fake import Act, FakeExecutor
+from orchestrate.record import replace
 from orchestrate.state import alike
 from orchestrate.state.model import Index
 from orchestrate.state.runs import Run
@@ -43,6 +45,12 @@ def run_of(folder: Path, acts: dict[str, Act], text: str = LOOP) -> Run:
     with running(folder, compiled(text), executors={LOCAL: FakeExecutor(acts)}) as run:
         run.to_end()
         return run.store.run
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run in which all went well, to be read."""
+    return run_of(tmp_path_factory.mktemp("whole"), ACTS["all well"])
 
 
 def told(run: Run, index: Index | None) -> tuple[Chronicle, list[Any]]:
@@ -108,9 +116,13 @@ def drop_line(content: bytearray, at: int) -> None:
 
 @pytest.mark.parametrize("damage", [flip, cut, drop_line])
 def test_damage_among_them_is_told_as_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[bytearray, int], None]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    whole: Run,
+    damage: Callable[[bytearray, int], None],
 ) -> None:
-    run = run_of(tmp_path, {})
+    run = replace(whole, root=tmp_path / whole.id)
+    shutil.copytree(whole.root, run.root)
     content = bytearray(run.events.read_bytes())
     damage(content, len(content) * 4 // 5)
     run.events.write_bytes(content)
@@ -139,9 +151,8 @@ def test_other_loops_are_told_item_by_item(
     assert found.tallies.by_path["Loop[*]/Out"].visits == ITEMS
 
 
-def test_without_the_plan_all_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = run_of(tmp_path, {})
+def test_without_the_plan_all_is_told(monkeypatch: pytest.MonkeyPatch, whole: Run) -> None:
     passed = counted(monkeypatch)
-    found, _ = told(run, None)
+    found, _ = told(whole, None)
     assert passed == []
     assert found.tallies.by_path["Loop[*]/Out"].visits == ITEMS

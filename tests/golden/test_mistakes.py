@@ -83,8 +83,7 @@ def test_there_are_at_least_150_distinct_mistakes() -> None:
     assert len(texts) >= 150
 
 
-@pytest.mark.parametrize("code", sorted(CODES))
-def test_every_code_has_a_mistake_that_shows_it(code: str) -> None:
+def test_every_code_has_a_mistake_that_shows_it() -> None:
     elsewhere = {"E001", "E002", "E003", "E004", "E005", "E012"}  # tests/hostile makes those files
     shown = {expected for case in CASES for expected, _ in _expected(case)}
-    assert code in shown | elsewhere
+    assert sorted(CODES.keys() - shown - elsewhere) == []

@@ -105,7 +105,7 @@ SIZES: dict[str, tuple[Callable[[], bytes], str, int]] = {
 RARE = {
     "many-anchors", "too-many-flow-items", "too-many-mappings", "999,999-values", "many-items",
     "many-keys", "repeated-keys", "keys-that-are-numbers", "wrong-machine-steps",
-    "one-line-of-words",
+    "one-line-of-words", "outcomes-that-are-mappings", "broken-recipe-steps",
     "one-quoted-line", "comment", "comments", "dashes", "urls", "long-tag", "long-anchor",
     "long-initial-step", "comments-and-a-quote", "one-byte-too-large",
 }  # fmt: skip

@@ -34,7 +34,7 @@ from tests.state.killing import ROOT, environment, start
 COMMAND = ["orchestrate", "resume", "latest"]
 
 # Fifty processes, forked from one, come to each round together; who wins holds the lock until all
-# have tried. Starting fifty interpreters twenty times would take minutes.
+# have tried. Starting fifty interpreters eight times would take minutes.
 RACE = """
 import multiprocessing, os, sys
 from pathlib import Path
@@ -42,7 +42,7 @@ from orchestrate.state.locks import LockHeldError, take
 import filelock
 
 def racer(barrier, folder, pipe):
-    for number in range(20):
+    for number in range(8):
         barrier.wait(60)
         try:
             lock = take(folder / f"{number}.lock", "the run", ["racer"])
@@ -80,12 +80,12 @@ def test_of_fifty_processes_exactly_one_wins(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert len(lines) == 1000
-    for number in range(20):
+    assert len(lines) == 400
+    for number in range(8):
         results = [line[1] for line in lines if line[0] == str(number)]
         assert sorted(results) == ["lost"] * 49 + ["won"]
     named = sum(line[2] == "1" for line in lines)
-    assert named > 500, "losers are told who won; on a starved machine a few may be too early"
+    assert named > 200, "losers are told who won; on a starved machine a few may be too early"
 
 
 def test_a_killed_owner_frees_the_lock_at_once_though_its_child_lives(tmp_path: Path) -> None:
