@@ -175,10 +175,11 @@ def _decide_live(
         raise _decided_already(run, gate.stage, counted)
     give_up = time.monotonic() + _TAKEN_OVER_IN_S
     while time.monotonic() < give_up:
+        # In this order: of a process that is gone all is on record that it has taken over.
+        owner = orchestrator_of(run)
         view = run_view(run)
         if not any(is_of(one, event) for one in view.state.pending):
             break
-        owner = orchestrator_of(run)
         if owner is None:
             return None
         if owner.pid == os.getpid():

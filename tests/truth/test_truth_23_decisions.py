@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from orchestrate.app import decide
+from orchestrate.app.claim import orchestrator_of
 from orchestrate.state.ballots import cast, remove_drafts
 from orchestrate.state.events import GateDecided
+from orchestrate.state.locks import Owner
+from orchestrate.state.runs import Run
 from orchestrate.testing import Result
 from tests.acceptance.fakes import read_state
 from tests.recipes.fakes import Workshop, recipe, rule
@@ -55,6 +59,23 @@ def test_truth_23_deny_does_so_too_and_the_loser_is_told(shop: Workshop) -> None
     late = shop.run("approve", "latest").assert_exit(2)
     assert "denied already, by bob" in late.stderr
     assert shop.asked() == ["a"]
+
+
+def test_truth_23_a_run_that_ends_by_a_decision_does_not_make_it_anothers(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes the decision over and ends between two looks of the command that decides."""
+    shop.write("r.yaml", GATED)
+    with at_terminal(shop.folder, shop.surroundings, "run", "r.yaml") as terminal:
+        terminal.read_until(QUESTION)
+
+        def look_when_it_is_over(run: Run) -> Owner | None:
+            assert terminal.wait() == 1
+            return orchestrator_of(run)
+
+        monkeypatch.setattr(decide, "orchestrator_of", look_when_it_is_over)
+        said = shop.run("deny", "latest", env={"USER": "bob"}).assert_success()
+    assert "is denied" in said.stdout
 
 
 def test_truth_23_of_several_at_once_exactly_one_counts(shop: Workshop) -> None:
