@@ -35,6 +35,13 @@ def name_lost(index: Index, frame: Frame) -> str:
     node = index.here(frame).node
     assert frame.here is not None
     path = FrameKey.parse(frame.key).step(node.name).shown
+    if node.effect:
+        how = {"stopped": "was stopped half-way", "void": "has left no whole result"}
+        what = how.get(frame.steps[node.name].last_attempt or "", "was lost")
+        return (
+            f"step '{path}' has an effect and {what}: look whether it has happened; "
+            "resume starts it anew"
+        )
     if node.on_lost == "stop":
         return f"step '{path}' was lost; resume starts it anew"
     return f"step '{path}' was lost {frame.here.losses} times in a row; resume starts it anew"

@@ -17,7 +17,7 @@ from orchestrate.view.source_files import shown_definition
 
 _KINDS = {
     "gate": "{} waits for an approval",
-    "lost": "step '{}' was lost",
+    "lost": "step '{}' was begun and not finished",
     "limit": "a limit is reached",
     "question": "step '{}' asks a person",
 }

@@ -22,6 +22,7 @@ from orchestrate.plan.nodes import (
 from orchestrate.record import replace
 from orchestrate.state.address import FrameKey
 from orchestrate.state.edits import begin_edit, count_reused, keep_turn
+from orchestrate.state.effects import may_have_happened
 from orchestrate.state.events import (
     AttemptEnded,
     CallExpired,
@@ -412,7 +413,9 @@ def _resume(fold: Fold, event: RunResumed) -> None:
             continue
         if here.phase == "running":
             begin_work(state, fold.at)
-        if here.phase == "lost" or (here.phase == "resting" and here.losses):
+        if may_have_happened(fold.index, frame):
+            here.phase = "lost"
+        elif here.phase == "lost" or (here.phase == "resting" and here.losses):
             here.phase = "arriving"
         here.losses = 0
         if here.phase == "arriving" and here.since and not _waits(fold, frame):

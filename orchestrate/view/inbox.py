@@ -203,12 +203,14 @@ def _then(index: Index | None, frame: Frame | None, gate: Approval, label: str) 
             return f"starts '{index.plan(plan).name}' anew"
 
 
-_RETRY = Choice("retry", "starts the step anew; what the lost attempt did may be done twice")
+_RETRY = Choice("retry", "starts the step anew; what its attempt did may be done twice")
 _CANCEL = Choice("cancel", "the run is cancelled for good")
 
 
 def _lost(view: RunView, workspace: Path, at: Cursor) -> Question:
     text = at.result.message or "its attempt was lost"
+    if at.result.last_attempt in ("stopped", "void"):
+        text = f"it has an effect, and its attempt may have done a part of it: {text}"
     what = (at.frame, at.name, at.visit, at.attempt)
     return _question(view, workspace, "lost", at.path, text, at.since, (_RETRY, _CANCEL), *what)
 

@@ -22,7 +22,7 @@ Json = dict[str, Any]
 _PHASES = {
     "asking": "it waits for a person's decision",
     "resting": "it waits for its next attempt",
-    "lost": "its last attempt was lost, and a person decides about another",
+    "lost": "nobody knows what its last attempt did, and a person decides about another",
     "running": "it is at work",
     "arriving": "it is next",
     "failed": "it failed",

@@ -233,8 +233,8 @@ def effect(**more: Any) -> Schema:
     """Describe a step with an effect outside the workspace; the same in every dialect."""
     return flag(
         "The step does what cannot be taken back: it pays, pushes, sends. It never runs twice by "
-        "itself: there are no retries, a lost attempt waits for a person, and after an edit a "
-        "person says whether it holds (`resume --accept`) or is done again (`--redo`)."
+        "itself: there are no retries, a lost or stopped attempt waits for a person, and after an "
+        "edit a person says whether it holds (`resume --accept`) or is done again (`--redo`)."
         + (f" Needs version {more['since']}." if "since" in more else "")
         + " Default: false.",
         default=False,

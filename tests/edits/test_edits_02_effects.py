@@ -69,7 +69,7 @@ def test_edits_02_one_that_has_begun_counts(tmp_path: Path, how: str, changed: s
     with stage.started(workflow(command("a"), pay, command("b"))) as command_:
         wait_until(lambda: "pay" in (stage.folder / "ledger").read_text("utf-8"), "pay never began")
         command_.send_signal(signal.SIGKILL if how == "killed" else signal.SIGTERM)
-        command_.wait(30)
+        command_.wait(60)
     stage.edit(f"echo {changed}", f"echo  {changed}")
     for flags in (["--edited"], ["--accept", "pay"]):
         refused = stage.resume(*flags, exit_code=2).stderr
@@ -80,6 +80,60 @@ def test_edits_02_one_that_has_begun_counts(tmp_path: Path, how: str, changed: s
     assert stage.ran() == ["a", "pay"]
     stage.resume("--redo", "pay")
     assert stage.ran() == (["a"] if changed == "a" else []) + ["pay", "b"]
+
+
+HANGING = """
+    import os, re
+    def answer(prompt):
+        name = re.findall(r"STEP:([A-Za-z0-9_-]+)", prompt)[-1]
+        with open("ledger", "a") as ledger:
+            ledger.write(name + "\\n")
+        while name == "pay" and not os.path.exists("go"):
+            time.sleep(0.05)
+        return ANSWER
+"""
+WAITS = "while [ ! -e go ]; do sleep 0.05; done"
+IN_LOOP = (
+    'version: "1.4"\nname: trial\nsteps:\n  - name: each\n    for_each:\n      items: [x, y]\n'
+    "      steps:\n      " + command("pay", WAITS, fields=", effect: true") + command("b")
+)
+STOPPED = {
+    "workflow": workflow(
+        command("a"), command("pay", WAITS, fields=", effect: true"), command("b")
+    ),
+    "loop": IN_LOOP,
+    "machine": SHAPES["machine"],
+    "recipe": SHAPES["recipe"],
+}
+
+
+@pytest.mark.parametrize("shape", STOPPED)
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_edits_02_one_that_was_stopped_waits_for_a_person(
+    tmp_path: Path, shape: str, how: signal.Signals
+) -> None:
+    """Half of it may have happened: `resume` tells so and does not begin it, as a lost one."""
+    stage = Ledger(tmp_path)
+    stage.write("ledger", "")
+    answer = repr('{"outcome": "done"}') if shape == "machine" else '"did " + name'
+    stage.claude(HANGING.replace("ANSWER", answer))
+    with stage.started(STOPPED[shape]) as command_:
+        wait_until(lambda: "pay" in (stage.folder / "ledger").read_text("utf-8"), "pay never began")
+        command_.send_signal(how)
+        assert command_.wait(60) == 128 + how
+    began = ["pay"] if shape == "loop" else ["a", "pay"]
+    assert stage.ran() == began
+    stage.touch("go")
+    told = stage.resume(exit_code=6).stderr
+    path = "each[0]/pay" if shape == "loop" else "pay"
+    assert f"step '{path}' has an effect and was stopped half-way" in told
+    assert "orchestrate resume" in told
+    assert stage.ran() == [], "it began again by itself"
+    assert f"{path} waits for a person" in stage.run("status").stdout
+    assert "it has an effect, and its attempt may have done a part" in stage.run("inbox").stdout
+    stage.resume()
+    again = ["pay", "pay", "b"] if shape == "loop" else ["pay", "b"]
+    assert stage.ran() == again
 
 
 def test_edits_02_in_a_recipe_at_a_path_that_was_worked_out(tmp_path: Path) -> None:
