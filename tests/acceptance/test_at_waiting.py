@@ -79,10 +79,10 @@ def test_at_018_a_handler_takes_the_timeout(tmp_path: Path) -> None:
 
 def test_at_019_a_wait_is_recorded(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"replies/b.task": "", "replies/a.task": "", "started": ""})
-    step = stage.play(WAIT.format(more="timeout_sec: 5")).step("Wait")
+    step = stage.play(WAIT.format(more="timeout_sec: 60")).step("Wait")
     assert step["files"] == ["replies/a.task", "replies/b.task"]
     assert (step["poll_count"], step["timed_out"]) == (1, False)
-    assert 0 <= step["wait_duration_ms"] < 5000
+    assert 0 <= step["wait_duration_ms"] < 60_000
 
 
 def test_at_019_polls_and_time_are_counted(tmp_path: Path) -> None:
@@ -106,7 +106,6 @@ STUBBORN = """
 @pytest.mark.parametrize("kind", ['command: ["sh", "tool.sh"]', "provider: tool"])
 def test_at_020_a_timeout_ends_the_program(tmp_path: Path, kind: str) -> None:
     stage = Stage(tmp_path, {"tool.sh": STUBBORN})
-    started = time.monotonic()
     played = stage.play(
         f"""
         version: "1.1"
@@ -114,15 +113,14 @@ def test_at_020_a_timeout_ends_the_program(tmp_path: Path, kind: str) -> None:
         steps:
           - name: Slow
             {kind}
-            timeout_sec: 1.5
+            timeout_sec: 5
           - {{name: After, command: ["true"]}}
         """,
         exit_code=1,
     )
-    assert time.monotonic() - started < 30
     step = played.step("Slow")
     assert (step["status"], step["exit_code"]) == ("failed", 124)
-    assert step["duration_ms"] >= 1500
+    assert step["duration_ms"] >= 5000
     assert "time" in step["error"]["message"].lower()
     assert step["output"] == "begun\n"
     # It was asked first, and then it was ended, children and all.
@@ -186,7 +184,7 @@ def test_at_021_other_exit_codes_of_providers_are_final(tmp_path: Path, code: in
 
 def test_at_021_timeouts_are_retried(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"tool.sh": "[ -e tried ] && exit 0; touch tried; sleep 60"})
-    body = "provider: slow\n        retries: {max: 1}\n        timeout_sec: 1"
+    body = "provider: slow\n        retries: {max: 1}\n        timeout_sec: 5"
     step = stage.play(RETRIES.format(body=body)).step("Try")
     assert (step["exit_code"], step["attempts"]) == (0, 2)
 

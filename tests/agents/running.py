@@ -108,7 +108,7 @@ def end_group(program: subprocess.Popen[bytes]) -> None:
             continue
         if number == signal.SIGTERM and not _group_exists(program.pid):
             break
-    program.wait(30.0)
+    program.wait(60.0)
 
 
 def _group_exists(group: int) -> bool:

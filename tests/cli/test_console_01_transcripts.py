@@ -123,7 +123,7 @@ def test_console_01_logs_follow_an_agent_at_work(tmp_path: Path) -> None:
             (tmp_path / "go").touch()
             rest = reader.stdout.read()
             assert rest == TRANSCRIPT
-            assert reader.wait(30) == 0
+            assert reader.wait(60) == 0
 
 
 def test_console_01_a_declared_provider_is_plain_text(tmp_path: Path) -> None:

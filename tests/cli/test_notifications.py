@@ -176,10 +176,10 @@ def test_what_goes_wrong_is_told_and_changes_nothing(
 
 def test_one_that_hangs_is_ended_with_all_its_children(office: Project) -> None:
     hanging = "trap '' TERM; echo $$ > pid; sleep 300 & wait; sleep 300"
-    configure(office, {"command": ["sh", "-c", hanging], "timeout": 0.5})
+    configure(office, {"command": ["sh", "-c", hanging], "timeout": 5})
     done = office.run("run", "good.yaml")
     assert done.exit_code == 0
-    assert "it took more than 0.5 s and was ended" in done.stderr
+    assert "it took more than 5 s and was ended" in done.stderr
     assert not is_alive(int((office.folder / "pid").read_text()))
 
 
@@ -292,7 +292,7 @@ def listener() -> Iterator[Listener]:
     thread.start()
     yield made
     server.shutdown()
-    thread.join(10)
+    thread.join(60)
     server.server_close()
 
 

@@ -48,7 +48,7 @@ class Watching:
     def end(self) -> int:
         self.process.send_signal(signal.SIGINT)
         code = self.process.wait(60)
-        self._reader.join(10)
+        self._reader.join(60)
         return code
 
 

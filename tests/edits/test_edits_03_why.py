@@ -52,7 +52,7 @@ def test_edits_03_five_items_one_lost_and_a_later_prompt_edited(tmp_path: Path, 
             stage.touch("fail")
         else:
             command_.send_signal(signal.SIGTERM if how == "stopped" else signal.SIGKILL)
-        command_.wait(30)
+        command_.wait(60)
     stage.touch("go")
     if how == "killed":
         # Its agent has outlived the orchestrator, and fails on its own.
@@ -119,7 +119,7 @@ def test_edits_03_an_agent_at_work_that_the_edit_does_not_touch_goes_on(tmp_path
     with stage.started(recipe(asks("a"), asks("b"), asks("c"))) as command_:
         wait_until(lambda: b" claim b" in _keepers(stage), "b never began")
         command_.kill()
-        command_.wait(30)
+        command_.wait(60)
     stage.edit("STEP:c", "Now STEP:c")
     with stage.command("resume", "latest", "--edited") as resumed:
         events = stage.runs_folder / "latest" / "events.jsonl"
@@ -147,7 +147,7 @@ def test_edits_03_an_agent_at_work_on_a_changed_question_is_ended(tmp_path: Path
     with stage.started(recipe(asks("a"), asks("b"), asks("c"))) as command_:
         wait_until((stage.folder / "beat").exists, "b never began")
         command_.kill()
-        command_.wait(30)
+        command_.wait(60)
     stage.edit("STEP:b", "Now STEP:b")
     stage.resume("--edited")
     assert stage.ran() == ["a", "b", "c"]

@@ -250,7 +250,7 @@ def test_edits_04_an_edit_that_is_killed_goes_on(tmp_path: Path, after_events: i
     with stage.command("resume", "latest", "--edited") as resumed:
         wait_until(is_far_enough, "the edit never began")
         resumed.kill()
-        resumed.wait(30)
+        resumed.wait(60)
     stage.resume()
     assert stage.ran() == model.run(after)
     assert stage.state()["status"] == "completed"

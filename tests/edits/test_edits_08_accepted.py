@@ -78,7 +78,7 @@ def test_edits_08_what_the_run_was_killed_before_stays_accepted(
     with stage.command("resume", "latest", "--edited", "--accept", "b") as resumed:
         wait_until(lambda: "a" in (stage.folder / "ledger").read_text("utf-8"), "a never ran")
         resumed.send_signal(signal.SIGKILL)
-        resumed.wait(30)
+        resumed.wait(60)
     (stage.folder / "hold-a").unlink()
     assert "reuse 1, run 1: a (is to be done again)" in stage.resume("--redo", "a").stderr
     assert stage.ran() == ["a", "a", "c"]

@@ -41,7 +41,7 @@ def test_edits_09_what_nothing_adopts_is_ended_before_anything_new(
         stage.touch("go")
         wait_until((stage.folder / "beat").exists, "the keeper has not begun the next one")
         run.send_signal(signal.SIGKILL)
-        run.wait(30)
+        run.wait(60)
     stage.edit(old, new)
     named = {"--edited": [], "--redo": ["z" if shape == "sequence" else "each[0]/work"]}[flag]
     stage.resume(flag, *named)

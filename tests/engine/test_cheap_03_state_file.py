@@ -53,7 +53,7 @@ def test_a_step_that_takes_its_time_is_seen_at_work(tmp_path: Path) -> None:
         ending: list[Any] = []
         thread = threading.Thread(target=lambda: ending.append(run.to_end()))
         thread.start()
-        give_up = time.monotonic() + 10
+        give_up = time.monotonic() + 60
         while run.document["steps"].get("Two", {}).get("status") != "running":
             assert time.monotonic() < give_up, run.document["steps"]
             time.sleep(0.01)
@@ -104,9 +104,10 @@ def test_a_large_state_is_not_left_behind_for_more_than_five_seconds(
     monkeypatch.setattr(module, "write_visibly", lambda *_: time.sleep(0.2))
     with running(tmp_path, compiled(LINE), executors={LOCAL: FakeExecutor()}) as run:
         run.record("step-started", frame="", node="One", visit=1, attempt=1)
+        before = time.monotonic()
         run.store.checkpoint()
         assert run.store.due_in_s() is None
         run.record("step-finished", frame="", node="One", visit=1, label=OK, result={})
         due = run.store.due_in_s()
         assert due is not None
-        assert 4.5 < due <= 5.0
+        assert 5.0 - (time.monotonic() - before) <= due <= 5.0

@@ -14,7 +14,7 @@ from orchestrate.execute.base import Executor, Job
 from orchestrate.execute.liveness import is_keeper_alive, keeper_pid
 from orchestrate.testing import Act, FakeExecutor
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def wait_until(is_so: Callable[[], object]) -> None:

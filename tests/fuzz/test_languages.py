@@ -224,6 +224,6 @@ def _words_of(script: str, shell: str, folder: Path, values: dict[str, str]) -> 
         env={"LC_ALL": "C", **values},
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=20,
+        timeout=60,
         check=False,
     ).stdout

@@ -39,7 +39,7 @@ def held_at_rest(keeper: Keeper) -> dict[int, list[str]]:
 
 
 def end_of(keeper: Keeper, request: Request) -> Exit:
-    end = keeper.run(request, 30)
+    end = keeper.run(request, 90)
     assert isinstance(end, Ended)
     return end.exit
 
@@ -69,7 +69,7 @@ def every_fate(keeper: Keeper, request_for: MakeRequest, number: int) -> None:
     assert end_of(keeper, replace(full, stdout_path=Path("/dev/full"))).stdout_fault
     keeper.start(request_for(f"stopped{number}", "sleep", "60"))
     keeper.stop(f"stopped{number}", "enough")
-    assert isinstance(keeper.wait(f"stopped{number}", 10), Ended)
+    assert isinstance(keeper.wait(f"stopped{number}", 60), Ended)
 
 
 def test_no_descriptor_stays_open(keeper: Keeper, request_for: MakeRequest) -> None:
@@ -133,7 +133,7 @@ def test_a_dead_warden_leaves_nothing(keeper: Keeper, guarded_request: MakeReque
         keeper.start(guarded_request(f"a{number}", "sleep", "60"))
         [warden] = children_of(keeper.pid)
         os.kill(warden, signal.SIGKILL)
-        assert isinstance(keeper.wait(f"a{number}", 10), Lost)
+        assert isinstance(keeper.wait(f"a{number}", 60), Lost)
         held.append(held_at_rest(keeper))
     assert [*held[0]] == [keeper.pid]
     assert held[1:] == held[:-1]

@@ -82,7 +82,7 @@ def test_what_cannot_be_reserved_is_refused_before_anything_is_lost(
         assert look(run_dir, "c") == NotStarted()
         (run_dir / "go").touch()
         for name in names:
-            assert isinstance(keeper.wait(name, 10), Ended), "there was room for its end"
+            assert isinstance(keeper.wait(name, 60), Ended), "there was room for its end"
         assert isinstance(keeper.run(request_for("d", "true")), Ended)
     assert isinstance(keeper.run(request_for("c", "true")), Ended)
 
@@ -98,7 +98,7 @@ def test_an_end_that_cannot_be_written_ends_the_keeper(
         with no_room(keeper, read_lines(str(run_dir / FOLDER / JOURNAL))[1]):
             (run_dir / "go-a").touch()
             for name in ("a", "b"):
-                assert isinstance(keeper.wait(name, 20), Lost), name
+                assert isinstance(keeper.wait(name, 60), Lost), name
         wait_until(lambda: not any(map(is_alive, [keeper.pid, *pids])))
     log = run_dir / FOLDER / LOG
     assert log.read_text("utf-8").startswith("Traceback")

@@ -288,7 +288,7 @@ def test_a_lock_is_waited_for_as_long_as_one_has_patience(tmp_path: Path) -> Non
     assert time.monotonic() - began >= 0.2
     timer = threading.Timer(0.2, os.close, [held])
     timer.start()
-    got = take_lock(path, patience_s=20)
+    got = take_lock(path, patience_s=60)
     timer.join()
     assert got is not None
     os.close(got)
@@ -307,7 +307,7 @@ def test_a_lock_that_does_not_work_is_no_lock(
     before = descriptors_of(os.getpid())
     monkeypatch.setattr(fcntl, "flock", fail)
     with pytest.raises(OSError, match="No locks") as caught:
-        take_lock(path, patience_s=20)
+        take_lock(path, patience_s=60)
     assert caught.value.errno == errno.ENOLCK
     assert descriptors_of(os.getpid()) == before
     (tmp_path / "link").symlink_to("lock")

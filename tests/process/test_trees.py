@@ -41,7 +41,7 @@ def test_no_survivor(keeper: Keeper, request_for: MakeRequest) -> None:
         for index, shape in enumerate(SHAPES)
     }
     for index, (shape, mark) in enumerate(marks.items()):
-        end = keeper.wait(f"a{index}", 10)
+        end = keeper.wait(f"a{index}", 60)
         assert isinstance(end, Ended), shape
         assert (end.exit.code, end.exit.survivors) == (3, 0), shape
         assert not is_alive(int(mark.read_text())), shape
@@ -51,12 +51,12 @@ def test_no_survivor_of_a_timeout(keeper: Keeper, request_for: MakeRequest) -> N
     marks = [
         start_shape(
             keeper, request_for, shape, f"a{index}",
-            ending="trap '' TERM; while :; do sleep 0.05; done", timeout_s=1.5, grace_s=0.1,
+            ending="trap '' TERM; while :; do sleep 0.05; done", timeout_s=6, grace_s=0.1,
         )
         for index, shape in enumerate(("double fork", "no environment", "deaf"))
     ]  # fmt: skip
     for index, mark in enumerate(marks):
-        end = keeper.wait(f"a{index}", 15)
+        end = keeper.wait(f"a{index}", 60)
         assert isinstance(end, Ended)
         assert end.exit.timed_out
         assert end.exit.signal == signal.SIGKILL
@@ -85,6 +85,6 @@ def test_the_trees_of_others_stay(keeper: Keeper, request_for: MakeRequest) -> N
 def test_wardens_are_used_again(keeper: Keeper, guarded_request: MakeRequest) -> None:
     for number in range(5):
         keeper.start(guarded_request(f"a{number}", "true"))
-        assert isinstance(keeper.wait(f"a{number}", 10), Ended)
+        assert isinstance(keeper.wait(f"a{number}", 60), Ended)
     children = Path(f"/proc/{keeper.pid}/task/{keeper.pid}/children").read_text().split()
     assert len(children) == 1

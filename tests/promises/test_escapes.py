@@ -63,7 +63,7 @@ def escaping(top: Path, names: str, end: str) -> Trial:
         steps:
           - name: Grow
             command: {json.dumps(program)}
-            {"timeout_sec: 3" if end == "timed out" else ""}
+            {"timeout_sec: 10" if end == "timed out" else ""}
           - name: After
             command: {act("After", "-", "echo . > after; until test -e go; do sleep 0.02; done")}
         """,
@@ -93,7 +93,7 @@ def check_nobody_escapes(top: Path, names: str, end: str) -> None:
                 await_file(trial, "after")
                 assert not survivors(trial), "they live when the next step begins"
                 (trial.workspace / "go").touch()
-            process.wait(timeout=40)
+            process.wait(timeout=90)
         assert not survivors(trial)
         assert stranger.poll() is None, "a process that we did not start was signalled"
 

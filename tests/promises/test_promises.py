@@ -99,14 +99,14 @@ def test_promise_02_a_timeout_counts_while_nobody_watches(tmp_path: Path) -> Non
         steps:
           - name: Long
             command: {act("Long", "-", "pid > pid; sleep 60")}
-            timeout_sec: 2
+            timeout_sec: 6
         """,
     )
     began = time.monotonic()
     run_and_kill_at(trial, "pid")
     pid = int((trial.workspace / "pid").read_text())
-    wait_until(lambda: not is_alive(pid), "nobody ended it", 30.0)
-    assert 1.5 < time.monotonic() - began < 40
+    wait_until(lambda: not is_alive(pid), "nobody ended it")
+    assert time.monotonic() - began > 5
     assert do(trial, "resume", "latest").exit_code == 1
     result = sealed_state((trial.root / "state.json").read_bytes())["steps"]["Long"]
     assert result["exit_code"] == 124
@@ -319,7 +319,7 @@ def test_promise_07_nothing_of_a_tree_survives_its_step(end: str, tmp_path: Path
     tree = Tree(tmp_path)
     deaf = "trap '' TERM; sleep $1; sleep $1"
     then = {"by itself": "exit 0", "failing": "exit 3"}.get(end, deaf)
-    timeout = "timeout_sec: 2" if end == "timed out" else ""
+    timeout = "timeout_sec: 6" if end == "timed out" else ""
     trial = workflow(
         tmp_path,
         f"""

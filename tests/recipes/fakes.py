@@ -229,7 +229,7 @@ class Workshop(Project):
         wait_until(has_them, f"no {number} events {name}")
 
     def await_gone(self, pids: list[int]) -> None:
-        wait_until(lambda: not any(map(is_alive, pids)), "an agent survived", timeout_s=10)
+        wait_until(lambda: not any(map(is_alive, pids)), "an agent survived")
 
 
 def most_at_once(calls: list[Call]) -> int:

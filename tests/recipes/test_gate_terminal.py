@@ -146,7 +146,7 @@ def test_b_gate_control_characters_never_reach_the_terminal(shop: Workshop) -> N
 
 @pytest.mark.parametrize(("default", "code"), [("approve", 0), ("deny", 1)])
 def test_r8_8_a_waiting_run_applies_the_timeout(shop: Workshop, default: str, code: int) -> None:
-    text = GATED.replace("required: true", f"required: true, timeout: 2, default: {default}")
+    text = GATED.replace("required: true", f"required: true, timeout: 5, default: {default}")
     with start(shop, text=text) as terminal:
         terminal.read_until(QUESTION)
         assert terminal.wait() == code

@@ -139,7 +139,7 @@ def test_resume_while_a_retry_rests(shop: Workshop) -> None:
 def test_resume_takes_the_timeout_into_account_that_ran_on(shop: Workshop) -> None:
     """The keeper ends what takes too long, whether or not anybody watches."""
     shop.answers(rule("STEP:a", delay=60))
-    kill_when(shop, recipe('steps: [{id: a, agent: helper, prompt: "STEP:a", timeout: 2}]'), 1)
+    kill_when(shop, recipe('steps: [{id: a, agent: helper, prompt: "STEP:a", timeout: 6}]'), 1)
     (call,) = shop.calls()
     shop.await_gone([call.pid])
     played = shop.go_on(exit_code=1)

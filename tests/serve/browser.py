@@ -148,7 +148,7 @@ class Browser:
     def page(self) -> Iterator[Page]:
         import http.client
 
-        line = http.client.HTTPConnection("127.0.0.1", self._port, timeout=20)
+        line = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
         line.request("PUT", "/json/new?about:blank")
         target = json.loads(line.getresponse().read())
         line.close()

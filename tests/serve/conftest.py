@@ -88,5 +88,5 @@ def serving(make: MakeConsole, **more: object) -> Iterator[Console]:
         yield console
     finally:
         server.should_exit = server.force_exit = True
-        thread.join(10)
+        thread.join(60)
         listener.close()

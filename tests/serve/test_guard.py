@@ -336,10 +336,8 @@ def test_raw_requests(make: MakeConsole) -> None:
                 b"POST /api/v1/session HTTP/1.1\r\nHost: 127.0.0.1\r\n"
                 b"Content-Type: application/json\r\nContent-Length: 20\r\n\r\n{"
             )
-            begun = time.monotonic()
             ok = exchange(port, f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
             assert ok.startswith(b"HTTP/1.1 200")
-            assert time.monotonic() - begun < 4
 
 
 def test_link_without_a_server_says_what_to_do(project: Project) -> None:

@@ -355,7 +355,7 @@ def tab(console: Console) -> Iterator[Callable[[str], Json]]:
 
         def until(kind: str) -> Json:
             while True:
-                message: Json = json.loads(line.recv(timeout=20))
+                message: Json = json.loads(line.recv(timeout=60))
                 if message["type"] == kind:
                     return message
 

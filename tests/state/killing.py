@@ -72,7 +72,7 @@ def _sweep_with_hook(action: str, prepare: Callable[[], Path]) -> Iterator[Kille
             env=environment(),
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=60,
             check=False,
         )
         assert done.returncode in (0, -signal.SIGKILL), done.stderr
@@ -122,7 +122,7 @@ def _run_traced(
             ["strace", *options, "-p", str(child.pid)], stderr=subprocess.PIPE, text=True
         )
         _await_attached(tracer)
-        out, err = child.communicate("go", timeout=20)
+        out, err = child.communicate("go", timeout=60)
         assert child.returncode in (0, -signal.SIGKILL), err
         return out.split("\n")[:-1]
     finally:

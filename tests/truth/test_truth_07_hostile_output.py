@@ -18,7 +18,7 @@ from orchestrate.execute.masking import MASK, Mask, Stream
 from orchestrate.plan.visible import visible
 
 SIZE = 1_000_000
-# What took a quadratic time would take minutes; the bound holds on a busy machine.
+# Of the processor, which others may keep busy; what took a quadratic time would take minutes.
 PATIENCE_S = 15.0
 
 
@@ -66,9 +66,9 @@ WORKS: dict[str, Callable[[str], Any]] = {
 @pytest.mark.parametrize("work", WORKS)
 def test_truth_07_our_work_on_hostile_output_ends(work: str) -> None:
     for name, text in hostile().items():
-        began = time.monotonic()
+        began = time.process_time()
         WORKS[work](text)
-        took = time.monotonic() - began
+        took = time.process_time() - began
         assert took < PATIENCE_S, f"{name}: {took:.1f} s"
 
 
@@ -84,7 +84,7 @@ def test_truth_07_our_work_on_hostile_output_ends(work: str) -> None:
     ],
 )
 def test_truth_07_masking_hostile_output_ends(secret: str, word: str, end: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     mask = Mask([secret])
     data = (word * (SIZE // len(word)) + end).encode()
     masked = mask.apply(data)
@@ -92,7 +92,7 @@ def test_truth_07_masking_hostile_output_ends(secret: str, word: str, end: str) 
     parts = [stream.feed(data[start : start + 65536]) for start in range(0, len(data), 65536)]
     assert b"".join([*parts, stream.finish()]) == masked
     assert secret.encode() not in masked
-    assert time.monotonic() - began < PATIENCE_S
+    assert time.process_time() - began < PATIENCE_S
 
 
 def test_truth_07_what_follows_itself_within_itself_is_masked_whole() -> None:

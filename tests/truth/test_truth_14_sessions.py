@@ -86,8 +86,8 @@ def _read_all(folder: Path) -> str:
 
 # What ends a first turn by itself, the flags that are needed for it, and its kind.
 ENDS: dict[str, tuple[Line, tuple[str, ...], str]] = {
-    "timeout": (said("done", run=["sleep 300"]), ("--step-timeout", "2"), "timeout"),
-    "silence": (said("done", run=["sleep 300"]), ("--silence-timeout", "2"), "silent"),
+    "timeout": (said("done", run=["sleep 300"]), ("--step-timeout", "5"), "timeout"),
+    "silence": (said("done", run=["sleep 300"]), ("--silence-timeout", "5"), "silent"),
     "crash": ({"exit": 3, "stderr": "it broke"}, (), "crash"),
     "killed": ({"run": ["kill -9 $PPID"]}, (), "crash"),
     "no-end": ({"exit": 0}, (), "crash"),
@@ -105,7 +105,7 @@ def test_truth_14_a_failed_first_turn_is_gone_on_with(
         flags = ()
     scene, text, more = scene_of(tmp_path, dialect, line, said("done"))
     if end == "timeout" and dialect == "workflow":
-        text = text.replace("input_file", "timeout_sec: 2, input_file")
+        text = text.replace("input_file", "timeout_sec: 5, input_file")
     code = FAILED[dialect]
     failed = scene.play(text, *more, *flags, exit_code=code)
     assert failed.step("only")["error"]["context"]["kind"] == kind
@@ -240,7 +240,7 @@ def test_truth_14_a_recipes_retry_goes_on_in_the_session(tmp_path: Path) -> None
 def test_truth_14_a_providers_retry_goes_on_in_the_session(tmp_path: Path) -> None:
     slow = said("done", run=["sleep 300"])
     scene, text, _ = scene_of(tmp_path, "workflow", slow, {"exit": 1}, said("done"))
-    text = text.replace("input_file", "timeout_sec: 2, retries: {max: 3}, input_file")
+    text = text.replace("input_file", "timeout_sec: 5, retries: {max: 3}, input_file")
     scene.play(text)
     first, second, third = scene.ledger()
     assert first.session == second.session == third.session

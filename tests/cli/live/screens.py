@@ -21,7 +21,7 @@ import pyte
 
 from tests.commands import Command
 
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 # What tests say about the surroundings; a developer's own must not change what is drawn.
 _NOT_PASSED_ON = ("CI", "NO_COLOR", "COLORTERM", "COLUMNS", "LINES", "ORCHESTRATE_LIVE", "BUILD_ID")
 

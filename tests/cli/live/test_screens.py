@@ -335,7 +335,7 @@ IMPATIENT = """
 import fcntl, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 from orchestrate.show.live import view
-view.SILENT_S = 1.0
+view.SILENT_S = 5.0
 from orchestrate.cli.main import main
 main()
 """
@@ -349,7 +349,7 @@ def test_silence_is_told_from_work(shop: Workshop) -> None:
         seen.await_words("● Talk  #s  silent for #s\n    begun")
         give_sign(shop.folder, "go")
         seen.await_words("● Talk  #s\n    1")
-        seen.read_for(1.5)
+        seen.read_for(6)
         assert "silent" not in seen.shown
         seen.type("\x03")
         assert seen.finish() == 130
