@@ -7,7 +7,8 @@ from typing import Any
 
 from orchestrate.plan.visible import clip, visible, width_of
 from orchestrate.state.times import duration
-from orchestrate.view.run_summary import RunSummary, last_written
+from orchestrate.view.run_list import elapsed_s, seconds_or_none
+from orchestrate.view.run_summary import RunSummary
 from orchestrate.view.source_files import shown_definition
 
 
@@ -29,7 +30,7 @@ def runs_table(summaries: list[RunSummary]) -> str:
     for summary, standing in zip(summaries, standings, strict=True):
         fields = summary.fields()
         definition = shown_definition(str(fields.get("workflow_file", "?")))
-        started = _seconds(fields.get("started_at"))
+        started = seconds_or_none(fields.get("started_at"))
         took = elapsed_s(summary, now)
         ago = "" if started is None else _age(max(0.0, now - started))
         shown = "" if took is None else duration(took * 1000)
@@ -44,26 +45,6 @@ def _standing(summary: RunSummary) -> str:
     words = ["rehearsal"] if marks["rehearsal"] else []
     words += [f"step {clip(visible(marks['run_step']), 20)}"] if marks["run_step"] else []
     return f"{summary.shown_status} ({', '.join(words)})" if words else summary.shown_status
-
-
-def elapsed_s(summary: RunSummary, now: float) -> float | None:
-    """How long the run took, or has taken so far; of one that was killed, to its last trace."""
-    fields = summary.fields()
-    started = _seconds(fields.get("started_at"))
-    last = _seconds(fields.get("completed_at") or fields.get("updated_at"))
-    ended = now if summary.status == "running" else last
-    if summary.status == "interrupted" and ended is not None:
-        ended = max(ended, last_written(summary.run))
-    return None if started is None or ended is None else max(0.0, ended - started)
-
-
-def _seconds(text: Any) -> float | None:
-    from datetime import datetime
-
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except (TypeError, ValueError):
-        return None
 
 
 def _age(seconds: float) -> str:

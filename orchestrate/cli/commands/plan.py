@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -24,17 +24,15 @@ from orchestrate.plan.visible import visible
 from orchestrate.show.draw.drawing import draw_program
 from orchestrate.show.draw.graph import dot_of, mermaid_of
 from orchestrate.show.draw.path import render_path
-from orchestrate.show.draw.path_taken import draw_path, index_or_reason
+from orchestrate.show.draw.path_taken import draw_path, index_or_reason, path_json
 from orchestrate.show.draw.svg import render_svg
 from orchestrate.show.findings import draw
 from orchestrate.show.output import answer, answer_bytes, answer_json, note, note_once, wants_colour
-from orchestrate.show.plan_text import render_text, show_target
+from orchestrate.show.plan_text import render_text
 from orchestrate.state.locks import is_held
 from orchestrate.view.history import read_chronicle
 
 if TYPE_CHECKING:
-    from orchestrate.plan.nodes import Program
-    from orchestrate.plan.trail import Trail
     from orchestrate.show.draw.drawing import Drawing
 
 
@@ -106,25 +104,7 @@ def _show_run(text: str, shape: str, working_dir: str | None, state_dir: str | N
         if remarks:
             note(f"orchestrate: {visible(remarks)}\n")
     if shape == "json":
-        answer_json(_run_json(found.id, program, chronicle.trail, [*chronicle.notes, remark]))
+        answer_json(path_json(found.id, program, chronicle.trail, [*chronicle.notes, remark]))
     else:
         _draw(drawing, shape, f"the path of run {found.id}")
     return 0
-
-
-def _run_json(
-    run_id: str, program: Program | None, trail: Trail | None, notes: list[str]
-) -> dict[str, Any]:
-    document: dict[str, Any] = {} if program is None else program_json(program)
-    path: dict[str, Any] = {"run_id": run_id, "notes": [text for text in notes if text]}
-    if trail is not None:
-        path["visits"] = [
-            {"plan": plan, "node": node, "visits": count, "mark": trail.marks.get((plan, node))}
-            for (plan, node), count in trail.visits.items()
-        ]
-        path["moves"] = [
-            {"plan": plan, "node": node, "label": label, "to": show_target(target), "count": count}
-            for (plan, node, target), counts in trail.moves.items()
-            for label, count in counts.items()
-        ]
-    return {"run": path, **document}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orchestrate.errors import OrchestrateError
+from orchestrate.plan.to_json import program_json
 from orchestrate.record import replace
 from orchestrate.show.draw.drawing import Drawing, Edge, Group, Vertex, draw_program
+from orchestrate.show.plan_text import show_target
 from orchestrate.state.plan_file import index_of
 from orchestrate.view.history import Chronicle
 
@@ -31,6 +33,25 @@ def draw_path(
         )
     whole, missing = with_late_plans(program, index, trail)
     return draw_program(whole, trail), missing
+
+
+def path_json(
+    run_id: str, program: Program | None, trail: Trail | None, notes: list[str]
+) -> dict[str, Any]:
+    """The plan of a run and the path that it took, for programs."""
+    document: dict[str, Any] = {} if program is None else program_json(program)
+    path: dict[str, Any] = {"run_id": run_id, "notes": [text for text in notes if text]}
+    if trail is not None:
+        path["visits"] = [
+            {"plan": plan, "node": node, "visits": count, "mark": trail.marks.get((plan, node))}
+            for (plan, node), count in trail.visits.items()
+        ]
+        path["moves"] = [
+            {"plan": plan, "node": node, "label": label, "to": show_target(target), "count": count}
+            for (plan, node, target), counts in trail.moves.items()
+            for label, count in counts.items()
+        ]
+    return {"run": path, **document}
 
 
 def index_or_reason(run: Run) -> tuple[Index | None, Program | None, str]:
