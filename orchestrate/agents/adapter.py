@@ -171,6 +171,8 @@ class Adapter:
     has_session: Callable[[str, Mapping[str, str]], bool] = lambda _session, _environment: False
     # Why its behaviour is known from documentation only.
     untried: str = ""
+    # Which tool calls it is refused without that its output tells so; they cannot be counted.
+    untold_denials: str = ""
     # The versions that were tried, oldest first.
     tried: tuple[str, ...] = ()
     login: Login = Login()

@@ -153,6 +153,7 @@ CODEX = Adapter(
     ),
     chooses_session=True,
     tried=("0.166.0",),
+    untold_denials="what its sandbox stops",
     login=Login(("OPENAI_API_KEY", "CODEX_API_KEY"), ("~/.codex/auth.json",), "codex login"),
     make_call=make_call,
     parse=parse,

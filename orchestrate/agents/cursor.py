@@ -13,6 +13,7 @@ from orchestrate.agents.transcript import Piece, call_piece, words_of
 
 _PERMISSIONS = {"bypass": ("--force",), "default": (), "read-only": ("--mode", "ask")}
 _WRITERS = ("write", "edit", "delete")
+_REFUSALS = {"rejected", "permissionDenied"}
 
 
 def make_call(turn: Turn) -> Call:
@@ -36,12 +37,15 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
     session = model = None
     failure = None
     is_done = False
+    denied: list[str] = []
     for event in events:
         session = session_of(event) or session
         note = words_of(pieces_of(event)) or note
         match text_at(event, "type"), text_at(event, "subtype"):
             case "system", "init":
                 model = text_at(event, "model") or None
+            case "tool_call", "completed":
+                denied += _rejected(event)
             case "result", _:
                 text = text_at(event, "result")
                 is_done = event.get("is_error") is False
@@ -49,8 +53,24 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
             case _:
                 pass
     return Parsed(
-        text=text, is_done=is_done, failure=failure, note=note, session=session, model=model
+        text=text,
+        is_done=is_done,
+        failure=failure,
+        note=note,
+        session=session,
+        model=model,
+        denied=(*denied,),
     )
+
+
+def _rejected(event: Event) -> list[str]:
+    """The tool of a call that was refused, which is neither a success nor an error."""
+    calls = map_at(event, "tool_call").items()
+    return [
+        name.removesuffix("ToolCall")
+        for name, about in calls
+        if isinstance(about, dict) and _REFUSALS & {*map_at(about, "result")}
+    ]
 
 
 def session_of(event: Event) -> str | None:

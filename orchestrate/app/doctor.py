@@ -166,7 +166,9 @@ def _agents() -> Iterator[Finding]:
         is_logged_in, login = _login(adapter.login, os.environ)
         detail = f"{version} at {found}; {_tried(adapter.tried)}{login}"
         how = "" if is_logged_in else f"to log in: {adapter.login.command}"
-        notes = (untried(name), tried_words(version, adapter.tried), how)
+        untold = adapter.untold_denials
+        blind = f"{untold} is not counted among the denied tool calls" if untold else ""
+        notes = (untried(name), tried_words(version, adapter.tried), blind, how)
         yield Finding(name, bool(said) and is_logged_in, detail, "; ".join(filter(None, notes)))
 
 

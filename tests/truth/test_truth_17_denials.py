@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from orchestrate.agents.codex import CODEX
+from orchestrate.agents.cursor import CURSOR
 from orchestrate.record import replace
 from orchestrate.show.live.picture import Artist
 from orchestrate.state.denials import denial_words
@@ -166,3 +168,35 @@ def test_truth_17_the_live_view_shows_them(tmp_path: Path) -> None:
 )
 def test_truth_17_each_real_program_is_understood(sample: str, denied: tuple[str, ...]) -> None:
     assert parse(sample).denied == denied
+
+
+@pytest.mark.parametrize("refusal", ["rejected", "permissionDenied"])
+def test_truth_17_a_call_that_cursor_rejects_is_counted(refusal: str) -> None:
+    """A call that fails is an error, and no denial."""
+    made: list[dict[str, Any]] = [
+        {"shellToolCall": {"args": {"command": "make"}, "result": {refusal: {"command": "make"}}}},
+        {"readToolCall": {"args": {"path": "a"}, "result": {"success": {"content": "a"}}}},
+        {"editToolCall": {"args": {"path": "b"}, "result": {"error": {"message": "no such file"}}}},
+    ]
+    events = [
+        {"type": "tool_call", "subtype": subtype, "call_id": "c", "tool_call": call}
+        for call in made
+        for subtype in ("started", "completed")
+    ]
+    end = {"type": "result", "subtype": "success", "is_error": False, "result": "done"}
+    assert CURSOR.parse([*events, end], 0.0).denied == ("shell",)
+
+
+def test_truth_17_a_call_that_codex_declines_is_counted_and_doctor_names_the_rest(
+    tmp_path: Path,
+) -> None:
+    refused = {"type": "mcp_tool_call", "tool": "write", "status": "failed"}
+    refused["error"] = {"message": "requires approval, but approval policy is never"}  # type: ignore[assignment]
+    items = [refused, {"type": "command_execution", "status": "declined"}]
+    items.append({"type": "command_execution", "status": "failed"})
+    events = [{"type": "item.completed", "item": item} for item in items]
+    assert CODEX.parse(events, 0.0).denied == ("write", "command_execution")
+    scene = Scene(tmp_path)
+    scene.program("codex", 'print("codex-cli 0.166.0")')
+    told = scene.run("doctor").stdout
+    assert "what its sandbox stops is not counted among the denied tool calls" in told
