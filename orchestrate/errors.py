@@ -87,6 +87,18 @@ class StateError(OrchestrateError):
     end: exits.FaultKind = "state"
 
 
+class RunElsewhereError(StateError):
+    """The run that was named is on another machine: the command belongs there."""
+
+    def __init__(self, run_id: str, folder: Path) -> None:
+        super().__init__(
+            f"run {run_id} is on another machine",
+            f"bring what it has published here: orchestrate fetch {run_id}",
+        )
+        self.run_id = run_id
+        self.folder = folder
+
+
 class InternalError(OrchestrateError):
     """An invariant of ours does not hold: a bug in orchestrate, never the user's fault."""
 

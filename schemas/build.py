@@ -8,6 +8,7 @@ from pathlib import Path
 from definitions import (
     agent,
     config,
+    fleet,
     machine,
     qa_verdict,
     recipe,
@@ -29,6 +30,7 @@ SCHEMAS: dict[str, Schema] = {
     "status": status.SCHEMA,
     "qa_verdict": qa_verdict.SCHEMA,
     "config": config.SCHEMA,
+    "fleet": fleet.SCHEMA,
     "agent": agent.SCHEMA,
 }
 

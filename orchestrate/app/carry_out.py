@@ -142,7 +142,8 @@ def start_run(
         return {**first_files(index, event), DOCUMENTS: frozen, FILE: compiled}
 
     is_latest = chat_session is None and not (settings.run_step or {}).get("scratch")
-    run, lock = create_run(runs, sys.argv, contents, is_latest=is_latest)
+    wanted_id = (settings.seat or {}).get("run", "")
+    run, lock = create_run(runs, sys.argv, contents, is_latest=is_latest, wanted_id=wanted_id)
     index.find_with(LatePlans(workspace, settings, run.root, secrets.data).find)
     event = replace(started[0], place=place_of(str(run.root)))
     return begin(run, lock, index, event)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from orchestrate.state.runs import Run, Runs
 
 # A person may still go on with these, or decide about them: they go only when they are named.
-UNFINISHED = ("interrupted", "paused")
+UNFINISHED = ("interrupted", "paused", "unknown")
 
 
 @mutable_record

@@ -33,6 +33,11 @@ _MOST_PATIENCE_S = 300
 
 def read_config_file(path: Path, display: str) -> LocatedMap:
     """The settings, located; a file that does not fit its schema is refused, with the places."""
+    return read_settings_file(path, display, "config")
+
+
+def read_settings_file(path: Path, display: str, schema: str) -> LocatedMap:
+    """A file of settings, located, that fits one of our schemas."""
     sources = Sources()
     faults: list[ReadFault] = []
     data: Any = None
@@ -57,7 +62,7 @@ def read_config_file(path: Path, display: str) -> LocatedMap:
         raise DefinitionError(found, _INVALID)
     if not isinstance(data, LocatedMap):
         raise ConfigError(f"{display} is not a mapping", "e.g. backend: codex")
-    refused = setting_faults(Document(path, data, sources))
+    refused = setting_faults(Document(path, data, sources), schema)
     if refused:
         raise DefinitionError(tuple(refused), _INVALID)
     return data
@@ -77,12 +82,14 @@ def read_one_setting(path: Path, name: str, fault: OrchestrateError) -> str | No
     return value
 
 
-def setting_faults(document: Document) -> list[Diagnostic]:
+def setting_faults(document: Document, schema: str = "config") -> list[Diagnostic]:
     """What the schema has against the settings, and the unknown names of agents."""
-    violations = check_shipped("config", document.data)
+    violations = check_shipped(schema, document.data)
     if violations:
         explained = (explain(document, violation) for violation in violations)
         return [diagnostic for diagnostic in explained if diagnostic is not None]
+    if schema != "config":
+        return []
     return [*_unknown_agents(document), *_unclear_notifications(document)]
 
 

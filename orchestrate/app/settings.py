@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from orchestrate.plan.nodes import Dialect, Program
 
 Group = Literal[
-    "plan", "context", "queue", "agents", "concurrency", "worktree", "detach", "output", "none"
+    "plan",
+    "context",
+    "queue",
+    "agents",
+    "concurrency",
+    "worktree",
+    "detach",
+    "fleet",
+    "output",
+    "none",
 ]
 Kind = Literal[
     "text", "optional text", "texts", "choice", "whole", "amount", "duration", "switch", "pair"
@@ -269,6 +278,14 @@ class RunSettings:
         "detach", "switch", kept=False, short="-d",
         help="Run in the background; print the run's id once it has started.",
     )  # fmt: skip
+    fleet: str | None = flag(
+        "fleet", "text", kept=False, metavar="POOL",
+        help="Run on a machine of this pool (`fleet.yaml`).",
+    )  # fmt: skip
+    yes: bool = flag(
+        "fleet", "switch", kept=False,
+        help="With --fleet, send untracked files without a question.",
+    )  # fmt: skip
     raw: bool = flag(
         "output", "switch", kept=False,
         help="Leave control characters and CI commands in output as they are, except on a "
@@ -318,6 +335,8 @@ class RunSettings:
     agents: dict[str, Any] = field(default_factory=dict)
     # Of a run of a single step: which one, and the steps whose results it was given.
     run_step: dict[str, Any] | None = None
+    # Of a run on a machine of a pool: its seat there (`fleet/seat`).
+    seat: dict[str, Any] | None = None
 
     def is_given(self, name: str) -> bool:
         """Was the flag written? 0 was; it must not pass for False."""
@@ -361,11 +380,11 @@ class RunSettings:
     def kept(self) -> dict[str, Any]:
         """What a run's events and state keep, as JSON."""
         kept = {row.name: getattr(self, row.name) for row in self.given() if row.kept}
-        others = {"defaults": self.defaults, "agents": self.agents, "run_step": self.run_step}
+        others = {name: getattr(self, name) for name in _KEPT_BESIDES_FLAGS}
         return kept | {name: value for name, value in others.items() if value}
 
 
-_KEPT_BESIDES_FLAGS = ("defaults", "agents", "run_step")
+_KEPT_BESIDES_FLAGS = ("defaults", "agents", "run_step", "seat")
 
 
 def settings_of(stored: Mapping[str, Any]) -> RunSettings:

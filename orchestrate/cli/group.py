@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from orchestrate import __version__
-from orchestrate.errors import UsageError
+from orchestrate.errors import RunElsewhereError, UsageError
 from orchestrate.exits import DONE, UNUSABLE
 from orchestrate.show.output import note
 
@@ -63,6 +63,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "orchestrate.cli.commands.doctor:doctor",
         "Check whether this computer has what runs need.",
     ),
+    "fetch": (
+        "orchestrate.cli.commands.fetch:fetch",
+        "Bring a run of another machine here.",
+    ),
     "guide": (
         "orchestrate.cli.commands.guide:guide",
         "Print how to write recipes, for a coding agent.",
@@ -110,6 +114,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "schema": (
         "orchestrate.cli.commands.schema:schema",
         "Print a JSON Schema, for editors and other tools.",
+    ),
+    "seat": (
+        "orchestrate.cli.commands.seat:seat",
+        "Take runs from other machines, over ssh.",
     ),
     "serve": (
         "orchestrate.cli.commands.serve:serve",
@@ -260,6 +268,10 @@ def run_group(arguments: Sequence[str], settings: dict[str, Any]) -> int:
         result = root.main(words, prog_name="orchestrate", standalone_mode=False, obj=settings)
     except click.Abort:
         raise KeyboardInterrupt from None
+    except RunElsewhereError as error:
+        from orchestrate.cli.away import hand_over
+
+        return hand_over(words, error)
     except click.ClickException as error:
         # What stands after the fault was not read; that the answer is for a program holds.
         end = words.index("--") if "--" in words else len(words)

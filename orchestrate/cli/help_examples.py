@@ -53,6 +53,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("orchestrate doctor", "what is installed here, and what to do about the rest"),
         ("orchestrate doctor --json", "the same for a script"),
     ),
+    "fetch": (("orchestrate fetch latest", "its files as a branch, and its folder"),),
     "guide": (
         ("orchestrate guide", "for an agent to read"),
         ("orchestrate guide --skill > .claude/skills/orchestrate-recipes/SKILL.md", "as a skill"),
@@ -111,6 +112,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("orchestrate schema", "the names"),
         ("orchestrate schema machine > schemas/machine.schema.json", "one for an editor"),
     ),
+    "seat": (("orchestrate seat list", "what `runs` asks a machine over ssh"),),
     "serve": (
         ("orchestrate serve --open", "the runs of this workspace, in the browser"),
         ("orchestrate serve --link", "sign another browser in"),

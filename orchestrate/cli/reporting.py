@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.listeners import listen_safely
 from orchestrate.app.reporter import Operator, Person, Reporter, Stop
 from orchestrate.app.transcripts import transcripts_of
 from orchestrate.app.worktrees import unmerged
+from orchestrate.cli.group import later
 from orchestrate.cli.notes import Notes
 from orchestrate.cli.terminal import AtTerminal, has_terminal, read_line
 from orchestrate.errors import OrchestrateError
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from orchestrate.state.worktree import Worktree
     from orchestrate.view.watching import Watching
     from orchestrate.workspace import Workspace
+
+# Of a run that works in a seat of a pool.
+_publisher_of: Callable[..., Any] = later("away:publisher_of")
 
 
 def _left_in(tree: Worktree) -> tuple[int, int] | None:
@@ -94,9 +98,12 @@ class CommandLine(Notes, Reporter):
             listen_safely(store, "events", lambda: stream.begin(store.run), note)
         listen_safely(store, "progress", lambda: progress.hear, note)
         stop.on_request.append(progress.stopping)
+        publisher: Any = _publisher_of(store) if store.state.settings.get("seat") else None
 
         def end() -> None:
             progress.close()
+            if publisher is not None:
+                publisher.publish("at rest")
             if stream is not None:
                 stream.close(is_hurried=stop.is_requested)
 

@@ -9,9 +9,12 @@ from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.asking import asking
 from orchestrate.cli.covering import show_cover
 from orchestrate.cli.detach import detached
+from orchestrate.cli.group import later
 from orchestrate.cli.options import refuse_events, watching_of
 from orchestrate.cli.reporting import CommandLine
 from orchestrate.view.place import Place
+
+_run_elsewhere = later("away:run_elsewhere")
 
 
 def run_recipe(
@@ -20,7 +23,11 @@ def run_recipe(
     """Run a recipe."""
     refuse_events(settings, as_json)
     workspace = workspace_of(place.working_dir)
-    prepared = prepare(file, workspace, settings, text=text, ask=asking())
+    # What a secret input is, only the machine knows that the run is on.
+    is_away = settings.fleet is not None
+    prepared = prepare(file, workspace, settings, text=text, ask=asking(), may_lack=is_away)
+    if settings.fleet is not None:
+        return _run_elsewhere(prepared, file, text, place, as_json=as_json)
     if prepared.settings.cover:
         return show_cover(prepared, as_json=as_json)
     departure = detached(settings, place, as_json)

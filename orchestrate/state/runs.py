@@ -19,7 +19,13 @@ from itertools import pairwise
 from pathlib import Path
 
 from orchestrate.diagnostics import closest
-from orchestrate.errors import OrchestrateError, StateError, UsageError, explain
+from orchestrate.errors import (
+    OrchestrateError,
+    RunElsewhereError,
+    StateError,
+    UsageError,
+    explain,
+)
 from orchestrate.record import field, mutable_record, record
 from orchestrate.regex import regex
 from orchestrate.state.ballots import remove_drafts
@@ -42,6 +48,8 @@ from orchestrate.state.locks import (
 RunId = str
 # What users call the newest run; also a link among the runs.
 LATEST = "latest"
+# In the folder of a run that is on another machine: where it is.
+ELSEWHERE = "fleet.json"
 
 _RUN_ID = regex(r"\A[0-9]{8}T[0-9]{6}Z-[a-z0-9]{6}\Z")
 # How much of an id is the moment at which the run was started.
@@ -139,6 +147,7 @@ def create_run(
     draw: Callable[[int], bytes] = os.urandom,
     *,
     is_latest: bool = True,
+    wanted_id: RunId = "",
 ) -> tuple[Run, Lock]:
     """A new run, locked by us from its first moment, and made `latest` unless it is a chat's turn.
 
@@ -151,8 +160,8 @@ def create_run(
         hide_from_git(runs.folder)
     except OSError as error:
         raise explain("make", runs.folder, error) from error
-    for _ in range(100):
-        run_id = make_run_id(now(), draw)
+    for _ in range(1 if wanted_id else 100):
+        run_id = wanted_id or make_run_id(now(), draw)
         born = Run(run_id, runs.folder / (_BORN + run_id))
         run = Run(run_id, runs.folder / run_id)
         try:
@@ -236,6 +245,14 @@ def _beginning_with(known: Sequence[Run], text: str) -> list[Run]:
 
 def find_run(runs: Runs, text: str) -> Run:
     """The run that the user means: an id, a unique prefix of one, or `latest`."""
+    run = find_listed(runs, text)
+    if os.path.lexists(run.root / ELSEWHERE):
+        raise RunElsewhereError(run.id, run.root)
+    return run
+
+
+def find_listed(runs: Runs, text: str) -> Run:
+    """The same, also of a run that only stands for one on another machine."""
     if text == LATEST:
         return _find_latest(runs)
     known = list_runs(runs)

@@ -16,11 +16,13 @@ from orchestrate.state.journal import refuse_foreign
 from orchestrate.state.locks import is_held
 from orchestrate.state.marks import marks_of
 from orchestrate.state.recorded import last_recorded, read_events
-from orchestrate.state.runs import Run
+from orchestrate.state.runs import ELSEWHERE, Run
 from orchestrate.state.times import timestamp
 
-# What a state file says, and two things that only we can say.
-STATUSES = ("running", "interrupted", "paused", "completed", "failed", "cancelled", "damaged")
+# What a state file says, and what only we can say: a run on another machine is `unknown` here.
+STATUSES = (
+    "running", "interrupted", "paused", "completed", "failed", "cancelled", "damaged", "unknown",
+)  # fmt: skip
 # These cannot be resumed.
 FINAL = ("completed", "cancelled")
 
@@ -80,6 +82,8 @@ def summary_of(run: Run) -> RunSummary:
         status, start = _read_start(run)
         if status in FINAL:
             return RunSummary(run, status, start)
+        if os.path.lexists(run.root / ELSEWHERE):
+            return RunSummary(run, "unknown", start)
         if is_held(run.lock_file):
             return RunSummary(run, "running", start)
         if status == "running":
@@ -89,10 +93,21 @@ def summary_of(run: Run) -> RunSummary:
         return RunSummary(run, status, start)
     except (ValueError, OSError, OrchestrateError):
         pass
+    if os.path.lexists(run.root / ELSEWHERE) and not os.path.lexists(run.state):
+        return _summary_of_stub(run)
     try:
         return _summary_from_journal(run)
     except (ValueError, OSError, KeyError, TypeError, OrchestrateError):
         return RunSummary(run, "damaged", b"")
+
+
+def _summary_of_stub(run: Run) -> RunSummary:
+    """What this machine knows of a run on another one."""
+    document = {}
+    with suppress(ValueError, OSError, OrchestrateError):
+        document = json.loads(read_file(run.root / ELSEWHERE) or b"{}")
+    named = json.dumps(document.get("file", ""))
+    return RunSummary(run, "unknown", f'\n  "workflow_file": {named},\n'.encode())
 
 
 def _summary_from_journal(run: Run) -> RunSummary:

@@ -20,7 +20,7 @@ from orchestrate.workspace import open_workspace
 from tests.fuzz.strategies import RECIPES, REPOSITORY, damaged, data, places, replacements
 
 DIALECTS = ("machine", "recipe", "workflow")
-NAMES = (*DIALECTS, "state", "status", "qa_verdict", "config", "agent")
+NAMES = (*DIALECTS, "state", "status", "qa_verdict", "config", "fleet", "agent")
 
 
 @cache

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 FOLDER = Path(__file__).resolve().parents[2] / "schemas"
 AUTHORED = ("machine", "recipe", "workflow")
-NAMES = (*AUTHORED, "state", "status", "qa_verdict", "config", "agent")
+NAMES = (*AUTHORED, "state", "status", "qa_verdict", "config", "fleet", "agent")
 SCHEMAS: dict[str, dict[str, Any]] = {
     name: json.loads((FOLDER / f"{name}.schema.json").read_text("utf-8")) for name in NAMES
 }

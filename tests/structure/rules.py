@@ -52,9 +52,11 @@ LAYERS: dict[str, set[str]] = {
     | {"checkpoints"},
     "view": _DATA,
     "show": _DATA | {"view"},
+    # Runs on other machines (ADR 0025). A run in a seat there publishes itself, by `fleet.publish`.
+    "fleet": _DATA | {"app", "view", "checkpoints", "git_head"},
     # The console: the application, for a browser and other clients (ADR 0018).
     "serve": _DATA | {"app", "view", "show"},
-    "cli": _DATA | {"app", "view", "show", "serve"},
+    "cli": _DATA | {"app", "view", "show", "serve", "fleet"},
     # It is for tests, which run the command as a user does.
     "api": _DATA | {"app", "view", "show"},
     "testing": _FOUNDATION | {"cli.main", "execute.fake"},

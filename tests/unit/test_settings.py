@@ -98,8 +98,8 @@ def test_every_flag_of_the_plan_has_its_override() -> None:
 def test_the_commands_have_the_options_of_the_table() -> None:
     for command, without in (
         (run, {"none"}),
-        (resume, {"none", "queue", "worktree"}),
-        (run_step, {"none", "queue", "concurrency", "worktree", "detach"}),
+        (resume, {"none", "queue", "worktree", "fleet"}),
+        (run_step, {"none", "queue", "concurrency", "worktree", "detach", "fleet"}),
     ):
         options = {p.name: p for p in command.params if isinstance(p, click.Option)}
         for name, row in FLAGS.items():
@@ -149,8 +149,9 @@ def test_a_key_holds_where_no_flag_was_given(tmp_path: Path) -> None:
     )
 
 
-def test_the_record_has_three_fields_that_are_no_flags() -> None:
-    assert set(field_names(RunSettings())) - set(FLAGS) == {"defaults", "agents", "run_step"}
+def test_the_record_has_four_fields_that_are_no_flags() -> None:
+    besides = {"defaults", "agents", "run_step", "seat"}
+    assert set(field_names(RunSettings())) - set(FLAGS) == besides
 
 
 ROW = """    favourite: str | None = flag(

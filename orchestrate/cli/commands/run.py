@@ -25,7 +25,7 @@ _show_dry_run = later("dry_running:show_dry_run")
 @click.argument("file", metavar="FILE|ID")
 @click.argument("text", metavar="[TEXT]", required=False)
 @click.option("--dry-run", is_flag=True, help="Show what would run, and run nothing.")
-@flag_options("plan", "context", "queue", "agents", "concurrency", "worktree", "detach",
+@flag_options("plan", "context", "queue", "agents", "concurrency", "worktree", "detach", "fleet",
               "output")  # fmt: skip
 @state_dir_option
 @working_dir_option

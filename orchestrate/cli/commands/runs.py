@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import click
 
 from orchestrate.app.runs_folder import runs_of
+from orchestrate.cli.group import later
 from orchestrate.cli.moments import moment_of
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import AT_LEAST_0
@@ -19,6 +21,7 @@ from orchestrate.view.run_list import ORDERS, Wanted, choose, ordered, summaries
 from orchestrate.view.run_summary import STATUSES
 
 _DIALECTS = ("machine", "recipe", "workflow")
+_ask_their_machines: Callable[..., Any] = later("away:with_their_status")
 
 
 @click.command(short_help="List the runs of the workspace.")
@@ -51,7 +54,8 @@ def runs(
     """List the runs of the workspace, newest first.
 
     A run whose process is gone is `interrupted`; one of which neither the state nor the journal can
-    be read is `damaged`. WHEN is an age such as 90m or 7d, or a date or time.
+    be read is `damaged`; one on a machine that does not answer is `unknown`. WHEN is an age such
+    as 90m or 7d, or a date or time.
     """
     wanted = _wanted(filters)
     folder = runs_of(Place(working_dir, state_dir), tell_fault=note_once)
@@ -60,6 +64,8 @@ def runs(
     if order != "started":
         found = iter(ordered(list(found), order, reverse))
     chosen, more = choose(found, limit)
+    if any(summary.status == "unknown" for summary in chosen):
+        chosen = _ask_their_machines(chosen)
     if as_json:
         answer_json({"runs": [summary_json(summary) for summary in chosen], "more": more})
     elif not known:

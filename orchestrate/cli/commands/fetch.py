@@ -1,0 +1,26 @@
+"""`orchestrate fetch`: what a run elsewhere has published, as a branch and a run folder."""
+
+from __future__ import annotations
+
+import click
+
+from orchestrate.cli.group import later
+from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
+from orchestrate.view.place import Place
+
+_fetch_run = later("fetching:fetch_run")
+
+
+@click.command(short_help="Bring a run of another machine here.")
+@run_argument
+@state_dir_option
+@working_dir_option
+@json_option
+def fetch(run: str, state_dir: str | None, working_dir: str | None, as_json: bool) -> int:
+    """Fetch what a run on another machine has published: its workspace as the branch
+    `orchestrate/RUN`, and its folder. Neither the files here, nor the index, nor HEAD change.
+
+    RUN is its id, the beginning of one, or `latest`. A run that has ended is a run of this
+    workspace from then on; one that goes on stays on its machine, and may be fetched again.
+    """
+    return _fetch_run(run, Place(working_dir, state_dir), as_json=as_json)

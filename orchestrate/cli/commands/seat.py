@@ -1,0 +1,22 @@
+"""`orchestrate seat`: takes runs that other machines send; `run --fleet` calls it over ssh."""
+
+from __future__ import annotations
+
+import click
+
+from orchestrate.cli.group import later
+
+_serve = later("seating:serve")
+
+
+@click.command(short_help="Take runs from other machines, over ssh.")
+@click.argument("verb", type=click.Choice(("offer", "begin", "remove", "list")))
+@click.pass_context
+def seat(ctx: click.Context, verb: str) -> int:
+    """Take a run that another machine sends: `run --fleet` calls this over ssh, people need not.
+
+    Reads a JSON document from stdin and answers with one: `offer` says how many slots are free,
+    `begin` starts a run in a seat of its own, `remove` deletes a seat, `list` names the runs here.
+    """
+    ctx.obj["json"] = True
+    return _serve(verb)

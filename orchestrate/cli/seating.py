@@ -1,0 +1,81 @@
+"""What `seat` does, apart from its options."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrate.app.settings import FLAGS, RunSettings
+from orchestrate.cli.starting import run_recipe
+from orchestrate.errors import ConfigError, UsageError
+from orchestrate.exits import BUG
+from orchestrate.fleet.host import (
+    Order,
+    make_seat,
+    offer,
+    order_of,
+    remove_seat,
+    require_protocol,
+    root_of,
+    statuses,
+)
+from orchestrate.fleet.seat import seat_of
+from orchestrate.show.output import answer_json
+from orchestrate.view.place import Place
+
+
+def serve(verb: str) -> int:
+    """Answer one request."""
+    try:
+        document = json.load(sys.stdin)
+        if not isinstance(document, dict):
+            raise ValueError("it is not a mapping")
+    except ValueError as error:
+        raise UsageError(f"the request on stdin cannot be read: {error}") from error
+    match verb:
+        case "offer":
+            answer_json(offer(document))
+        case "begin":
+            return _begin(order_of(document))
+        case "remove":
+            require_protocol(document)
+            remove_seat(seat_of(document["seat"]))
+            answer_json({"removed": document["seat"]["run"]})
+        case _:
+            answer_json(_listed(document))
+    return 0
+
+
+def _listed(document: Mapping[str, Any]) -> dict[str, Any]:
+    require_protocol(document)
+    return {"runs": dict(statuses(root_of(str(document["root"]))))}
+
+
+def _begin(order: Order) -> int:
+    """Start the run as `run -d` would in the seat; a seat whose run cannot start is removed."""
+    unknown = [name for name in order.flags if name not in FLAGS]
+    if unknown:
+        raise ConfigError(
+            f"orchestrate here does not know the flag '{unknown[0]}'",
+            "install the same version of orchestrate on both machines",
+        )
+    make_seat(order)
+    seat = order.seat
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in order.flags.items()
+    }
+    settings = RunSettings(**given, detach=True, seat=seat.to_json())
+    os.chdir(seat.workspace)
+    place = Place(str(seat.workspace), str(seat.states))
+    code = BUG
+    try:
+        code = run_recipe(order.file, settings, place, text=order.text, as_json=True)
+    finally:
+        # The process that was to be the run may have removed it already.
+        if code != 0 and seat.states.is_dir() and not os.listdir(seat.states):
+            remove_seat(seat)
+    return code

@@ -1,0 +1,14 @@
+"""Runs on other machines (ADR 0025): a worktree there, git as the carrier, the unchanged engine.
+
+    settings.py   fleet.yaml: the pools and their hosts
+    seat.py       where a run works on a machine, and where its publications go
+    host.py       on the machine: makes seats and starts runs in them
+    ssh.py        reaches a machine with the user's `ssh`
+    submit.py     here: the workspace as a commit, pushed to a machine, and the run started there
+    publish.py    there: workspace and run folder as two references, after the steps that count
+    stub.py       here: the folder that stands for a run elsewhere
+    forward.py    here: a command about such a run is given to its machine
+    fetch.py      here: what a run has published, as a branch and a run folder
+
+Nothing of it is imported unless a pool is named or a run is elsewhere.
+"""

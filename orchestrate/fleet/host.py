@@ -1,0 +1,174 @@
+"""On a machine of a pool: says what is free, makes seats, and starts runs in them.
+
+`orchestrate seat VERB` is what the client calls over ssh: a document in, a document out.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from orchestrate import __version__
+from orchestrate.checkpoints.program import Git, deadline_in, find_git, own_git
+from orchestrate.errors import ConfigError, StateError, UsageError
+from orchestrate.fleet.seat import Seat, seat_of, work_ref
+from orchestrate.record import record
+from orchestrate.state.delete import delete_tree
+from orchestrate.state.runs import Runs, is_run_id, list_runs
+from orchestrate.view.run_summary import summary_of
+
+# What both sides of a connection have to understand alike.
+PROTOCOL = 1
+_CHECKOUT_S = 600.0
+
+
+@record
+class Order:
+    """A run that is to be started in a seat: the recipe, its flags, and what comes before it."""
+
+    seat: Seat
+    file: str
+    text: str | None
+    flags: dict[str, Any]
+    prepare: tuple[str, ...]
+    slots: int
+
+
+def order_of(document: Mapping[str, Any]) -> Order:
+    """An order as it arrives."""
+    require_protocol(document)
+    seat = seat_of(document["seat"])
+    if not is_run_id(seat.run):
+        raise UsageError(f"'{seat.run}' is not the id of a run")
+    return Order(
+        seat=seat,
+        file=str(document["file"]),
+        text=document.get("text"),
+        flags=dict(document["flags"]),
+        prepare=tuple(document["prepare"]),
+        slots=int(document["slots"]),
+    )
+
+
+def require_protocol(document: Mapping[str, Any]) -> None:
+    """Refuse a client that speaks otherwise, before anything is done."""
+    spoken = document.get("protocol")
+    if spoken != PROTOCOL:
+        raise ConfigError(
+            f"orchestrate {__version__} here speaks protocol {PROTOCOL} of seats, not {spoken}",
+            "install the same version of orchestrate on both machines",
+        )
+
+
+def offer(document: Mapping[str, Any]) -> dict[str, Any]:
+    """How many runs may still begin here; and the mirror that a workspace can be pushed to."""
+    require_protocol(document)
+    root = root_of(str(document["root"]))
+    mirror = Seat("", str(root), str(document["mirror"])).repository
+    with _alone(root):
+        if not (mirror / "HEAD").exists():
+            mirror.mkdir(parents=True, exist_ok=True, mode=0o700)
+            format_ = "sha256" if document.get("sha256") else "sha1"
+            _git(mirror).output("init", "-q", "--bare", f"--object-format={format_}", str(mirror))
+        busy = len(_at_work(root))
+    return {"free": max(0, int(document["slots"]) - busy), "root": str(root), "mirror": str(mirror)}
+
+
+def make_seat(order: Order) -> None:
+    """The work tree of a run, with what was pushed; it is there whole, or not at all."""
+    seat = order.seat
+    with _alone(Path(seat.root)):
+        if len(_at_work(Path(seat.root))) >= order.slots:
+            raise StateError(f"all {order.slots} slots are taken", "wait, or name another pool")
+        git = _git(seat.repository)
+        seat.tree.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        branch = f"orchestrate/{seat.run}"
+        try:
+            git.output(
+                "worktree", "add", "-q", "-b", branch, str(seat.tree), work_ref(seat.run),
+                until=deadline_in(_CHECKOUT_S),
+            )  # fmt: skip
+            seat.states.mkdir(parents=True, mode=0o700)
+        except BaseException:
+            remove_seat(seat)
+            raise
+    if order.prepare:
+        _prepare(order)
+
+
+def _prepare(order: Order) -> None:
+    """What ignored files need: they do not travel."""
+    done = subprocess.run(
+        order.prepare, cwd=order.seat.workspace, stdin=subprocess.DEVNULL, check=False,
+        capture_output=True,
+    )  # fmt: skip
+    if done.returncode != 0:
+        remove_seat(order.seat)
+        told = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
+        raise ConfigError(
+            f"`{shlex.join(order.prepare)}` (prepare) failed with exit code {done.returncode}",
+            "\n".join(told[-5:]),
+        )
+
+
+def remove_seat(seat: Seat) -> None:
+    """Remove a seat, its run folder and its references; what is published elsewhere stays."""
+    git = _git(seat.repository)
+    if seat.tree.exists():
+        git.answers("worktree", "remove", "--force", str(seat.tree))
+    git.answers("worktree", "prune")
+    for ref in (
+        f"refs/heads/orchestrate/{seat.run}",
+        work_ref(seat.run),
+        f"refs/orchestrate/{seat.run}/state",
+    ):
+        git.answers("update-ref", "-d", ref)
+    for folder in (seat.states, seat.indexes):
+        if folder.exists():
+            delete_tree(folder.parent, folder.name)
+
+
+def root_of(written: str) -> Path:
+    """Where a pool's seats are; a relative path begins at the home folder."""
+    return Path(os.path.abspath(os.path.join(os.path.expanduser("~"), os.path.expanduser(written))))
+
+
+def _at_work(root: Path) -> list[str]:
+    """The runs that somebody works on: a parked or ended one holds no slot."""
+    return [run for run, status in statuses(root) if status == "running"]
+
+
+def statuses(root: Path) -> Iterator[tuple[str, str]]:
+    """Every run that has a seat here, and how it stands."""
+    try:
+        names = sorted(os.listdir(root / "states"))
+    except FileNotFoundError:
+        return
+    for name in names:
+        for run in list_runs(Runs(root / "states" / name)):
+            yield run.id, summary_of(run).shown_status
+
+
+@contextmanager
+def _alone(root: Path) -> Iterator[None]:
+    """One seat is made at a time, so that a slot is not given away twice."""
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _git(repository: Path) -> Git:
+    program = find_git(os.environ)
+    if program is None:
+        raise ConfigError("git is not installed", "a pool's machines need git")
+    return own_git(program, repository)

@@ -1,0 +1,64 @@
+"""The folder that stands for a run elsewhere: `fleet.json` says where it is."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from orchestrate.errors import StateError
+from orchestrate.fleet.seat import Seat, seat_of
+from orchestrate.record import record
+from orchestrate.state.durable import dump_json, read_file, sync_folder, write_durably
+from orchestrate.state.locks import hide_from_git
+from orchestrate.state.runs import ELSEWHERE, Run, Runs, point_latest
+
+_FORMAT = 1
+
+
+@record
+class Stub:
+    """A run on a machine of a pool."""
+
+    seat: Seat
+    host: str
+    pool: str
+    file: str
+
+
+def write_stub(runs: Runs, stub: Stub) -> Run:
+    """The folder of a run that was started elsewhere; it is `latest` from now on."""
+    run = Run(stub.seat.run, runs.folder / stub.seat.run)
+    runs.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    hide_from_git(runs.folder)
+    os.mkdir(run.root, 0o700)
+    document = {
+        "format": _FORMAT, "host": stub.host, "pool": stub.pool, "file": stub.file,
+        "seat": stub.seat.to_json(),
+    }  # fmt: skip
+    write_durably(run.root / ELSEWHERE, dump_json(document, indent=2))
+    sync_folder(runs.folder)
+    point_latest(runs, run.id)
+    return run
+
+
+def read_stub(run: Run) -> Stub | None:
+    """Where a run is; None if it is here."""
+    content = read_file(run.root / ELSEWHERE)
+    if content is None:
+        return None
+    try:
+        document: Mapping[str, Any] = json.loads(content)
+        if document["format"] != _FORMAT:
+            raise StateError(f"{run.root / ELSEWHERE} has a format that this version does not know")
+        return Stub(seat_of(document["seat"]), document["host"], document["pool"], document["file"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise StateError(f"{run.root / ELSEWHERE} is damaged: {error}") from error
+
+
+def remove_stub(folder: Path) -> None:
+    """The run is here now."""
+    (folder / ELSEWHERE).unlink(missing_ok=True)
+    sync_folder(folder)

@@ -1,0 +1,195 @@
+"""Submits a run: the workspace becomes a commit, a machine gets it, and the run begins there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from orchestrate.app.prepare import Prepared
+from orchestrate.app.settings import FLAGS, RunSettings
+from orchestrate.checkpoints.model import CheckpointError
+from orchestrate.checkpoints.program import deadline_in, find_git, own_git
+from orchestrate.checkpoints.store import Store
+from orchestrate.checkpoints.users import Repository, find_repository
+from orchestrate.digest import digest_of
+from orchestrate.errors import ConfigError, OrchestrateError, UsageError
+from orchestrate.fleet import ssh
+from orchestrate.fleet.host import PROTOCOL
+from orchestrate.fleet.seat import Seat, work_ref
+from orchestrate.fleet.settings import Pool
+from orchestrate.fleet.stub import Stub
+from orchestrate.plan.visible import visible
+from orchestrate.record import record
+from orchestrate.state.runs import make_run_id
+
+_ANSWER_S = 30.0
+_START_S = 900.0
+_PUSH_S = 900.0
+_WHO = {
+    f"GIT_{role}_{part}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for part, value in (("NAME", "orchestrate"), ("EMAIL", "orchestrate@localhost"))
+}
+# Where the run is shown is this side's business; files are named by paths that mean the same there.
+_OURS = ("detach", "quiet", "verbose", "live", "progress", "events", "raw", "fleet", "yes")
+_PATHS = ("inputs_file", "context_file", "script")
+
+Consent = Callable[[list[str]], bool]
+
+
+@record
+class Snapshot:
+    """The files of a repository as a commit in a store of our own, ready to be pushed."""
+
+    store: Path
+    commit: str
+    is_sha256: bool
+    untracked: tuple[str, ...]
+
+
+def submit(pool: Pool, prepared: Prepared, file: str, text: str | None, may_take: Consent) -> Stub:
+    """Start a run on a machine of a pool; where it is.
+
+    `may_take` is asked about the untracked files that would travel, too.
+    """
+    program = find_git(os.environ)
+    if program is None:
+        raise ConfigError("git is not installed", "it carries workspaces to other machines")
+    workspace = prepared.workspace.root
+    repository = find_repository(program, workspace, os.environ)
+    if repository is None:
+        raise UsageError(
+            f"{workspace} is in no git repository", "a run elsewhere gets its files by git"
+        )
+    flags = _flags_to_send(prepared.settings, workspace)
+    recipe = _named_there(file, workspace)
+    with tempfile.TemporaryDirectory(prefix="orchestrate-") as folder:
+        snapshot = _snapshot(Path(folder), program, repository)
+        if snapshot.untracked and not may_take(list(snapshot.untracked)):
+            raise UsageError(
+                f"{len(snapshot.untracked)} untracked files would be sent to {pool.name}",
+                "`--yes` agrees; .gitignore keeps files here",
+            )
+        host, answer = _choose(pool, _mirror_name(repository), snapshot)
+        run = make_run_id(time.time(), os.urandom)
+        inside = os.path.relpath(workspace, repository.top)
+        mirror = os.path.basename(answer["mirror"]).removesuffix(".git")
+        seat = Seat(run, answer["root"], mirror, "" if inside == "." else inside, pool.publish)
+        _push(program, snapshot, repository, host, seat)
+    order = {
+        "protocol": PROTOCOL, "seat": seat.to_json(), "file": recipe, "text": text,
+        "flags": flags, "prepare": list(pool.prepare), "slots": pool.slots,
+    }  # fmt: skip
+    ssh.ask(host, ("seat", "begin"), order, _START_S)
+    return Stub(seat, host, pool.name, recipe)
+
+
+def _flags_to_send(settings: RunSettings, workspace: Path) -> dict[str, Any]:
+    """The flags that were given and mean something there."""
+    sent: dict[str, Any] = {}
+    for row in settings.given():
+        value = getattr(settings, row.name)
+        if row.name in _OURS or row.name not in FLAGS:
+            continue
+        if row.name in _PATHS:
+            value = _named_there(str(value), workspace)
+        sent[row.name] = list(value) if isinstance(value, tuple) else value
+    return sent
+
+
+def _named_there(path: str, workspace: Path) -> str:
+    """A file of the workspace by its path from there; what is no file is an id of the catalogue."""
+    full = os.path.abspath(path)
+    if not os.path.exists(full):
+        return path
+    if not Path(full).is_relative_to(workspace):
+        raise UsageError(
+            f"{visible(path)} is not in the workspace {workspace}",
+            "a run elsewhere has only the files of the workspace",
+        )
+    return os.path.relpath(full, workspace)
+
+
+def _snapshot(folder: Path, program: str, repository: Repository) -> Snapshot:
+    """HEAD and what is not committed nor ignored, as a commit that follows HEAD."""
+    store = Store(folder / "store", program)
+    taken = store.capture(repository.top, until=deadline_in(_PUSH_S))
+    store.complete()
+    if taken.is_partial:
+        names = ", ".join(visible(one.path) for one in taken.left_out if not one.is_special)
+        raise ConfigError(f"these files cannot be sent: {names}", "remove or ignore them")
+    git = own_git(program, store.folder).with_variables(
+        **_WHO, GIT_ALTERNATE_OBJECT_DIRECTORIES=str(repository.objects)
+    )
+    head = repository.head
+    tree_of_head = git.output("rev-parse", f"{head}^{{tree}}").decode().strip() if head else ""
+    commit = head
+    if taken.tree != tree_of_head:
+        parents = ("-p", head) if head else ()
+        message = "orchestrate: submitted with changes that were not committed"
+        commit = git.output("commit-tree", taken.tree, *parents, "-m", message).decode().strip()
+    untracked = repository.reader.output("ls-files", "-o", "-z", "--exclude-standard")
+    listed = tuple(os.fsdecode(one) for one in untracked.split(b"\0") if one)
+    return Snapshot(store.folder, commit, repository.is_sha256, listed)
+
+
+def _mirror_name(repository: Repository) -> str:
+    """One mirror for each repository: by its remote, else by where it is."""
+    url = repository.reader.output("config", "--get", "remote.origin.url", ok=1).decode().strip()
+    where = url or str(repository.top)
+    name = "".join(c if c.isalnum() or c in "-_" else "-" for c in os.path.basename(where)[:40])
+    return f"{name or 'repository'}-{digest_of(where.encode())[-12:]}"
+
+
+def _choose(pool: Pool, mirror: str, snapshot: Snapshot) -> tuple[str, Mapping[str, Any]]:
+    """The machine with most free slots; what does not answer is named."""
+    wanted = {
+        "protocol": PROTOCOL, "root": pool.root, "slots": pool.slots, "mirror": mirror,
+        "sha256": snapshot.is_sha256,
+    }  # fmt: skip
+    best: tuple[str, Mapping[str, Any]] | None = None
+    troubles: list[str] = []
+    for host in pool.hosts:
+        try:
+            found = ssh.ask(host, ("seat", "offer"), wanted, _ANSWER_S)
+        except OrchestrateError as error:
+            troubles.append(error.message)
+            continue
+        if not found["free"]:
+            troubles.append(f"{host} has no free slot of {pool.slots}")
+        elif best is None or found["free"] > best[1]["free"]:
+            best = host, found
+    if best is None:
+        raise ConfigError(
+            f"no machine of the pool '{pool.name}' can take a run", "\n".join(troubles)
+        )
+    return best
+
+
+def _push(program: str, snapshot: Snapshot, repository: Repository, host: str, seat: Seat) -> None:
+    """From our own store, so that nothing in the user's repository changes."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    if command := os.environ.get("GIT_SSH_COMMAND"):
+        variables["GIT_SSH_COMMAND"] = command
+    variables |= {
+        "GIT_DIR": str(snapshot.store), "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C",
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(repository.objects),
+    }  # fmt: skip
+    address = ssh.git_address(host, str(seat.repository))
+    target = f"{snapshot.commit}:{work_ref(seat.run)}"
+    try:
+        done = subprocess.run(
+            (program, "push", "-q", "--no-verify", address, target),
+            env=variables, cwd=snapshot.store, capture_output=True, timeout=_PUSH_S, check=False,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise ssh.UnreachedError(f"the files could not be pushed to {host} in time") from None
+    if done.returncode != 0:
+        told = visible(done.stderr.decode("utf-8", "replace").strip())
+        raise CheckpointError(f"the files could not be pushed to {host}", told)
