@@ -102,7 +102,7 @@ class Keys:
             found = os.lstat(self._path)
         if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o077:
             raise ConfigError(
-                f"{self._path} can be read by others, or is no file", f"chmod 600 {self._path}"
+                f"{self._path} can be read by others, or is not a file", f"chmod 600 {self._path}"
             )
         seen = (found.st_mtime_ns, found.st_ino)
         if seen != self._seen:

@@ -12,7 +12,7 @@ from orchestrate.view.git import DIFF, Repository, open_repository
 from orchestrate.view.history import Sitting
 
 MOST_CHARS = 40_000
-_NO_TEXT = "It is no text, or too long to be shown.\n"
+_NO_TEXT = "It is not text, or is too long to show.\n"
 
 
 def hunks_of(

@@ -22,7 +22,7 @@ Json = dict[str, Any]
 _PHASES = {
     "asking": "it waits for a person's decision",
     "resting": "it waits for its next attempt",
-    "lost": "nobody knows what its last attempt did, and a person decides about another",
+    "lost": "what its last attempt did is unknown, and a person decides about another",
     "running": "it is at work",
     "arriving": "it is next",
     "failed": "it failed",

@@ -34,7 +34,7 @@ _serve = later("serving:serve_console")
 @click.option("--link", "prints_link", is_flag=True,
               help="Print a new link for the server that runs for this workspace, or on --port.")  # fmt: skip  # noqa: E501
 @click.option("--new-key", "makes_key", is_flag=True,
-              help="Replace the key; whoever is signed in is signed out.")  # fmt: skip
+              help="Replace the key; every browser is signed out.")  # fmt: skip
 @working_dir_option
 def serve(working_dir: str | None, **wishes: Any) -> int:
     """Show and steer the runs of this workspace in a browser or on a phone.
