@@ -135,8 +135,9 @@ def _lower_settings(work: Lowering, step: LocatedMap) -> MapExpr:
     """What the step says of its agent, in the words that agents know."""
     arguments = step.get("agentArgs")
     if arguments and not str(arguments[0]).startswith("-"):
-        work.report("E209", f"agentArgs begins with '{arguments[0]}', which is not a flag", arguments,
-                    0, hint="write the flag before its value: [--add-dir, ../shared]")  # fmt: skip
+        message = f"agentArgs begins with '{arguments[0]}', which is not a flag"
+        work.report("E209", message, arguments, 0,
+                    hint="write the flag before its value: [--add-dir, ../shared]")  # fmt: skip
     for index, argument in enumerate(arguments or ()):
         if own := flag_of_ours(str(argument)):
             work.report("E209", f"'{own}' is set by orchestrate", arguments, index,
