@@ -26,6 +26,16 @@ class Trail:
     # Why a run has failed that went on to its end all the same; '' for all others.
     failed_at_end: str = ""
 
+    def copied(self) -> Trail:
+        """The same, to go on from here more than once."""
+        return Trail(
+            dict(self.visits),
+            {key: dict(counts) for key, counts in self.moves.items()},
+            dict(self.marks),
+            dict(self.starts),
+            self.failed_at_end,
+        )
+
     def visit(self, plan: PlanId, node: NodeId, times: int = 1) -> None:
         self.visits[plan, node] = self.visits.get((plan, node), 0) + times
 

@@ -6,10 +6,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.secrets import secrets_of_run
+from orchestrate.serve.histories import kept_chronicle
 from orchestrate.serve.problems import Problem
+from orchestrate.show.draw.path_taken import index_or_reason
 from orchestrate.state.locks import is_held
 from orchestrate.view.changes import Changes, find_changes, last_gate
-from orchestrate.view.history import read_chronicle
 from orchestrate.view.hunks import hunks_of
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def show_hunks(asked: Asked) -> Json:
 def _find(asked: Asked) -> tuple[Changes, list[Sitting], Approval | None]:
     workspace, run = asked.console.find(asked.given["run"])
     now = time.time()
-    told = read_chronicle(run, None, now, is_live=is_held(run.lock_file))
+    index, _, _ = index_or_reason(run)
+    told = kept_chronicle(run, index, now, is_live=is_held(run.lock_file))
     gate = last_gate(told.approvals) if asked.given["since"] == "gate" else None
     return find_changes(workspace.root, told.sittings, now, gate), told.sittings, gate

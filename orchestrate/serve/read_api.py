@@ -24,6 +24,7 @@ from orchestrate.plan.nodes import main_plan
 from orchestrate.plan.to_json import program_json, value_json
 from orchestrate.plan.visible import visible
 from orchestrate.serve.actions import find_entry
+from orchestrate.serve.histories import kept_chronicle
 from orchestrate.serve.inbox import question_json, questions
 from orchestrate.serve.log_pages import log_source, page_of, search
 from orchestrate.serve.problems import Problem
@@ -40,7 +41,6 @@ from orchestrate.state.journal import end_of
 from orchestrate.state.locks import is_held
 from orchestrate.state.plan_file import read_documents
 from orchestrate.state.times import timestamp
-from orchestrate.view.history import read_chronicle
 from orchestrate.view.run_summary import summary_of
 from orchestrate.view.status_document import status_document
 
@@ -151,7 +151,7 @@ def list_steps(asked: Asked) -> Json:
     """A row for each step; loops are counted, with the times at which each was at work."""
     _, run = asked.console.find(asked.given["run"])
     index, _, why_no_plan = index_or_reason(run)
-    told = read_chronicle(run, index, time.time(), is_live=is_held(run.lock_file))
+    told = kept_chronicle(run, index, time.time(), is_live=is_held(run.lock_file))
     rows = []
     for tally in islice(told.tallies.by_path.values(), asked.given["limit"]):
         bars = [{"start": bar.start, "end": bar.end, "kind": bar.kind} for bar in tally.bars[-100:]]
@@ -180,7 +180,9 @@ def show_report(asked: Asked) -> Any:
     workspace, run = asked.console.find(asked.given["run"])
     mask = secrets_of_run(run, workspace)
     place = asked.console.place_of(workspace)
-    gathered = gather(run, workspace, place, time.time(), transcripts_of(run, workspace))
+    gathered = gather(
+        run, workspace, place, time.time(), transcripts_of(run, workspace), kept_chronicle
+    )
     match asked.given["format"]:
         case "json":
             return mask.data(as_json(gathered))
@@ -199,7 +201,7 @@ def draw_run(asked: Asked) -> Response:
     """The server's own drawing, with the path that was taken."""
     _, run = asked.console.find(asked.given["run"])
     index, program, why_no_plan = index_or_reason(run)
-    told = read_chronicle(run, index, time.time(), is_live=is_held(run.lock_file))
+    told = kept_chronicle(run, index, time.time(), is_live=is_held(run.lock_file))
     drawing, _ = draw_path(told, program, index, why_no_plan)
     return _svg(render_svg(drawing, f"the path of run {run.id}"))
 

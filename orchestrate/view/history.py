@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 from orchestrate.errors import OrchestrateError
 from orchestrate.plan.nodes import FAILED, OK, target_of
 from orchestrate.plan.trail import Trail
-from orchestrate.record import field, mutable_record
+from orchestrate.record import field, mutable_record, replace
 from orchestrate.state import events as on
 from orchestrate.state.alike import Alike, pass_over, read_alike
 from orchestrate.state.apply import apply, start
 from orchestrate.state.events import Event
 from orchestrate.state.gates import add_decision, add_opened, expire_asked, without_pending
 from orchestrate.state.model import frames_below
+from orchestrate.state.recorded import Recorded, read_events
 from orchestrate.state.result import Approval
 from orchestrate.state.times import seconds_of
 from orchestrate.view.step_totals import Tallies
@@ -61,30 +62,68 @@ class Chronicle:
 
 def read_chronicle(run: Run, index: Index | None, now: float, *, is_live: bool) -> Chronicle:
     """Read the journal once, from its beginning to its end or to its first damage."""
-    told = Chronicle()
-    follower = _Follower(index) if index is not None else None
-    try:
-        for recorded in read_alike(run.events, index):
-            told.events = recorded.seq
-            if isinstance(recorded, Alike):
-                told.tallies.hear_alike(recorded)
-                if follower is not None:
-                    follower.hear_alike(recorded)
-                continue
-            _hear(told, recorded.event)
-            if follower is not None:
-                follower.hear(recorded.event)
-    except (OrchestrateError, ValueError) as error:
-        why = error.message if isinstance(error, OrchestrateError) else f"{error!r}"
-        told.notes.append(f"the journal can be read up to event {told.events} only: {why}")
-    told.tallies.close(now, is_live=is_live)
-    if follower is not None:
-        told.trail = follower.trail
-        follower.mark(is_live=is_live)
-        told.notes += follower.notes
-    if told.gaps:
-        told.notes.append(f"{told.gaps} events were lost to damage before a `resume --repair`")
-    return told
+    history = History(run, index)
+    history.read_on()
+    return history.told(now, is_live=is_live)
+
+
+class History:
+    """What a journal has told so far; it can be read on from there, and asked at any time."""
+
+    def __init__(self, run: Run, index: Index | None) -> None:
+        # Another definition has come meanwhile, which `index` does not know.
+        self.is_edited = False
+        self._run = run
+        self._index = index
+        self._told = Chronicle()
+        self._follower = _Follower(index) if index is not None else None
+        self._is_damaged = False
+
+    def read_on(self) -> None:
+        """Whatever the journal has more than before, up to its first damage."""
+        told, is_first = self._told, not self._told.events
+        if self._is_damaged:
+            return
+        events = self._run.events
+        news = read_alike(events, self._index) if is_first else read_events(events, told.events)
+        try:
+            for recorded in news:
+                told.events = recorded.seq
+                self._hear(recorded)
+                is_edit = isinstance(recorded, Recorded) and isinstance(recorded.event, on.Edited)
+                self.is_edited |= is_edit and not is_first
+        except (OrchestrateError, ValueError) as error:
+            why = error.message if isinstance(error, OrchestrateError) else f"{error!r}"
+            told.notes.append(f"the journal can be read up to event {told.events} only: {why}")
+            self._is_damaged = True
+
+    def _hear(self, recorded: Recorded | Alike) -> None:
+        if isinstance(recorded, Alike):
+            self._told.tallies.hear_alike(recorded)
+            if self._follower is not None:
+                self._follower.hear_alike(recorded)
+            return
+        _hear(self._told, recorded.event)
+        if self._follower is not None:
+            self._follower.hear(recorded.event)
+
+    def told(self, now: float, *, is_live: bool) -> Chronicle:
+        """All of it as of now, apart from what is read later."""
+        so_far = self._told
+        told = replace(
+            so_far,
+            sittings=[replace(sitting) for sitting in so_far.sittings],
+            approvals=list(so_far.approvals),
+            tallies=so_far.tallies.copied(),
+            notes=list(so_far.notes),
+        )
+        told.tallies.close(now, is_live=is_live)
+        if self._follower is not None:
+            told.trail = self._follower.marked(is_live=is_live)
+            told.notes += self._follower.notes
+        if told.gaps:
+            told.notes.append(f"{told.gaps} events were lost to damage before a `resume --repair`")
+        return told
 
 
 def _hear(told: Chronicle, event: Event) -> None:
@@ -229,17 +268,18 @@ class _Follower:
                 return
         apply(self._index, state, event)
 
-    def mark(self, *, is_live: bool) -> None:
-        """Where the run stands now, or what has stopped it."""
+    def marked(self, *, is_live: bool) -> Trail:
+        """The path, with where the run stands now or what has stopped it."""
+        trail = self.trail.copied()
         state = self._state
         if state is None or state.status == "completed":
-            return
+            return trail
         has_failed = state.status == "failed"
         if has_failed and state.has_failures and state.root.here is None:
-            self.trail.failed_at_end = state.reason or "some steps failed"
+            trail.failed_at_end = state.reason or "some steps failed"
         if has_failed:
             for place in self._failures:
-                self.trail.marks[place] = "failed"
+                trail.marks[place] = "failed"
         for frame in frames_below(state.root):
             here = frame.here
             if here is None or here.phase == "open":
@@ -250,4 +290,5 @@ class _Follower:
                 mark = "failed"
             elif here.phase in ("asking", "resting", "lost"):
                 mark = "waiting"
-            self.trail.marks[frame.plan, here.node] = mark
+            trail.marks[frame.plan, here.node] = mark
+        return trail

@@ -272,7 +272,7 @@ def _end_of(source: Path | bytes) -> str:
 
 def _with_files(view: RunView, workspace: Path, found: list[Question]) -> list[Question]:
     now = time.time()
-    told = read_chronicle(view.run, None, now, is_live=view.is_live)
+    told = read_chronicle(view.run, view.index, now, is_live=view.is_live)
     gate = last_gate(told.approvals)
     changes = find_changes(workspace, told.sittings, now, gate)
     listed = changes.listed

@@ -8,36 +8,24 @@ Of a loop of few items each is kept, by its value.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from copy import copy
 
-from orchestrate.record import field, mutable_record, record
+from orchestrate.record import field, mutable_record, record, replace
 from orchestrate.state import events as on
 from orchestrate.state.address import Address, FrameKey, Item, name_of_node
 from orchestrate.state.alike import Alike
 from orchestrate.state.denials import add_denials
 from orchestrate.state.events import Event
 from orchestrate.state.result import Denials, StepResult
+from orchestrate.view.bars import Bar, ItemBars, Kind, merged
 from orchestrate.view.item_names import item_name
 from orchestrate.view.usage import Usage
-
-# work: it went well; fail: it did not; rest: until the next attempt; wait: for a file or a person;
-# cut: stopped or lost; open: it has not ended; span: a loop or a call, over all that is in it.
-Kind = Literal["work", "fail", "rest", "wait", "cut", "open", "span"]
 
 _MOST_BARS = 4000
 _EXAMPLES = 3
 # A loop of more items is shown as a whole only.
 _MOST_ITEMS = 20
 _VISITS_SHOWN = 5
-
-
-@record
-class Bar:
-    """A stretch of time in which a step did something."""
-
-    start: float
-    end: float
-    kind: Kind
 
 
 @record
@@ -54,15 +42,6 @@ class Example:
     @property
     def is_failed(self) -> bool:
         return self.result.status == "failed"
-
-
-@record
-class ItemBars:
-    """When a step worked on one item of a loop; its place in that, and in the loops around it."""
-
-    numbers: tuple[int, ...]
-    name: str
-    bars: list[Bar]
 
 
 @mutable_record
@@ -90,6 +69,19 @@ class Tally:
     examples: list[Example] = field(default_factory=list)
     # By the frame of the item; empty where there are too many.
     by_item: dict[str, ItemBars] = field(default_factory=dict)
+
+    def copied(self) -> Tally:
+        """The same, to go on from here more than once."""
+        return replace(
+            self,
+            statuses=dict(self.statuses),
+            usage=replace(self.usage),
+            agents=dict(self.agents),
+            permissions=dict(self.permissions),
+            outcomes=dict(self.outcomes),
+            bars=list(self.bars),
+            by_item={key: replace(one, bars=list(one.bars)) for key, one in self.by_item.items()},
+        )
 
     @property
     def is_inner(self) -> bool:
@@ -130,21 +122,6 @@ class Tally:
         ]  # fmt: skip
 
 
-def merged(bars: list[Bar], nearer_than: float) -> list[Bar]:
-    """Fewer bars that look the same: those of one kind that lie so near become one."""
-    found: list[Bar] = []
-    newest: dict[str, int] = {}
-    for bar in sorted(bars, key=lambda one: (one.start, one.end)):
-        at = newest.get(bar.kind)
-        if at is not None and bar.start - found[at].end <= nearer_than:
-            joined = Bar(found[at].start, max(found[at].end, bar.end), bar.kind)
-            found[at] = joined
-        else:
-            newest[bar.kind] = len(found)
-            found.append(bar)
-    return found
-
-
 _Arrival = on.StepStarted | on.StepFinished | on.LoopOpened | on.CallOpened | on.GateOpened
 
 
@@ -165,6 +142,14 @@ class Tallies:
         self._names: dict[str, str] = {}
         self._entered: dict[str, int] = {}
         self.last_at = 0.0
+
+    def copied(self) -> Tallies:
+        """The same, to go on from here more than once."""
+        found = copy(self)
+        for name, value in vars(self).items():
+            setattr(found, name, dict(value) if isinstance(value, dict) else value)
+        found.by_path = {path: tally.copied() for path, tally in self.by_path.items()}
+        return found
 
     def hear(self, event: Event) -> None:
         if not isinstance(event, on.Gap):

@@ -16,8 +16,9 @@ from orchestrate.state.events import (
     StepStarted,
 )
 from orchestrate.state.result import StepResult
+from orchestrate.view.bars import Bar, merged
 from orchestrate.view.history import Sitting
-from orchestrate.view.step_totals import Bar, Tallies, merged
+from orchestrate.view.step_totals import Tallies
 
 RESULT = StepResult(status="completed", exit_code=0, duration_ms=500, output="x" * 1000)
 

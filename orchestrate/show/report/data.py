@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from orchestrate.errors import OrchestrateError
 from orchestrate.exits import Ending
@@ -82,8 +82,21 @@ class Report:
         return self.ended if self.ended is not None else self.now
 
 
+class ChronicleOf(Protocol):
+    """Reads a journal, or knows what it says."""
+
+    def __call__(
+        self, run: Run, index: Index | None, now: float, *, is_live: bool
+    ) -> Chronicle: ...
+
+
 def gather(
-    run: Run, workspace: Workspace, place: Place, now: float, transcript_of: TranscriptOf
+    run: Run,
+    workspace: Workspace,
+    place: Place,
+    now: float,
+    transcript_of: TranscriptOf,
+    chronicle_of: ChronicleOf = read_chronicle,
 ) -> Report:
     """The report of a run in any condition; an error only if nothing at all can be read."""
     notes: list[str] = []
@@ -99,20 +112,13 @@ def gather(
     if index is None:
         index, _, why_no_plan = index_or_reason(run)
     program = None if index is None else index.program
-    chronicle = read_chronicle(run, index, now, is_live=is_live)
+    chronicle = chronicle_of(run, index, now, is_live=is_live)
     if damage is not None and chronicle.started is None:
         raise damage
     notes += [f"{text[0].upper()}{text[1:]}." for text in chronicle.notes]
     if view is not None and view.note:
         notes.append(f"{view.note[0].upper()}{view.note[1:]}.")
-    # A journal that is whole has all that the state has.
-    if view is not None and (chronicle.gaps or chronicle.events < view.state.seq):
-        added = chronicle.tallies.add_results((e.address, e.result) for e in entries_of(view.state))
-        if added:
-            notes.append(
-                f"{plural(added, 'step')} that the journal does not have: from state.json, without "
-                "times."
-            )
+    notes += _add_results(chronicle, view)
     tallies = list(chronicle.tallies.by_path.values())
     usage = Usage()
     for tally in tallies:
@@ -143,6 +149,15 @@ def gather(
     _add_drawing(report, program, index, why_no_plan)
     report.details = find_details(run, view, tallies, transcript_of)
     return report
+
+
+def _add_results(chronicle: Chronicle, view: RunView | None) -> list[str]:
+    """A journal that is whole has all that the state has."""
+    if view is None or not (chronicle.gaps or chronicle.events < view.state.seq):
+        return []
+    added = chronicle.tallies.add_results((e.address, e.result) for e in entries_of(view.state))
+    steps = f"{plural(added, 'step')} that the journal does not have"
+    return [f"{steps}: from state.json, without times."] if added else []
 
 
 def _times(chronicle: Chronicle, view: RunView | None, is_live: bool) -> tuple[float, float | None]:

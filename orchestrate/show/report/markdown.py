@@ -22,7 +22,7 @@ from orchestrate.show.report.words import (
     safe,
     standing,
 )
-from orchestrate.view.step_totals import Bar
+from orchestrate.view.bars import Bar
 
 # Signs of Markdown anywhere, and those that mean something only at the beginning of a line.
 _MEANS_SOMETHING = regex(r"([\\`*_{}\[\]|~$]|^[#>]|^[+-](?=\s|$)|^[=-](?=[=-]*\s*$))")

@@ -14,8 +14,9 @@ from html import escape
 from orchestrate.plan.visible import clip, visible
 from orchestrate.record import record
 from orchestrate.state.times import duration
+from orchestrate.view.bars import Bar, merged
 from orchestrate.view.history import Sitting
-from orchestrate.view.step_totals import Bar, Tally, merged
+from orchestrate.view.step_totals import Tally
 
 _WIDTH = 960
 _NAMES = 260
