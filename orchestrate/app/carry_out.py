@@ -54,6 +54,7 @@ from orchestrate.state.plan_file import DOCUMENTS, FILE, edit_folder
 from orchestrate.state.recorded import read_events
 from orchestrate.state.runs import create_run
 from orchestrate.state.store import begin, first_files
+from orchestrate.view.messages import Messages
 from orchestrate.view.rehearsed import banner
 from orchestrate.view.run_log import keep_log, log_asked
 from orchestrate.view.source_files import combined_checksum, stable_path
@@ -174,7 +175,8 @@ def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs
     log_asked(logbook, store.state, store.index, asked)
     reporter.asks(asked)
     end_following = reporter.follow(store, stop)
-    listen_safely(store, "the log", lambda: keep_log(logbook, store.index), reporter.note)
+    told = Messages.taken_up(store.run, store.state)
+    listen_safely(store, "the log", lambda: keep_log(logbook, store.index, told), reporter.note)
     is_over = False
     untold: list[str] = []
     try:

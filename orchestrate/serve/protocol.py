@@ -15,9 +15,10 @@ from orchestrate.errors import OrchestrateError
 from orchestrate.serve import actions
 from orchestrate.serve.chats import Prompt
 from orchestrate.serve.frames import DEFAULT_KB, LEAST_KB, MOST_KB, fitting, pages
-from orchestrate.serve.messages import ASKED_TO_EXIT, Telling
 from orchestrate.serve.problems import Problem
 from orchestrate.serve.sessions import find_session, history, sessions
+from orchestrate.serve.telling import Telling
+from orchestrate.view.messages import ASKED_TO_EXIT
 
 if TYPE_CHECKING:
     from orchestrate.serve.chats import Chats

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from orchestrate.app.transcripts import transcripts_of
 from orchestrate.errors import OrchestrateError, UsageError
 from orchestrate.serve.chats import Prompt
-from orchestrate.serve.messages import CHAT
 from orchestrate.serve.problems import Problem
 from orchestrate.serve.sessions import Session, find_session, history, sessions
+from orchestrate.serve.telling import CHAT
 from orchestrate.view.run_view import run_view
 from orchestrate.view.step_logs import find_entry
 from orchestrate.view.transcripts import read_turn

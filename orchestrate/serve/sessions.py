@@ -10,7 +10,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from orchestrate.errors import OrchestrateError
 from orchestrate.record import record
-from orchestrate.serve.messages import CHAT
+from orchestrate.serve.telling import CHAT
 from orchestrate.state.durable import read_file
 from orchestrate.state.events import RunStarted, SessionChosen, SessionSeen
 from orchestrate.state.recorded import read_events

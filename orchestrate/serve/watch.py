@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.errors import OrchestrateError
 from orchestrate.record import record
-from orchestrate.serve.messages import Telling
+from orchestrate.serve.telling import Telling
 from orchestrate.state.runs import list_runs
 from orchestrate.view.follower import JournalTail
 from orchestrate.view.run_summary import summary_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchestrate.plan.nodes import OK, Abort, Finish, Goto, Leave, Restart, target_of
 from orchestrate.plan.visible import visible
-from orchestrate.state.events import AttemptEnded, StepFinished, StepStarted
+from orchestrate.state.events import AttemptEnded, CallOpened, GateOpened, StepFinished, StepStarted
 from orchestrate.state.model import Index, RunState
 from orchestrate.state.result import StepResult
 from orchestrate.state.times import duration
@@ -27,7 +27,7 @@ def retry_reason(result: StepResult) -> str:
     return f": {context['kind']}{status}" if "kind" in context else ""
 
 
-def visit_words(event: StepStarted, state: RunState, index: Index) -> str:
+def visit_words(event: StepStarted | GateOpened | CallOpened, state: RunState, index: Index) -> str:
     limits = index.plan(state.root.plan).limits
     return f"(visit {event.visit}/{limits.max_visits}, total {state.steps_run}/{limits.max_steps})"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from orchestrate.plan.visible import visible
 from orchestrate.state import events as on
 from orchestrate.state.address import shown_path
 from orchestrate.state.denials import denial_words
@@ -13,7 +14,8 @@ from orchestrate.state.model import Index, RunState
 from orchestrate.state.result import StepResult
 from orchestrate.state.store import Listener
 from orchestrate.view.event_records import FIELDS
-from orchestrate.view.event_words import next_words, outcome_words, retry_words, visit_words
+from orchestrate.view.event_words import outcome_words, retry_words, visit_words
+from orchestrate.view.messages import Messages
 
 LogLine = tuple[Level, str, dict[str, Any]]
 _LOGGED = {
@@ -34,12 +36,13 @@ _PLAIN = (
 )  # fmt: skip
 
 
-def keep_log(logbook: Logbook, index: Index) -> Listener:
-    """Who is to hear the events of a run, and writes them down."""
+def keep_log(logbook: Logbook, index: Index, told: Messages) -> Listener:
+    """Who is to hear the events of a run, and writes them down; `told` is where it stands."""
 
     def hear(event: Event, state: RunState) -> None:
         is_machine = state.dialect == "machine"
-        lines = machine_log(event, state, index) if is_machine else plain_log(event)
+        messages = told.hear(event) if is_machine else []
+        lines = machine_log(event, messages, state, index) if is_machine else plain_log(event)
         for level, words, about in lines:
             logbook.write(level, words, about)
 
@@ -109,22 +112,26 @@ def machine_fields(state: RunState, index: Index) -> dict[str, Any]:
     }
 
 
-def machine_log(event: Event, state: RunState, index: Index) -> list[LogLine]:
-    """What an event adds to `logs/orchestrator.log`."""
+def machine_log(
+    event: Event, messages: list[dict[str, Any]], state: RunState, index: Index
+) -> list[LogLine]:
+    """What an event adds to `logs/orchestrator.log`, with the messages that it stands for."""
     if on.is_in_call(event):
         return plain_log(event)
     run = machine_fields(state, index)
     match event:
-        case on.StepStarted():
-            return _started_log(event, state, index, run)
+        case on.StepStarted() | on.GateOpened() | on.CallOpened():
+            return _started_log(event, messages, state, index, run)
         case on.StepFinished() | on.AttemptEnded():
-            return _ended_log(event, state, index, run)
+            return _ended_log(event, state, run)
         case on.SessionChosen():
             return [("info", "[session:chosen]", run)]
         case on.SessionSeen():
             return [("info", "[session:seen]", run)]
         case on.Restarted():
-            return [("info", "[recipe:restarted]", run | {"restarts": state.restarts})]
+            fields = run | {"restarts": state.restarts}
+            said = [*filter(None, map(_words, messages)), "[recipe:restarted]"]
+            return [("info", words, fields) for words in said]
         case on.RunEnded():
             level: Level = "info" if event.status == "completed" else "warn"
             end: dict[str, Any] = {"status": event.status, "code": event.code}
@@ -132,44 +139,61 @@ def machine_log(event: Event, state: RunState, index: Index) -> list[LogLine]:
                 end["error"] = event.reason
             denied = denial_words(state.denials)
             more = _bill(state) | ({"denied": denied} if denied else {})
-            return [(level, f"[recipe:exited] {event.reason}", run | end | more)]
+            # One that is parked for a person does not leave its session.
+            words = next(filter(None, map(_words, messages)), f"[run:parked] {event.reason}")
+            if event.reason not in words:
+                end["reason"] = event.reason
+            return [(level, words, run | end | more)]
         case on.Edited():
             return [("info", f"[run:edited] {event.edit}", run)]
         case on.RunStarted() | on.RunResumed() | on.Gap():
             return []
-        case (
-            on.LoopOpened() | on.ItemMoving() | on.ItemMoved() | on.ItemStopped() | on.CallOpened()
-        ):
+        case on.LoopOpened() | on.ItemMoving() | on.ItemMoved() | on.ItemStopped():
             return []
-        case (
-            on.OutputsGiven()
-            | on.RoundEnded()
-            | on.CallExpired()
-            | on.GateOpened()
-            | on.GateDecided()
-        ):
+        case on.OutputsGiven() | on.RoundEnded() | on.CallExpired() | on.GateDecided():
             return []
+
+
+def _words(message: dict[str, Any]) -> str:
+    """The line of A §16.3 for a message that has one of its own."""
+    match message["type"]:
+        case "recipe_step_transition":
+            before, after = visible(message["from_step"]), visible(message["to_step"])
+            return f"[step:transition] {before} → {after}"
+        case "recipe_exited":
+            return f"[recipe:exited] {message['reason']}"
+        case _:
+            return ""
 
 
 def _started_log(
-    event: on.StepStarted, state: RunState, index: Index, run: dict[str, Any]
-) -> list[LogLine]:
-    lines: list[LogLine] = []
-    is_part = index.place(state.root.plan, event.node).node.part_of is not None
-    if event.attempt == 1 and state.steps_run == 1 and not is_part:
-        words = f"[recipe:started] {run['recipeId']} (session: {run['sessionId']})"
-        lines.append(("info", words, run | {"step": event.node, "visitCount": event.visit}))
-    model = "" if event.about.model is None else f" [model: {event.about.model}]"
-    again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
-    words = f"[step:started] {event.node} {visit_words(event, state, index)}{model}{again}"
-    return [*lines, ("info", words, run | _step_fields(event, state, event.about))]
-
-
-def _ended_log(
-    event: on.StepFinished | on.AttemptEnded,
+    event: on.StepStarted | on.GateOpened | on.CallOpened,
+    messages: list[dict[str, Any]],
     state: RunState,
     index: Index,
     run: dict[str, Any],
+) -> list[LogLine]:
+    """A round, a check and an attempt that is not the first have no messages, but a line."""
+    about = event.about if isinstance(event, on.StepStarted) else StepResult()
+    attempt = event.attempt if isinstance(event, on.StepStarted) else 1
+    fields = run | _step_fields(event, state, about)
+    lines: list[LogLine] = []
+    for message in messages:
+        if message["type"] == "recipe_step_started" and message["step_count"] == 1:
+            # Its session is known by now, which it may not have been when the run began.
+            words = f"[recipe:started] {run['recipeId']} (session: {run['sessionId']})"
+        else:
+            words = _words(message)
+        if words:
+            lines.append(("info", words, run | {"step": event.node, "visitCount": event.visit}))
+    model = "" if about.model is None else f" [model: {about.model}]"
+    again = f" (attempt {attempt})" if attempt > 1 else ""
+    words = f"[step:started] {event.node} {visit_words(event, state, index)}{model}{again}"
+    return [*lines, ("info", words, fields)]
+
+
+def _ended_log(
+    event: on.StepFinished | on.AttemptEnded, state: RunState, run: dict[str, Any]
 ) -> list[LogLine]:
     fields = run | _step_fields(event, state, event.result)
     if event.result.error is not None:
@@ -182,15 +206,11 @@ def _ended_log(
         return [("warn", f"[step:{event.why}]", fields)]
     if event.result.status == "failed":
         return [("error", "[step:failed]", fields)]
-    lines: list[LogLine] = [("info", f"[step:outcome] {outcome_words(event)}", fields)]
-    where = next_words(event, state, index)
-    if where:
-        lines.append(("info", f"[step:transition] {event.node} → {where}", fields))
-    return lines
+    return [("info", f"[step:outcome] {outcome_words(event)}", fields)]
 
 
 def _step_fields(
-    event: on.StepStarted | on.StepFinished | on.AttemptEnded,
+    event: on.StepStarted | on.StepFinished | on.AttemptEnded | on.GateOpened | on.CallOpened,
     state: RunState,
     known: StepResult,
 ) -> dict[str, Any]:

@@ -377,5 +377,7 @@ def test_l4_events_of_a_called_step_are_not_taken_for_those_of_the_machine(shop:
     said = shop.run("run", "r.yaml", "--events").assert_success().stdout
     events = [json.loads(line) for line in said.splitlines()]
     moves = [event for event in events if "recipe_step_transition" in json.dumps(event)]
-    assert moves == []
+    assert [(event["from_step"], event["to_step"]) for event in moves] == [("call", "tell")]
+    begun = [event["step"] for event in events if "recipe_step_started" in event["messages"]]
+    assert begun == ["call", "tell"]
     assert "call/call" in {event.get("step") for event in events}

@@ -1,0 +1,69 @@
+"""What the clients of the protocol are told of a run: its messages, and `recipe_started` again.
+
+They take `recipe_started` for the newest word about a run, so it is repeated with the new step
+after each transition, and with the new session when a run's session gets its id.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from orchestrate.state import events as on
+from orchestrate.view.event_records import EventRecords
+from orchestrate.view.source_files import CATALOGUE
+
+if TYPE_CHECKING:
+    from orchestrate.state.runs import Run
+
+Json = dict[str, Any]
+CHAT = f"{CATALOGUE}.console/chat.yaml"
+
+
+class Telling:
+    """What has been told of a run; it must be given the run's events in order, from the first."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.is_chat = False
+        self.is_over = False
+        self._records = EventRecords(run)
+
+    @property
+    def session_id(self) -> str:
+        return self._records.told.session_id
+
+    @property
+    def is_active(self) -> bool:
+        return self._records.told.is_active
+
+    def tell(self, seq: int, event: on.Event) -> tuple[Json, list[Json]]:
+        """The record of an event, and the messages that it stands for."""
+        before = self.session_id
+        record, messages = self._records.tell(seq, event)
+        match event:
+            case on.RunStarted():
+                self.is_chat = event.definition == CHAT
+            case on.RunResumed():
+                self.is_over = False
+            case on.RunEnded():
+                self.is_over = event.status != "paused"
+            case on.SessionSeen() | on.SessionChosen() if self.session_id != before:
+                messages = [self.started(previous_session_id=before)]
+            case _:
+                messages = self._with_newest(messages)
+        return record, [] if self.is_chat else messages
+
+    def _with_newest(self, messages: list[Json]) -> list[Json]:
+        found: list[Json] = []
+        for message in messages:
+            found.append(message)
+            if message["type"] == "recipe_step_transition":
+                found.append(self.started())
+        return found
+
+    def started(self, **more: Any) -> Json:
+        return self._records.told.started(**more)
+
+    def exit(self, reason: str) -> list[Json]:
+        """It leaves its session, though nothing of that is recorded: it was parked."""
+        return self._records.told.exit(reason)
