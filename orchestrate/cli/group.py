@@ -57,7 +57,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "describe": (
         "orchestrate.cli.commands.describe:describe",
-        "Say what a recipe does and which inputs it takes.",
+        "Say what a recipe does, what it takes and gives.",
     ),
     "doctor": (
         "orchestrate.cli.commands.doctor:doctor",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import gc
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from orchestrate.errors import ConfigError, DefinitionError, InternalError, OrchestrateError
 from orchestrate.exits import BUG, INTERRUPTED, OUTPUT_CLOSED
+from orchestrate.interrupts import raise_on_ctrl_c
 from orchestrate.show.output import (
     OutputClosed,
     abandon_output,
@@ -39,8 +39,7 @@ def main() -> None:
 def _run_interruptible(arguments: Sequence[str]) -> int:
     """From here on Ctrl-C is an exception; until here it ended us at once (`__main__`)."""
     try:
-        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        raise_on_ctrl_c()
         return run_command(arguments)
     except KeyboardInterrupt:  # outside of what `run_command` guards
         return INTERRUPTED

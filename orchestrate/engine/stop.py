@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from orchestrate.exits import Ending, stopped_by
+from orchestrate.interrupts import raise_dropped
 
 # What is sent to end a run, by name, with how impatient the second one is.
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
@@ -109,6 +110,7 @@ def listening(stop: Stop) -> Iterator[None]:
     before = {number: signal.signal(number, hear) for number in heard}
     before[ASKED_TO_STOP] = signal.signal(ASKED_TO_STOP, lambda *_: stop.request(signal.SIGINT))
     try:
+        raise_dropped()
         yield
     finally:
         for number, handler in before.items():

@@ -78,6 +78,7 @@ def test_help_loads_no_compiler_code(project: Project) -> None:
             "orchestrate.show.output",
             "orchestrate.errors",
             "orchestrate.exits",
+            "orchestrate.interrupts",
             "orchestrate.record",
             "orchestrate.regex",
         }
@@ -269,6 +270,46 @@ def test_terminated_by_sigterm() -> None:
         [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False
     )
     assert done.returncode == -signal.SIGTERM
+
+
+DROPPED_WHILE_LOADING = """
+import os, signal, sys
+class Interrupting:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        list(range(1000))
+    def find_spec(self, name, path=None, target=None):
+        if name == "orchestrate.engine.scheduler":
+            sys.meta_path.pop(0)
+sys.meta_path.insert(0, Interrupting())
+from orchestrate.__main__ import main
+main()
+"""
+
+
+def test_ctrl_c_that_python_drops_while_it_loads_is_heard(project: Project) -> None:
+    project.write(
+        "w.yaml",
+        """
+        version: "1.1"
+        name: w
+        steps:
+          - name: Touch
+            command: ["touch", "begun"]
+        """,
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", DROPPED_WHILE_LOADING, "run", "w.yaml"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=project.folder,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert "Exception ignored" in done.stderr, "the exception was not dropped: nothing is tested"
+    assert done.returncode == 130, done.stderr
+    assert not (project.folder / "begun").exists()
+    assert not (project.folder / ".orchestrate" / "runs" / "latest").exists()
 
 
 INTERRUPTED_WHILE_LOADING = """

@@ -9,7 +9,16 @@ from collections.abc import Iterator
 from tests.structure.modules import MODULES, Import, all_imports, imports_of, tree_of, within
 
 # Which packages a package may import besides itself; `orchestrate`, the root, is open to all.
-_FOUNDATION = {"record", "regex", "digest", "codes", "errors", "exits", "installation"}
+_FOUNDATION = {
+    "interrupts",
+    "record",
+    "regex",
+    "digest",
+    "codes",
+    "errors",
+    "exits",
+    "installation",
+}
 _VALUES = _FOUNDATION | {
     "diagnostics",
     "workspace",
@@ -24,6 +33,7 @@ _SEAM = ("base", "liveness", "masking", "reasons")
 LAYERS: dict[str, set[str]] = {
     "record": set(),
     "regex": set(),
+    "interrupts": set(),
     "digest": set(),
     "codes": {"record"},
     "exits": {"record"},

@@ -1,0 +1,30 @@
+"""Ctrl-C while a command loads and prepares: an exception that must not get lost.
+
+Python drops an exception that falls into a finaliser or into a callback of its import system, and
+says no more than `Exception ignored`. So it is remembered, and who begins something asks.
+"""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+
+_is_heard = False
+
+
+def raise_on_ctrl_c() -> None:
+    """From here on Ctrl-C raises KeyboardInterrupt, unless our starter has it ignored."""
+    if signal.getsignal(signal.SIGINT) in (signal.SIG_DFL, signal.default_int_handler):
+        signal.signal(signal.SIGINT, _hear)
+
+
+def raise_dropped() -> None:
+    """Raise what was dropped, before anything begins that a person wanted to prevent."""
+    if _is_heard:
+        raise KeyboardInterrupt
+
+
+def _hear(_: int, __: FrameType | None) -> None:
+    global _is_heard  # noqa: PLW0603 - a process has one Ctrl-C
+    _is_heard = True
+    raise KeyboardInterrupt
