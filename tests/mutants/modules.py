@@ -50,7 +50,7 @@ _GROUPS: dict[tuple[str, ...], str] = {
     _tests("engine", "evaluate"): "engine: evaluate",
     _tests("engine", "inject"): "engine: inject",
     _tests("engine", "outputs"): "engine: outputs",
-    _tests("engine", "head"): "engine: git_head",
+    _tests("engine", "head"): ": git_head",
     _tests("truth", "truth_07_schemas"): "engine: schemas",
     _tests("truth", "truth_10_secrets truth_11_masking"): "engine: secrets",
 }
@@ -64,7 +64,7 @@ def _modules_of(package: str) -> list[str]:
 def _named(listed: str) -> list[str]:
     found = []
     for folder, _, names in (part.partition(": ") for part in listed.split(";")):
-        found += [f"orchestrate/{folder}/{name}.py" for name in names.split()]
+        found += [str(Path("orchestrate", folder, f"{name}.py")) for name in names.split()]
     return found
 
 
