@@ -7,7 +7,12 @@ says no more than `Exception ignored`. So it is remembered, and who begins somet
 from __future__ import annotations
 
 import signal
+import sys
 from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 _is_heard = False
 
@@ -16,12 +21,19 @@ def raise_on_ctrl_c() -> None:
     """From here on Ctrl-C raises KeyboardInterrupt, unless our starter has it ignored."""
     if signal.getsignal(signal.SIGINT) in (signal.SIG_DFL, signal.default_int_handler):
         signal.signal(signal.SIGINT, _hear)
+        sys.unraisablehook = _tell_all_but_that
 
 
 def raise_dropped() -> None:
     """Raise what was dropped, before anything begins that a person wanted to prevent."""
     if _is_heard:
         raise KeyboardInterrupt
+
+
+def _tell_all_but_that(fault: UnraisableHookArgs) -> None:
+    """What is dropped counts later: no traceback for it on a person's screen."""
+    if fault.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(fault)
 
 
 def _hear(_: int, __: FrameType | None) -> None:

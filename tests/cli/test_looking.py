@@ -108,10 +108,17 @@ def test_advice_repeats_where_the_runs_are(tmp_path: Path) -> None:
     assert view["next"][0].endswith("--working-dir ws")
 
 
+def is_at_work(project: Project) -> bool:
+    live = project.run("status", "latest", "--json").assert_success().json()
+    return [at["phase"] for at in live["current"]] == ["running"]
+
+
 def test_a_live_run_and_one_whose_process_is_gone(tmp_path: Path) -> None:
     project = Project(tmp_path, {"w.yaml": SLOW_LOOP})
     with started(project, "run", "w.yaml") as process:
         await_file(project, "begun")
+        # A step may be at work a moment before the state says so.
+        wait_until(lambda: is_at_work(project), "the second item never ran")
         live = project.run("status", "latest", "--json").assert_success().json()
         assert (live["status"], live["programs_left"], live["next"]) == ("running", False, [])
         assert live["steps"]["Each"]["completed"] == 1

@@ -74,6 +74,32 @@ def test_ctrl_c_at_any_moment_leaves_a_run_to_go_on_with(folder: Path, delay: fl
         assert state_of(folder)["steps"]["Last"]["status"] == "completed"
 
 
+# As by the finalisers of imports: what is raised in one is printed, and gone.
+SWALLOWS = """
+import fcntl, signal, termios, weakref
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+from orchestrate.cli import main
+dispatch = main._dispatch
+class Thing: pass
+def swallow_and_dispatch(*arguments):
+    thing = Thing()
+    gone = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGINT))
+    del thing
+    return dispatch(*arguments)
+main._dispatch = swallow_and_dispatch
+main.main()
+"""
+
+
+def test_ctrl_c_that_falls_into_a_finaliser_is_not_lost(folder: Path) -> None:
+    write(folder)
+    with display(folder, "run", "w.yaml", start=SWALLOWS) as seen:
+        assert seen.finish() == 130
+        assert "Traceback" not in seen.shown
+        assert "KeyboardInterrupt" not in seen.shown
+        assert is_restored(seen)
+
+
 @pytest.mark.parametrize(
     ("number", "code", "why"),
     [
