@@ -7,10 +7,10 @@ back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
-from orchestrate.record import record
+from orchestrate.record import field, record
 
 # What a command exits with, `MEANINGS` says when; above 128 as a shell reports signals.
 DONE = 0
@@ -78,6 +78,9 @@ AbortKind = Literal["failed", "denied", "orchestration-error", "agent", "lost", 
 LimitKind = Literal["guardrail-visits", "guardrail-steps", "guardrail-restarts", "limit"]
 # What a run may use up; it parks before an agent is asked once more.
 BudgetKind = Literal["max-cost", "max-tokens", "max-time", "max-calls"]
+# The same in other scopes: a visit of a step, a day of a recipe or of the user; and a cost that is
+# not known where the user wants to know all.
+OtherBudgetKind = Literal["step-limit", "day-limit", "unknown-cost"]
 StopKind = Literal["interrupted", "hung-up", "terminated"]
 # What keeps a run from going on from outside of it.
 FaultKind = Literal["session-locked", "environment", "state", "upgrade", "bug"]
@@ -86,6 +89,7 @@ EndKind = (
     | AbortKind
     | LimitKind
     | BudgetKind
+    | OtherBudgetKind
     | StopKind
     | FaultKind
     | Literal["failures", "gate", "approved", "left", "cancelled"]
@@ -129,6 +133,9 @@ ENDS: dict[EndKind, End] = {
     "max-tokens": End("paused", PARKED),
     "max-time": End("paused", PARKED),
     "max-calls": End("paused", PARKED),
+    "step-limit": End("paused", PARKED),
+    "day-limit": End("paused", PARKED),
+    "unknown-cost": End("paused", PARKED),
     "interrupted": End("paused", INTERRUPTED),
     "hung-up": End("paused", HUNG_UP),
     "terminated": End("paused", TERMINATED),
@@ -141,7 +148,9 @@ ENDS: dict[EndKind, End] = {
     "bug": End("paused", BUG),
     "cancelled": End("cancelled", FAILED),
 }
-BUDGETS: tuple[EndKind, ...] = ("max-cost", "max-tokens", "max-time", "max-calls")
+BUDGETS: tuple[EndKind, ...] = (
+    "max-cost", "max-tokens", "max-time", "max-calls", "step-limit", "day-limit", "unknown-cost",
+)  # fmt: skip
 # A person asked for these.
 STOPPED: tuple[EndKind, ...] = ("interrupted", "hung-up", "terminated", "left")
 
@@ -154,6 +163,8 @@ class Ending:
     reason: str
     code: int
     kind: EndKind
+    # Of a budget that is used up: what was spent and reserved, and what would be needed.
+    budget: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def tells(self) -> bool:
@@ -161,10 +172,10 @@ class Ending:
         return self.kind != "completed" and self.reason not in ("", self.status)
 
 
-def end(kind: EndKind, reason: str) -> Ending:
+def end(kind: EndKind, reason: str, budget: Mapping[str, Any] | None = None) -> Ending:
     """The ending of a kind, with a reason that was rendered elsewhere."""
     found = ENDS[kind]
-    return Ending(found.status, reason, found.code, kind)
+    return Ending(found.status, reason, found.code, kind, budget or {})
 
 
 # The ends whose reasons are ours.

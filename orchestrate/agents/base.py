@@ -25,7 +25,8 @@ FailureKind = Literal[
     "auth",  # no key, a wrong one, no permission
     "invalid-request",  # the service or the program refused what it was sent
     "refused",  # the model or a permission rule refused to do it
-    "limit",  # a limit of turns, budget or context
+    "limit",  # a limit of turns or context
+    "budget",  # it has spent what it was allowed to
     "session",  # the session does not exist, is in use, or belongs elsewhere
     "not-installed",  # the program is not there or cannot be started
     "empty",  # it ended well, and said nothing
@@ -59,6 +60,8 @@ class Question:
     version: str = ""
     # Where a program that tells its usage in a file may write that file; nothing is there yet.
     usage_file: Path | None = None
+    # What the program itself may spend in this turn, where it can be held to that.
+    budget_usd: float | None = None
     # What the answer has to be as a JSON Schema, for programs that can hold their model to one; and
     # a file that has it.
     schema: str = ""

@@ -27,6 +27,7 @@ from orchestrate.agents.parse import (
 from orchestrate.agents.settings import Setting, is_word
 from orchestrate.agents.transcript import Piece, call_piece, texts_in, words_of
 from orchestrate.agents.versions import version_numbers
+from orchestrate.record import replace
 from orchestrate.regex import regex
 
 _EDITING_TOOLS = ("Edit", "Write", "NotebookEdit")
@@ -54,7 +55,10 @@ _ENVIRONMENT: dict[str, str | None] = {
 # it this many outlast the same outage, and each pause of ours is shown.
 _MOST_RETRIES = "6"
 _TAKES_A_SCHEMA = (2, 1, 325)
-_LIMITS = ("error_max_turns", "error_max_budget_usd")
+_LIMITS: dict[str, FailureKind] = {
+    "error_max_turns": "limit",
+    "error_max_budget_usd": "budget",
+}
 # What the model read: new text, and text that was cached.
 _USAGE_READ = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _MODEL_READ = ("inputTokens", "cacheCreationInputTokens", "cacheReadInputTokens")
@@ -73,13 +77,11 @@ def make_call(turn: Turn) -> Call:
     arguments += ["--model", model]
     arguments += ["--session-id" if question.is_new_session else "--resume", turn.session]
     arguments += _tools(turn)
-    for setting, flag in (
-        ("max_turns", "--max-turns"),
-        ("budget_usd", "--max-budget-usd"),
-        ("effort", "--effort"),
-    ):
+    for setting, flag in (("max_turns", "--max-turns"), ("effort", "--effort")):
         if value := turn.text(setting):
             arguments += [flag, value]
+    if budget := _budget(turn):
+        arguments += ["--max-budget-usd", budget]
     if question.schema and turn.can(_TAKES_A_SCHEMA):
         arguments += ["--json-schema", question.schema]
     hidden = {}
@@ -96,6 +98,14 @@ def make_call(turn: Turn) -> Call:
         environment["IS_SANDBOX"] = "1"
     prompt = as_text(turn.prompt, question.version)
     return Call(tuple(arguments), prompt, environment, hidden)
+
+
+def _budget(turn: Turn) -> str:
+    """What the call may spend: the smaller of the step's own setting and what is left."""
+    written, left = turn.text("budget_usd"), turn.question.budget_usd
+    if left is None or (written and float(written) <= left):
+        return written
+    return f"{left:.4f}".rstrip("0").rstrip(".")
 
 
 def default_model(environment: Mapping[str, str], workspace: Path) -> str:
@@ -249,9 +259,10 @@ def _failure_in(result: Event, now: float, reset_at: float | None) -> Failure | 
         return None
     errors = "; ".join(str(error) for error in list_at(result, "errors"))
     message = text_at(result, "result") or errors or "it ended with an error"
-    kind: FailureKind = "limit" if text_at(result, "subtype") in _LIMITS else "crash"
     status = whole_at(result, "api_error_status")
-    return failure_of(message, now, status=status, kind=kind, retry_at=reset_at)
+    failure = failure_of(message, now, status=status, kind="crash", retry_at=reset_at)
+    limit = _LIMITS.get(text_at(result, "subtype"))
+    return failure if limit is None else replace(failure, kind=limit)
 
 
 def _usage(results: list[Event]) -> tuple[Usage, bool]:

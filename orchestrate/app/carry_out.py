@@ -15,6 +15,7 @@ from orchestrate.app.agents import agent_of, keep_turn
 from orchestrate.app.agents_asked import asked_lines, who_is_asked
 from orchestrate.app.checksums import checksums
 from orchestrate.app.concurrent_runs import INSIDE, inside_of
+from orchestrate.app.config import load_config
 from orchestrate.app.executors import executors_of
 from orchestrate.app.frozen_run import (
     frozen_agents,
@@ -26,6 +27,7 @@ from orchestrate.app.frozen_run import (
 from orchestrate.app.inputs import value_in_call
 from orchestrate.app.late_plans import LatePlans
 from orchestrate.app.listeners import listen_safely
+from orchestrate.app.money import money_rules
 from orchestrate.app.notify import run_and_tell
 from orchestrate.app.reachable import secrets_to_run
 from orchestrate.app.rehearse import rehearsal_of
@@ -240,7 +242,11 @@ def runtime_of(
         ),
         open_executor=executors_of(store, workspace),
         operator=reporter.operator(stop),
-        rules=replace(rules_of(kept), rehearsal=rehearsal_of(kept)),
+        rules=replace(
+            rules_of(kept),
+            rehearsal=rehearsal_of(kept),
+            money=money_rules(load_config(home, environment)),
+        ),
         library=library_of(store, home, stop, secrets, reporter),
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.config_model import FILE, Config, Origin
 from orchestrate.app.settings import FLAGS
-from orchestrate.errors import OrchestrateError
+from orchestrate.errors import ConfigError, OrchestrateError
 from orchestrate.state.runs import Runs, open_runs
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ _VARIABLES: dict[str, Callable[[str], Any]] = {
 }
 
 
+# What holds for all runs of a user.
+_USERS_OWN = ("limits.per_day.",)
 # How the variables of limits are read that are no whole numbers, by the kind of their flag.
 _LIMITS: dict[str, Callable[[str], Any]] = {"amount": float, "duration": read_seconds}
 
@@ -52,6 +54,8 @@ def load_config(workspace: Workspace, environment: Mapping[str, str] = os.enviro
     for path in config_files(workspace, environment):
         if os.path.lexists(path):
             _read_into(config, path, workspace.display(path))
+            if path == workspace.root / FILE:
+                _refuse_users_own(config, workspace.display(path), environment)
     for name, kind in _VARIABLES.items():
         variable = f"ORCHESTRATE_{name.upper()}"
         text = environment.get(variable, "")
@@ -88,6 +92,18 @@ def _read_into(config: Config, path: Path, display: str) -> None:
     from orchestrate.app.config_file import overlay, read_config_file
 
     overlay(config, config.values, read_config_file(path, display), display)
+
+
+def _refuse_users_own(config: Config, display: str, environment: Mapping[str, str]) -> None:
+    """What holds for all runs of a user is not for a project's files to say."""
+    for name, origin in config.origins.items():
+        if name.startswith(_USERS_OWN) and origin.place == display:
+            own = user_file(environment)
+            raise ConfigError(
+                f"{origin}: {name} belongs into the user's configuration",
+                f"write it into {own or '~/.config/orchestrate/config.yaml'}; in a recipe, "
+                "limits.per_day is that recipe's",
+            )
 
 
 def _set_typed(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from orchestrate.dialects.lowering import Lowering
 from orchestrate.plan.durations import seconds_of
 from orchestrate.plan.settings import Limits
 from orchestrate.record import replace
-from orchestrate.source.located import as_map
+from orchestrate.source.located import LocatedMap, as_map
 
 _NAMES = {
     "visits": "max_visits",
@@ -18,6 +19,7 @@ _NAMES = {
     "time": "max_time",
     "calls": "max_calls",
 }
+_PER_DAY = {"cost_usd": "day_cost", "tokens": "day_tokens", "calls": "day_calls"}
 
 
 def lower_limits(work: Lowering, usual: Limits, elsewhere: Mapping[str, str]) -> Limits:
@@ -34,4 +36,12 @@ def lower_limits(work: Lowering, usual: Limits, elsewhere: Mapping[str, str]) ->
         for key, value in written.items()
         if key in _NAMES
     }
+    per_day = as_map(written.get("per_day"))
+    values |= {_PER_DAY[key]: value for key, value in per_day.items() if key in _PER_DAY}
     return replace(usual, **values)
+
+
+def step_limits(step: LocatedMap) -> dict[str, Any]:
+    """What an agent may use in one visit of a step, as fields of its node."""
+    written = as_map(step.get("limits"))
+    return {"most_cost": written.get("cost_usd"), "most_tokens": written.get("tokens")}

@@ -6,7 +6,7 @@ from orchestrate.diagnostics import closest
 from orchestrate.dialects.checks import is_checked, lower_check, with_rounds
 from orchestrate.dialects.effects import ONCE, check_effect, has_effect, lost_rule
 from orchestrate.dialects.inputs import lower_inputs, secrets_among, with_defaults
-from orchestrate.dialects.limits import lower_limits
+from orchestrate.dialects.limits import lower_limits, step_limits
 from orchestrate.dialects.lowering import Lowering, lower_secrets
 from orchestrate.dialects.machine_kinds import (
     Kind,
@@ -135,6 +135,7 @@ def _lower_step(
         timeout_s=seconds_of(step.get("timeout", 0)) or None,
         on_failure="stop" if kind == "prompt" else "handled",
         on_lost=on_lost,
+        **step_limits(step),
     )
     checks = kind == "prompt" and is_checked(step)
     return _with_checks(templates, step, node) if checks else (node,)

@@ -55,6 +55,7 @@ _OWN: dict[str, tuple[Kind, ...]] = {
     "permissions": ("prompt",),
     "tools": ("prompt",),
     "maxTurns": ("prompt",),
+    "limits": ("prompt",),
     "agentArgs": ("prompt",),
     "with": ("call",),
     "retry": ("prompt", "command", "call"),

@@ -1,21 +1,26 @@
-"""What a run, and each call in it, may use up: cost, tokens, time and calls of agents.
+"""What a run, and each call in it, may use up besides dollars: tokens, time and calls of agents.
 
 A budget is looked at before each call of an agent, time before each step. What a turn did not
-report is unknown: the message says how many there were.
+report is unknown: the message says how many there were. Dollars are set aside before they are spent
+(`engine/reserving`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from orchestrate.engine.reserving import own_purses, usd
+from orchestrate.engine.runtime import Runtime
 from orchestrate.exits import BudgetKind, Ending, end
 from orchestrate.plan.nodes import Ask, Each, Gate, Node
 from orchestrate.plan.settings import Limits
 from orchestrate.plan.visible import plural
 from orchestrate.record import record
+from orchestrate.state.events import LimitNear
 from orchestrate.state.model import Frame, Index, RunState, plan_frame
 from orchestrate.state.spending import worked_until
 
+_NEAR = 0.8
 _FIELDS: dict[BudgetKind, str] = {
     "max-cost": "cost_usd",
     "max-tokens": "tokens",
@@ -52,6 +57,20 @@ def budget_reached(
     return None
 
 
+def limits_near(rt: Runtime, state: RunState) -> Iterator[LimitNear]:
+    """The run's limits of which four fifths are used up, and of which that was not said yet."""
+    now = rt.now()
+    index = rt.store.index
+    purses = [(p.kind, p.used, p.most, p.words) for p, _ in _purses(index, state, state.root, now)]
+    for own in own_purses(rt, state):
+        words = f"{usd(own.spent)} of {usd(own.most)} spent"
+        purses.append(("max-cost", own.spent, own.most, words))
+    for kind, used, most, words in purses:
+        name = f"limits.{_FIELDS[kind]}"
+        if used >= _NEAR * most and name not in state.near:
+            yield LimitNear(now, name, f"{name}: {words} ({used / most:.0%})")
+
+
 def is_timed(index: Index, state: RunState, frame: Frame) -> bool:
     """Does the time that has passed say whether a step at this frame may begin?"""
     return any(purse.kind == "max-time" for purse, _ in _purses(index, state, frame, 0.0))
@@ -77,10 +96,6 @@ def _budgets(limits: Limits, state: RunState, plan: Frame, now: float) -> Iterat
     if limits.max_calls is not None:
         words = f"{calls} of {plural(limits.max_calls, 'call')} made"
         yield _Purse("max-calls", calls, limits.max_calls, words)
-    if limits.max_cost is not None:
-        unknown = f", and {plural(costs.unreported, 'call')} did not say" * bool(costs.unreported)
-        words = f"{_usd(costs.cost_usd or 0.0)} of {_usd(limits.max_cost)} spent{unknown}"
-        yield _Purse("max-cost", costs.cost_usd or 0.0, limits.max_cost, words)
     if limits.max_tokens is not None:
         used = (costs.input_tokens or 0) + (costs.output_tokens or 0)
         silent = costs.tokens_unreported
@@ -91,8 +106,3 @@ def _budgets(limits: Limits, state: RunState, plan: Frame, now: float) -> Iterat
         worked = worked_until(state, now) - (0.0 if is_run else plan.worked_before)
         words = f"{worked:.0f} s of {limits.max_time:g} s worked"
         yield _Purse("max-time", worked, limits.max_time, words)
-
-
-def _usd(amount: float) -> str:
-    whole, _, fraction = f"{amount:.4f}".partition(".")
-    return f"${whole}.{fraction[:2]}{fraction[2:].rstrip('0')}"

@@ -21,3 +21,7 @@ class StepFault(Exception):
 
 class Halted(Exception):
     """We are to stop amid our own work on what a program left: `resume` does it anew."""
+
+
+class NoRoom(Exception):
+    """No budget has room for the step's call as long as others are under way: it waits for them."""

@@ -16,6 +16,7 @@ from orchestrate.engine.ops.rehearse import rehearse_run, rehearse_wait, rehears
 from orchestrate.engine.ops.wait import perform_wait
 from orchestrate.engine.patterns import match_pattern
 from orchestrate.engine.programs import was_started
+from orchestrate.engine.reserving import reserve
 from orchestrate.engine.reuse import reuse
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.step import Step
@@ -31,8 +32,11 @@ from orchestrate.state.model import Frame
 from orchestrate.state.result import StepResult
 
 
-def perform(rt: Runtime, frame: Frame) -> list[Event]:
-    """Perform the step at a frame's cursor. Its faults are its result; they never leave here."""
+def perform(rt: Runtime, frame: Frame, *, may_wait: bool = False) -> list[Event]:
+    """Perform the step at a frame's cursor. Its faults are its result; they never leave here.
+
+    `may_wait`: what others are about to end with may make room for it; `NoRoom` is for the caller.
+    """
     step = Step(rt, frame)
     try:
         if step.is_announced or (_is_program(step) and was_started(rt, step.attempt_id)):
@@ -50,6 +54,7 @@ def perform(rt: Runtime, frame: Frame) -> list[Event]:
         reached = limit_reached(index, frame, step.node, step.plan) or budget_reached(
             index, rt.store.state, frame, step.node, rt.now()
         )
+        reached = reached or reserve(step, may_wait=may_wait)
         if reached is not None:
             return [rt.ended(reached)]
         return _unless_expired(step, _do(step))

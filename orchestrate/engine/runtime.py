@@ -8,11 +8,13 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 from orchestrate.agents.base import Agent, Permissions, Question, Reply
 from orchestrate.agents.definition import AgentDefinition
+from orchestrate.engine.costing import MoneyRules
 from orchestrate.engine.rehearsing import Rehearsal
 from orchestrate.engine.scope import RunFacts, slug
 from orchestrate.engine.secrets import Secrets
@@ -29,6 +31,7 @@ from orchestrate.state.clock import now_by
 from orchestrate.state.durable import read_file, write_durably
 from orchestrate.state.earlier import Earlier
 from orchestrate.state.events import RunEnded, run_ended
+from orchestrate.state.ledger import Ledger, ledger_of
 from orchestrate.state.locks import Lock, lock_session
 from orchestrate.state.logbook import Logbook
 from orchestrate.state.runs import Run
@@ -101,6 +104,7 @@ class AgentRules:
     lets_finish: bool = False
     # Set if nothing is really done.
     rehearsal: Rehearsal | None = None
+    money: MoneyRules = MoneyRules()
 
 
 @record
@@ -224,6 +228,10 @@ class Runtime:
         # The locks of the sessions in use, by agent and id: the run's own, and those of steps.
         self._sessions: dict[tuple[str, str], Lock] = {}
         self._own_session: tuple[str, str] | None = None
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        return ledger_of(self.environment)
 
     @property
     def rehearsal(self) -> Rehearsal | None:

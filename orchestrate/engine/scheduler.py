@@ -10,7 +10,8 @@ import signal
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 
-from orchestrate.engine.budgets import budget_reached
+from orchestrate.engine.budgets import budget_reached, limits_near
+from orchestrate.engine.faults import NoRoom
 from orchestrate.engine.limits import limit_reached, restart_limit
 from orchestrate.engine.lost_attempts import name_lost
 from orchestrate.engine.ops.frames import leave_item
@@ -18,6 +19,7 @@ from orchestrate.engine.ops.gate import decide_at_terminal, decided_elsewhere
 from orchestrate.engine.perform import expiry, perform
 from orchestrate.engine.programs import end_begun
 from orchestrate.engine.ready import Task, ready
+from orchestrate.engine.reserving import settle
 from orchestrate.engine.reuse import reuse_move
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.stop import LONGEST_NAP_S
@@ -28,7 +30,7 @@ from orchestrate.plan.nodes import Ask, Call
 from orchestrate.state.address import is_inside
 from orchestrate.state.ballots import cast
 from orchestrate.state.calls import call_deadline, expired_calls
-from orchestrate.state.events import Event, ItemStopped, Restarted
+from orchestrate.state.events import AttemptEnded, Event, ItemStopped, Restarted, StepFinished
 from orchestrate.state.gates import overdue
 from orchestrate.state.model import Frame, attempt_address, frames_below
 
@@ -93,6 +95,8 @@ class _Conductor:
         self._pool: ThreadPoolExecutor | None = None
         self._working: dict[str, Future[list[Event]]] = {}
         self._told_to_stop: set[str] = set()
+        # Steps that wait until a call has ended, which may leave them money.
+        self._without_room: set[str] = set()
         # Asked in every round, and most plans call none.
         self._has_calls = any(
             isinstance(node.op, Call)
@@ -201,10 +205,13 @@ class _Conductor:
                 self._record(_do(self._rt, task))
                 return
         for task in due:
-            if self._working and self._has_limit_ahead(task):
+            if self._working and (
+                task.frame.key in self._without_room or self._has_limit_ahead(task)
+            ):
                 # It begins when those that count before it have begun, or not at all.
                 continue
-            self._working[task.frame.key] = self._threads().submit(_do, self._rt, task)
+            do = self._threads().submit(_do, self._rt, task, may_wait=bool(self._working))
+            self._working[task.frame.key] = do
         if self._working:
             self._stop_useless()
             left = LONGEST_NAP_S if later is None else max(0.0, later - now)
@@ -242,11 +249,16 @@ class _Conductor:
     def _collect(self, patience_s: float) -> None:
         done, _ = wait(self._working.values(), patience_s, FIRST_COMPLETED)
         for key in [key for key, future in self._working.items() if future in done]:
-            self._record(self._working.pop(key).result())
+            try:
+                self._record(self._working.pop(key).result())
+                self._without_room.clear()
+            except NoRoom:
+                self._without_room.add(key)
             self._told_to_stop.discard(key)
 
     def _record(self, events: list[Event], *, is_alone: bool = False) -> None:
         """`is_alone`: nothing else is being performed, so what is derived again has one order."""
+        settle(self._rt, events)
         frames = [getattr(event, "frame", "") for event in events]
         if len(events) == 1 and self._rt.is_on_record(frames[0]) and is_alone:
             self._store.fold(events[0])
@@ -254,7 +266,16 @@ class _Conductor:
             self._store.record(*events)
         for frame in frames:
             self._rt.forget_now(frame)
+        self._warn_of_limits(events)
         self._store.checkpoint(is_due=False)
+
+    def _warn_of_limits(self, events: list[Event]) -> None:
+        """A call has ended: say once of each limit that little of it is left."""
+        ended = [e for e in events if isinstance(e, AttemptEnded | StepFinished)]
+        if any(event.result.is_turn for event in ended) and self._rt.rehearsal is None:
+            near = list(self._store.look(lambda state: list(limits_near(self._rt, state))))
+            if near and self._store.state.ending is None:
+                self._store.record(*near)
 
     def _stop_useless(self) -> None:
         """End the programs of items that no longer matter: another one failed."""
@@ -283,7 +304,7 @@ class _Conductor:
         self._rt.stop.request(signal.SIGTERM)
         for future in list(self._working.values()):
             with suppress(Exception):
-                self._store.record(*future.result())
+                self._record(future.result())
         self._working.clear()
 
     def close(self) -> None:
@@ -291,7 +312,7 @@ class _Conductor:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _do(rt: Runtime, task: Task) -> list[Event]:
+def _do(rt: Runtime, task: Task, *, may_wait: bool = False) -> list[Event]:
     if task.kind != "step":
         rt.store.sync()
     match task.kind:
@@ -300,7 +321,7 @@ def _do(rt: Runtime, task: Task) -> list[Event]:
         case "drop":
             return [ItemStopped(task.frame.key, rt.now())]
         case _:
-            return perform(rt, task.frame)
+            return perform(rt, task.frame, may_wait=may_wait)
 
 
 def _is_in_stopping_loop(frame: Frame) -> bool:

@@ -303,6 +303,9 @@ class Node:
     stage_head: NodeId | None = None
     # A payment, a push, a message: it never runs twice by itself.
     effect: bool = False
+    # What an agent may use in one visit, all attempts and reminders of it together.
+    most_cost: float | None = None
+    most_tokens: int | None = None
 
     @property
     def is_step(self) -> bool:

@@ -36,6 +36,10 @@ class Limits:
     max_tokens: int | None = None
     max_time: float | None = None
     max_calls: int | None = None
+    # The same for all runs of the file in one day of the user's.
+    day_cost: float | None = None
+    day_tokens: int | None = None
+    day_calls: int | None = None
 
 
 @record

@@ -13,7 +13,13 @@ from orchestrate.state.events import Event
 from orchestrate.state.model import Index, RunState
 from orchestrate.state.result import StepResult
 from orchestrate.state.times import duration
-from orchestrate.view.event_words import next_words, outcome_words, retry_words, visit_words
+from orchestrate.view.event_words import (
+    next_words,
+    outcome_words,
+    retry_words,
+    visit_words,
+    wait_words,
+)
 
 if TYPE_CHECKING:
     from orchestrate.view.watching import Watching
@@ -48,9 +54,7 @@ def plain_lines(event: Event, progress: Labels, item: str = "") -> list[str]:
             if event.most is not None:
                 count = f"at most {plural(event.most, 'round')}"
             return [f"{progress.label(event.frame, event.node)}: {count}"]
-        case on.RoundEnded():
-            return [visible(event.error)] if event.error else []
-        case on.OutputsGiven():
+        case on.RoundEnded() | on.OutputsGiven():
             return _lacking_outputs(event)
         case on.CallOpened():
             return [f"{progress.label(event.frame, event.node)}: calls {visible(event.plan)}"]
@@ -69,12 +73,22 @@ def plain_lines(event: Event, progress: Labels, item: str = "") -> list[str]:
         case (
             on.RunStarted() | on.RunResumed() | on.RunEnded() | on.Restarted() | on.Gap()
             | on.ItemMoving() | on.ItemStopped() | on.SessionSeen() | on.SessionChosen()
-            | on.Edited()
+            | on.Edited() | on.CostReserved()
         ):  # fmt: skip
             return []
+        case on.LimitNear() | on.CallWaits():
+            return [_put_off(event, progress)]
 
 
-def _lacking_outputs(event: on.OutputsGiven) -> list[str]:
+def _put_off(event: on.LimitNear | on.CallWaits, progress: Labels) -> str:
+    if isinstance(event, on.LimitNear):
+        return f"warning: {visible(event.words)}"
+    return f"{progress.label(event.frame, event.node)}: {visible(wait_words(event))}"
+
+
+def _lacking_outputs(event: on.OutputsGiven | on.RoundEnded) -> list[str]:
+    if isinstance(event, on.RoundEnded):
+        return [visible(event.error)] if event.error else []
     lacking = event.undefined.items()
     return [f"output '{visible(name)}' has no value: {visible(why)}" for name, why in lacking]
 
@@ -93,13 +107,15 @@ def stays(event: Event) -> bool:
             return bool(event.undefined)
         case on.ItemMoved():
             return bool(event.lifecycle["error"])
-        case on.AttemptEnded() | on.GateDecided() | on.CallExpired():
+        case on.AttemptEnded() | on.GateDecided() | on.CallExpired() | on.LimitNear():
             return True
         case (
             on.StepStarted() | on.LoopOpened() | on.CallOpened() | on.GateOpened() | on.ItemMoving()
         ):
             return False
         case on.ItemStopped() | on.SessionSeen() | on.SessionChosen() | on.Restarted():
+            return False
+        case on.CostReserved() | on.CallWaits():
             return False
         case on.RunStarted() | on.RunResumed() | on.Edited() | on.RunEnded() | on.Gap():
             return False
@@ -160,6 +176,10 @@ def _attempt_ended(event: on.AttemptEnded, progress: Labels) -> str:
             return f"{label}: no readable outcome ({message}); asking again"
         case "no-session":
             return f"{label}: {message}; beginning a new session"
+        case "budget":
+            return f"{label}: {message}; it goes on in its session if there is more"
+        case "quota":
+            return f"{label}: {message}; {wait_words(event)}"
 
 
 def _moved(lifecycle: dict[str, Any]) -> str:
@@ -180,6 +200,10 @@ def machine_lines(event: Event, state: RunState, index: Index, watching: Watchin
         troubles = _machine_troubles(event)
     elif isinstance(event, on.OutputsGiven):
         troubles = _lacking_outputs(event)
+    elif isinstance(event, on.LimitNear):
+        troubles = [f"Warning: {visible(event.words)}"]
+    elif isinstance(event, on.CallWaits):
+        troubles = [f"Step {visible(event.node)} {visible(wait_words(event))}"]
     lines = troubles
     if watching.verbose and not troubles:
         is_inner = on.is_in_call(event)
@@ -206,6 +230,7 @@ def _machine_troubles(event: on.StepFinished | on.AttemptEnded) -> list[str]:
         return []
     then = "; beginning a new session" if event.why == "no-session" else ""
     then = f"; {retry_words(event)}" if event.why == "failed" else then
+    then = f"; {wait_words(event)}" if event.why == "quota" else then
     return [f"Step {step}, attempt {event.attempt}: {message}{then}"]
 
 
@@ -247,6 +272,8 @@ def _machine_course(event: Event, state: RunState, index: Index) -> list[str]:
             | on.GateOpened()
             | on.GateDecided()
         ):
+            return []
+        case on.CostReserved() | on.LimitNear() | on.CallWaits():
             return []
 
 

@@ -27,6 +27,8 @@ from orchestrate.state.events import (
     AttemptEnded,
     CallExpired,
     CallOpened,
+    CallWaits,
+    CostReserved,
     Edited,
     Event,
     Gap,
@@ -35,6 +37,7 @@ from orchestrate.state.events import (
     ItemMoved,
     ItemMoving,
     ItemStopped,
+    LimitNear,
     LoopOpened,
     OutputsGiven,
     Restarted,
@@ -47,7 +50,7 @@ from orchestrate.state.events import (
     StepFinished,
     StepStarted,
 )
-from orchestrate.state.failing import with_outcome
+from orchestrate.state.failing import nothing_runs, with_outcome
 from orchestrate.state.gates import add_decision, add_opened, expire_asked
 from orchestrate.state.model import (
     Frame,
@@ -91,6 +94,7 @@ from orchestrate.state.spending import (
     count_denials,
     end_work,
     leave_work,
+    put_off,
     spent_in,
     with_denials,
     with_spent,
@@ -130,13 +134,17 @@ def start(index: Index, event: RunStarted) -> RunState:
     return state
 
 
-def apply(index: Index, state: RunState, event: Event) -> None:  # noqa: PLR0912 - one an event
+def apply(index: Index, state: RunState, event: Event) -> None:  # noqa: PLR0912, PLR0915 - one an event
     """Fold one event into the state."""
     match event:
         case StepFinished():
             _finish_step(Fold(index, state, event.at), event)
         case StepStarted():
             _start_attempt(index, state, event)
+        case CostReserved() | CallWaits():
+            put_off(here_of(frame_of(state, event.frame), event.node, event.visit), event)
+        case LimitNear():
+            state.near.append(event.limit)
         case AttemptEnded():
             _end_attempt(index, state, event)
         case LoopOpened():
@@ -211,6 +219,7 @@ def _start_attempt(index: Index, state: RunState, event: StepStarted) -> None:
     if isinstance(node.op, Ask) and event.origin is None:
         count_call(state, frame)
     here.phase = "running"
+    here.waits = {}
     here.attempt = event.attempt
     here.attempt_since = event.at
     here.where = event.where
@@ -237,7 +246,7 @@ def _end_attempt(index: Index, state: RunState, event: AttemptEnded) -> None:
         case "failed":
             here.phase = "resting"
             here.rest_until = event.at + event.rest_s
-        case "stopped" | "lost" | "void" | "no-session":
+        case "stopped" | "lost" | "void" | "no-session" | "budget" | "quota":
             # None of these was the step's own fault.
             here.tries = max(here.tries - 1, 0)
             if event.rest_s:
@@ -253,10 +262,10 @@ def _end_attempt(index: Index, state: RunState, event: AttemptEnded) -> None:
             error = str((event.result.turn or {}).get("error", ""))
             here.turn = {"error": error, "spent": spent_in(result)}
     here.is_cut_off = here.is_cut_off or event.cut_off
-    is_over = event.why in ("stopped", "lost", "void")
+    is_over = event.why in ("stopped", "lost", "void", "budget", "quota")
     standing = StepResult(status="pending" if is_over else "running", last_attempt=event.why)
     frame.steps[name] = whole | standing
-    count_costs(state, frame, kept_session(index, frame, here), result)
+    count_costs(state, frame, here, kept_session(index, frame, here), result)
     count_denials(state, name, result)
 
 
@@ -277,7 +286,7 @@ def _finish_step(fold: Fold, event: StepFinished) -> None:
     if event.result.reused:
         count_reused(state, event.result)
     else:
-        count_costs(state, frame, kept_session(fold.index, frame, here), event.result)
+        count_costs(state, frame, here, kept_session(fold.index, frame, here), event.result)
         count_denials(state, node.name, event.result)
         if state.edit and event.label != SKIPPED:
             mark_anew(frame)
@@ -370,18 +379,7 @@ def _end_run(index: Index, state: RunState, event: RunEnded) -> None:
     state.completed_at = event.at if event.status != "paused" else None
     state.stopped_at = event.at
     leave_work(state, event.at)
-    _nothing_runs(index, state)
-
-
-def _nothing_runs(index: Index, state: RunState) -> None:
-    """The run has stopped: a step that is not over waits to be started again."""
-    for frame in frames_below(state.root):
-        if frame.here is None:
-            continue
-        name = index.here(frame).node.name
-        result = frame.steps.get(name)
-        if result is not None and result.status == "running":
-            frame.steps[name] = result | StepResult(status="pending")
+    nothing_runs(index, state)
 
 
 def _resume(fold: Fold, event: RunResumed) -> None:
@@ -392,6 +390,7 @@ def _resume(fold: Fold, event: RunResumed) -> None:
     state.status = "running"
     state.reason = None
     state.completed_at = None
+    state.near = []
     leave_work(state, state.updated_at)
     # Without a stop on record it was killed, and what it had started may have gone on.
     state.unwatched = [state.updated_at if state.stopped_at is None else fold.at, fold.at]
@@ -411,6 +410,7 @@ def _resume(fold: Fold, event: RunResumed) -> None:
             frame.steps[frame.call.owner] = again.without("error")
         if here is None:
             continue
+        here.used = [0.0, 0]
         if here.phase == "running":
             begin_work(state, fold.at)
         if may_have_happened(fold.index, frame):

@@ -173,6 +173,7 @@ def _engine(state: RunState, *, has_gates: bool) -> dict[str, Any]:
         "place": state.place,
         "steps_run": state.steps_run,
         "calls": state.calls,
+        "near": state.near,
         "worked": state.worked,
         "unwatched": state.unwatched,
         "restarts": state.restarts,

@@ -109,6 +109,7 @@ def _decode(
         place=engine.get("place", ""),
         steps_run=engine["steps_run"],
         calls=engine.get("calls", 0),
+        near=engine.get("near", []),
         worked=engine.get("worked", [0.0, 0, 0.0]),
         unwatched=engine.get("unwatched", [0.0, 0.0]),
         restarts=engine["restarts"],

@@ -139,7 +139,10 @@ class Earlier:
                 pass
             case on.ItemMoving() | on.ItemStopped() | on.CallExpired() | on.OutputsGiven():
                 pass
-            case on.SessionSeen() | on.SessionChosen():
+            case (
+                on.SessionSeen() | on.SessionChosen() | on.CostReserved() | on.LimitNear()
+                | on.CallWaits()
+            ):  # fmt: skip
                 pass
 
     def _edited(self, event: on.Edited) -> None:

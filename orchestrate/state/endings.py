@@ -21,5 +21,5 @@ def ending_in(document: dict[str, Any]) -> Ending | None:
         return end("cancelled", document["reason"])
     if written is None:
         return None
-    status, reason, code, *kind = written
-    return Ending(status, reason, code, *(kind or [older_end(status, reason, code)]))
+    status, reason, code, *more = written
+    return Ending(status, reason, code, *(more or [older_end(status, reason, code)]))

@@ -11,11 +11,17 @@ from typing import Any, Literal
 
 from orchestrate.exits import Ending, EndKind, EndStatus, older_end
 from orchestrate.record import field, record
+from orchestrate.state import call_events
 from orchestrate.state.address import Address, Called, FrameKey, name_of_node
 from orchestrate.state.result import AttemptEnd, StepResult
 
 Json = Any
 Key = dict[str, Json]
+CostReserved = call_events.CostReserved
+CallWaits = call_events.CallWaits
+LimitNear = call_events.LimitNear
+SessionSeen = call_events.SessionSeen
+SessionChosen = call_events.SessionChosen
 
 
 @record
@@ -111,8 +117,9 @@ class AttemptEnded:
 
     `why` is failed (a retry follows), lost, stopped (by a signal: the try does not count), void
     (its output could not be written whole: nor does that try), reminded (the answer had no
-    readable outcome, the same session is asked again), or no-session (the agent says that there is
-    no such session: a new one begins at once).
+    readable outcome, the same session is asked again), no-session (the agent says that there is
+    no such session: a new one begins at once), budget (the program has spent what it may), or
+    quota (its account's usage limit is reached); after these two it goes on in its session.
     `cut_off`: it was a turn of an agent's session that has no end; the next one is told so.
     `losses` counts those lost in a row; with `waits` a person decides whether there is another one.
     """
@@ -277,37 +284,6 @@ class GateDecided:
 
 
 @record
-class SessionSeen:
-    """The agent's session has this id now; the next turn resumes it.
-
-    It is the run's own session, or that of one visit of a step. `is_own`: this run has begun it.
-    """
-
-    at: float
-    session: str
-    agent: str = ""
-    frame: str = ""
-    node: str = ""
-    visit: int = 0
-    is_own: bool = False
-
-
-@record
-class SessionChosen:
-    """The next turn starts a new session, under this id if we choose ids; the old one is left.
-
-    It is the run's own session, or that of one visit of a step.
-    """
-
-    at: float
-    session: str | None
-    agent: str = ""
-    frame: str = ""
-    node: str = ""
-    visit: int = 0
-
-
-@record
 class Restarted:
     """A plan starts afresh in a new session (A §3.2)."""
 
@@ -327,11 +303,12 @@ class RunEnded:
     head: str = ""
     # '' only in what an earlier version wrote, until it is read.
     kind: EndKind | Literal[""] = ""
+    budget: dict[str, Json] = field(default_factory=dict)
 
     @property
     def ending(self) -> Ending:
         kind = self.kind or older_end(self.status, self.reason, self.code)
-        return Ending(self.status, self.reason, self.code, kind)
+        return Ending(self.status, self.reason, self.code, kind, self.budget)
 
 
 @record
@@ -343,12 +320,16 @@ Event = (
     RunStarted | RunResumed | Edited | StepStarted | AttemptEnded | StepFinished | LoopOpened
     | RoundEnded | ItemMoving | ItemMoved | ItemStopped | CallOpened | CallExpired | OutputsGiven
     | GateOpened | GateDecided | SessionSeen | SessionChosen | Restarted | RunEnded | Gap
+    | CostReserved | LimitNear | CallWaits
 )  # fmt: skip
 
 _KINDS: dict[str, type[Any]] = {
     "run-started": RunStarted,
     "run-resumed": RunResumed,
     "edited": Edited,
+    "cost-reserved": CostReserved,
+    "limit-near": LimitNear,
+    "call-waits": CallWaits,
     "step-started": StepStarted,
     "attempt-ended": AttemptEnded,
     "step-finished": StepFinished,
@@ -375,9 +356,8 @@ _RESULTS: dict[type[Any], frozenset[str]] = {
     StepFinished: frozenset({"result"}),
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
-_EMPTY: dict[str, Any] = {
-    name: {} for name in ("settings", "late", "context", "key", "why", "made", "undefined")
-}
+_MAPS = "settings late context key why made undefined budget"
+_EMPTY: dict[str, Any] = {name: {} for name in _MAPS.split()}
 _EMPTY |= {name: [] for name in ("redo", "accept", "given_up")}
 # What a field is not written for: its default, where it has one.
 _DEFAULTS: dict[type[Any], dict[str, Any]] = {
@@ -391,7 +371,8 @@ for _always in (RunStarted, CallOpened, Edited):
 
 def run_ended(at: float, ending: Ending, head: str = "") -> RunEnded:
     """The event that records an ending."""
-    return RunEnded(at, ending.status, ending.reason, ending.code, head, ending.kind)
+    reason, told = ending.reason, dict(ending.budget)
+    return RunEnded(at, ending.status, reason, ending.code, head, ending.kind, told)
 
 
 def attempt_of(event: StepStarted | AttemptEnded | StepFinished) -> Address:

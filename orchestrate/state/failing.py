@@ -22,7 +22,7 @@ from orchestrate.plan.nodes import (
 )
 from orchestrate.record import replace
 from orchestrate.state.calls import call_retry
-from orchestrate.state.model import Frame, Index, plan_frame, plan_stack
+from orchestrate.state.model import Frame, Index, RunState, frames_below, plan_frame, plan_stack
 from orchestrate.state.result import StepError, StepResult
 
 
@@ -105,3 +105,14 @@ def with_outcome(node: Node, label: Label, result: StepResult) -> StepResult:
         return result
     has_failed = any(outcome == "failed" for outcome, _ in node.routes)
     return result | StepResult(outcome="failed" if has_failed else dict(node.op.exits)["*"])
+
+
+def nothing_runs(index: Index, state: RunState) -> None:
+    """The run has stopped: a step that is not over waits to be started again."""
+    for frame in frames_below(state.root):
+        if frame.here is None:
+            continue
+        name = index.here(frame).node.name
+        result = frame.steps.get(name)
+        if result is not None and result.status == "running":
+            frame.steps[name] = result | StepResult(status="pending")

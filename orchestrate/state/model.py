@@ -61,6 +61,12 @@ class Visit:
     key: str = ""
     # Of an attempt that an edit has taken over: the frame and visit that its address names.
     origin: list[Json] | None = None
+    # What is set aside for the newest or next call: `usd`, `unknown`, `at`, `cap` (`CostReserved`).
+    reserved: dict[str, Json] = field(default_factory=dict)
+    # What the visit has used since the run was last started or resumed: dollars and tokens.
+    used: list[float] = field(default_factory=lambda: [0.0, 0])
+    # What the next call waits for: `why`, `agent`, `until` and `ahead` of `CallWaits`.
+    waits: dict[str, Json] = field(default_factory=dict)
 
 
 @mutable_record
@@ -197,6 +203,8 @@ class RunState:
     costs: Costs = field(default_factory=Costs)
     # How often an agent was asked, ended or not.
     calls: int = 0
+    # The limits that this sitting has come near to.
+    near: list[str] = field(default_factory=list)
     # For how long attempts were at work, how many are, and since when (`state/spending.py`).
     worked: list[float] = field(default_factory=lambda: [0.0, 0, 0.0])
     # After a kill: until when what went on by itself is counted, and when the run was resumed.

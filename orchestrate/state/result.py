@@ -12,7 +12,9 @@ from orchestrate.state.sparse_record import SparseRecord
 Json = Any
 Status = Literal["pending", "running", "completed", "failed", "skipped"]
 # Why an attempt was not the last one of its visit (`events.AttemptEnded`).
-AttemptEnd = Literal["failed", "lost", "stopped", "reminded", "void", "no-session"]
+AttemptEnd = Literal[
+    "failed", "lost", "stopped", "reminded", "void", "no-session", "budget", "quota"
+]
 _Figure = TypeVar("_Figure", int, float)
 
 
@@ -141,6 +143,8 @@ class StepResult(SparseRecord):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
+    # Is the cost computed from prices of tokens?
+    cost_computed: bool = False
     session_totals: Mapping[str, Json] | None = None
     denials: Denials = ()
     billed: bool = True
@@ -233,8 +237,13 @@ class Costs:
     turns: int = 0
     unreported: int = 0
     tokens_unreported: int = 0
+    # Of the turns: whose cost was computed from prices of tokens; and how many of those that did
+    # not report it count in budgets for a certain amount, and for how much.
+    computed: int = 0
+    counted: int = 0
+    counted_usd: float = 0.0
 
-    def with_turn(self, turn: StepResult) -> Costs:
+    def with_turn(self, turn: StepResult, counted_usd: float | None = None) -> Costs:
         return Costs(
             _added(self.cost_usd, turn.cost_usd),
             _added(self.input_tokens, turn.input_tokens),
@@ -242,10 +251,16 @@ class Costs:
             self.turns + 1,
             self.unreported + (turn.cost_usd is None),
             self.tokens_unreported + (turn.input_tokens is None or turn.output_tokens is None),
+            self.computed + turn.cost_computed,
+            self.counted + (counted_usd is not None),
+            round(self.counted_usd + (counted_usd or 0.0), 10),
         )
 
     def to_json(self) -> dict[str, Json]:
-        return {name: getattr(self, name) for name in field_names(self)}
+        """What is known, and of the rest only what there is."""
+        rare = ("computed", "counted", "counted_usd")
+        shown = {name: getattr(self, name) for name in field_names(self)}
+        return {name: value for name, value in shown.items() if value or name not in rare}
 
 
 def _added(known: _Figure | None, reported: _Figure | None) -> _Figure | None:

@@ -7,7 +7,8 @@ from typing import Any
 
 from orchestrate.record import replace
 from orchestrate.state.denials import add_denials
-from orchestrate.state.model import Frame, RunState, Visit, plan_frame
+from orchestrate.state.events import CallWaits, CostReserved
+from orchestrate.state.model import Frame, RunState, Visit, frames_below, plan_frame
 from orchestrate.state.result import StepResult
 from orchestrate.state.times import seconds_of
 
@@ -45,16 +46,44 @@ def count_denials(state: RunState, name: str, result: StepResult) -> None:
         state.denials = add_denials(state.denials, more)
 
 
-def count_costs(state: RunState, frame: Frame, session: dict[str, Any], result: StepResult) -> None:
-    """An agent's turn; the counters that it did not report stay unknown.
+def put_off(here: Visit, event: CostReserved | CallWaits) -> None:
+    """Before a call: money is set aside for it, or it has to wait."""
+    if isinstance(event, CallWaits):
+        here.waits = {"why": event.why, "agent": event.agent, "until": event.until,
+                      "ahead": event.ahead}  # fmt: skip
+        if event.why == "quota":
+            here.phase, here.rest_until = "resting", event.until
+        return
+    here.reserved = {"usd": event.usd, "unknown": event.unknown_usd, "at": event.at}
+    if event.cap_usd is not None:
+        here.reserved["cap"] = event.cap_usd
+
+
+def reserved_below(frame: Frame) -> float:
+    """What is set aside for the calls of a plan, those that it has called included."""
+    here = (inner.here for inner in frames_below(frame))
+    return sum(float(visit.reserved.get("usd", 0.0)) for visit in here if visit is not None)
+
+
+def count_costs(
+    state: RunState, frame: Frame, here: Visit, session: dict[str, Any], result: StepResult
+) -> None:
+    """An agent's turn; the counters that it did not report stay unknown. What was set aside for it
+    is free again.
 
     A provider that a workflow declares costs an unknown amount.
     """
+    reserved, here.reserved = here.reserved, {}
     if not result.is_turn or not result.billed:
         return
-    state.costs = state.costs.with_turn(result)
+    counted = reserved.get("unknown") if result.cost_usd is None else None
+    state.costs = state.costs.with_turn(result, counted)
     for plan in called_around(frame):
-        plan.costs = plan.costs.with_turn(result)
+        plan.costs = plan.costs.with_turn(result, counted)
+    usd, tokens = here.used
+    usd += result.cost_usd or counted or 0.0
+    tokens += (result.input_tokens or 0) + (result.output_tokens or 0)
+    here.used = [round(usd, 10), tokens]
     totals = result.session_totals
     if totals and session:
         session["totals"] = dict(totals)

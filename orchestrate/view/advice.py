@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import ceil
 from typing import TYPE_CHECKING
 
 from orchestrate.errors import OrchestrateError
@@ -72,7 +73,7 @@ def resume_flags(ending: Ending, reached: Reached) -> tuple[str, ...] | None:
         case "max-tokens":
             return "--max-tokens", str(_more_than(reached.tokens))
         case "max-cost":
-            return "--max-cost", f"{max(2 * reached.cost, 0.01):.2f}"
+            return "--max-cost", f"{ceil(100 * _dollars_wanted(ending, reached)) / 100:.2f}"
         case "max-time":
             return "--max-time", f"{max(2 * reached.worked_s, 1):.0f}s"
         case "limit":
@@ -98,6 +99,14 @@ def view_flags(view: RunView) -> tuple[str, ...]:
     """What `resume` needs because of what became of the run's files and of its definition."""
     repair = ("--repair",) if view.is_torn else ()
     return (*repair, *as_started_flag(view.run, view.state))
+
+
+def _dollars_wanted(ending: Ending, reached: Reached) -> float:
+    """Room for as much again, and at least for the call that did not fit."""
+    told = ending.budget
+    needed: float = told.get("needed_usd", 0.0) + told.get("reserved_usd", 0.0)
+    spent: float = max(reached.cost, told.get("spent_usd", 0.0))
+    return max(2 * spent, spent + needed, 0.01)
 
 
 def _more_than(reached: int) -> int:

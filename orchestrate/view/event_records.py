@@ -113,6 +113,8 @@ class EventRecords:
                 pass
             case on.ItemMoving() | on.RoundEnded() | on.OutputsGiven():
                 pass
+            case on.CostReserved() | on.LimitNear() | on.CallWaits():
+                pass
             case on.ItemMoved() | on.ItemStopped() | on.RunResumed() | on.RunEnded() | on.Gap():
                 pass
 

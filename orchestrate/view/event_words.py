@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import time
+
 from orchestrate.plan.nodes import OK, Abort, Finish, Goto, Leave, Restart, target_of
 from orchestrate.plan.visible import visible
-from orchestrate.state.events import AttemptEnded, CallOpened, GateOpened, StepFinished, StepStarted
+from orchestrate.state.events import (
+    AttemptEnded,
+    CallOpened,
+    CallWaits,
+    GateOpened,
+    StepFinished,
+    StepStarted,
+)
 from orchestrate.state.model import Index, RunState
 from orchestrate.state.result import StepResult
 from orchestrate.state.times import duration
@@ -14,6 +23,24 @@ def retry_words(event: AttemptEnded) -> str:
     """When a failed attempt is repeated: `retry 2 of 5 in 4.0s: overloaded (529)`."""
     after = f"in {duration(event.rest_s * 1000)}" if event.rest_s else "now"
     return f"{retry_number(event.result)} {after}{retry_reason(event.result)}"
+
+
+def wait_words(event: AttemptEnded | CallWaits) -> str:
+    """What a call is put off for: `waits for quota until 14:05`."""
+    if isinstance(event, AttemptEnded):
+        return quota_words(event.at + event.rest_s)
+    return waiting_words(event.why, event.agent, event.until, event.ahead)
+
+
+def waiting_words(why: str, agent: str, until: float, ahead: int) -> str:
+    return quota_words(until) if why == "quota" else f"waits for a slot of {agent}, {ahead} ahead"
+
+
+def quota_words(until: float) -> str:
+    """By the local clock, with the day if that is another one than today."""
+    then = time.localtime(until)
+    is_today = then[:3] == time.localtime()[:3]
+    return f"waits for quota until {time.strftime('%H:%M' if is_today else '%a %H:%M', then)}"
 
 
 def retry_number(result: StepResult) -> str:

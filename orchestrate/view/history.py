@@ -156,6 +156,8 @@ def _hear(told: Chronicle, event: Event) -> None:
             pass
         case on.CallOpened() | on.Restarted():
             pass
+        case on.CostReserved() | on.LimitNear() | on.CallWaits():
+            pass
         case on.Edited():
             told.approvals = without_pending(told.approvals)
     told.tallies.hear(event)
@@ -263,6 +265,8 @@ class _Follower:
             case on.ItemMoving() | on.ItemMoved() | on.ItemStopped() | on.RunResumed():
                 pass
             case on.RunEnded() | on.Gap() | on.RoundEnded() | on.OutputsGiven():
+                pass
+            case on.CostReserved() | on.LimitNear() | on.CallWaits():
                 pass
             case on.RunStarted():
                 return

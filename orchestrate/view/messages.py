@@ -99,6 +99,8 @@ class Messages:
                 return self._hear_step(event)
             case on.LoopOpened() | on.RoundEnded() | on.ItemMoving() | on.ItemMoved():
                 return []
+            case on.CostReserved() | on.LimitNear() | on.CallWaits():
+                return []
             case on.ItemStopped() | on.CallExpired() | on.GateDecided() | on.OutputsGiven():
                 return []
             case on.Gap():

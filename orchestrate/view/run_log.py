@@ -14,7 +14,7 @@ from orchestrate.state.model import Index, RunState
 from orchestrate.state.result import StepResult
 from orchestrate.state.store import Listener
 from orchestrate.view.event_records import FIELDS
-from orchestrate.view.event_words import outcome_words, retry_words, visit_words
+from orchestrate.view.event_words import outcome_words, retry_words, visit_words, wait_words
 from orchestrate.view.messages import Messages
 
 LogLine = tuple[Level, str, dict[str, Any]]
@@ -89,10 +89,13 @@ def plain_log(event: Event) -> list[LogLine]:
             on.GateOpened() | on.GateDecided() | on.CallOpened() | on.Restarted() | on.StepStarted()
         ):
             pass
-        case on.RunStarted() | on.RunResumed() | on.SessionSeen() | on.SessionChosen() | on.Gap():
+        case (
+            on.RunStarted() | on.RunResumed() | on.SessionSeen() | on.SessionChosen() | on.Gap()
+            | on.ItemMoving() | on.ItemStopped()
+        ):  # fmt: skip
             pass
-        case on.ItemMoving() | on.ItemStopped():
-            pass
+        case on.CostReserved() | on.LimitNear() | on.CallWaits():
+            level, _, fields = _before_call(event)
         case on.Edited():
             fields = {"edit": event.edit, "definition": event.definition}
     node = getattr(event, "node", None)
@@ -119,6 +122,7 @@ def machine_log(
     if on.is_in_call(event):
         return plain_log(event)
     run = machine_fields(state, index)
+    level: Level
     match event:
         case on.StepStarted() | on.GateOpened() | on.CallOpened():
             return _started_log(event, messages, state, index, run)
@@ -133,7 +137,7 @@ def machine_log(
             said = [*filter(None, map(_words, messages)), "[recipe:restarted]"]
             return [("info", words, fields) for words in said]
         case on.RunEnded():
-            level: Level = "info" if event.status == "completed" else "warn"
+            level = "info" if event.status == "completed" else "warn"
             end: dict[str, Any] = {"status": event.status, "code": event.code}
             if event.status == "failed":
                 end["error"] = event.reason
@@ -146,9 +150,13 @@ def machine_log(
             return [(level, words, run | end | more)]
         case on.Edited():
             return [("info", f"[run:edited] {event.edit}", run)]
-        case on.RunStarted() | on.RunResumed() | on.Gap():
-            return []
-        case on.LoopOpened() | on.ItemMoving() | on.ItemMoved() | on.ItemStopped():
+        case on.CostReserved() | on.LimitNear() | on.CallWaits():
+            level, words, fields = _before_call(event)
+            return [(level, words, run | fields)]
+        case (
+            on.RunStarted() | on.RunResumed() | on.Gap() | on.LoopOpened() | on.ItemMoving()
+            | on.ItemMoved() | on.ItemStopped()
+        ):  # fmt: skip
             return []
         case on.OutputsGiven() | on.RoundEnded() | on.CallExpired() | on.GateDecided():
             return []
@@ -164,6 +172,16 @@ def _words(message: dict[str, Any]) -> str:
             return f"[recipe:exited] {message['reason']}"
         case _:
             return ""
+
+
+def _before_call(event: on.CostReserved | on.LimitNear | on.CallWaits) -> LogLine:
+    """What is said of money and waiting before an agent is asked."""
+    if isinstance(event, on.LimitNear):
+        return "warn", f"[limit:near] {event.words}", {"limit": event.words}
+    if isinstance(event, on.CallWaits):
+        words = wait_words(event)
+        return "info", f"[step:waits] {event.node}: {words}", {"waits": words}
+    return "debug", f"[step:reserved] {event.node}", {"usd": event.usd}
 
 
 def _started_log(

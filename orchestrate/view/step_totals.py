@@ -182,9 +182,9 @@ class Tallies:
                 pass
             case on.ItemMoving() | on.ItemMoved() | on.ItemStopped() | on.SessionSeen():
                 pass
-            case on.SessionChosen():
+            case on.SessionChosen() | on.RoundEnded() | on.OutputsGiven():
                 pass
-            case on.RoundEnded() | on.OutputsGiven():
+            case on.CostReserved() | on.LimitNear() | on.CallWaits():
                 pass
             case on.Edited():
                 self._give_up(event.at)

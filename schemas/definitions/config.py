@@ -1,10 +1,11 @@
 """The configuration file, .orchestrate/config.yaml."""
 
-from definitions.limits import LIMITS, limits
+from definitions.limits import LIMITS, PER_DAY, limits
 from definitions.parts import (
     ENV_NAME,
     VARIABLE,
     Schema,
+    amount,
     choice,
     count,
     document,
@@ -34,6 +35,48 @@ MODELS = record(
     },
     title="Models",
     description="The agent's own model names for the three tiers.",
+)
+
+_PER_MILLION = "US dollars for a million {} tokens."
+PRICE = record(
+    {
+        "input": amount(_PER_MILLION.format("input"), 3, minimum=0, hint="write dollars"),
+        "output": amount(_PER_MILLION.format("output"), 15, minimum=0, hint="write dollars"),
+    },
+    "input",
+    "output",
+    title="Price",
+    description="What the tokens of a model cost.",
+)
+COSTS = record(
+    {
+        "guess_usd": amount(
+            "US dollars that a call is taken to cost where no earlier one is known. Default: 0.25.",
+            0.25,
+            default=0.25,
+            exclusiveMinimum=0,
+            hint="write dollars, more than 0",
+        ),
+        "unknown": choice(
+            "What a call counts for in a budget that did not report its cost: `count` what earlier "
+            "calls of the step have cost, else the guess; `refuse` parks the run before the next "
+            "call; `allow` counts nothing. Default: count.",
+            "count",
+            "refuse",
+            "allow",
+            default="count",
+            hint="write count, refuse or allow",
+        ),
+        "prices": mapping(
+            "Prices of models, by the name that the agent reports. A call that tells its tokens "
+            "but no cost is computed from them, and marked so.",
+            ref("price"),
+            {"gpt-5": {"input": 1.25, "output": 10}},
+            propertyNames={"minLength": 1},
+        ),
+    },
+    title="Costs",
+    description="What calls of agents are taken to cost where that is not known.",
 )
 
 AGENT = record(
@@ -171,6 +214,12 @@ ROOT = record(
             hint="write a whole number of at least 1",
         ),
         "limits": limits(),
+        "costs": field(
+            "What calls of agents are taken to cost where that is not known.",
+            {"guess_usd": 0.25, "unknown": "count"},
+            ref="costs",
+            hint="write a mapping: costs: { guess_usd: 0.25 }",
+        ),
         "step_timeout": seconds(
             "How long one step may take that sets no limit itself. Default: 86400 seconds (a day) "
             "in a machine, 600 in a recipe.",
@@ -283,6 +332,9 @@ SCHEMA = document(
         "notification": NOTIFICATION,
         "limits": LIMITS,
         "worktree": WORKTREE,
+        "per_day": PER_DAY,
+        "costs": COSTS,
+        "price": PRICE,
     },
     examples=({"backend": "claude-code", "model": "sonnet", "max_parallel": 4},),
 )

@@ -24,8 +24,9 @@ LIMITS = record(
             hint=_ONE_OR_MORE,
         ),
         "cost_usd": amount(
-            "US dollars: once this much was spent, the run is parked before an agent is asked "
-            "again. What an agent does not report is not counted. `--max-cost` wins.",
+            "US dollars: the run is parked before a call of an agent that may not fit into what is "
+            "left. A call that does not report its cost counts as `costs.unknown` of the "
+            "configuration says. `--max-cost` wins.",
             5,
             exclusiveMinimum=0,
             hint="write dollars, more than 0: cost_usd: 5",
@@ -49,18 +50,72 @@ LIMITS = record(
             minimum=1,
             hint=_ONE_OR_MORE,
         ),
+        "per_day": field(
+            "What all runs of this file may use in one calendar day of the user's, by the local "
+            "clock; then runs are parked. In the user's configuration: what all runs may use.",
+            {"cost_usd": 20},
+            ref="per_day",
+            hint="write a mapping: per_day: { cost_usd: 20 }",
+        ),
     },
     title="Limits",
     description="How much a run may do and use. In a called file they hold for the call.",
 )
+_USD = {"exclusiveMinimum": 0, "hint": "write dollars, more than 0: cost_usd: 5"}
+PER_DAY = record(
+    {
+        "cost_usd": amount("US dollars in one day.", 20, **_USD),
+        "tokens": count("Tokens, input and output.", 2000000, minimum=1, hint=_ONE_OR_MORE),
+        "calls": count("Calls of agents.", 400, minimum=1, hint=_ONE_OR_MORE),
+    },
+    title="Limits of a day",
+    description="What may be used in one calendar day of the user's.",
+)
+STEP_LIMITS = record(
+    {
+        "cost_usd": amount(
+            "US dollars that the agent may spend in one visit of the step, retries and reminders "
+            "included; then the run is parked, and `resume` allows as much again. As much is "
+            "reserved in the run's budget before each call.",
+            1,
+            **_USD,
+        ),
+        "tokens": count(
+            "Tokens, input and output together, that one visit of the step may use; then the run "
+            "is parked before the agent is asked again.",
+            200000,
+            minimum=1,
+            hint=_ONE_OR_MORE,
+        ),
+    },
+    title="Limits of a step",
+    description="What an agent may use in one visit of a step.",
+)
+LIMIT_DEFINITIONS: dict[str, Schema] = {
+    "limits": LIMITS,
+    "per_day": PER_DAY,
+    "step_limits": STEP_LIMITS,
+}
+
+
+def step_limits(**more: Any) -> Schema:
+    """Describe `limits:` of a step that asks an agent."""
+    needs = f" Needs version {more['since']}." if "since" in more else ""
+    return field(
+        f"What the agent may use in one visit of the step; then the run is parked.{needs}",
+        {"cost_usd": 1},
+        ref="step_limits",
+        hint="write a mapping: limits: { cost_usd: 1 }",
+        **more,
+    )
 
 
 def limits(**more: Any) -> Schema:
     """Describe `limits:`."""
     needs = f" Needs version {more['since']}." if "since" in more else ""
     return field(
-        "How much a run may do and use: visits, steps, cost_usd, tokens, time, calls. A parked "
-        f"run goes on with `resume` and a higher flag.{needs}",
+        "How much a run may do and use: visits, steps, cost_usd, tokens, time, calls, per_day. A "
+        f"parked run goes on with `resume` and a higher flag.{needs}",
         _EXAMPLE,
         ref="limits",
         hint="write a mapping: limits: { cost_usd: 5, time: 2h }",

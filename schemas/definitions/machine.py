@@ -2,7 +2,7 @@
 
 from definitions.checks import approval, check, checked, gate, produces
 from definitions.inputs import INPUT, call, given, inputs, outputs
-from definitions.limits import LIMITS, limits
+from definitions.limits import LIMIT_DEFINITIONS, limits, step_limits
 from definitions.parts import (
     KEBAB,
     NEEDED_SECRETS,
@@ -253,6 +253,7 @@ STEP = record(
             minItems=1,
             hint="write a list of arguments: agentArgs: [--add-dir, ../shared]",
         ),
+        "limits": step_limits(),
         "onLost": on_lost(),
         "effect": effect(),
         "retry": _retry(
@@ -358,7 +359,7 @@ SCHEMA = document(
         "guardrails": GUARDRAILS,
         "retry": RETRY,
         "input": INPUT,
-        "limits": LIMITS,
+        **LIMIT_DEFINITIONS,
         "approval": APPROVAL,
         "check": CHECK,
     },

@@ -2,7 +2,7 @@
 
 from definitions.checks import check, gate
 from definitions.inputs import INPUT, inputs, outputs
-from definitions.limits import LIMITS, limits
+from definitions.limits import LIMIT_DEFINITIONS, limits
 from definitions.parts import (
     NEEDED_SECRETS,
     TIMESTAMP,
@@ -275,7 +275,7 @@ SCHEMA = document(
         "retry": RETRY,
         "recursion": RECURSION,
         "input": INPUT,
-        "limits": LIMITS,
+        **LIMIT_DEFINITIONS,
     },
     examples=(_EXAMPLE,),
 )

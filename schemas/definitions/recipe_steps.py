@@ -1,6 +1,7 @@
 """What a step of a recipe may say."""
 
 from definitions.checks import approval, checked, produces
+from definitions.limits import step_limits
 from definitions.parts import (
     ENV_NAME,
     WORD,
@@ -251,6 +252,7 @@ _HOW: dict[str, Schema] = {
     "recursion": recursion(
         "Limits for this one call of a sub-recipe; max_depth may be higher than the recipe's."
     ),
+    "limits": step_limits(),
     "on_lost": on_lost(),
     "effect": effect(),
 }

@@ -228,6 +228,7 @@ _AGENT: dict[str, Schema] = {
     "input_tokens": _size("Tokens read; absent when not reported.", 5200),
     "output_tokens": _size("Tokens written; absent when not reported.", 1800),
     "cost_usd": amount("Cost in US dollars; absent when not reported.", 0.042, minimum=0),
+    "cost_computed": flag("Was the cost computed from `costs.prices`? Else it was reported."),
 }
 
 RESULT = record(

@@ -2,7 +2,7 @@
 
 from definitions.checks import approval, check, checked, gate, produces
 from definitions.inputs import INPUT, call, given, inputs, outputs
-from definitions.limits import LIMITS, limits
+from definitions.limits import LIMIT_DEFINITIONS, limits
 from definitions.parts import (
     ENV_NAME,
     NEEDED_SECRETS,
@@ -376,7 +376,7 @@ SCHEMA = document(
         "depends_on": DEPENDS_ON,
         "requirement": REQUIREMENT,
         "input": INPUT,
-        "limits": LIMITS,
+        **LIMIT_DEFINITIONS,
         "approval": gate("variables are filled in", "is the step's outcome"),
         "check": check(),
         **FLOW_DEFINITIONS,

@@ -1,5 +1,6 @@
 """How a workflow goes on: waits, conditions, jumps, loops and retries."""
 
+from definitions.limits import step_limits
 from definitions.parts import (
     Schema,
     amount,
@@ -282,6 +283,7 @@ FLOW_FIELDS: dict[str, Schema] = {
         ref="on",
         hint="write a mapping: on: { failure: { goto: NAME } }",
     ),
+    "limits": step_limits(since="1.4"),
     "on_lost": on_lost(),
     "effect": effect(since="1.4"),
 }

@@ -82,7 +82,7 @@ class Call:
         parts = [{"type": "text", "text": text}]
         said = {"role": "assistant", "model": self.model, "content": parts}
         self.say(type="assistant", message=said)
-        self.finish(text)
+        self.finish(text, answer.get("cost", 0.006))
 
     def wait(self, answer: dict[str, Any]) -> None:
         """Take time; a file that the answer names ends the waiting early."""
@@ -91,11 +91,11 @@ class Call:
         while time.monotonic() < end and not (until and os.path.exists(until)):
             time.sleep(0.01 if until else max(0.0, end - time.monotonic()))
 
-    def finish(self, text: str) -> NoReturn:
-        used = {"inputTokens": 1000, "outputTokens": 100, "costUSD": 0.006}
+    def finish(self, text: str, cost: float | None) -> NoReturn:
+        used = {"inputTokens": 1000, "outputTokens": 100, "costUSD": cost}
         self.say(
             type="result", subtype="success", is_error=False, result=text, stop_reason="end_turn",
-            num_turns=1, api_error_status=None, terminal_reason="completed", total_cost_usd=0.006,
+            num_turns=1, api_error_status=None, terminal_reason="completed", total_cost_usd=cost,
             usage={"input_tokens": 1000, "output_tokens": 100},
             modelUsage={self.model: used}, model_usage_since_last_result={self.model: used},
         )  # fmt: skip
@@ -113,9 +113,15 @@ class Call:
             self.say(
                 type="result", subtype="success", is_error=True, result=answer.get("text", words),
                 stop_reason="stop_sequence", num_turns=1, api_error_status=status,
-                api_error_type=name, terminal_reason="api_error", total_cost_usd=0, modelUsage={},
+                api_error_type=name, terminal_reason="api_error", modelUsage={},
+                total_cost_usd=answer.get("cost", 0),
                 usage={"input_tokens": 0, "output_tokens": 0},
             )  # fmt: skip
+            self.end(1)
+        if kind == "budget":
+            self.say(type="result", subtype="error_max_budget_usd", is_error=True, num_turns=2,
+                     errors=["Reached maximum budget"], total_cost_usd=answer["cost"],
+                     modelUsage={}, usage={"input_tokens": 9, "output_tokens": 9})  # fmt: skip
             self.end(1)
         if kind == "limit":
             self.say(type="result", subtype="error_max_turns", is_error=True, num_turns=2,

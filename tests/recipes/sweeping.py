@@ -34,6 +34,7 @@ class Shape:
     # What the agents say, and the flags that take a run further which its limits have parked.
     answers: tuple[dict[str, Any], ...] = (rule("STEP", delay=0.04),)
     wider: tuple[str, ...] = ()
+    most_paid: int = 4
 
 
 STAGED = Shape(
@@ -202,7 +203,38 @@ LIMITED = Shape(
     wider=("--max-calls", "20"),
 )
 
-SHAPES = (STAGED, PARALLEL, NESTED, WHILE, SESSIONS, CALLS, LIMITED)
+BUDGET = Shape(
+    "budget",
+    recipe("""
+        limits: {cost_usd: 2}
+        context: {items: [i1, i2, i3, i4, i5, i6, i7, i8, i9]}
+        outputs: {all: "{{all}}"}
+        steps:
+          - {id: each, foreach: "{{items}}", parallel: true, agent: helper,
+             prompt: "STEP:{{item}}", collect: all}
+    """),
+    # run, and a resume that may spend more
+    changes=(240, 190),
+    answers=(rule("STEP", {"cost": 0.4, "delay": 0.04}),),
+    wider=("--max-cost", "20"),
+    most_paid=5,
+)
+DOLLAR = Shape(
+    "dollar",
+    recipe("""
+        limits: {cost_usd: 1}
+        steps:
+          - {id: one, agent: helper, prompt: "STEP:one"}
+          - {id: two, agent: helper, prompt: "STEP:two"}
+          - {id: three, agent: helper, prompt: "STEP:three"}
+    """),
+    changes=(130, 80),
+    answers=(rule("STEP", {"cost": 0.4, "delay": 0.04}),),
+    wider=("--max-cost", "20"),
+    most_paid=2,
+)
+
+SHAPES = (STAGED, PARALLEL, NESTED, WHILE, SESSIONS, CALLS, LIMITED, BUDGET, DOLLAR)
 
 
 @dataclass(frozen=True)
@@ -268,7 +300,9 @@ class Trial:
         if code == KILLED:
             return ("resume", run_id)
         if self.shape.wider:
-            assert len(self.shop.calls()) <= 4, "more than the limit was paid for"
+            assert len(self.shop.calls()) <= self.shape.most_paid, (
+                "more than the limit was paid for"
+            )
             return ("resume", run_id, *self.shape.wider)
         return ("approve", run_id, "--message", next(self._messages))
 

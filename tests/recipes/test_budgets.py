@@ -55,9 +55,10 @@ RECIPE = recipe("""
 FILES = {"machine": MACHINE, "recipe": RECIPE, "workflow": WORKFLOW}
 ALL = pytest.mark.parametrize("dialect", list(FILES))
 # A call of the fake costs $0.006 and takes 1100 tokens.
+GUESS = "costs: {guess_usd: 0.006}\n"
 BUDGETS = [
     ("calls: 2", "max-calls", "4", "limits.calls is reached: 2 of 2 calls made"),
-    ("cost_usd: 0.01", "max-cost", "1", "limits.cost_usd is reached: $0.012 of $0.01 spent"),
+    ("cost_usd: 0.016", "max-cost", "1", "limits.cost_usd is reached: $0.012 of $0.016 spent"),
     ("tokens: 2000", "max-tokens", "9999", "limits.tokens is reached: 2200 of 2000 tokens used"),
 ]
 
@@ -65,6 +66,7 @@ BUDGETS = [
 @pytest.fixture
 def shop(quick_top: object, shop: Workshop) -> Workshop:
     shop.answers(rule("STEP", DONE))
+    shop.write(".orchestrate/config.yaml", GUESS)
     return shop
 
 
@@ -92,13 +94,13 @@ def test_l5_a_budget_parks_the_run_and_resume_with_a_higher_one_goes_on(
 def test_l5_a_flag_wins_over_the_file_and_the_file_over_the_configuration(
     shop: Workshop, dialect: str, limit: str, flag: str, more: str, words: str
 ) -> None:
-    shop.write(".orchestrate/config.yaml", f"limits: {{{limit}}}\n")
+    shop.write(".orchestrate/config.yaml", f"{GUESS}limits: {{{limit}}}\n")
     played = shop.play(FILES[dialect].format(more=""), exit_code=6)
     assert words in played.state["reason"]
     key = limit.partition(":")[0]
     shop.play(FILES[dialect].format(more=f"limits: {{{key}: {more}}}"))
     shop.play(FILES[dialect].format(more=f"limits: {{{limit}}}"), f"--{flag}", more)
-    shop.write(".orchestrate/config.yaml", "")
+    shop.write(".orchestrate/config.yaml", GUESS)
     shop.play(FILES[dialect].format(more=""), f"--{flag}", limit.split()[1], exit_code=6)
 
 
@@ -208,7 +210,7 @@ def test_l5_unknown_costs_are_named_not_zero(shop: Workshop) -> None:
     text = """
         version: "1.4"
         name: trial
-        limits: {cost_usd: 0.005}
+        limits: {cost_usd: 0.017}
         providers:
           quiet: {command: [sh, tool.sh], input_mode: stdin}
         steps:
@@ -217,7 +219,7 @@ def test_l5_unknown_costs_are_named_not_zero(shop: Workshop) -> None:
           - {name: two, provider: claude, prompt: "STEP:two"}
     """
     played = shop.play(text, exit_code=6)
-    assert "$0.006 of $0.005 spent, and 1 call did not say" in played.state["reason"]
+    assert "$0.012 of $0.017 spent, 1 call did not say" in played.state["reason"]
 
 
 CIRCLE = """

@@ -31,7 +31,7 @@ class _Fields:
 
 
 _OF_CALL = ("recipe", "context", "recursion")
-_OF_AGENT = ("agent", "mode", "prompt", "agent_config", "session", "check", "produces")
+_OF_AGENT = ("agent", "mode", "prompt", "agent_config", "session", "check", "produces", "limits")
 _OF_COMMAND = ("command", "cwd", "env", "output_exit_code")
 _FIELDS: dict[Kind, _Fields] = {
     "agent": _Fields(
@@ -40,7 +40,7 @@ _FIELDS: dict[Kind, _Fields] = {
     "recipe": _Fields(
         "E304", "a recipe step", "recipe",
         ("agent", "mode", "prompt", "agent_config", "parse_json", "session", "check", "produces",
-         *_OF_COMMAND, "approval"),
+         "limits", *_OF_COMMAND, "approval"),
         "remove type: recipe to ask an agent",
     ),
     "bash": _Fields(

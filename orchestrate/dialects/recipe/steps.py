@@ -5,6 +5,7 @@ from __future__ import annotations
 from orchestrate.dialects.checks import is_checked, lower_check, with_rounds
 from orchestrate.dialects.effects import ONCE, has_effect, lost_rule
 from orchestrate.dialects.gates import lower_gate
+from orchestrate.dialects.limits import step_limits
 from orchestrate.dialects.lowering import constant_map, lower_session
 from orchestrate.dialects.prompts import check_prompt_text
 from orchestrate.dialects.recipe.agents import check_agent
@@ -108,6 +109,7 @@ def lower_step(
         on_failure=on_failure,
         on_lost=lost_rule(step),
         stage=written.stage,
+        **({} if looping else step_limits(step)),
     )
     return _with_rounds(recipe, step, written.place, node)
 
@@ -214,7 +216,7 @@ def _lower_loop(recipe: Recipe, written: Written) -> Each:
 _OWN_FIELDS = (
     "type", "agent", "mode", "session", "prompt", "recipe", "context", "agent_config",
     "parse_json", "timeout", "retry", "recursion", "on_lost", "command", "cwd", "env",
-    "output_exit_code", "approval", "check", "produces", "effect",
+    "output_exit_code", "approval", "check", "produces", "effect", "limits",
 )  # fmt: skip
 
 
@@ -307,6 +309,7 @@ def _lower_iteration(
         on_failure="handled",
         on_lost=lost_rule(step),
         stage=written.stage,
+        **step_limits(step),
     )
     return _with_rounds(recipe, step, inside, one)
 

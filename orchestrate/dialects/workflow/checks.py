@@ -33,7 +33,7 @@ _PROGRAM = frozenset(
 _FIELDS: dict[Kind, frozenset[str]] = {
     "provider": _EVERYWHERE
     | _PROGRAM
-    | {"provider", "provider_params", "prompt", "session", "check", "produces"},
+    | {"provider", "provider_params", "prompt", "session", "check", "produces", "limits"},
     "command": _EVERYWHERE | _PROGRAM | {"command"},
     "wait_for": _EVERYWHERE | {"wait_for"},
     "for_each": _EVERYWHERE | {"for_each"},

@@ -8,7 +8,7 @@ from typing import Any
 from orchestrate.dialects.checks import is_checked, lower_check, with_rounds
 from orchestrate.dialects.effects import ONCE, check_effect, has_effect, lost_rule
 from orchestrate.dialects.inputs import lower_inputs, secrets_among, with_defaults
-from orchestrate.dialects.limits import lower_limits
+from orchestrate.dialects.limits import lower_limits, step_limits
 from orchestrate.dialects.lowering import Lowering, constant_map, lower_secrets
 from orchestrate.dialects.workflow.calls import lower_outputs
 from orchestrate.dialects.workflow.checks import check_step_form, step_kinds
@@ -255,6 +255,7 @@ class _Workflow:
             on_lost=lost_rule(step),
             effect=has_effect(step),
             role=step.get("agent"),
+            **step_limits(step),
         )
         if not isinstance(op, Ask) or not is_checked(step):
             return (node,)

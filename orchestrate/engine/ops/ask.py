@@ -34,6 +34,7 @@ from orchestrate.engine.ops.rehearse import captured_as, rehearsed_answer
 from orchestrate.engine.outcome import Unreadable, bare, outcome_schema, read_outcome
 from orchestrate.engine.programs import was_started
 from orchestrate.engine.prompts import CUT_OFF, digest_of, prompt_of
+from orchestrate.engine.reserving import with_computed
 from orchestrate.engine.reuse import go_on_in_session, void_note
 from orchestrate.engine.sessions import (
     Turn,
@@ -132,10 +133,10 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
         shown=bare(own_prompt, op.outcomes),
         version=version,
         usage_file=step.log("usage.json"),
+        budget_usd=step.here.reserved.get("cap"),
         **_schema(step, op, agent),
     )
-    permissions = question.settings.get("permissions") or question.permissions
-    about = _about(who, agent, turn, prompt, permissions)
+    about = _about(who, agent, turn, prompt, _permissions(question))
     _announce(step, agent, about | StepResult(agent_version=version or None), prompt, asked)
     session = None
     try:
@@ -155,6 +156,11 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
         raise
     finally:
         end_turn(step, turn, session)
+
+
+def _permissions(question: Question) -> Permissions:
+    own: Permissions = question.settings.get("permissions") or question.permissions
+    return own
 
 
 def _earlier_turns(step: Step) -> int:
@@ -257,7 +263,7 @@ def _conclude(
         answer |= StepResult(agent=agent.name)
     session = session_of(agent, turn, reply)
     answer |= _model(step.about.model, reply.model) | StepResult(session_id=session)
-    answer |= usage_of(step, turn, reply)
+    answer |= with_computed(step, usage_of(step, turn, reply), answer.model)
     if reply.denied:
         answer |= StepResult(denials=count_denials(reply.denied))
     if not agent.is_program:
@@ -329,6 +335,8 @@ def _fail(
             # The person has left: to ask again at once would be to ask for ever.
             ended.append(step.rt.ended(end("left", failure.message)))
         return ended
+    if failure.kind == "budget" and _is_our_cap(step, answer):
+        return [*events, _cut_off(step.ended("budget", result), cut)]
     outcome = failed_attempt(
         step,
         result,
@@ -338,6 +346,13 @@ def _fail(
         not_before=failure.retry_at,
     )
     return [*events, _cut_off(outcome, cut)]
+
+
+def _is_our_cap(step: Step, answer: StepResult) -> bool:
+    """Has the program spent what we had set aside for it? Less than half of that is no reason to
+    stop: to let it go on would be to ask for ever."""
+    cap: float | None = step.here.reserved.get("cap")
+    return cap is not None and (answer.cost_usd or 0.0) >= cap / 2
 
 
 def _read_outcome(step: Step, op: Ask, text: str, answer: StepResult) -> Event:

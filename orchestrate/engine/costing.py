@@ -1,0 +1,106 @@
+"""What calls of agents are taken to cost where that is not known: as earlier ones, or a guess."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import ceil
+from typing import Literal
+
+from orchestrate.record import field, record
+from orchestrate.state.ledger import LedgerEntry
+from orchestrate.state.result import Costs
+
+# How far back earlier calls are looked for, and how many of a step count.
+LOOK_BACK_S = 30 * 86_400.0
+_MOST_EARLIER = 200
+_OFTEN = 0.95
+_MILLION = 1_000_000
+_BUILT_IN = "catalogue:"
+
+
+@record
+class Price:
+    """US dollars for a million tokens."""
+
+    input: float
+    output: float
+
+
+@record
+class MoneyRules:
+    """What the user's configuration says of costs, and what all runs of a day may use."""
+
+    guess_usd: float = 0.25
+    unknown: Literal["count", "refuse", "allow"] = "count"
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    day_cost: float | None = None
+    day_tokens: int | None = None
+    day_calls: int | None = None
+
+    def computed(
+        self, model: str | None, input_tokens: int | None, output_tokens: int | None
+    ) -> float | None:
+        """The cost of a call by the prices of its tokens; None where one of them is unknown."""
+        price = self.prices.get(model or "")
+        if price is None or input_tokens is None or output_tokens is None:
+            return None
+        usd = (input_tokens * price.input + output_tokens * price.output) / _MILLION
+        return round(usd, 10)
+
+    def counted(self, costs: Costs) -> float:
+        """What calls count for in a budget, those that did not report their cost included."""
+        known = costs.cost_usd or 0.0
+        if self.unknown == "allow":
+            return known
+        uncounted = costs.unreported - costs.counted
+        return known + costs.counted_usd + uncounted * self.guess_usd
+
+    def counted_entry(self, entry: LedgerEntry) -> float:
+        """The same of one call in the ledger that is settled."""
+        if entry.cost_usd is not None or self.unknown == "allow":
+            return entry.cost_usd or 0.0
+        return self.guess_usd if entry.counted_usd is None else entry.counted_usd
+
+
+@record
+class EarlierCalls:
+    """What calls like the next one have cost: those of the step, and the recipe's last one."""
+
+    own: tuple[float, ...] = ()
+    last: float | None = None
+
+    @property
+    def often(self) -> float | None:
+        """What nineteen of twenty calls of the step did not exceed."""
+        return percentile(self.own, _OFTEN) if self.own else None
+
+    def need(self, cap: float | None, guess: float) -> float:
+        """What is set aside for the next call."""
+        known = [usd for usd in (cap, self.often, self.last) if usd is not None]
+        return max(known) if known else guess
+
+
+def percentile(values: Iterable[float], share: float) -> float:
+    """The value that this share of them does not exceed; there is at least one."""
+    ordered = sorted(values)
+    return ordered[max(ceil(share * len(ordered)), 1) - 1]
+
+
+def is_of_recipe(entry: LedgerEntry, recipe: str, workspace: str) -> bool:
+    """Is it a call of this recipe? Files of two workspaces are two; the built-in ones are one."""
+    is_here = entry.workspace == workspace or recipe.startswith(_BUILT_IN)
+    return is_here and recipe in entry.recipes
+
+
+def earlier_calls(
+    entries: Iterable[LedgerEntry], recipe: str, step: str, workspace: str
+) -> EarlierCalls:
+    """The calls of a step that are settled and whose cost is known, of the last weeks."""
+    of_recipe = [
+        entry
+        for entry in entries
+        if entry.cost_usd is not None and is_of_recipe(entry, recipe, workspace)
+    ]
+    own = [e.cost_usd or 0.0 for e in of_recipe if e.step == step and e.recipes[-1] == recipe]
+    last = of_recipe[-1].cost_usd if of_recipe else None
+    return EarlierCalls(tuple(own[-_MOST_EARLIER:]), last)

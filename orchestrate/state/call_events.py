@@ -1,0 +1,80 @@
+"""Events around the calls of agents: sessions, money that is set aside, waits, limits near."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from orchestrate.record import record
+
+
+@record
+class CostReserved:
+    """Money is set aside for an agent's next call, until the end of that says what it has cost.
+
+    `unknown_usd` is what it counts for if it does not say; `cap_usd` is what the agent's program
+    itself may spend, where it can be held to that.
+    """
+
+    frame: str
+    node: str
+    visit: int
+    attempt: int
+    at: float
+    usd: float
+    unknown_usd: float = 0.0
+    cap_usd: float | None = None
+
+
+@record
+class CallWaits:
+    """A call of an agent is put off: its account's quota is used up until `until`, or all slots
+    are taken that the user has for its agent, and `ahead` calls came before it."""
+
+    frame: str
+    node: str
+    visit: int
+    at: float
+    why: Literal["quota", "slot"]
+    agent: str
+    until: float = 0.0
+    ahead: int = 0
+
+
+@record
+class LimitNear:
+    """Four fifths of a limit are used up; said once for each limit in a sitting."""
+
+    at: float
+    limit: str
+    words: str
+
+
+@record
+class SessionSeen:
+    """The agent's session has this id now; the next turn resumes it.
+
+    It is the run's own session, or that of one visit of a step. `is_own`: this run has begun it.
+    """
+
+    at: float
+    session: str
+    agent: str = ""
+    frame: str = ""
+    node: str = ""
+    visit: int = 0
+    is_own: bool = False
+
+
+@record
+class SessionChosen:
+    """The next turn starts a new session, under this id if we choose ids; the old one is left.
+
+    It is the run's own session, or that of one visit of a step.
+    """
+
+    at: float
+    session: str | None
+    agent: str = ""
+    frame: str = ""
+    node: str = ""
+    visit: int = 0

@@ -1,0 +1,155 @@
+"""The user's ledger: every call of an agent that may cost something, over all runs and workspaces.
+
+There is a file for each calendar day of the user's clock, to which lines are only added; a later
+line about a call replaces an earlier one. A call is written when money is set aside for it, and
+again when it is known what it has cost: before the run's own journal says so, so that a run that
+was killed in between writes the same once more. One lock keeps two runs from spending the same
+dollar of a day's budget. What a user spends in one home no other user sees.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from orchestrate.errors import explain
+from orchestrate.record import field_names, record
+from orchestrate.state.durable import dump_json, parse_json
+from orchestrate.state.locks import user_state_folder
+
+_FOLDER = "spending"
+_DAY = "%Y-%m-%d"
+
+
+@record
+class LedgerEntry:
+    """One call. What it did not report is None; `reserved_usd` counts until it is settled.
+
+    `recipes` are the plans around the step, the run's own first.
+    """
+
+    call: str
+    at: float
+    run: str
+    workspace: str
+    recipes: tuple[str, ...]
+    step: str
+    agent: str = ""
+    model: str | None = None
+    reserved_usd: float = 0.0
+    is_settled: bool = False
+    cost_usd: float | None = None
+    # What an unknown cost counts for, and whether a known one was computed from prices of tokens.
+    counted_usd: float | None = None
+    is_computed: bool = False
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+    @property
+    def day(self) -> str:
+        return day_of(self.at)
+
+    @property
+    def tokens(self) -> int:
+        return (self.input_tokens or 0) + (self.output_tokens or 0)
+
+
+def day_of(at: float) -> str:
+    """The calendar day by the local clock."""
+    return time.strftime(_DAY, time.localtime(at))
+
+
+class Ledger:
+    """Reads each day's file as far as it has grown, and adds to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._read: dict[str, int] = {}
+        self._known: dict[str, dict[str, LedgerEntry]] = {}
+
+    def day(self, day: str) -> list[LedgerEntry]:
+        """The calls of a day, in the order in which they were first written."""
+        known = self._known.setdefault(day, {})
+        for line in self._more(day):
+            try:
+                entry = _entry(parse_json(line))
+            except (ValueError, TypeError, KeyError):
+                continue  # a kill has torn it
+            known[entry.call] = entry
+        return list(known.values())
+
+    def _more(self, day: str) -> list[bytes]:
+        """The whole lines that were added since the last look."""
+        start = self._read.get(day, 0)
+        try:
+            with self._path(day).open("rb") as file:
+                file.seek(start)
+                content = file.read()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise explain("read", self._path(day), error) from error
+        whole = content[: content.rfind(b"\n") + 1]
+        self._read[day] = start + len(whole)
+        return whole.split(b"\n")[:-1]
+
+    def since(self, first: str) -> Iterator[LedgerEntry]:
+        """The calls of a day and of all later ones."""
+        for day in self.days():
+            if day >= first:
+                yield from self.day(day)
+
+    def days(self) -> list[str]:
+        try:
+            return sorted(path.stem for path in self.folder.glob("*.jsonl"))
+        except OSError as error:
+            raise explain("read", self.folder, error) from error
+
+    def write(self, entry: LedgerEntry) -> None:
+        """Add what is known of a call; on the disk when this returns."""
+        line = dump_json({name: getattr(entry, name) for name in field_names(entry)})
+        path = self._path(entry.day)
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            with open(os.open(path, flags, 0o600), "r+b", buffering=0) as file:
+                end = file.seek(0, os.SEEK_END)
+                is_torn = end and os.pread(file.fileno(), 1, end - 1) != b"\n"
+                file.write(b"\n" + line if is_torn else line)
+                os.fdatasync(file.fileno())
+        except OSError as error:
+            raise explain("write", path, error) from error
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Be the only one who sets money aside; held for an instant only."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path = self.folder / "ledger.lock"
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise explain("open", self.folder, error) from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def _path(self, day: str) -> Path:
+        return self.folder / f"{day}.jsonl"
+
+
+def ledger_of(environment: Mapping[str, str]) -> Ledger:
+    """The ledger of the user whose environment this is."""
+    return Ledger(user_state_folder(environment) / _FOLDER)
+
+
+def _entry(written: dict[str, Any]) -> LedgerEntry:
+    known = LedgerEntry.__match_args__
+    fields = {name: value for name, value in written.items() if name in known}
+    return LedgerEntry(**{**fields, "recipes": tuple(written["recipes"])})
