@@ -25,6 +25,7 @@ from orchestrate.errors import ConfigError, StateError, UsageError
 from orchestrate.exits import Ending, end, waits_for_person, waits_to_be_resumed
 from orchestrate.plan.visible import visible
 from orchestrate.record import replace
+from orchestrate.state.address import gate_words
 from orchestrate.state.backups import newest_valid
 from orchestrate.state.ballots import cast
 from orchestrate.state.clock import now_by
@@ -146,16 +147,15 @@ def _decide_unfolded(
 def _ending_after(event: GateDecided, stage: str, others: list[str]) -> Ending:
     """How a run stands after a decision, where only its state file tells."""
     if event.decision == "denied":
-        return end("denied", f"stage '{stage}' was denied")
+        return end("denied", f"{gate_words(stage, event.node)} was denied")
     if others:
         return waits_for_person((), others)
     return waits_to_be_resumed(stage, event.decision, by_timeout=False)
 
 
 def _decided_already(run: Run, stage: str, counted: GateDecided) -> UsageError:
-    return UsageError(
-        f"stage '{stage}' of run {run.id} was {counted.decision} already, by {counted.by}"
-    )
+    gate = gate_words(stage, counted.node)
+    return UsageError(f"{gate} of run {run.id} was {counted.decision} already, by {counted.by}")
 
 
 def _decide_live(
@@ -219,8 +219,8 @@ def _choose(run: Run, state: RunState, which: Which, expired: list[Decided]) -> 
     for late in expired:
         if stage in (None, late.stage):
             raise UsageError(
-                f"the gate of stage '{late.stage}' of run {run.id} has expired and is "
-                f"{late.decision}",
+                f"the gate of {gate_words(late.stage, late.node)} of run {run.id} has expired "
+                f"and is {late.decision}",
                 state.reason or "",
             )
     raise _unclear(run, state, gates, stage)

@@ -15,6 +15,7 @@ from typing import Any
 from orchestrate.agents.finding import Missing
 from orchestrate.agents.registry import PROGRAMS, find_program
 from orchestrate.catalogue import agent_places
+from orchestrate.dialects.agent_definitions import STUB
 from orchestrate.errors import ConfigError
 from orchestrate.record import record
 from orchestrate.regex import regex
@@ -25,7 +26,6 @@ DEFAULT_PERMISSIONS = "bypass"
 DIALECTS = ("machine", "recipe", "workflow")
 AGENTS = ("code-reviewer", "implementer", "writer")
 _AGENT = regex(r"[A-Za-z0-9_][\w.-]*(?::[A-Za-z0-9_][\w.-]*)*\Z")
-STUB = "Say what this agent is for, and how it works."
 IGNORED = f"{FOLDER}/runs/"
 # Lines of a .gitignore that keep runs out as well, and those that keep out the whole folder.
 _SAME = {IGNORED, f"{FOLDER}/runs", f"/{IGNORED}", f"/{FOLDER}/runs"}

@@ -34,16 +34,16 @@ class AtTerminal(Operator):
 
     def decide_gate(
         self,
-        stage: str,
+        gate: str,
         prompt: str,
         seconds_left: float | None,
         is_decided: Callable[[], object],
     ) -> tuple[Literal["approved", "denied"], str] | None:
         with CONVERSATION:
-            return self._decide(stage, prompt, seconds_left, is_decided)
+            return self._decide(gate, prompt, seconds_left, is_decided)
 
-    def tell_decided(self, stage: str, decision: str, by: str) -> None:
-        note(f"\nStage '{visible(stage)}' was {decision} elsewhere, by {visible(by)}\n")
+    def tell_decided(self, gate: str, decision: str, by: str) -> None:
+        note(f"\n{visible(gate).capitalize()} was {decision} elsewhere, by {visible(by)}\n")
 
     def _choose(self, step: str, message: str, last_lines: Sequence[str]) -> Answer:
         note(f"Step '{visible(step)}' failed: {visible(message)}\n")
@@ -64,12 +64,12 @@ class AtTerminal(Operator):
 
     def _decide(
         self,
-        stage: str,
+        gate: str,
         prompt: str,
         seconds_left: float | None,
         is_decided: Callable[[], object],
     ) -> tuple[Literal["approved", "denied"], str] | None:
-        note(f"\nApproval of stage '{visible(stage)}'\n\n")
+        note(f"\nApproval of {visible(gate)}\n\n")
         for line in prompt.splitlines():
             note(f"  {visible(line)}\n")
         give_up = None if seconds_left is None else time.monotonic() + seconds_left

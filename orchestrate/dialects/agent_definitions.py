@@ -24,6 +24,10 @@ KNOWN = ("name", "description", "model", "tools", "backend")
 _FRONT = regex(r"\A---[ \t]*\n(.*?)^---[ \t]*\n?", re.MULTILINE | re.DOTALL)
 
 
+# What `init --agents-of` writes where an author has to say more.
+STUB = "Say what this agent is for, and how it works."
+
+
 @record
 class AgentFile:
     """What an agent's file says; `body` is its system prompt."""
@@ -40,8 +44,7 @@ def read_agent(name: str, workspace: Workspace) -> AgentFile:
         shown = " and ".join(place.relative_to(workspace.root).as_posix() for place in places)
         raise ConfigError(
             f"there is no agent '{name}'",
-            f"looked for {shown} in the workspace; "
-            "`orchestrate init --agents-of FILE` writes a stub",
+            f"looked for {shown} in the workspace",
         )
     try:
         return _read(path, workspace.display(path), _version(path))

@@ -74,18 +74,19 @@ class Operator:
 
     def decide_gate(
         self,
-        stage: str,  # noqa: ARG002
+        gate: str,  # noqa: ARG002
         prompt: str,  # noqa: ARG002
         seconds_left: float | None,  # noqa: ARG002
         is_decided: Callable[[], object],  # noqa: ARG002
     ) -> tuple[Literal["approved", "denied"], str] | None:
         """The decision about a gate and a message; None without a person to decide.
 
+        The gate is called `stage 'x'`, or `step 'x'` where it is one.
         The question ends as soon as `is_decided` says that the gate was decided elsewhere.
         """
         return None
 
-    def tell_decided(self, stage: str, decision: str, by: str) -> None:
+    def tell_decided(self, gate: str, decision: str, by: str) -> None:
         """The gate was decided elsewhere first."""
 
 

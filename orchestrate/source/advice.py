@@ -9,6 +9,9 @@ from typing import Any
 from orchestrate.diagnostics import closest
 from orchestrate.regex import regex
 
+# What other tools call a command that a step runs.
+COMMAND_WORDS = ("run", "shell", "script", "cmd", "exec")
+
 # The same thing under another name; the first one that the mapping knows is suggested.
 _SYNONYMS: dict[str, tuple[str, ...]] = {
     "args": ("command",),
@@ -139,9 +142,24 @@ _ADVICE: dict[str, dict[str, str]] = {
         "provider_preferences": "write agent_config: { model: NAME } with the one you prefer",
         "model_role": "write agent_config: { model: NAME }",
         "wait_for": _OF_WORKFLOW,
-        "shell": "write type: bash, and the script under command:",
-        "working_dir": "write cwd: FOLDER",
+        **dict.fromkeys(COMMAND_WORDS, "write type: bash, and the script under command:"),
+        **dict.fromkeys(("working_dir", "working-directory", "workdir"), "write cwd: FOLDER"),
         "exit_code": "write output_exit_code: NAME",
+        "retries": "write retry: { max_attempts: NUMBER }",
+        "max_concurrency": "write parallel: NUMBER, how many items run at once",
+        **dict.fromkeys(
+            ("continue-on-error", "continue_on_error", "ignore_errors", "allow_failure"),
+            "write on_error: continue",
+        ),
+        **dict.fromkeys(
+            ("timeout-minutes", "timeout_minutes", "timeout_seconds"),
+            "write timeout: with seconds, or as in 90s, 5m, 1h30m",
+        ),
+        "tools": "name the tools in the agent's own file, or under agent_config:",
+        "expected_output": "say in the prompt what to answer with",
+        "human_input": "add a step with type: approval, and approval: { prompt: TEXT }",
+        "matrix": "write foreach: a list, and as: the name of an item",
+        "uses": "write type: recipe, and the file under recipe:",
     },
     "stages": {
         "approval": "write stages:, put the steps into one, and the approval beside them",

@@ -44,8 +44,11 @@ def test_init_writes_a_stub_for_each_agent(project: Project) -> None:
     assert "is there, for 'builder'" in done["left"][0]["why"]
     stub = (project.folder / ".orchestrate/agents/tester.md").read_text()
     assert stub.startswith("---\nname: tester\ndescription: Say what this agent is for")
-    checked = project.run("validate", "--strict", "r.yaml").assert_success()
-    assert "valid recipe" in checked.stdout
+    checked = project.run("validate", "r.yaml").assert_success()
+    assert "the definition of agent 'tester' is not filled in" in checked.stdout
+    for name in done["written"]:
+        project.write(name, "---\nname: " + Path(name).stem + "\n---\nYou test.\n")
+    project.run("validate", "--strict", "r.yaml").assert_success()
     again = project.run("init", "--agents-of", "r.yaml", "--json").assert_success().json()
     assert again["written"] == []
     assert not (project.folder / ".orchestrate/config.yaml").exists(), "nothing else is written"

@@ -160,13 +160,13 @@ class Decider(Operator):
 
     def decide_gate(
         self,
-        stage: str,
+        gate: str,
         prompt: str,
         seconds_left: float | None,
         is_decided: Callable[[], object],
     ) -> tuple[Literal["approved", "denied"], str]:
         assert not is_decided()
-        assert stage == "planning"
+        assert gate == "stage 'planning'"
         assert prompt.startswith("Go on?")
         assert prompt.endswith("| fine"), "with the answer that is to be judged"
         assert seconds_left is not None

@@ -245,6 +245,7 @@ def test_a5_8_refine_design_has_room_for_its_passes(tmp_path: Path) -> None:
         ("implement-and-review", [], "implement", 'marks: "".'),
         ("document-design", ["how runs are kept"], "document", 'marks: "how runs are kept", else'),
         ("refine-design", ["docs/x.md"], "locate-design", 'marks: "docs/x.md"; else'),
+        ("break-down-tasks", ["docs/x.md"], "analyze", 'marks: "docs/x.md"; else'),
         ("rebase", ["--input", "onto=develop"], "rebase", "`git rebase develop` - the **local**"),
         ("rebase", [], "rebase", "`git rebase main` - the **local** `main`, not `origin/main`"),
         ("rebase", [], "review", "`git range-diff main <starting-commit> HEAD`"),
@@ -265,7 +266,8 @@ def test_a5_inputs_of_the_catalogue_are_shown(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     listed = scene.run("list").assert_success().stdout
     for name, given in (("implement-and-review", "task, check"), ("document-design", "topic"),
-                        ("refine-design", "document"), ("rebase", "onto")):  # fmt: skip
+                        ("refine-design", "document"), ("rebase", "onto"),
+                        ("break-down-tasks", "document")):  # fmt: skip
         line = next(line for line in listed.splitlines() if line.split()[:1] == [name])
         assert line.endswith(f"[{given}]")
         assert (

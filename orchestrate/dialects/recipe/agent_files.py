@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrate.diagnostics import Span
+from orchestrate.dialects.agent_definitions import STUB
 from orchestrate.dialects.lowering import Lowering
 from orchestrate.regex import regex
 from orchestrate.source.advice import meant
@@ -30,6 +31,7 @@ def check_agent_file(work: Lowering, name: str, path: Path) -> None:
         _report_fault(work, fault.source or Source(work.workspace.display(path), path, ""), fault)
         return
     source = work.document.sources.files[index]
+    _check_filled_in(work, name, source)
     fields = _fields_of(work, name, source)
     if not fields.strip():
         return
@@ -41,6 +43,18 @@ def check_agent_file(work: Lowering, name: str, path: Path) -> None:
             _report_fault(work, source, fault)
         return
     _check_fields(work, name, Document(path, data, work.document.sources), index)
+
+
+def _check_filled_in(work: Lowering, name: str, source: Source) -> None:
+    """A stub as `init --agents-of` writes it says nothing about its agent yet."""
+    at = source.text.rfind(STUB)
+    if at < 0:
+        return
+    line = source.text.count("\n", 0, at)
+    column = at - (source.text.rfind("\n", 0, at) + 1)
+    span = Span(source.display, line + 1, column + 1, len(STUB))
+    work.report_at("W407", f"the definition of agent '{name}' is not filled in", span,
+                   hint="write there what the agent is for and how it works")  # fmt: skip
 
 
 def _register(work: Lowering, path: Path) -> int:

@@ -14,6 +14,7 @@ from orchestrate.plan.data import Capture
 from orchestrate.plan.expr import Text
 from orchestrate.plan.nodes import Run
 from orchestrate.record import mutable_record, record, replace
+from orchestrate.source.advice import COMMAND_WORDS
 from orchestrate.source.located import LocatedMap, PathKey, as_map
 
 Kind = Literal["agent", "recipe", "bash", "approval"]
@@ -111,6 +112,8 @@ def _check_fields(recipe: Recipe, step: LocatedMap, kind: Kind) -> None:
         work.report(fields.code, f"'{key}' has no meaning on {fields.name}", step, key,
                     on_key=True, hint=hint)  # fmt: skip
     needed = fields.needs
+    # Work in another tool's word is told what to write as a whole.
+    confused |= kind == "agent" and any(word in step.lost for word in (*COMMAND_WORDS, "uses"))
     if recipe.lacks(step, needed) and not confused:
         at = "id" if "id" in step else None
         message = f"{fields.name} needs '{needed}'"

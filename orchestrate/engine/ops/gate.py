@@ -15,6 +15,7 @@ from orchestrate.engine.texts import clip, sendable
 from orchestrate.exits import end
 from orchestrate.plan.expr import Ref
 from orchestrate.plan.nodes import Each, Gate
+from orchestrate.state.address import gate_words
 from orchestrate.state.ballots import cast, find_vote
 from orchestrate.state.events import Event, GateDecided, GateOpened
 from orchestrate.state.gates import decided_by_clock, pending_gate
@@ -101,9 +102,8 @@ def decide_at_terminal(rt: Runtime, frame: Frame) -> GateDecided | None:
     # Readers elsewhere must see that it waits, and for what.
     rt.store.checkpoint()
     question = gate.prompt + _under_review(rt, frame, gate.prompt)
-    answer = rt.operator.decide_gate(
-        gate.stage, question, left, lambda: decided_elsewhere(rt, frame)
-    )
+    what = gate_words(gate.stage, gate.node)
+    answer = rt.operator.decide_gate(what, question, left, lambda: decided_elsewhere(rt, frame))
     elsewhere = decided_elsewhere(rt, frame)
     if answer is None:
         # The time may be up while the person said nothing.
@@ -116,7 +116,7 @@ def decide_at_terminal(rt: Runtime, frame: Frame) -> GateDecided | None:
         return None
     counted, is_own = cast(rt.run.root, own) if own is not None else (elsewhere, False)
     if not is_own and counted is not None:
-        rt.operator.tell_decided(gate.stage, counted.decision, counted.by)
+        rt.operator.tell_decided(what, counted.decision, counted.by)
     return counted
 
 
