@@ -21,6 +21,7 @@ from orchestrate.state.events import (
 )
 from orchestrate.state.recorded import read_events
 from orchestrate.state.result import Approval, StepResult
+from orchestrate.state.rounds import step_of_part
 from orchestrate.state.times import seconds_of
 
 if TYPE_CHECKING:
@@ -113,6 +114,20 @@ def find_entries(run: Run, state: RunState, text: str) -> list[Entry]:
             _refuse_outer(wanted, text, entries)
         raise NoSuchStep(f"no step '{text}' has run", _name_some(entries))
     return [replace(entry, gate=_gate_of(state, entry)) for entry in found]
+
+
+def with_rounds(state: RunState, entry: Entry) -> list[Entry]:
+    """A step, and behind it the rounds that its check has asked for in the same visit."""
+    return [
+        entry,
+        *(
+            one
+            for one in entries_of(state)
+            if step_of_part(one.name) == (entry.name, "round")
+            and one.address.frame == entry.address.frame
+            and one.result.started_at >= entry.result.started_at
+        ),
+    ]
 
 
 def _gate_of(state: RunState, entry: Entry) -> Approval | None:

@@ -336,3 +336,14 @@ def test_15_4_an_input_as_command_of_a_workflow(shop: Workshop, given: str, ran:
     shop.run("run", "r.yaml", "-i", f"check={given}").assert_success()
     assert (shop.folder / "ran").exists() == ran
     assert len(shop.calls()) == 1
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_logs_give_the_last_answer_and_the_turns_of_all_rounds(
+    shop: Workshop, dialect: str
+) -> None:
+    build(shop, dialect, 2)
+    assert shop.run("logs", "latest", "Build", "--stdout").assert_success().stdout == "third\n"
+    shown = shop.run("logs", "latest", "Build").assert_success().stdout
+    assert shown.index("first") < shown.index("second") < shown.index("third")
+    assert shop.run("logs", "latest", "Tell", "--stdout").assert_success().stdout == "told\n"

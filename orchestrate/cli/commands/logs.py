@@ -28,7 +28,7 @@ from orchestrate.show.output import answer_json, note, note_once
 from orchestrate.show.run_logs import Wish, show_log, show_steps, step_json
 from orchestrate.state.runs import Run
 from orchestrate.view.run_view import run_view
-from orchestrate.view.step_logs import find_entries
+from orchestrate.view.step_logs import find_entries, with_rounds
 
 if TYPE_CHECKING:
     from orchestrate.view.step_logs import Entry, Stream
@@ -91,7 +91,7 @@ def logs(
     elif wish.follows:
         follow_step(found, step, wish)
     else:
-        show_steps(found, _entries(found, step), wish)
+        show_steps(found, _answers(found, step, wish), wish)
     return 0
 
 
@@ -141,6 +141,15 @@ def _check_prompt(step: str | None, flags: dict[str, Any]) -> None:
             raise UsageError(f"--prompt and --{name} exclude each other")
     if flags["follows"]:
         raise UsageError("--prompt and --follow exclude each other", "a prompt is sent whole")
+
+
+def _answers(run: Run, step: str, wish: Wish) -> list[Entry]:
+    """What a step came to is what its last round answered; the transcript has all rounds."""
+    entries = _entries(run, step)
+    if len(entries) != 1 or wish.streams in (("prompt",), ("stderr",)):
+        return entries
+    rounds = with_rounds(run_view(run).state, entries[0])
+    return rounds[-1:] if wish.streams == ("stdout",) else rounds
 
 
 def _entries(run: Run, step: str) -> list[Entry]:
