@@ -132,7 +132,7 @@ def test_a_long_hunk_is_cut_and_a_binary_one_is_not_shown(tree: Path) -> None:
     long = hunks_of(tree, found["long.txt"], sittings)
     assert len(long) < MOST_CHARS + 100
     assert long.endswith("characters more\n")
-    assert "no text" in hunks_of(tree, found["binary"], sittings)
+    assert "not text" in hunks_of(tree, found["binary"], sittings)
 
 
 def test_before_the_first_commit_lines_are_known(tmp_path: Path) -> None:
