@@ -21,7 +21,7 @@ from tests.state.definitions import LINE, LOOP, MOVING, command, workflow
 from tests.state.folding import compiled
 
 FIRST, SECOND = "One:1.1", "Two:1.1"
-WAITS_S = 0.2
+WAITS_S = 1.0
 
 
 class Watched(FakeExecutor):

@@ -16,7 +16,7 @@ from orchestrate.execute.fake import Act
 from tests.execute.worlds import FakeWorld, LocalWorld, World, wait_until
 
 FIRST, NEXT = "A:1.1", "B:1.1"
-FOR_EVER, WORKS, ENDS = Act(after_s=None), Act(after_s=0.2), Act()
+FOR_EVER, WORKS, ENDS = Act(after_s=None), Act(after_s=1.5), Act()
 # A claim behind which nothing follows is seen at once; this is for one that must not come.
 A_WHILE_S = 0.15
 
@@ -71,8 +71,8 @@ def test_it_begins_with_a_good_end_and_is_taken_up(world: World) -> None:
 
 def test_one_follows_the_other(world: World) -> None:
     executor = world.executor
-    begin(world, then=Act(after_s=0.1))
-    jobs = [plain(world, f"B:1.{number}", Act(after_s=0.1)) for number in range(1, 6)]
+    begin(world, then=Act(after_s=1.0))
+    jobs = [plain(world, f"B:1.{number}", Act(after_s=1.0)) for number in range(1, 6)]
     end_of(world)
     for job, after in itertools.pairwise(jobs):
         assert executor.has_begun(job.attempt)
@@ -85,10 +85,10 @@ def test_one_follows_the_other(world: World) -> None:
 @pytest.mark.parametrize(
     "act",
     [
-        Act(3, after_s=0.2),
-        Act(signal=9, after_s=0.2),
-        Act(stdout=b"x" * 10_000, after_s=0.2),
-        Act(stderr=b"x" * 10_000, after_s=0.2),
+        Act(3, after_s=1.5),
+        Act(signal=9, after_s=1.5),
+        Act(stdout=b"x" * 10_000, after_s=1.5),
+        Act(stderr=b"x" * 10_000, after_s=1.5),
     ],
     ids=["a failure", "a signal", "long output", "long errors"],
 )
@@ -157,7 +157,7 @@ def test_the_last_one_sent_counts(world: World) -> None:
 
 
 def test_what_is_wanted_at_once_does_not_wait(world: World) -> None:
-    follower = begin(world, Act(after_s=0.6))
+    follower = begin(world, Act(after_s=2))
     assert isinstance(world.executor.run(follower), Exit)
     end_of(world)
     time.sleep(A_WHILE_S)
@@ -165,7 +165,7 @@ def test_what_is_wanted_at_once_does_not_wait(world: World) -> None:
 
 
 def test_what_has_begun_is_found_by_another_client(world: World) -> None:
-    begin(world, then=Act(after_s=0.5, last=b"late"))
+    begin(world, then=Act(after_s=3, last=b"late"))
     end_of(world)
     assert world.executor.has_begun(NEXT)
     world.executor.close()

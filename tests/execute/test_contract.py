@@ -61,7 +61,7 @@ def test_an_attempt_is_never_started_twice(world: World) -> None:
 
 
 def test_an_attempt_that_runs_is_joined_not_started_twice(world: World) -> None:
-    job = world.job("A:1.1", Act(after_s=0.3))
+    job = world.job("A:1.1", Act(after_s=2))
     assert world.executor.start(job)
     assert isinstance(world.executor.run(job), Exit)
     assert world.starts_of("A:1.1") == 1
@@ -84,7 +84,7 @@ def test_what_never_ran_is_not_found(world: World) -> None:
 
 def test_a_program_is_found_after_a_restart(world: World) -> None:
     ended = run(world, "A:1.1", Act(stdout=b"before"))
-    assert world.executor.start(world.job("B:1.1", Act(after_s=0.5, last=b"after")))
+    assert world.executor.start(world.job("B:1.1", Act(after_s=3, last=b"after")))
     world.executor.close()
     again = world.another()
     assert again.find("A:1.1") == ended
@@ -239,7 +239,7 @@ def test_a_lease_lasts_as_long_as_it_is_renewed(world: World) -> None:
 
 
 def test_a_program_without_a_lease_gets_none_by_renewing(world: World) -> None:
-    assert world.executor.start(world.job("A:1.1", Act(after_s=0.6)))
+    assert world.executor.start(world.job("A:1.1", Act(after_s=2)))
     assert world.executor.renew("A:1.1", 0.1)
     found = world.executor.wait("A:1.1")
     assert isinstance(found, Exit)
