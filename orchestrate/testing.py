@@ -108,6 +108,18 @@ class Project:
         """Variables that every command of this project has, beside those of the test itself."""
         return {}
 
+    @property
+    def latest_run(self) -> Path:
+        """The folder of the newest run."""
+        runs = self.folder / ".orchestrate" / "runs"
+        return runs / os.readlink(runs / "latest")
+
+    @property
+    def latest_state(self) -> dict[str, Any]:
+        """What the `state.json` of the newest run says."""
+        state: dict[str, Any] = json.loads((self.latest_run / "state.json").read_text("utf-8"))
+        return state
+
     def write(self, name: str, text: str) -> Path:
         """Write a file; the text may be indented like the code around it."""
         path = self.folder / name

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from orchestrate.testing import Project
-from tests.cli.background import latest_root
 from tests.cli.test_approvals import command, make_project
 from tests.machines.fakes import ROUND, Scene, said
 
@@ -68,7 +67,7 @@ def test_a_run_that_went_on_to_its_end_offers_no_resume(tmp_path: Path) -> None:
     project = Project(tmp_path, {"w.yaml": GOES_ON})
     ended = project.run("run", "w.yaml", "--on-error", "continue").assert_exit(1)
     shown = project.run("status", "latest").assert_success().stdout
-    run_id = latest_root(project).name
+    run_id = project.latest_run.name
     for told in (ended.stderr, shown):
         assert advised(told, "go on:") == []
         assert advised(told, "look:") == [["logs", run_id, "Bad one"]]
@@ -81,7 +80,7 @@ def test_run_and_status_name_the_same_step(tmp_path: Path) -> None:
     project = Project(tmp_path, {"w.yaml": GOES_ON})
     ended = project.run("run", "w.yaml").assert_exit(1)
     shown = project.run("status", "latest").assert_success().stdout
-    run_id = latest_root(project).name
+    run_id = project.latest_run.name
     assert (
         advised(ended.stderr, "look:") == advised(shown, "look:") == [["logs", run_id, "Bad one"]]
     )
@@ -116,7 +115,7 @@ def test_a_denied_run_offers_nothing_that_is_not_there(tmp_path: Path) -> None:
 def test_hints_name_the_run(tmp_path: Path) -> None:
     project = Project(tmp_path, {"w.yaml": GOES_ON})
     project.run("run", "w.yaml").assert_exit(1)
-    root = latest_root(project)
+    root = project.latest_run
     text = (tmp_path / "w.yaml").read_text("utf-8")
     project.write("w.yaml", text + "processed_dir: other\n")
     changed = project.run("resume", "latest").assert_exit(2)

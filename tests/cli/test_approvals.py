@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from orchestrate.testing import Project, Result
-from tests.cli.background import latest_root, state_of
 from tests.commands import Command
 from tests.conftest import TimePasses
 
@@ -61,18 +60,18 @@ def parked(tmp_path: Path) -> Project:
 
 
 def gates(project: Project) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = state_of(project)["approvals"]
+    found: list[dict[str, Any]] = project.latest_state["approvals"]
     return found
 
 
 def decisions(project: Project) -> list[str]:
-    lines = (latest_root(project) / "events.jsonl").read_text().splitlines()
+    lines = (project.latest_run / "events.jsonl").read_text().splitlines()
     events = [json.loads(line)["event"] for line in lines]
     return [event["decision"] for event in events if event["on"] == "gate-decided"]
 
 
 def test_from_gate_to_gate_to_the_end(parked: Project) -> None:
-    run_id = latest_root(parked).name
+    run_id = parked.latest_run.name
     listed = command(parked, "approvals", "--json").json()["approvals"]
     assert [(one["run_id"], one["stage"]) for one in listed] == [(run_id, "first look")]
     assert listed[0]["prompt"] == "Go on with src\x1b[31m?\nReally?"
@@ -86,7 +85,7 @@ def test_from_gate_to_gate_to_the_end(parked: Project) -> None:
 
     told = command(parked, "approve", "latest", "--message", "go on").stdout
     assert f"go on with it: orchestrate resume {run_id}" in told
-    assert state_of(parked)["status"] == "paused"
+    assert parked.latest_state["status"] == "paused"
     assert gates(parked)[0]["decided_by"] == "alice"
     assert command(parked, "approvals").stdout == "Nothing waits for an approval.\n"
     view = command(parked, "status", "latest", "--json").json()
@@ -104,12 +103,12 @@ def test_from_gate_to_gate_to_the_end(parked: Project) -> None:
 def test_a_denial_is_final(parked: Project) -> None:
     denied = command(parked, "deny", "latest", "--message", "no", "--json").json()
     assert (denied["decision"], denied["status"], denied["next"]) == ("denied", "failed", None)
-    assert (state_of(parked)["status"], gates(parked)[0]["message"]) == ("failed", "no")
+    assert (parked.latest_state["status"], gates(parked)[0]["message"]) == ("failed", "no")
     view = command(parked, "status", "latest", "--json").json()
     assert (view["status"], view["next"]) == ("failed", [])
     assert "was denied" in command(parked, "resume", "latest", code=1).stdout
     assert "which is final" in command(parked, "cancel", "latest").stdout
-    assert state_of(parked)["status"] == "failed"
+    assert parked.latest_state["status"] == "failed"
 
 
 def test_approve_may_go_on_at_once(parked: Project) -> None:
@@ -118,7 +117,7 @@ def test_approve_may_go_on_at_once(parked: Project) -> None:
 
 
 def test_what_cannot_be_decided(parked: Project) -> None:
-    run_id = latest_root(parked).name
+    run_id = parked.latest_run.name
     wrong = command(parked, "approve", "latest", "frist look", code=2).stderr
     assert "does not wait for an approval of 'frist look' (did you mean 'first look'?)" in wrong
     assert "pending: 'first look'" in wrong
@@ -161,7 +160,7 @@ def test_gates_of_one_name_are_decided_one_by_one(tmp_path: Path) -> None:
     assert names == {"go p?": "Each[0]/Ask", "go q?": "Each[1]/Ask"}
     shown = project.run("status").stdout
     for name in names.values():
-        assert f"approve {latest_root(project).name} '{name}'" in shown
+        assert f"approve {project.latest_run.name} '{name}'" in shown
     for unclear in (["latest"], ["latest", "Ask"]):
         refused = project.run("approve", *unclear).assert_exit(2).stderr
         assert "'Each[0]/Ask'" in refused
@@ -221,7 +220,7 @@ def test_whoever_looks_next_applies_the_clock(
     else:
         late = command(project, looker, "latest", code=2).stderr
         assert f"has expired and is {decided}" in late
-    assert (state_of(project)["status"], gates(project)[0]["decided_by"]) == (status, "timeout")
+    assert (project.latest_state["status"], gates(project)[0]["decided_by"]) == (status, "timeout")
     assert decisions(project) == [decided]
 
 
@@ -260,7 +259,7 @@ def test_a_run_that_asks_at_a_terminal(tmp_path: Path) -> None:
     # The terminal is gone, and the run with it: now the second gate can be decided here.
     command(project, "deny", "latest", "second look")
     assert decisions(project) == ["approved", "denied"]
-    assert state_of(project)["status"] == "failed"
+    assert project.latest_state["status"] == "failed"
 
 
 def test_a_run_that_asks_at_a_terminal_can_be_cancelled(tmp_path: Path) -> None:
@@ -268,7 +267,7 @@ def test_a_run_that_asks_at_a_terminal_can_be_cancelled(tmp_path: Path) -> None:
     with at_terminal(project) as terminal:
         await_prompt(terminal)
         command(project, "cancel", "latest")
-        assert state_of(project)["status"] == "cancelled"
+        assert project.latest_state["status"] == "cancelled"
     assert command(project, "approvals", "--json").json() == {"approvals": []}
     assert (
         "waits for no approval: it is cancelled"
@@ -277,7 +276,7 @@ def test_a_run_that_asks_at_a_terminal_can_be_cancelled(tmp_path: Path) -> None:
 
 
 def test_a_gate_is_found_though_the_state_file_is_cut(parked: Project) -> None:
-    root = latest_root(parked)
+    root = parked.latest_run
     whole = command(parked, "runs", "--json").json()["runs"]
     state = (root / "state.json").read_bytes()
     (root / "state.json").write_bytes(state[:100])
@@ -295,7 +294,7 @@ def test_a_gate_is_found_though_the_state_file_is_cut(parked: Project) -> None:
 
 def test_repair_goes_back_to_the_state_before(parked: Project) -> None:
     """Both files are cut within the first event; the state before and the definition are there."""
-    root = latest_root(parked)
+    root = parked.latest_run
     command(parked, "approve", "latest")
     assert (root / "state.json.prev").exists()
     for name in ("state.json", "events.jsonl"):

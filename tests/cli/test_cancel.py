@@ -11,7 +11,7 @@ import pytest
 
 from orchestrate.state.locks import take
 from orchestrate.testing import Project
-from tests.cli.background import await_file, latest_root, started, state_of
+from tests.cli.background import await_file, started
 from tests.commands import Command
 from tests.promises.processes import is_alive, wait_until
 
@@ -33,7 +33,7 @@ def pid_of(project: Project) -> int:
 
 
 def assert_cancelled(project: Project) -> None:
-    state = state_of(project)
+    state = project.latest_state
     assert (state["status"], state["completed_at"] > state["started_at"]) == ("cancelled", True)
     view = project.run("status", "latest", "--json").assert_success().json()
     assert (view["status"], view["next"], view["note"]) == ("cancelled", [], "")
@@ -70,8 +70,8 @@ def test_a_run_whose_process_is_gone(tmp_path: Path) -> None:
 def test_a_failed_run(tmp_path: Path) -> None:
     project = Project(tmp_path, {"w.yaml": FAILING})
     project.run("run", "w.yaml").assert_exit(1)
-    project.run("cancel", latest_root(project).name).assert_success()
-    assert state_of(project)["steps"]["Bad"]["exit_code"] == 3
+    project.run("cancel", project.latest_run.name).assert_success()
+    assert project.latest_state["steps"]["Bad"]["exit_code"] == 3
     assert_cancelled(project)
     again = project.run("cancel", "latest").assert_success()
     assert "is cancelled already" in again.stdout
@@ -91,7 +91,7 @@ def test_a_run_whose_definition_has_changed(tmp_path: Path) -> None:
 def test_a_completed_run_stays_as_it_is(tmp_path: Path) -> None:
     project = Project(tmp_path, {"w.yaml": HELLO})
     project.run("run", "w.yaml").assert_success()
-    root = latest_root(project)
+    root = project.latest_run
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     done = project.run("cancel", "latest").assert_success()
     assert "is completed; there is nothing to cancel" in done.stdout
@@ -115,7 +115,7 @@ def test_a_process_that_does_not_hold_the_lock_is_not_signalled(tmp_path: Path, 
     """The owner's name may be old, or a number on another machine."""
     project = Project(tmp_path, {"w.yaml": FAILING})
     project.run("run", "w.yaml").assert_exit(1)
-    root = latest_root(project)
+    root = project.latest_run
     with (
         subprocess.Popen(["sleep", "60"]) as bystander,
         take(root / "run.lock", "the run", ["orchestrate", "run"]),
@@ -126,7 +126,7 @@ def test_a_process_that_does_not_hold_the_lock_is_not_signalled(tmp_path: Path, 
         assert is_alive(bystander.pid)
         bystander.kill()
     assert ("cancel it on elsewhere" in refused.stderr) == (host == "elsewhere")
-    assert state_of(project)["status"] == "failed"
+    assert project.latest_state["status"] == "failed"
 
 
 def test_several_at_once(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from orchestrate.testing import Project
-from tests.cli.background import await_file, latest_root, started
+from tests.cli.background import await_file, started
 
 RETRIED = r"""
 version: "1.1"
@@ -30,7 +30,7 @@ steps:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     made = Project(tmp_path_factory.mktemp("choosing"), {"w.yaml": RETRIED})
     made.run("run", "w.yaml").assert_success()
-    root = latest_root(made)
+    root = made.latest_run
     state = (root / "state.json").read_text("utf-8")
     kinds = [("machine", "failed", 50), ("recipe", "paused", 3), ("workflow", "completed", 9)]
     for number, (dialect, status, minutes) in enumerate(kinds):
@@ -76,7 +76,7 @@ def test_runs_are_chosen_and_ordered(
 
 def test_the_newest_by_age_and_what_is_no_moment(project: Project) -> None:
     (run,) = project.run("runs", "--since", "1d", "--json").assert_success().json()["runs"]
-    assert run["run_id"] == latest_root(project).name
+    assert run["run_id"] == project.latest_run.name
     assert run["elapsed_ms"] > 0
     told = project.run("runs", "--since", "soon").assert_exit(2)
     assert "--since 'soon' is not a time" in told.stderr
@@ -87,13 +87,13 @@ def test_an_end_that_only_the_journal_has_is_told(tmp_path: Path) -> None:
         tmp_path, {"w.yaml": 'version: "1.1"\nsteps: [{name: A, command: ["true"]}]\n'}
     )
     project.run("run", "w.yaml").assert_success()
-    state = latest_root(project) / "state.json"
+    state = project.latest_run / "state.json"
     text = state.read_text("utf-8").replace(
         '"status": "completed",\n  "re', '"status": "running",\n  "re'
     )
     state.write_text(text, "utf-8")
     assert project.run("runs").stdout.split()[1] == "completed"
-    journal = latest_root(project) / "events.jsonl"
+    journal = project.latest_run / "events.jsonl"
     journal.write_bytes(b"\n".join(journal.read_bytes().split(b"\n")[:-2]) + b"\n")
     assert project.run("runs").stdout.split()[1] == "interrupted"
 
@@ -122,7 +122,7 @@ def test_all_items_and_all_attempts(project: Project) -> None:
 
 
 def test_since_a_moment(project: Project) -> None:
-    path = latest_root(project) / "logs" / "orchestrator.log"
+    path = project.latest_run / "logs" / "orchestrator.log"
     whole = path.read_text("utf-8").splitlines(keepends=True)
     stamp = whole[-1].split()[0]
     since = project.run("logs", "latest", "--since", stamp).assert_success().stdout

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from orchestrate.testing import Project
-from tests.cli.background import await_file, latest_root, runs_folder, started
+from tests.cli.background import await_file, runs_folder, started
 from tests.commands import Command
 
 HELLO = 'version: "1.1"\nsteps: [{name: Hello, command: [echo, hello]}]\n'
@@ -20,7 +20,7 @@ DAY = 86400
 
 def make_runs(project: Project, *ages: float) -> list[Path]:
     """Copies of the newest run, so many days old."""
-    root = latest_root(project)
+    root = project.latest_run
     made = []
     for number, age in enumerate(ages):
         copy = root.parent / f"202001{number + 1:02}T000000Z-aaaaaa"
@@ -47,7 +47,7 @@ def test_old_runs_go_and_young_ones_stay(project: Project) -> None:
     told = project.run("clean", "--older-than", "1w").assert_success().stdout
     assert told.startswith("removed 2 runs, freed ")
     assert [path.exists() for path in (young, older, oldest)] == [True, False, False]
-    assert latest_root(project).exists()
+    assert project.latest_run.exists()
 
 
 def test_a_dry_run_removes_nothing(project: Project) -> None:
@@ -129,7 +129,7 @@ def test_a_live_run_stays(tmp_path: Path) -> None:
     project = Project(tmp_path, {"w.yaml": f'version: "1.1"\nsteps: {steps}\n'})
     with started(project, "run", "w.yaml") as process:
         await_file(project, "begun")
-        root = latest_root(project)
+        root = project.latest_run
         for flags in (["--dry-run"], []):
             done = project.run("clean", "--older-than", "0s", "--json", *flags).assert_success()
             assert (done.json()["removed"], done.json()["in_use"]) == ([], [root.name])

@@ -12,7 +12,6 @@ import pytest
 from orchestrate.state.encoded_results import encode
 from orchestrate.state.seal import seal_for
 from orchestrate.testing import Project
-from tests.cli.background import latest_root
 from tests.gates import waiting_at
 
 OUTER = """
@@ -101,7 +100,7 @@ LOST = LOST_PLANS | LOST_LATE
 
 @pytest.mark.parametrize("damage", LOST.values(), ids=LOST)
 def test_a_lost_copy_is_made_again_by_resume(project: Project, damage: Damage) -> None:
-    root = latest_root(project)
+    root = project.latest_run
     damage(root)
     project.run("status").assert_success()
     project.run("report", "--format", "md").assert_success()
@@ -117,7 +116,7 @@ def test_a_lost_copy_is_made_again_by_resume(project: Project, damage: Damage) -
 def test_a_gate_can_be_decided_whatever_became_of_the_copies(
     project: Project, damage: Damage
 ) -> None:
-    root = latest_root(project)
+    root = project.latest_run
     damage(root)
     said = project.run("approve", "latest", "-m", "fine").assert_success()
     assert "stage 'one'" in said.stdout
@@ -130,7 +129,7 @@ def test_a_gate_can_be_decided_whatever_became_of_the_copies(
 
 
 def test_a_denial_without_a_plan_is_final(project: Project) -> None:
-    root = latest_root(project)
+    root = project.latest_run
     (root / "plan.json").unlink()
     said = project.run("deny", "latest").assert_success()
     assert "the run has ended: stage 'one' was denied" in said.stdout
@@ -145,7 +144,7 @@ def test_a_denial_without_a_plan_is_final(project: Project) -> None:
 def test_a_run_can_be_cancelled_whatever_became_of_it(
     project: Project, damage: Damage, without_state: bool
 ) -> None:
-    root = latest_root(project)
+    root = project.latest_run
     damage(root)
     if without_state:
         for path in root.glob("state.json*"):
@@ -159,7 +158,7 @@ def test_a_run_can_be_cancelled_whatever_became_of_it(
 @pytest.mark.parametrize("end", [-300, 0])
 def test_a_torn_journal(project: Project, end: int) -> None:
     """Nothing that was acted on is dropped in silence, and what is advised works."""
-    root = latest_root(project)
+    root = project.latest_run
     content = (root / "events.jsonl").read_bytes()
     (root / "events.jsonl").write_bytes(content[:end])
     decided = project.run("approve").assert_success()
@@ -171,7 +170,7 @@ def test_a_torn_journal(project: Project, end: int) -> None:
 
 
 def test_a_run_with_a_torn_journal_can_be_cancelled(project: Project) -> None:
-    root = latest_root(project)
+    root = project.latest_run
     content = (root / "events.jsonl").read_bytes()
     (root / "events.jsonl").write_bytes(content[:300] + b"x" + content[301:])
     (root / "state.json").unlink()
@@ -180,9 +179,9 @@ def test_a_run_with_a_torn_journal_can_be_cancelled(project: Project) -> None:
 
 
 def test_the_journal_of_another_run_is_put_aside_by_cancel(project: Project) -> None:
-    root = latest_root(project)
+    root = project.latest_run
     project.run("resume", "--force-restart").assert_exit(6)
-    other = latest_root(project)
+    other = project.latest_run
     (other / "events.jsonl").write_bytes((root / "events.jsonl").read_bytes())
     told = project.run("cancel", "latest").assert_success().stderr
     assert "the damaged journal is kept as events.jsonl.damaged-1" in told
@@ -191,7 +190,7 @@ def test_the_journal_of_another_run_is_put_aside_by_cancel(project: Project) -> 
 
 
 def test_a_plan_is_made_again_from_the_frozen_definition(project: Project) -> None:
-    root = latest_root(project)
+    root = project.latest_run
     (root / "plan.json").unlink()
     project.write("w.yaml", OUTER.replace("Later.", "Never."))
     refused = project.run("resume").assert_exit(2)
@@ -205,7 +204,7 @@ def test_a_plan_is_made_again_from_the_frozen_definition(project: Project) -> No
 
 @pytest.mark.parametrize("what", ["documents", "agent"])
 def test_a_plan_that_cannot_be_made_again_is_refused(project: Project, what: str) -> None:
-    root = latest_root(project)
+    root = project.latest_run
     (root / "plan.json").unlink()
     project.write("w.yaml", OUTER.replace("Later.", "Never."))
     if what == "documents":
@@ -221,7 +220,7 @@ def test_a_plan_that_cannot_be_made_again_is_refused(project: Project, what: str
 def test_a_recipe_found_on_the_way_is_not_exchanged_in_silence(
     project: Project, change: str
 ) -> None:
-    late(latest_root(project)).unlink()
+    late(project.latest_run).unlink()
     if change == "gone":
         (project.folder / "child.yaml").unlink()
     else:
@@ -236,7 +235,7 @@ def test_a_recipe_found_on_the_way_is_not_exchanged_in_silence(
 
 @pytest.mark.parametrize("content", ["x", "4", "[]", '{"w.yaml": 4}', '{"w.yaml": {"stages": 1}}'])
 def test_a_damaged_definition_hurts_nothing(project: Project, content: str) -> None:
-    (latest_root(project) / "definition.json").write_text(content, "utf-8")
+    (project.latest_run / "definition.json").write_text(content, "utf-8")
     project.run("report", "--format", "md").assert_success()
     project.run("status").assert_success()
     project.run("logs", "latest", "--events").assert_success()
@@ -246,7 +245,7 @@ def test_a_damaged_definition_hurts_nothing(project: Project, content: str) -> N
 
 def test_a_run_of_a_version_before_0_2_is_read(project: Project) -> None:
     """It kept no plan, and its state lacks what only later versions count."""
-    root = latest_root(project)
+    root = project.latest_run
     (root / "plan.json").unlink()
     document = json.loads((root / "state.json").read_bytes())
     del document["checksum"], document["engine"]["current"], document["engine"]["retry_counts"]

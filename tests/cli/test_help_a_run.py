@@ -46,22 +46,18 @@ def project(tmp_path: Path) -> Project:
     return project
 
 
-def latest(project: Project) -> Path:
-    return project.folder / ".orchestrate" / "runs" / "latest"
-
-
 @pytest.mark.parametrize("word", ["approve", "Approved", "maybe", None])
 def test_a_word_that_is_no_decision_decides_nothing(project: Project, word: str) -> None:
     with pytest.raises(UsageError, match="'approved' or 'denied'"):
         orchestrate.decide(word, workspace=project.folder)  # type: ignore[arg-type]
-    assert not (latest(project) / "ballots").exists()
+    assert not (project.latest_run / "ballots").exists()
     project.run("approve").assert_success()
 
 
 def test_flags_hold_for_a_run_that_starts_over(project: Project) -> None:
     told = project.run("resume", "--force-restart", "--permissions", "read-only").assert_exit(6)
     assert "starts over" in told.stderr
-    settings = json.loads((latest(project) / "events.jsonl").read_text().splitlines()[0])
+    settings = json.loads((project.latest_run / "events.jsonl").read_text().splitlines()[0])
     kept = settings["event"]["settings"]
     assert (kept["backend"], kept["permissions"]) == ("rehearsal", "read-only")
     project.run("resume", "--force-restart", "--max-restarts", "3").assert_exit(2)
@@ -76,7 +72,7 @@ def test_a_flag_of_resume_wins_over_the_configuration_of_the_start(project: Proj
 
 
 def test_a_gate_of_an_older_run_can_be_decided(project: Project) -> None:
-    path = latest(project) / "plan.json"
+    path = project.latest_run / "plan.json"
     plan = json.loads(path.read_bytes())
     del plan["running"], plan["checksum"]
     path.write_text(json.dumps(plan | {"format": 1}))
@@ -113,10 +109,10 @@ def test_an_error_of_the_callers_own_work_does_not_stop_the_run(project: Project
 def test_settings_from_python_are_checked_as_flags_are(
     project: Project, settings: RunSettings
 ) -> None:
-    before = latest(project).resolve()
+    before = project.latest_run.resolve()
     with pytest.raises(UsageError, match="cannot be"):
         orchestrate.start(project.folder / "w.yaml", workspace=project.folder, settings=settings)
-    assert latest(project).resolve() == before
+    assert project.latest_run.resolve() == before
 
 
 @pytest.mark.parametrize("value", ["nan", "inf"])

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from orchestrate.testing import Project
-from tests.cli.background import latest_root
 from tests.cli.conftest import MACHINE
 from tests.gates import waiting_at
 from tests.structure.modules import within
@@ -55,7 +54,7 @@ def only_the_run_is_left(project: Project) -> Path:
     the folder of the newest run."""
     for path in project.folder.rglob("*.yaml"):
         path.unlink()
-    root = latest_root(project)
+    root = project.latest_run
     (root / "state.json").unlink()
     (root / "definition.json").unlink()
     return root
@@ -133,7 +132,7 @@ def test_a_masked_plan_can_be_looked_at(tmp_path: Path) -> None:
 def test_a_run_of_an_older_layout_is_told_as_far_as_it_goes(tmp_path: Path, form: str) -> None:
     project = Project(tmp_path, {"w.yaml": LOOP})
     project.run("run", "w.yaml").assert_success()
-    root = latest_root(project)
+    root = project.latest_run
     if form == "missing":
         (root / "plan.json").unlink()
     else:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from orchestrate.testing import Project
-from tests.cli.background import await_file, latest_root, started, state_of
+from tests.cli.background import await_file, started
 from tests.promises.processes import wait_until
 
 MIXED = r"""
@@ -69,7 +69,7 @@ def test_without_runs(tmp_path: Path) -> None:
 
 
 def test_status_shows_each_step_and_how_to_go_on(failed: Project) -> None:
-    run_id = latest_root(failed).name
+    run_id = failed.latest_run.name
     shown = failed.run("status", "latest").assert_success()
     lines = [line.split() for line in shown.stdout.splitlines()]
     assert lines[0] == ["run", run_id, "has", "failed:", "step", "'Bad'", "failed"]
@@ -85,7 +85,7 @@ def test_status_shows_each_step_and_how_to_go_on(failed: Project) -> None:
 
 
 def test_status_as_json(failed: Project) -> None:
-    root = latest_root(failed)
+    root = failed.latest_run
     view = failed.run("status", root.name[:-1], "--json").assert_success().json()
     assert (view["run_id"], view["status"]) == (root.name, "failed")
     assert view["steps"]["Words"] == {
@@ -130,11 +130,11 @@ def test_a_live_run_and_one_whose_process_is_gone(tmp_path: Path) -> None:
 
         process.kill()
         process.wait()
-        assert state_of(project)["status"] == "running", "the state itself does not know it"
+        assert project.latest_state["status"] == "running", "the state itself does not know it"
         gone = project.run("status", "latest").assert_success().stdout
         assert "is interrupted\n" in gone
         assert "its process is gone; its programs still run and will be adopted" in gone
-        assert f"orchestrate resume {latest_root(project).name}" in gone
+        assert f"orchestrate resume {project.latest_run.name}" in gone
         listed = project.run("runs", "--status", "interrupted", "--json").json()["runs"]
         assert [run["status"] for run in listed] == ["interrupted"]
         assert project.run("runs", "--status", "running", "--json").json()["runs"] == []
@@ -163,9 +163,9 @@ def test_status_reads_the_journal_where_the_state_lags(tmp_path: Path) -> None:
     """A state file that is older than the journal: what came since is folded in, if it can be."""
     project = Project(tmp_path, {"w.yaml": MIXED})
     project.run("run", "w.yaml").assert_exit(1)
-    root = latest_root(project)
+    root = project.latest_run
     os.replace(root / "state.json.prev", root / "state.json")
-    assert state_of(project)["status"] == "running"
+    assert project.latest_state["status"] == "running"
     before = sorted(path.read_bytes() for path in root.rglob("*") if path.is_file())
     assert project.run("status", "latest", "--json").json()["status"] == "failed"
     project.write("w.yaml", MIXED + "  - {name: New, command: [ls]}\n")
@@ -181,7 +181,7 @@ def test_status_reads_the_journal_where_the_state_lags(tmp_path: Path) -> None:
 def test_damaged_runs(tmp_path: Path) -> None:
     project = Project(tmp_path, {"w.yaml": MIXED})
     project.run("run", "w.yaml").assert_exit(1)
-    root = latest_root(project)
+    root = project.latest_run
     (root / "state.json").write_text("{}")
     assert project.run("status", "latest", "--json").assert_success().json()["status"] == "failed"
     shown = project.run("runs").assert_success().stdout.split()
@@ -206,7 +206,7 @@ def test_control_characters_are_shown_not_obeyed(tmp_path: Path) -> None:
 
 def copies(project: Project, number: int) -> None:
     """So many runs like the newest one, older than it."""
-    root = latest_root(project)
+    root = project.latest_run
     state = (root / "state.json").read_bytes()
     for index in range(number):
         folder = (
@@ -233,7 +233,7 @@ def test_ten_thousand_runs_take_less_than_a_second(tmp_path: Path) -> None:
     listed = project.run("runs", "--json").assert_success().json()
     assert listed["more"] is True
     assert len(listed["runs"]) == 20
-    assert listed["runs"][0]["run_id"] == latest_root(project).name, "newest first"
+    assert listed["runs"][0]["run_id"] == project.latest_run.name, "newest first"
     assert len(project.run("runs", "--limit", "3").stdout.splitlines()) == 4
     # Processor time, because the machine may be busy with other tests.
     assert cpu_seconds(project, "runs") < 1
@@ -243,7 +243,7 @@ def test_ten_thousand_runs_take_less_than_a_second(tmp_path: Path) -> None:
 def test_a_status_behind_very_many_files_is_found(tmp_path: Path) -> None:
     project = Project(tmp_path, {"w.yaml": MIXED})
     project.run("run", "w.yaml").assert_exit(1)
-    path = latest_root(project) / "state.json"
+    path = project.latest_run / "state.json"
     many = {f"part-{number}.yaml": "sha256:" + "0" * 64 for number in range(1000)}
     lines = path.read_text("utf-8").splitlines(keepends=True)
     place = next(i for i, line in enumerate(lines) if line.startswith('  "sources"'))
@@ -281,7 +281,7 @@ def test_long_output_is_whole(failed: Project) -> None:
 
 def test_the_orchestrators_log(failed: Project) -> None:
     whole = failed.run("logs", "latest").assert_success().stdout
-    assert whole.encode() == (latest_root(failed) / "logs" / "orchestrator.log").read_bytes()
+    assert whole.encode() == (failed.latest_run / "logs" / "orchestrator.log").read_bytes()
     assert failed.run("logs", "latest", "-n", "1").stdout == whole.splitlines(keepends=True)[-1]
     assert failed.run("logs", "latest", "--json").json()["log"] == whole
     failed.run("logs", "latest", "--stderr").assert_exit(2)

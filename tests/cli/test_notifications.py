@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from orchestrate.testing import Project
-from tests.cli.background import await_file, latest_root, started
+from tests.cli.background import await_file, started
 from tests.cli.conftest import RECIPE
 from tests.gates import waiting_at
 from tests.promises.processes import is_alive, wait_until
@@ -62,14 +62,14 @@ def events_told(project: Project) -> list[str]:
 
 
 def log_of(project: Project) -> str:
-    return (latest_root(project) / "logs/orchestrator.log").read_text()
+    return (project.latest_run / "logs/orchestrator.log").read_text()
 
 
 def test_nobody_is_told_by_default(office: Project) -> None:
     (office.folder / ".orchestrate/config.yaml").unlink()
     assert office.run("run", "good.yaml").exit_code == 0
     assert told(office) == []
-    assert not list(latest_root(office).rglob("*notif*"))
+    assert not list(office.latest_run.rglob("*notif*"))
 
 
 def test_a_command_learns_how_the_run_ended(office: Project) -> None:
@@ -85,12 +85,12 @@ def test_a_command_learns_how_the_run_ended(office: Project) -> None:
     assert body["next"] == []
     assert variables["ORCHESTRATE_EVENT"] == "finished"
     assert variables["ORCHESTRATE_RUN_ID"] == body["run_id"]
-    assert variables["ORCHESTRATE_RUN_DIR"] == str(latest_root(office))
+    assert variables["ORCHESTRATE_RUN_DIR"] == str(office.latest_run)
     assert variables["ORCHESTRATE_RECIPE"] == "good.yaml"
     assert variables["ORCHESTRATE_RUN_EXIT_CODE"] == "0"
     assert "notification-delivered" in log_of(office)
     assert "notification" not in done.stderr
-    assert not list(latest_root(office).rglob("*.owed"))
+    assert not list(office.latest_run.rglob("*.owed"))
 
 
 def test_each_failure_is_told_and_the_end_once(office: Project) -> None:
@@ -99,7 +99,7 @@ def test_each_failure_is_told_and_the_end_once(office: Project) -> None:
     assert office.run("resume", "latest").exit_code == 1
     assert events_told(office) == ["failed", "failed"]
     assert told(office)[0]["body"]["reason"] == "step 'Work' failed"
-    run_id = latest_root(office).name
+    run_id = office.latest_run.name
     assert f"orchestrate resume {run_id}" in told(office)[0]["body"]["next"]
     assert office.run("run", "good.yaml").exit_code == 0
     assert office.run("resume", "latest").exit_code == 0
@@ -200,7 +200,7 @@ def test_secrets_are_masked_in_what_is_told(office: Project) -> None:
     assert "hunter2" not in done.stderr
     assert events_told(office) == ["failed"]
     assert "hunter2" not in json.dumps(told(office)[0]["body"])
-    for path in latest_root(office).rglob("*"):
+    for path in office.latest_run.rglob("*"):
         assert not path.is_file() or b"hunter2-hunter2" not in path.read_bytes(), path
 
 
@@ -246,7 +246,7 @@ def test_a_kill_while_it_is_told_tells_nobody_twice(office: Project) -> None:
 def test_a_kill_before_it_is_told_is_made_up_for(office: Project) -> None:
     assert office.run("run", "good.yaml").exit_code == 0
     (office.folder / "told.jsonl").unlink()
-    root = latest_root(office)
+    root = office.latest_run
     # As a kill between the last event and the telling leaves it.
     (root / "notifications.owed").touch()
     for path in (root / "keeper").iterdir():
@@ -312,7 +312,7 @@ def test_an_address_from_the_environment_is_a_secret(office: Project, listener: 
     assert done.exit_code == 0
     assert len(listener.heard) == 1
     assert "notification 1 (webhook): the answer was HTTP 500" in done.stderr
-    for path in latest_root(office).rglob("*"):
+    for path in office.latest_run.rglob("*"):
         assert not path.is_file() or b"t0ken-t0ken" not in path.read_bytes(), path
     assert "TEAM_HOOK is not set" in office.run("run", "good.yaml").stderr
 

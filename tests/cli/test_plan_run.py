@@ -9,7 +9,6 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from orchestrate.testing import Project
-from tests.cli.background import latest_root
 
 LOOPING = """
 version: "1.1"
@@ -159,7 +158,7 @@ def test_a_file_or_a_run_but_not_both(project: Project) -> None:
     assert "either FILE or --run" in project.run("plan").assert_exit(2).stderr
     project.run("plan", "w.yaml", "--run", "latest").assert_exit(2)
     project.run("plan", "--run", "20200101T000000Z-zzzzzz", "--json").assert_exit(2).json()
-    name = latest_root(project).name
+    name = project.latest_run.name
     project.run("plan", "--run", name[:-2], "--format", "svg").assert_success()
     svg = project.run("plan", "w.yaml", "--format", "svg").assert_success().stdout
     assert 'class="visited"' not in svg

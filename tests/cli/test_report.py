@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from orchestrate.testing import Project
-from tests.cli.background import await_file, latest_root, started
+from tests.cli.background import await_file, started
 from tests.gates import waiting_at
 
 VOID = {"meta", "br", "hr"}
@@ -131,7 +131,7 @@ def test_a_page_shows_path_time_steps_and_changes(failed: Project) -> None:
     seen = page.seen
     assert "It has failed: step 'Bad' failed." in seen
     assert "2 completed, 1 failed" in seen
-    assert f"orchestrate resume {latest_root(failed).name}" in seen
+    assert f"orchestrate resume {failed.latest_run.name}" in seen
     assert "some trouble" in seen
     assert page.tags.count("details") >= 5
     assert "open" not in re.findall(r"<details([^>]*)>", page.text)
@@ -248,7 +248,7 @@ def test_a_parked_run_and_who_decided(tmp_path: Path) -> None:
     project.run("run", "r.yaml", *waiting_at(project, "plan")).assert_exit(6)
     parked = report_of(project).seen
     assert "plan : waits for a decision; deny at" in parked
-    assert f"orchestrate approve {latest_root(project).name}" in parked
+    assert f"orchestrate approve {project.latest_run.name}" in parked
     assert "in no git repository" in parked
     project.run("approve", "latest", "--message", "well <done>", "--resume").assert_success()
     page = report_of(project)
@@ -280,7 +280,7 @@ def test_a_live_run_then_killed_then_changed(tmp_path: Path) -> None:
     assert "The plan cannot be shown" not in page.seen
     assert "Slow" in page.seen
     # Of a run that keeps no plan, and whose files are others now.
-    (latest_root(project) / "plan.json").unlink()
+    (project.latest_run / "plan.json").unlink()
     page = report_of(project)
     assert "The plan cannot be shown, only the steps that ran" in page.seen
     assert "is not kept: plan.json is missing" in page.seen
@@ -289,7 +289,7 @@ def test_a_live_run_then_killed_then_changed(tmp_path: Path) -> None:
 def test_a_damaged_run_is_told_as_far_as_it_can_be_read(tmp_path: Path) -> None:
     project = Project(tmp_path, {"w.yaml": COMMITTING.replace("git add a.txt && git commit", ":")})
     project.run("run", "w.yaml").assert_exit(1)
-    root = latest_root(project)
+    root = project.latest_run
     lines = (root / "events.jsonl").read_bytes().split(b"\n")
     lines[6] = lines[6].replace(b'"at"', b'"ta"')
     (root / "events.jsonl").write_bytes(b"\n".join(lines))
@@ -316,7 +316,7 @@ def test_no_run_and_no_such_run(tmp_path: Path) -> None:
     told = project.run("report", "latest").assert_exit(2)
     assert "there are no runs" in told.stderr
     project.run("run", "w.yaml").assert_success()
-    name = latest_root(project).name
+    name = project.latest_run.name
     slip = name[:-1] + ("x" if name[-1] != "x" else "y")
     told = project.run("report", slip, "--json").assert_exit(2)
     assert f"did you mean '{name}'?" in told.json()["error"]["message"]

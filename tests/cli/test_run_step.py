@@ -15,7 +15,6 @@ from orchestrate.plan.nodes import Abort, Each, Finish, Gate, Goto, Leave, main_
 from orchestrate.testing import Project
 from orchestrate.workspace import open_workspace, package_data
 from tests.acceptance.fakes import Stage
-from tests.cli.background import latest_root, state_of
 
 WORKFLOW = """
 version: "1.1"
@@ -68,7 +67,7 @@ def run_step(project: Project, step: str, *flags: str, code: int = 0) -> str:
 def test_only_that_step_runs(project: Project) -> None:
     run_step(project, "Hello", "--context", "who=you")
     assert did(project) == ["hello you"]
-    state = state_of(project)
+    state = project.latest_state
     assert (state["status"], list(state["steps"])) == ("completed", ["Hello"])
     assert state["workflow_file"] == "w.yaml"
     view = project.run("status", "latest", "--json").assert_success().json()
@@ -77,7 +76,7 @@ def test_only_that_step_runs(project: Project) -> None:
 
 def test_a_failure_is_the_runs_even_where_the_workflow_has_a_handler(project: Project) -> None:
     assert "step 'Bad' failed" in run_step(project, "Bad", code=1)
-    assert state_of(project)["status"] == "failed"
+    assert project.latest_state["status"] == "failed"
     shown = project.run("run-step", "Bad", "--workflow", "w.yaml", "--json").assert_exit(1)
     assert shown.json()["steps"]["Bad"]["exit_code"] == 3
 
@@ -105,11 +104,11 @@ def test_results_of_others_are_needed_before_the_start(project: Project) -> None
 
 def test_results_come_from_another_run(project: Project) -> None:
     run_step(project, "List")
-    source = latest_root(project).name
+    source = project.latest_run.name
     # The loop is left at its first item, where a whole run would go on to Never.
     run_step(project, "Loop", "--from", source)
     assert did(project) == ["listed", "say a", "again 0"], "List itself is not run again"
-    given = state_of(project)["steps"]["List"]
+    given = project.latest_state["steps"]["List"]
     assert (given["from_run"], given["lines"]) == (source, ["a", "b*"])
     lacking = run_step(project, "Late", "--from", source, code=2)
     assert f"needs the result of 'Bad', which run {source} does not have" in lacking
@@ -118,8 +117,8 @@ def test_results_come_from_another_run(project: Project) -> None:
 def test_resuming_it_stays_with_that_step(project: Project) -> None:
     run_step(project, "Bad", code=1)
     project.run("resume", "latest").assert_exit(1)
-    assert state_of(project)["steps"]["Bad"]["attempts"] == 2
-    assert list(state_of(project)["steps"]) == ["Bad"]
+    assert project.latest_state["steps"]["Bad"]["attempts"] == 2
+    assert list(project.latest_state["steps"]) == ["Bad"]
     assert not (project.folder / "never").exists()
 
 
@@ -127,7 +126,7 @@ def test_a_kill_before_the_given_results_were_recorded(project: Project) -> None
     """The steps that should have been given are not run instead."""
     run_step(project, "List")
     run_step(project, "Loop", "--from", "latest")
-    root = latest_root(project)
+    root = project.latest_run
     (root / "state.json").unlink()
     journal = root / "events.jsonl"
     journal.write_text(journal.read_text().splitlines(keepends=True)[0])
@@ -175,10 +174,10 @@ def test_a_variable_of_a_recipe_comes_from_another_run_or_the_flags(tmp_path: Pa
     assert "step 'second' needs a value for 'notes'" in refused
     assert "--context notes=VALUE" in refused
     project.run(*command, "--context", "notes=n", env=env).assert_success()
-    assert state_of(project)["skipped_steps"][0]["id"] == "second"
+    assert project.latest_state["skipped_steps"][0]["id"] == "second"
     again = project.run(*command, "--from", "latest", "--json", env=env).assert_success()
     assert again.json()["status"] == "completed"
-    assert state_of(project)["context"] == {"notes": "n"}
+    assert project.latest_state["context"] == {"notes": "n"}
 
 
 @pytest.mark.parametrize("path", sorted((package_data() / "workflows").rglob("*.yaml")), ids=str)

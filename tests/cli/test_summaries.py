@@ -9,7 +9,7 @@ from orchestrate.state.times import timestamp
 from orchestrate.testing import Project
 from orchestrate.view.run_summary import STATUSES, summary_of
 from orchestrate.view.run_view import run_view
-from tests.cli.background import await_file, latest_root, started
+from tests.cli.background import await_file, started
 from tests.gates import waiting_at
 from tests.promises.processes import wait_until
 
@@ -59,19 +59,19 @@ def test_a_summary_and_the_view_agree_in_every_status(tmp_path: Path) -> None:
     )
     found = set()
     project.run("run", "good.yaml").assert_success()
-    found.add(agree(latest_root(project)))
+    found.add(agree(project.latest_run))
     project.run("run", "bad.yaml").assert_exit(1)
-    found.add(agree(latest_root(project)))
+    found.add(agree(project.latest_run))
     project.run("run", "gated.yaml", *waiting_at(project, "one")).assert_exit(6)
-    found.add(agree(latest_root(project)))
+    found.add(agree(project.latest_run))
     with started(project, "run", "slow.yaml") as process:
         await_file(project, "begun")
         # While a run is at work, state.json follows the journal by a tenth of a second (rulings 6).
-        wait_until(lambda: is_up_to_date(latest_root(project)), "state.json stays behind")
-        found.add(agree(latest_root(project)))
+        wait_until(lambda: is_up_to_date(project.latest_run), "state.json stays behind")
+        found.add(agree(project.latest_run))
         process.kill()
         process.wait()
-        found.add(agree(latest_root(project)))
+        found.add(agree(project.latest_run))
         project.run("cancel", "latest").assert_success()
-        found.add(agree(latest_root(project)))
+        found.add(agree(project.latest_run))
     assert found == set(STATUSES) - {"damaged"}

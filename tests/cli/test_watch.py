@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from orchestrate.testing import Project
-from tests.cli.background import await_file, state_of
+from tests.cli.background import await_file
 from tests.promises.processes import wait_until
 
 MAIN = """
@@ -105,8 +105,8 @@ def test_a_change_during_a_run_waits_and_ctrl_c_leaves_it_to_resume(tmp_path: Pa
     assert [r["status"] for r in told["rounds"]] == ["completed", "paused"]
     assert [r["exit_code"] for r in told["rounds"]] == [0, 130]
     assert told["rounds"][1]["changed"] == ["w.yaml"]
-    assert state_of(project)["status"] == "paused"
-    assert state_of(project)["run_id"] == told["rounds"][1]["run_id"]
+    assert project.latest_state["status"] == "paused"
+    assert project.latest_state["run_id"] == told["rounds"][1]["run_id"]
     replace(tmp_path / "w.yaml", second)
     project.run("cancel", "latest").assert_success()
 

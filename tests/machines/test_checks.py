@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -40,18 +38,11 @@ def built(folder: Path, needed: int, *, declared: bool = True, more: str = "") -
     return Project(folder, {"m.yaml": text, "script.yaml": SCRIPT})
 
 
-def state_of(project: Project) -> dict[str, Any]:
-    state: dict[str, Any] = json.loads(
-        (project.folder / ".orchestrate/runs/latest/state.json").read_text()
-    )
-    return state
-
-
 @pytest.mark.parametrize("needed", [0, 2])
 def test_the_agent_is_told_until_the_check_holds(tmp_path: Path, needed: int) -> None:
     project = built(tmp_path, needed)
     project.run("run", "m.yaml", "a wall", *FLAGS).assert_success()
-    state = state_of(project)
+    state = project.latest_state
     assert state["reason"] == "done"
     rounds = [name for name in state["steps"] if ":round-" in name]
     assert rounds == [f"implement:round-{number}" for number in range(1, needed + 1)]
@@ -93,13 +84,13 @@ def test_later_steps_read_the_last_answer(tmp_path: Path, visits: int) -> None:
     words = (tmp_path / "told").read_text().split()
     answers = [word for word in words if word in ("first", "second", "third", "fourth")]
     assert answers == ["third", "fourth"][:visits]
-    assert answers[-1] in state_of(project)["steps"]["implement"]["output"]
+    assert answers[-1] in project.latest_state["steps"]["implement"]["output"]
 
 
 def test_after_the_last_round_it_is_check_failed(tmp_path: Path) -> None:
     project = built(tmp_path, 99)
     project.run("run", "m.yaml", "a wall", *FLAGS).assert_exit(1)
-    assert state_of(project)["reason"] == "still-bad"
+    assert project.latest_state["reason"] == "still-bad"
     assert (tmp_path / "tries").read_text().count("x") == 4
 
 
@@ -118,7 +109,7 @@ def test_15_5_the_outcome_of_the_step_is_then_check_failed(tmp_path: Path) -> No
 """
     project.write("m.yaml", text)
     project.run("run", "m.yaml", "a wall", *FLAGS).assert_success()
-    steps = state_of(project)["steps"]
+    steps = project.latest_state["steps"]
     assert steps["tell"]["output"] == "check-failed"
     assert (steps["implement"]["status"], steps["implement"]["exit_code"]) == ("failed", 1)
 
@@ -129,16 +120,16 @@ def test_15_5_mended_by_hand_a_resume_goes_on_from_the_check(tmp_path: Path) -> 
     project.run("run", "m.yaml", "a wall", *FLAGS).assert_exit(3)
     (tmp_path / "tries").write_text("x\n" * 200)
     project.run("resume", "latest").assert_success()
-    implement = state_of(project)["steps"]["implement"]
+    implement = project.latest_state["steps"]["implement"]
     assert (implement["status"], implement["outcome"]) == ("completed", "complete")
     assert "error" not in implement
-    assert state_of(project)["reason"] == "done"
+    assert project.latest_state["reason"] == "done"
 
 
 def test_without_that_outcome_the_run_ends(tmp_path: Path) -> None:
     project = built(tmp_path, 99, declared=False)
     project.run("run", "m.yaml", "a wall", *FLAGS).assert_exit(3)
-    assert state_of(project)["reason"] == "check-failed:implement"
+    assert project.latest_state["reason"] == "check-failed:implement"
 
 
 def test_a_file_must_be_there(tmp_path: Path) -> None:
@@ -157,7 +148,7 @@ def test_other_is_not_checked(tmp_path: Path) -> None:
     project = built(tmp_path, 99)
     project.write("script.yaml", "implement: [{outcome: other, otherDescription: no}]\n")
     project.run("run", "m.yaml", "a wall", *FLAGS).assert_exit(1)
-    assert state_of(project)["reason"] == "user-provided-other"
+    assert project.latest_state["reason"] == "user-provided-other"
     assert not (tmp_path / "tries").exists()
 
 

@@ -50,15 +50,8 @@ REHEARSE = ("--backend", "rehearsal", "--rehearse-commands")
 WAITS = (*REHEARSE, "--script", "waits.yaml")
 
 
-def state_of(project: Project) -> dict[str, Any]:
-    state: dict[str, Any] = json.loads(
-        (project.folder / ".orchestrate/runs/latest/state.json").read_text()
-    )
-    return state
-
-
 def gates_of(project: Project) -> list[dict[str, Any]]:
-    gates: list[dict[str, Any]] = state_of(project)["engine"]["approvals"]
+    gates: list[dict[str, Any]] = project.latest_state["engine"]["approvals"]
     return gates
 
 
@@ -67,7 +60,7 @@ def test_a_failing_command_is_an_outcome_that_prompts_can_read(tmp_path: Path) -
     project.run("run", "m.yaml", "you", *WAITS).assert_exit(6)
     prompt = (tmp_path / ".orchestrate/runs/latest/logs/fix.prompt.txt").read_text()
     assert prompt.startswith("1 failed: out you\nerr\n")
-    test = state_of(project)["steps"]["test"]
+    test = project.latest_state["steps"]["test"]
     assert (test["status"], test["outcome"], test["exit_code"]) == ("completed", "passed", 0)
     assert gates_of(project)[0]["prompt"] == "Greet you?"
 
@@ -77,8 +70,8 @@ def test_an_approved_gate_leads_on_with_its_message(tmp_path: Path) -> None:
     project.run("run", "m.yaml", *WAITS).assert_exit(6)
     project.run("approve", "latest", "--message", "be kind").assert_success()
     project.run("resume", "latest").assert_success()
-    assert state_of(project)["steps"]["greet"]["output"] == "world: be kind (approved)"
-    assert state_of(project)["status"] == "completed"
+    assert project.latest_state["steps"]["greet"]["output"] == "world: be kind (approved)"
+    assert project.latest_state["status"] == "completed"
 
 
 def test_a_denied_gate_is_an_outcome_too(tmp_path: Path) -> None:
@@ -86,7 +79,7 @@ def test_a_denied_gate_is_an_outcome_too(tmp_path: Path) -> None:
     project = Project(tmp_path, {"m.yaml": LOOP, "waits.yaml": "approve: [waits]"})
     project.run("run", "m.yaml", *WAITS).assert_exit(6)
     project.run("deny", "latest").assert_success()
-    assert (state_of(project)["status"], state_of(project)["reason"]) == ("failed", "denied")
+    assert (project.latest_state["status"], project.latest_state["reason"]) == ("failed", "denied")
     assert "nothing left to do" in project.run("resume", "latest").assert_exit(1).stdout
 
 
@@ -98,7 +91,7 @@ def test_a_denied_gate_may_lead_back_to_work(tmp_path: Path) -> None:
     project = Project(tmp_path, {"m.yaml": text, "waits.yaml": "approve: [waits]"})
     project.run("run", "m.yaml", *WAITS).assert_exit(6)
     project.run("deny", "latest").assert_success()
-    assert "'approve' is denied; waits to be resumed" in state_of(project)["reason"]
+    assert "'approve' is denied; waits to be resumed" in project.latest_state["reason"]
     project.run("resume", "latest").assert_exit(6)
     project.run("approve", "latest").assert_success()
     project.run("resume", "latest").assert_success()
@@ -162,7 +155,7 @@ def test_an_exit_code_is_an_outcome(
     """A timeout or a program that is not there is `failed`, whatever `exits` says of the rest."""
     project = Project(tmp_path, {"m.yaml": ONE.format(command=command, more=more)})
     project.run("run", "m.yaml").assert_exit(code)
-    assert state_of(project)["reason"] == reason
+    assert project.latest_state["reason"] == reason
 
 
 @pytest.mark.parametrize(("command", "code"), [("[sleep, '60']", 124), ("[no-such-program]", 127)])
@@ -184,7 +177,7 @@ def test_what_has_no_exit_code_goes_where_every_other_code_goes(tmp_path: Path) 
     text = text.replace("failed: {action", "odd: {action").replace("flaky", "seven")
     project = Project(tmp_path, {"m.yaml": text})
     project.run("run", "m.yaml").assert_exit(1)
-    assert state_of(project)["reason"] == "failed"
+    assert project.latest_state["reason"] == "failed"
 
 
 SHAPES = {
@@ -213,6 +206,6 @@ def test_the_end_of_a_long_output_is_kept(tmp_path: Path) -> None:
     text = ONE.format(command="[seq, '30000']", more="exits: {2: flaky}")
     project = Project(tmp_path, {"m.yaml": text})
     project.run("run", "m.yaml").assert_success()
-    output = state_of(project)["steps"]["work"]["output"]
+    output = project.latest_state["steps"]["work"]["output"]
     assert output.endswith("\n29999\n30000")
     assert len(output) <= 8192

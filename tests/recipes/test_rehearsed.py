@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from orchestrate.testing import Project
-from tests.cli.background import state_of
 from tests.recipes.fakes import Workshop, recipe
 
 READERS = recipe("""
@@ -73,7 +72,7 @@ def rehearsed(tmp_path: Path, files: dict[str, str], *flags: str, code: int = 0)
     first = next(iter(files))
     project.run("run", first, "--backend", "rehearsal", *flags).assert_exit(code)
     assert [n for n in sorted(p.name for p in tmp_path.iterdir()) if n != ".orchestrate"] == before
-    return state_of(project)
+    return project.latest_state
 
 
 def test_conditions_loops_and_calls_get_values_that_lead_on(tmp_path: Path) -> None:
@@ -410,5 +409,5 @@ def test_a_script_may_let_a_call_fail(tmp_path: Path, dialect: str) -> None:
     project.write("s.yaml", "sub: [failed]\nagain: [failed]")
     words = ("run", "f.yaml", "--backend", "rehearsal", "--script", "s.yaml")
     project.run(*words).assert_exit(1 if dialect == "machine" else 0)
-    sub = state_of(project)["steps"]["sub"]
+    sub = project.latest_state["steps"]["sub"]
     assert (sub["status"], sub.get("steps")) == ("failed", None)

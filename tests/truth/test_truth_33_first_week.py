@@ -18,7 +18,7 @@ from orchestrate.testing import Project
 from orchestrate.view.advice import next_commands
 from orchestrate.view.place import Place
 from orchestrate.view.run_view import RunView
-from tests.cli.background import await_file, started, state_of
+from tests.cli.background import await_file, started
 from tests.conftest import TimePasses
 from tests.gates import waiting_at
 from tests.machines.fakes import machine, said
@@ -128,10 +128,10 @@ def test_truth_33_the_hours_between_stop_and_resume_are_no_work(tmp_path: Path) 
     shown = project.run("status").stdout
     assert "Slow  stopped" in shown
     assert "exit 130" not in shown
-    stopped_at = seconds_of(state_of(project)["updated_at"])
+    stopped_at = seconds_of(project.latest_state["updated_at"])
     time.sleep(2)
     assert "Slow: completed" in project.run("resume").assert_success().stderr
-    step = state_of(project)["steps"]["Slow"]
+    step = project.latest_state["steps"]["Slow"]
     assert seconds_of(step["started_at"]) - stopped_at >= 2
     assert step["attempts"] == 2
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrate.testing import Project
-from tests.cli.background import await_file, started, state_of
+from tests.cli.background import await_file, started
 from tests.gates import waiting_at
 from tests.promises.processes import wait_until
 
@@ -37,7 +37,7 @@ def parked(folder: Path) -> Project:
 
 
 def test_truth_33_a_gate_shows_values_a_line_each_and_names_items(tmp_path: Path) -> None:
-    prompt = state_of(parked(tmp_path))["approvals"][0]["prompt"]
+    prompt = parked(tmp_path).latest_state["approvals"][0]["prompt"]
     lines = prompt.splitlines()
     assert '  "severity": "high",' in lines
     assert '    "src/first.py",' in lines
@@ -51,9 +51,9 @@ def test_truth_33_a_long_value_at_a_gate_is_cut_with_a_pointer(tmp_path: Path) -
     recipe = recipe.replace("Look: {{found}}", "Look: {{many}}")
     project = Project(tmp_path, {"r.yaml": recipe, ".orchestrate/agents/helper.md": HELPER})
     project.run("run", "r.yaml", *waiting_at(project, "reading")).assert_exit(6)
-    prompt = state_of(project)["approvals"][0]["prompt"]
+    prompt = project.latest_state["approvals"][0]["prompt"]
     assert "… 162 more lines; the whole: `many` in the run's state" in prompt
-    assert state_of(project)["context"]["many"][-1] == 299
+    assert project.latest_state["context"]["many"][-1] == 299
 
 
 def test_truth_33_status_names_what_has_not_begun_and_local_times(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_truth_33_status_names_what_has_not_begun_and_local_times(tmp_path: Path
     environment = {"TZ": "XXX-5"}  # five hours east of Greenwich
     shown = project.run("status", "latest", env=environment).stdout
     assert "  not yet     write\n" in shown
-    began = state_of(project)["started_at"]
+    began = project.latest_state["started_at"]
     hour = (int(began[11:13]) + 5) % 24
     assert f" {hour:02d}:{began[14:19]}\n" in shown
     assert "Z" not in shown.split("started")[1].split("\n")[0]
@@ -118,7 +118,7 @@ def test_truth_33_a_wrong_flag_is_answered_sensibly(tmp_path: Path, flag: str, s
 def test_truth_33_short_flags(tmp_path: Path) -> None:
     project = parked(tmp_path)
     project.run("approve", "-m", "fine").assert_success()
-    assert state_of(project)["approvals"][0]["message"] == "fine"
+    assert project.latest_state["approvals"][0]["message"] == "fine"
     project.run("resume", "latest", "-v").assert_success()
 
 
@@ -195,6 +195,6 @@ def test_truth_33_a_resume_says_why_a_moved_item_is_not_tried_again(tmp_path: Pa
     assert "Each[0] is not tried again: it failed, and its file is failed/a.task" in resumed.stderr
     # Moved out of the way is not mended: asking again and again makes no success of it.
     project.run("resume").assert_exit(1)
-    assert state_of(project)["status"] == "failed"
+    assert project.latest_state["status"] == "failed"
     project.run("resume", "--on-error", "continue").assert_exit(1)
-    assert state_of(project)["reason"] == "some steps failed"
+    assert project.latest_state["reason"] == "some steps failed"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
-from typing import Any
 
 # A step that prints its words and then waits until a file is there.
 UNTIL = "until [ -e {sign} ]; do sleep 0.02; done"
@@ -30,13 +28,3 @@ def loop(name: str, items: int, *steps: str) -> str:
 
 def give_sign(folder: Path, sign: str) -> None:
     (folder / sign).touch()
-
-
-def latest(folder: Path) -> Path:
-    runs = folder / ".orchestrate" / "runs"
-    return runs / os.readlink(runs / "latest")
-
-
-def state_of(folder: Path) -> dict[str, Any]:
-    state: dict[str, Any] = json.loads((latest(folder) / "state.json").read_text("utf-8"))
-    return state

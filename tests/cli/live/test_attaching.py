@@ -9,7 +9,7 @@ from pathlib import Path
 
 from orchestrate.state.locks import is_held
 from orchestrate.testing import Project
-from tests.cli.live.scenes import command, give_sign, latest, loop, workflow
+from tests.cli.live.scenes import command, give_sign, loop, workflow
 from tests.cli.live.screens import display
 from tests.cli.live.test_detaching import FAILING, detached, owner_of
 from tests.commands import Command
@@ -46,7 +46,7 @@ def test_the_view_of_another_process(folder: Path) -> None:
             "  stop:   orchestrate cancel RUN"
         )
         assert "Ctrl-C ends" not in seen.shown
-    assert is_held(latest(folder) / "run.lock")
+    assert is_held(Project(folder).latest_run / "run.lock")
     with display(folder, "status", "--watch", "latest") as seen:
         seen.await_words("● [1] item 1")
         give_sign(folder, "go-1")

@@ -13,7 +13,7 @@ import pytest
 
 from orchestrate.state.locks import is_held
 from orchestrate.testing import Project
-from tests.cli.live.scenes import command, give_sign, latest, state_of, workflow
+from tests.cli.live.scenes import command, give_sign, workflow
 from tests.cli.live.screens import display
 from tests.recipes.fakes import Workshop, recipe
 
@@ -30,7 +30,7 @@ def detached(folder: Path, text: str = SLOW) -> str:
 
 
 def owner_of(folder: Path) -> int:
-    owner: list[Any] = json.loads((latest(folder) / "run.owner").read_text())
+    owner: list[Any] = json.loads((Project(folder).latest_run / "run.owner").read_text())
     return int(owner[0])
 
 
@@ -86,8 +86,8 @@ def test_flags_that_exclude_each_other(folder: Path, flag: str) -> None:
 def test_json_says_where_the_run_is(folder: Path) -> None:
     (folder / "w.yaml").write_text(SLOW)
     document = json.loads(Project(folder).run("run", "-d", "w.yaml", "--json").stdout)
-    assert document["run_id"] == latest(folder).name
-    assert document["run_root"] == str(latest(folder))
+    assert document["run_id"] == Project(folder).latest_run.name
+    assert document["run_root"] == str(Project(folder).latest_run)
     assert document["pid"] == owner_of(folder)
     assert Path(document["log"]).is_file()
     # A second one is refused by the process that was to go on with it.
@@ -123,7 +123,7 @@ def test_a_run_goes_on_in_a_process_of_its_own(folder: Path) -> None:
     assert (said.exit_code, said.stdout) == (0, f"{run_id}\n")
     give_sign(folder, "go")
     assert Project(folder).run("wait", run_id).exit_code == 0
-    assert state_of(folder)["steps"]["First"]["attempts"] == 1
+    assert Project(folder).latest_state["steps"]["First"]["attempts"] == 1
     over = Project(folder).run("resume", "-d", run_id)
     assert (over.exit_code, over.stdout) == (
         0, f"run {run_id} is completed; there is nothing left to do\n",
@@ -195,5 +195,5 @@ def test_ctrl_c_while_the_run_starts_leaves_no_run_that_nobody_knows_of(folder: 
         give_sign(folder, "pressed")
         assert seen.finish() == 130
         assert seen.shown.endswith("run RUN was interrupted\n  go on:  orchestrate resume RUN")
-    assert state_of(folder)["status"] == "paused"
-    assert not is_held(latest(folder) / "run.lock")
+    assert Project(folder).latest_state["status"] == "paused"
+    assert not is_held(Project(folder).latest_run / "run.lock")

@@ -14,9 +14,7 @@ from orchestrate.testing import Project
 from tests.cli.live.scenes import (
     command,
     give_sign,
-    latest,
     loop,
-    state_of,
     workflow,
 )
 from tests.cli.live.screens import Display, display
@@ -68,10 +66,10 @@ def test_ctrl_c_at_any_moment_leaves_a_run_to_go_on_with(folder: Path, delay: fl
     give_sign(folder, "go")
     if not has_begun:
         return
-    assert state_of(folder)["status"] == "paused"
+    assert Project(folder).latest_state["status"] == "paused"
     if DELAYS.index(delay) % 3 == 0:  # every third one, because that takes as long again
         assert Project(folder).run("resume", "latest").exit_code == 0
-        assert state_of(folder)["steps"]["Last"]["status"] == "completed"
+        assert Project(folder).latest_state["steps"]["Last"]["status"] == "completed"
 
 
 # As by the finalisers of imports: what is raised in one is printed, and gone.
@@ -154,11 +152,11 @@ def test_a_stopped_terminal_does_not_hold_up_the_run(folder: Path) -> None:
         seen.type("\x13")
         give_sign(folder, "go")
         end = time.monotonic() + 60
-        while state_of(folder)["status"] != "completed":
+        while Project(folder).latest_state["status"] != "completed":
             assert time.monotonic() < end, "the run stands still"
             time.sleep(0.05)
         # Others can have the run, although its last words are not yet taken.
-        while is_held(latest(folder) / "run.lock"):
+        while is_held(Project(folder).latest_run / "run.lock"):
             assert time.monotonic() < end, "the run's lock is kept"
             time.sleep(0.05)
         assert seen.process.poll() is None
@@ -175,7 +173,7 @@ def test_a_closed_terminal_stops_the_run_in_good_order(folder: Path) -> None:
         seen.await_words("at it")
         seen.hang_up()
         assert seen.process.wait(60) == 129
-    assert state_of(folder)["status"] == "paused"
+    assert Project(folder).latest_state["status"] == "paused"
     give_sign(folder, "go")
     assert Project(folder).run("resume", "latest").exit_code == 0
 
@@ -225,7 +223,7 @@ def test_a_run_that_ignores_hang_ups_outlives_its_terminal(folder: Path) -> None
         seen.hang_up()
         give_sign(folder, "go")
         seen.process.wait(60)
-    assert state_of(folder)["reason"] == "all-done"
+    assert Project(folder).latest_state["reason"] == "all-done"
 
 
 # A shell with one job: it is told when that stops, does something else, and says `fg`.
@@ -282,4 +280,4 @@ def test_what_is_typed_does_not_disturb(folder: Path) -> None:
         seen.await_no("ls -l")
         give_sign(folder, "go")
         assert seen.finish() == 0
-    assert os.path.isdir(latest(folder))
+    assert os.path.isdir(Project(folder).latest_run)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrate.testing import Project
-from tests.cli.live.scenes import command, state_of, workflow
+from tests.cli.live.scenes import command, workflow
 from tests.cli.live.screens import display
 
 LINES = """\
@@ -112,7 +112,7 @@ def test_a_view_that_fails_ends_no_run(only: Path) -> None:
         assert seen.finish() == 0
         assert "the live view has failed (RuntimeError); the run goes on" in seen.shown
         assert "run RUN completed" in seen.shown
-    assert state_of(only)["status"] == "completed"
+    assert Project(only).latest_state["status"] == "completed"
 
 
 def test_plain_streams_load_no_rich(only: Path) -> None:
