@@ -74,4 +74,5 @@ def test_a_summary_and_the_view_agree_in_every_status(tmp_path: Path) -> None:
         found.add(agree(project.latest_run))
         project.run("cancel", "latest").assert_success()
         found.add(agree(project.latest_run))
-    assert found == set(STATUSES) - {"damaged"}
+    # A run on another machine is unknown; tests/fleet has those.
+    assert found == set(STATUSES) - {"damaged", "unknown"}
