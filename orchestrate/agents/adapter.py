@@ -169,6 +169,8 @@ class Adapter:
     begins_session: Callable[[Event], bool] = lambda _: False
     # Is the session's file there, with the environment that the program has?
     has_session: Callable[[str, Mapping[str, str]], bool] = lambda _session, _environment: False
+    # Does it take `Question.fork_of`, from any folder?
+    forks_sessions: bool = False
     # Why its behaviour is known from documentation only.
     untried: str = ""
     # Which tool calls it is refused without that its output tells so; they cannot be counted.
@@ -195,6 +197,10 @@ class ProgramAgent:
     @property
     def chooses_session(self) -> bool:
         return self.adapter.chooses_session
+
+    @property
+    def forks_sessions(self) -> bool:
+        return self.adapter.forks_sessions
 
     def ask(self, question: Question, run: RunProgram) -> Reply:
         adapter = self.adapter

@@ -49,6 +49,8 @@ class Question:
     environment: Mapping[str, str]
     session: str | None = None
     is_new_session: bool = True
+    # A new session begins as a copy of this one, which stays as it is.
+    fork_of: str = ""
     # The session's last turn has no end, so that how much of it was kept is unknown.
     is_after_cut: bool = False
     model: str | None = None
@@ -172,6 +174,10 @@ class Agent(Protocol):
 
         Otherwise the engine chooses a UUID and gives it as `Question.session`.
         """
+
+    @property
+    def forks_sessions(self) -> bool:
+        """Can a new session begin as a copy of another, also of one from another folder?"""
 
     @property
     def is_program(self) -> bool:

@@ -75,6 +75,8 @@ def make_call(turn: Turn) -> Call:
     # The default depends on the version, and a resumed session keeps the last step's model.
     model = turn.model or default_model(question.environment, question.workspace)
     arguments += ["--model", model]
+    if question.fork_of and question.is_new_session:
+        arguments += ["--resume", question.fork_of, "--fork-session"]
     arguments += ["--session-id" if question.is_new_session else "--resume", turn.session]
     arguments += _tools(turn)
     for setting, flag in (("max_turns", "--max-turns"), ("effort", "--effort")):
@@ -383,6 +385,7 @@ CLAUDE_CODE = Adapter(
     parse=parse,
     session_of=session_of,
     has_session=has_session,
+    forks_sessions=True,
     pieces_of=pieces_of,
     take_over=lambda session: ("claude", "--resume", session),
     permissions=("bypass", "edit", "default", "read-only"),

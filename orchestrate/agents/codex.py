@@ -44,6 +44,8 @@ def make_call(turn: Turn) -> Call:
     if not question.is_new_session:
         # Flags come before `resume`, which refuses some of them.
         arguments += ["resume", turn.session]
+    elif question.fork_of:
+        arguments += ["fork", question.fork_of]
     return Call((*arguments, "-"), turn.prompt, hidden=hidden)
 
 
@@ -159,6 +161,7 @@ CODEX = Adapter(
     parse=parse,
     session_of=session_of,
     pieces_of=pieces_of,
+    forks_sessions=True,
     take_over=lambda session: ("codex", "resume", session),
     permissions=("bypass", "edit", "default", "read-only"),
     own_flags=(

@@ -126,6 +126,10 @@ class Configured:
     def chooses_session(self) -> bool:
         return self._agent.chooses_session
 
+    @property
+    def forks_sessions(self) -> bool:
+        return self._agent.forks_sessions
+
     def ask(self, question: Question, run: RunProgram) -> Reply:
         more = tuple(self._own.get("args") or ())
         models = self._own.get("models") or {}

@@ -45,15 +45,14 @@ from orchestrate.execute.place import place_of
 from orchestrate.git_head import head_of
 from orchestrate.plan.nodes import main_plan
 from orchestrate.plan.visible import visible
-from orchestrate.record import replace
+from orchestrate.record import record, replace
 from orchestrate.state.clock import drop_anchor, now_by
 from orchestrate.state.durable import dump_json
-from orchestrate.state.earlier import Earlier
 from orchestrate.state.events import RunStarted
+from orchestrate.state.lineage import earlier_of
 from orchestrate.state.logbook import Logbook
 from orchestrate.state.model import Index
 from orchestrate.state.plan_file import DOCUMENTS, FILE, edit_folder
-from orchestrate.state.recorded import read_events
 from orchestrate.state.runs import create_run
 from orchestrate.state.store import begin, first_files
 from orchestrate.view.messages import Messages
@@ -74,6 +73,7 @@ if TYPE_CHECKING:
     from orchestrate.exits import Ending
     from orchestrate.plan.nodes import Plan, Program
     from orchestrate.state.events import RunResumed
+    from orchestrate.state.lineage import Lineage
     from orchestrate.state.locks import Lock
     from orchestrate.state.runs import Runs
     from orchestrate.state.store import Store
@@ -84,11 +84,19 @@ if TYPE_CHECKING:
 _OLD_STATE = ("1.1", "1.1.1")
 
 
+@record
+class Fork:
+    """What a fork is of, and how its folder gets what it takes over."""
+
+    lineage: Lineage
+    furnish: Callable[[Path], None]
+
+
 def schema_version_of(plan: Plan) -> str:
     return "1.1.1" if plan.dialect == "workflow" and plan.version in _OLD_STATE else "1.3"
 
 
-def start_run(
+def start_run(  # noqa: PLR0913 - it is the sum of what a run begins with
     runs: Runs,
     program: Program,
     compilation: Compilation,
@@ -98,6 +106,7 @@ def start_run(
     *,
     chat_session: str | None = None,
     worktree: Callable[[str], Worktree] | None = None,
+    fork: Fork | None = None,
 ) -> Store:
     """A new run's folder, locked by us, with its first state and event.
 
@@ -138,6 +147,7 @@ def start_run(
             head=head_of(workspace.root),
             clock=clock,
             worktree=None if worktree is None else worktree(run_id).to_json(),
+            forked=None if fork is None else fork.lineage.to_json(),
         )
         started[:] = [event]
         frozen = dump_json(secrets.data(compilation.documents), indent=2)
@@ -146,7 +156,10 @@ def start_run(
 
     is_latest = chat_session is None and not (settings.run_step or {}).get("scratch")
     wanted_id = (settings.seat or {}).get("run", "")
-    run, lock = create_run(runs, sys.argv, contents, is_latest=is_latest, wanted_id=wanted_id)
+    furnish = (lambda _: None) if fork is None else fork.furnish
+    run, lock = create_run(
+        runs, sys.argv, contents, is_latest=is_latest, wanted_id=wanted_id, furnish=furnish
+    )
     index.find_with(LatePlans(workspace, settings, run.root, secrets.data).find)
     event = replace(started[0], place=place_of(str(run.root)))
     return begin(run, lock, index, event)
@@ -204,7 +217,7 @@ def _look_back(rt: Runtime) -> None:
     """Find what the run had before its edits: they take it over step by step."""
     store = rt.store
     store.sync()
-    rt.earlier = earlier = Earlier(recorded.event for recorded in read_events(store.run.events))
+    rt.earlier = earlier = earlier_of(store.run)
     store.listeners.append(lambda event, _: earlier.hear(event))
     end_given_up(rt)
 

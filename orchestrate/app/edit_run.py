@@ -33,8 +33,8 @@ from orchestrate.state.apply import apply
 from orchestrate.state.durable import dump_json, write_durably
 from orchestrate.state.earlier import Earlier, Entry
 from orchestrate.state.events import CallOpened, Edited, RunResumed
+from orchestrate.state.lineage import earlier_of, lineage_of
 from orchestrate.state.plan_file import DOCUMENTS, FILE, edit_folder
-from orchestrate.state.recorded import read_events
 from orchestrate.state.store import load
 from orchestrate.view.source_files import combined_checksum, file_at
 
@@ -132,7 +132,8 @@ def _prepare(
     with an effect would run again."""
     store, header, settings = course.store, course.header, course.settings
     workspace, values = course.workspace, course.values
-    number = header.edit + 1
+    lineage = lineage_of(store.state)
+    number = max(header.edit, lineage.edit if lineage is not None else 0) + 1
     root = edit_folder(store.run.root, number)
     compilation = compile_file(file_at(header.definition, workspace), workspace)
     whole = reduced_as_started(require_program(compilation), settings)
@@ -148,9 +149,8 @@ def _prepare(
     _catch_up(course, reporter, stop)
     late = replace(course.late, root=root)
     store.sync()
-    events = [recorded.event for recorded in read_events(store.run.events)]
     sources = checksums(compilation, workspace)
-    earlier = Earlier(events)
+    earlier = earlier_of(store.run)
     event = Edited(
         at=store.state.updated_at,
         edit=number,
@@ -159,7 +159,7 @@ def _prepare(
         checksum=combined_checksum(sources),
         sources=sources,
         context=context,
-        redo=[list(e.path) for text in wishes.redo for e in _meant(earlier, text, "--redo")],
+        redo=[list(e.path) for text in wishes.redo for e in meant(earlier, text, "--redo")],
         accept=_accepted(earlier, wishes),
     )
     earlier.add(event)
@@ -211,7 +211,7 @@ def _defaults(program: Program) -> dict[str, Any]:
     return starting_values(main_plan(program))
 
 
-def _meant(earlier: Earlier, text: str, flag: str) -> list[Entry]:
+def meant(earlier: Earlier, text: str, flag: str) -> list[Entry]:
     """The results that a person names, `STEP`, `LOOP[2]/STEP` or `STEP:2`."""
     found: list[Entry] = []
     with suppress(ValueError):
@@ -226,7 +226,7 @@ def _meant(earlier: Earlier, text: str, flag: str) -> list[Entry]:
 def _accepted(earlier: Earlier, wishes: Wishes) -> list[list[str]]:
     paths = []
     for text in wishes.accept:
-        for entry in _meant(earlier, text, "--accept"):
+        for entry in meant(earlier, text, "--accept"):
             done = entry.finished
             if done is not None and done.result.status == "failed":
                 raise UsageError(

@@ -46,6 +46,7 @@ from orchestrate.record import record, replace
 from orchestrate.state.clock import drop_anchor, holds, now_by
 from orchestrate.state.durable import parse_json
 from orchestrate.state.events import RunResumed
+from orchestrate.state.lineage import lineage_of
 from orchestrate.state.locks import is_held
 from orchestrate.state.model import Index, frames_below
 from orchestrate.state.plan_file import edits_of
@@ -114,6 +115,9 @@ def resume(
         raise
     with stoppable() as stop:
         try:
+            if store.state.edit == 0:
+                unbegun = wishes_of(store.state)
+                wishes, as_started = unbegun or wishes, as_started and unbegun is None
             over = _is_over(run, store.state, reporter.place)
             if over is not None and not _may_reopen(store.state, wishes):
                 _catch_up(store, program, workspace, settings, reporter)
@@ -145,6 +149,14 @@ def resume(
             store.close()
         reporter.ended(store, ending)
         return Resumed(store, ending.code, ending)
+
+
+def wishes_of(state: RunState) -> Wishes | None:
+    """What was wished when a fork was made: until it has begun with that, it stands at nothing."""
+    lineage = lineage_of(state)
+    if lineage is None:
+        return None
+    return Wishes(edited=True, redo=(lineage.step, *lineage.redo), accept=tuple(lineage.accept))
 
 
 def _refuse_rehearsal(settings: RunSettings, before: RunSettings) -> None:

@@ -377,6 +377,10 @@ class RunSettings:
         unkept = (name for name, row in FLAGS.items() if not row.kept)
         return replace(self, **{name: getattr(given, name) for name in unkept})
 
+    def without_values(self) -> RunSettings:
+        """The same flags without values for inputs and context."""
+        return replace(self, context=(), input=(), inputs_file=None, context_file=None)
+
     def kept(self) -> dict[str, Any]:
         """What a run's events and state keep, as JSON."""
         kept = {row.name: getattr(self, row.name) for row in self.given() if row.kept}

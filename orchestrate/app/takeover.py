@@ -25,7 +25,11 @@ def takeovers(view: RunView) -> list[str]:
         found = [_session_in(at.result) for at in view.cursors]
     if not any(session for _, session in found):
         results = sorted(state.root.steps.values(), key=lambda result: result.completed_at)
-        found = [_session_in(result) for result in results if result.session_id is not None][-1:]
+        found = [
+            _session_in(result)
+            for result in results
+            if result.session_id is not None and result.from_run is None
+        ][-1:]
     folder = working_folder(state)
     commands = [_command(agent, session, folder) for agent, session in found if session]
     return [command for command in dict.fromkeys(commands) if command]

@@ -47,8 +47,11 @@ class Unmerged:
         return bool(self.files or self.commits)
 
 
-def plan_worktree(workspace: Workspace, settings: RunSettings, config: Config) -> Plan | None:
-    """Where a run's worktree will be, once the run has an id; None if it is to have none.
+def plan_worktree(
+    workspace: Workspace, settings: RunSettings, config: Config, begins_at: Workspace | None = None
+) -> Plan | None:
+    """Where a run's worktree will be, once the run has an id; None if it is to have none. It begins
+    where the repository stands, or at the commit that `begins_at` has.
 
     Everything that can be known to be in the way is refused here, before anything was made.
     """
@@ -63,6 +66,8 @@ def plan_worktree(workspace: Workspace, settings: RunSettings, config: Config) -
             "use letters, digits, '.', '_' and '-'",
         )
     repository, base = repository_of(workspace)
+    if begins_at is not None and begins_at.root.is_dir():
+        base = repository_of(begins_at)[1]
     folder = _folder(repository, config)
     if name and os.path.lexists(folder / name):
         raise UsageError(
@@ -86,7 +91,7 @@ def repository_of(workspace: Workspace) -> tuple[Path, str]:
     if not has_git():
         raise ConfigError(
             "a worktree needs the program git, which is not installed",
-            "install it, or leave --worktree out",
+            "install it, or leave --worktree out (fork: add --in-place)",
         )
     try:
         top = git(workspace.root, "rev-parse", "--show-toplevel").removesuffix("\n")
@@ -94,7 +99,7 @@ def repository_of(workspace: Workspace) -> tuple[Path, str]:
         raise UsageError(
             f"a worktree needs a git repository, and {visible(str(workspace.root))} is in none: "
             f"{visible(error.message)}",
-            "make one with: git init, or leave --worktree out",
+            "make one with: git init, or leave --worktree out (fork: add --in-place)",
         ) from None
     try:
         base = git(workspace.root, "rev-parse", "--verify", "HEAD^{commit}").strip()
@@ -129,7 +134,7 @@ def require_worktree(
     if tree is None:
         return
     if not ready_file(run).exists():
-        make_worktree(run, tree, config, reporter, stop)
+        make_worktree(run, state, config, reporter, stop)
     elif not os.path.isdir(tree.root):
         raise _gone(run, tree, reporter)
 
@@ -147,8 +152,12 @@ def _gone(run: Run, tree: Worktree, reporter: Reporter) -> ConfigError:
     )
 
 
-def make_worktree(run: Run, tree: Worktree, config: Config, reporter: Reporter, stop: Stop) -> None:
+def make_worktree(
+    run: Run, state: RunState, config: Config, reporter: Reporter, stop: Stop
+) -> None:
     """Make the branch and the worktree, and bring what it is to have."""
+    tree = worktree_of(state)
+    assert tree is not None
     _remove_unready(tree)
     git(tree.repository, "worktree", "add", "-q", "-B", tree.branch, tree.path, tree.base)
     try:
@@ -160,7 +169,7 @@ def make_worktree(run: Run, tree: Worktree, config: Config, reporter: Reporter, 
         left_out = copy_changes(tree, changed)
         if left_out:
             reporter.note(f"  not taken along: {visible(', '.join(left_out))}\n")
-    elif changed:
+    elif changed and state.forked is None:
         reporter.note(
             f"  {plural(len(changed), 'uncommitted file')} not in the worktree "
             "(--with-changes takes them along)\n"
@@ -194,6 +203,15 @@ def _remove_unready(tree: Worktree) -> None:
             "move it away, then resume",
         )
     git(tree.repository, "worktree", "remove", "--force", tree.path)
+
+
+def remove_unbegun(tree: Worktree) -> None:
+    """Take back a worktree in which nothing has worked, with its branch."""
+    _remove_unready(tree)
+    with suppress(GitError):
+        git(tree.repository, "update-ref", "-d", f"refs/heads/{tree.branch}")
+    with suppress(OSError):
+        os.rmdir(os.path.dirname(tree.path))
 
 
 def changed_files(repository: str) -> list[str]:

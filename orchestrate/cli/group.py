@@ -67,6 +67,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "orchestrate.cli.commands.fetch:fetch",
         "Bring a run of another machine here.",
     ),
+    "fork": (
+        "orchestrate.cli.commands.fork:fork",
+        "Go another way from a step of a run, in a new run.",
+    ),
     "guide": (
         "orchestrate.cli.commands.guide:guide",
         "Print how to write recipes, for a coding agent.",

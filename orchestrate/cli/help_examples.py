@@ -54,6 +54,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("orchestrate doctor --json", "the same for a script"),
     ),
     "fetch": (("orchestrate fetch latest", "its files as a branch, and its folder"),),
+    "fork": (
+        ("orchestrate fork latest --from Review", "another review, in a worktree of its own"),
+        ("orchestrate fork latest --from Fix@2 -i hint='try X'", "from its second visit"),
+        ("orchestrate fork latest --from Review --in-place -d", "here, in the background"),
+    ),
     "guide": (
         ("orchestrate guide", "for an agent to read"),
         ("orchestrate guide --skill > .claude/skills/orchestrate-recipes/SKILL.md", "as a skill"),

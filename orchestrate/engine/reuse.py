@@ -34,6 +34,7 @@ from orchestrate.state.events import (
     Event,
     GateDecided,
     ItemMoved,
+    SessionChosen,
     SessionSeen,
     StepStarted,
 )
@@ -42,6 +43,7 @@ from orchestrate.state.result import StepResult
 
 Why = dict[str, Any]
 
+_LONGEST_ANSWER = 2000
 _GIVEN = ("context.", "var.")
 
 
@@ -238,19 +240,18 @@ def go_on_in_session(step: Step, op: Ask, agent: str) -> None:
     """A step that shares a session and runs anew goes on in the one it was in: it cannot go back,
     and what it knows of the work is not lost."""
     earlier = step.rt.earlier
-    if earlier is None or op.session_name is None or session_of_step(step, op).is_created:
+    known = session_of_step(step, op)
+    if earlier is None or op.session_name is None or known.is_created or known.fork_of:
         return
     path = earlier.step_path(step.frame.key, name_of_node(step.node.id), step.here.visit)
-    known = [e for e in (*earlier.void, *earlier.entries.values()) if e.path == path]
-    for entry in known:
+    for entry in [e for e in (*earlier.void, *earlier.entries.values()) if e.path == path]:
         result = entry.finished.result if entry.finished is not None else StepResult()
         if result.session_id is not None and (result.backend or result.agent) == agent:
-            step.rt.store.record(
-                SessionSeen(
-                    step.rt.now(), result.session_id, agent, step.frame.key, step.node.id,
-                    step.here.visit, is_own=True,
-                )
-            )  # fmt: skip
+            now, where = step.rt.now(), (step.frame.key, step.node.id, step.here.visit)
+            known_one: Event = SessionSeen(now, result.session_id, agent, *where, is_own=True)
+            if result.from_run is not None:
+                known_one = SessionChosen(now, None, agent, *where, fork_of=result.session_id)
+            step.rt.store.record(known_one)
             return
 
 
@@ -270,9 +271,31 @@ def void_note(step: Step, op: Ask, session: str | None) -> str:
     gone = ", ".join(dict.fromkeys(map(_shown, void)))
     left = ", ".join(dict.fromkeys(_shown(e) for e in of_session if e.path in earlier.kept))
     stands = f"What stands: {left}." if left else "None of the earlier ones stands."
+    what = "forked" if state.forked else "edited"
     return (
-        f"Note: the run was edited. Of this session these turns do not count any more: {gone}. "
+        f"Note: the run was {what}. Of this session these turns do not count any more: {gone}. "
         f"{stands} Files may still have what was done in them. This is the task now:\n\n"
+    )
+
+
+def standing_note(step: Step, session: str) -> str:
+    """For an agent that begins a new session because it cannot go on in a copy of the one of the
+    run that was forked: what stands, in the words of those turns."""
+    earlier = step.rt.earlier
+    if earlier is None:
+        return ""
+    told = []
+    for entry in earlier.entries.values():
+        result = entry.finished.result if entry.finished is not None else StepResult()
+        if result.session_id == session and entry.path in earlier.kept:
+            answer = result.output or result.outcome or ""
+            said = f": {answer.strip()[:_LONGEST_ANSWER]}" if answer else ""
+            told.append(f"- {_shown(entry)}{said}")
+    if not told:
+        return ""
+    return (
+        "Note: this run goes on from another one, whose session you cannot see. What stands, and "
+        "what was answered there:\n" + "\n".join(told) + "\nThis is the task now:\n\n"
     )
 
 

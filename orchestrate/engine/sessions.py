@@ -14,7 +14,7 @@ from orchestrate.agents.base import Agent, Question, Reply
 from orchestrate.agents.costs import Usage, own_usage
 from orchestrate.engine.step import Step
 from orchestrate.plan.nodes import Ask
-from orchestrate.record import field_names, record
+from orchestrate.record import field_names, record, replace
 from orchestrate.state.events import Event, SessionChosen, SessionSeen
 from orchestrate.state.model import Session
 from orchestrate.state.result import StepResult
@@ -33,6 +33,10 @@ class Turn:
     agent: str
     # The last turn in the session has no end.
     is_after_cut: bool = False
+    # The session of another run that this one begins as a copy of; or only follows, where the agent
+    # cannot copy one.
+    fork_of: str = ""
+    follows: str = ""
 
 
 def begin_turn(step: Step, op: Ask, agent: Agent) -> Turn:
@@ -41,7 +45,7 @@ def begin_turn(step: Step, op: Ask, agent: Agent) -> Turn:
     The first turn of a session creates it; all others resume it (A §3.1).
     """
     is_shared = uses_run_session(step.frame, op)
-    session = _session(step, is_shared)
+    session = known = _session(step, is_shared)
     is_foreign = session.agent not in ("", agent.name)
     is_missing = session.id is None and not agent.chooses_session
     if is_foreign or (is_shared and is_missing):
@@ -52,7 +56,11 @@ def begin_turn(step: Step, op: Ask, agent: Agent) -> Turn:
     _hold(step, is_shared, agent, session.id)
     is_new = not session.is_created
     is_after_cut = step.here.is_cut_off and not is_new
-    return Turn(session.id, is_new, is_shared, agent.name, is_after_cut)
+    turn = Turn(session.id, is_new, is_shared, agent.name, is_after_cut)
+    if not is_new or not known.fork_of:
+        return turn
+    can_fork = agent.forks_sessions and known.is_forkable and not is_foreign
+    return replace(turn, **{"fork_of" if can_fork else "follows": known.fork_of})
 
 
 def recall_turn(step: Step, op: Ask, agent: Agent) -> Turn:
@@ -74,7 +82,8 @@ def recall_turn(step: Step, op: Ask, agent: Agent) -> Turn:
     if session is None and not agent.chooses_session:
         session = step.rt.new_session()  # for the looks of it: nothing is asked in it any more
     is_after_cut = step.here.is_cut_off and not is_new
-    return Turn(session, is_new, is_shared, agent.name, is_after_cut)
+    fork_of = known.fork_of if is_new and known.is_forkable and agent.forks_sessions else ""
+    return Turn(session, is_new, is_shared, agent.name, is_after_cut, fork_of)
 
 
 def end_turn(step: Step, turn: Turn, session: str | None) -> None:
@@ -152,19 +161,27 @@ def beginning(step: Step) -> bytes:
 
 
 def is_gone(step: Step, turn: Turn) -> bool:
-    """Was this run in the session that the agent does not know (any more)?"""
+    """Was this run in the session that the agent does not know (any more), or to copy it?"""
+    if turn.fork_of:
+        return True
     known = _session(step, turn.is_shared)
     return not turn.is_new and (known.id, known.agent) == (turn.session, turn.agent)
 
 
 def leave(step: Step, turn: Turn, agent: Agent) -> Event:
     """The agent has no such session: the next turn begins another."""
-    return _chosen(step, turn.is_shared, agent)
+    chosen = _chosen(step, turn.is_shared, agent)
+    return replace(chosen, is_forkable=False) if turn.fork_of else chosen
 
 
 def _chosen(step: Step, is_shared: bool, agent: Agent) -> SessionChosen:
     fresh = None if agent.chooses_session or not is_shared else step.rt.new_session()
-    return SessionChosen(step.rt.now(), fresh, agent.name, **_whose(step, is_shared))
+    before = _session(step, is_shared)
+    is_forkable = before.is_forkable and before.agent in ("", agent.name)
+    return SessionChosen(
+        step.rt.now(), fresh, agent.name, **_whose(step, is_shared), fork_of=before.fork_of,
+        is_forkable=is_forkable or not before.fork_of,
+    )  # fmt: skip
 
 
 def _whose(step: Step, is_shared: bool) -> dict[str, Any]:
@@ -193,7 +210,7 @@ def _has_no_base(name: str, turn: Turn, reply: Reply, session: Session) -> bool:
     What this run has begun started at nothing: a turn without a bill is part of the next total.
     """
     counts_up = reply.cost_counts_up if name == "cost_usd" else reply.tokens_count_up
-    has_past = not turn.is_new and not session.is_own
+    has_past = bool(turn.fork_of) or (not turn.is_new and not session.is_own)
     return counts_up and has_past and session.totals.get(name) is None
 
 

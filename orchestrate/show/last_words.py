@@ -11,6 +11,7 @@ from orchestrate.show.facts import output_lines
 from orchestrate.show.spending import cost_words, reused_words, token_words
 from orchestrate.state.cancelling import is_cancelling
 from orchestrate.state.denials import denial_words
+from orchestrate.state.edits import reused_document
 from orchestrate.state.gates import gate_names
 from orchestrate.state.model import RunState
 from orchestrate.view.advice import (
@@ -56,8 +57,8 @@ def last_words(store: WatchedRun, ending: Ending, place: Place) -> str:
             more = as_started_flag(store.run, store.state)
             lines.append(f"  go on:  {visible(place.command('resume', run_id, *more))}")
     lines += [f"  output: {line}" for line in output_lines(_outputs(store))]
-    if state.reused:
-        lines.append(f"  reused: {reused_words(state.reused, state.saved_usd)}")
+    for reused in reused_document(state).values():
+        lines.append(f"  reused: {reused_words(**reused)}")
     if state.costs.turns:
         lines.append("  " + cost_line(state))
     if told := banner(state.settings):

@@ -31,7 +31,8 @@ def _count(tokens: int | None) -> str:
     return "unknown" if tokens is None else f"{tokens:,}"
 
 
-def reused_words(steps: int, saved_usd: float | None) -> str:
+def reused_words(steps: int, saved_usd: float | None, from_run: str = "") -> str:
     """`14 steps of before the edit, which had cost $3.1000`."""
     cost = "" if saved_usd is None else f", which had cost ${saved_usd:.4f}"
-    return f"{plural(steps, 'step')} of before the edit{cost}"
+    of = f"of run {from_run}" if from_run else "of before the edit"
+    return f"{plural(steps, 'step')} {of}{cost}"

@@ -43,9 +43,7 @@ def _lines(view: dict[str, Any], ending: Ending | None) -> Iterator[str]:
     yield from _machine(view.get("machine"))
     for takeover in view.get("takeovers", ()):
         yield f"  take over   {visible(takeover)}"
-    if "worktree" in view:
-        yield f"  worktree    {visible(view['worktree']['path'])}"
-        yield f"  branch      {visible(view['worktree']['branch'])}"
+    yield from _origin(view)
     if "reused" in view:
         yield f"  reused      {reused_words(**view['reused'])}"
     yield from _costs(view.get("costs"))
@@ -101,6 +99,15 @@ def _machine(machine: dict[str, Any] | None) -> Iterator[str]:
     yield f"  machine     {visible(machine['recipeId'])}: {steps}{restarts}"
     if machine["sessionId"]:
         yield f"  session     {visible(machine['sessionId'])}"
+
+
+def _origin(view: dict[str, Any]) -> Iterator[str]:
+    """Of a fork which run it is of; and where a run works that has a worktree."""
+    if "forked" in view:
+        yield f"  forked from {view['forked']['run_id']}, step {visible(view['forked']['from'])}"
+    if "worktree" in view:
+        yield f"  worktree    {visible(view['worktree']['path'])}"
+        yield f"  branch      {visible(view['worktree']['branch'])}"
 
 
 def _costs(reported: dict[str, Any] | None) -> Iterator[str]:

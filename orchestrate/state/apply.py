@@ -128,6 +128,7 @@ def start(index: Index, event: RunStarted) -> RunState:
         clock=event.clock,
         place=event.place,
         worktree=event.worktree,
+        forked=event.forked,
     )
     state.frames[""] = root
     arrive(root, index.plan(event.plan).blocks[0].entry)

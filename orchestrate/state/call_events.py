@@ -78,3 +78,6 @@ class SessionChosen:
     frame: str = ""
     node: str = ""
     visit: int = 0
+    # It is to begin as a copy of this one, of another run; or, if it cannot, told what stands.
+    fork_of: str = ""
+    is_forkable: bool = True

@@ -20,6 +20,7 @@ from orchestrate.state.model import (
     Index,
     Loop,
     RunState,
+    Session,
     frames_below,
     open_loop,
 )
@@ -179,7 +180,7 @@ def _engine(state: RunState, *, has_gates: bool) -> dict[str, Any]:
         "restarts": state.restarts,
         "restart": state.restart,
         "has_failures": state.has_failures,
-        "session": {name: getattr(state.session, name) for name in field_names(state.session)},
+        "session": _session(state.session),
         "ending": None if state.ending is None else encoded_ending(state.ending),
         "machine_started": state.machine_started,
         "late": state.late,
@@ -191,7 +192,16 @@ def _engine(state: RunState, *, has_gates: bool) -> dict[str, Any]:
         "skipped": [step.to_json() for step in state.skipped if has_gates],
         "times": [state.started_at, state.updated_at, state.completed_at, state.stopped_at],
         **({} if state.worktree is None else {"worktree": state.worktree}),
+        **({} if state.forked is None else {"forked": state.forked}),
     }
+
+
+def _session(session: Session) -> dict[str, Any]:
+    """The session of a machine; few are to be copies of another."""
+    written = {name: getattr(session, name) for name in field_names(session)}
+    if not session.fork_of:
+        del written["fork_of"], written["is_forkable"]
+    return written
 
 
 def _frame(frame: Frame) -> dict[str, Any]:

@@ -126,6 +126,7 @@ def _decode(
         current=engine.get("current", ""),
         retry_counts=engine.get("retry_counts", {}),
         worktree=engine.get("worktree"),
+        forked=engine.get("forked"),
     )
     state.edit, state.reused, state.saved_usd = engine.get("edit", (0, 0, None))
     if index is not None:

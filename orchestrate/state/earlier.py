@@ -15,6 +15,7 @@ from orchestrate.record import field, mutable_record, record, replace
 from orchestrate.state import events as on
 from orchestrate.state.address import Address, Called, FrameKey, Item, name_of_node
 from orchestrate.state.events import Event
+from orchestrate.state.result import StepResult
 from orchestrate.state.sessions import OF_SESSIONS
 
 Path = tuple[str, ...]
@@ -101,7 +102,7 @@ class Earlier:
     def edit(self) -> int:
         return self.edits[-1].edit if self.edits else 0
 
-    def add(self, event: Event) -> None:
+    def add(self, event: Event) -> None:  # noqa: PLR0912 - one an event
         match event:
             case on.Edited():
                 self._edited(event)
@@ -135,7 +136,9 @@ class Earlier:
                 path = self.path(event.frame)
                 moved = Entry(path, event.frame, 1, path[-1], self.edit, moved=event)
                 self.entries[path] = moved
-            case on.RunStarted() | on.Restarted() | on.RunEnded() | on.Gap() | on.RoundEnded():
+            case on.RunStarted():
+                self.given |= set((event.forked or {}).get("given", ()))
+            case on.Restarted() | on.RunEnded() | on.Gap() | on.RoundEnded():
                 pass
             case on.ItemMoving() | on.ItemStopped() | on.CallExpired() | on.OutputsGiven():
                 pass
@@ -184,6 +187,15 @@ class Earlier:
         for entry in (*self.entries.values(), *self.void):
             if entry.finished is not None:
                 result = entry.finished.result.without(*OF_SESSIONS)
+                entry.finished = replace(entry.finished, result=result)
+
+    def leave_origin(self, run_id: str) -> None:
+        """All of this is another run's: what has no end goes on there, and results are marked."""
+        for entry in self.entries.values():
+            entry.started = None
+            if entry.finished is not None:
+                from_run = entry.finished.result.from_run or run_id
+                result = entry.finished.result | StepResult(from_run=from_run)
                 entry.finished = replace(entry.finished, result=result)
 
     def hear(self, event: Event) -> None:

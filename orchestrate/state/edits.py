@@ -49,7 +49,10 @@ def reused_document(state: RunState) -> dict[str, Any]:
     """For programs: what the last edit took over; nothing where there is none."""
     if not state.reused:
         return {}
-    return {"reused": {"steps": state.reused, "saved_usd": state.saved_usd}}
+    shown: dict[str, Any] = {"steps": state.reused, "saved_usd": state.saved_usd}
+    if state.forked is not None and state.edit == state.forked["edit"] + 1:
+        shown["from_run"] = state.forked["run"]
+    return {"reused": shown}
 
 
 def keep_turn(
@@ -65,7 +68,12 @@ def keep_turn(
     if result.reused:
         known = {"turn": turn_of(event.key)}
     if result.reused and result.session_id is not None:
-        known |= {"is_created": True, "is_own": True, "id": result.session_id}
+        # Another run's session is its own: a turn of ours begins as a copy of it.
+        known |= (
+            {"fork_of": result.session_id}
+            if result.from_run is not None
+            else {"is_created": True, "is_own": True, "id": result.session_id}
+        )
         known["agent"] = result.backend or result.agent or ""
         if result.session_totals:
             known["totals"] = dict(result.session_totals)

@@ -51,6 +51,8 @@ class RunStarted:
     place: str = ""
     # Where the run works, if that is a git worktree of its own (`state/worktree`).
     worktree: dict[str, Json] | None = None
+    # The run that this one is a fork of (`state/lineage`).
+    forked: dict[str, Json] | None = None
 
 
 @record

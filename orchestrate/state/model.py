@@ -160,6 +160,9 @@ class Session:
     # The key of the last turn that stands, and the last edit that the agent was told of.
     turn: str = ""
     told: int = 0
+    # The session of the forked run that this one is to begin as a copy of, and whether it can.
+    fork_of: str = ""
+    is_forkable: bool = True
 
 
 @mutable_record
@@ -229,6 +232,8 @@ class RunState:
     saved_usd: float | None = None
     # The git worktree that the run works in, as it was started with (`state/worktree`).
     worktree: dict[str, Json] | None = None
+    # The run that this one is a fork of (`state/lineage`).
+    forked: dict[str, Json] | None = None
 
     @property
     def pending(self) -> list[Approval]:

@@ -148,11 +148,12 @@ def create_run(
     *,
     is_latest: bool = True,
     wanted_id: RunId = "",
+    furnish: Callable[[Path], None] = lambda _: None,
 ) -> tuple[Run, Lock]:
     """A new run, locked by us from its first moment, and made `latest` unless it is a chat's turn.
 
     `contents` gives the first files by name (`state.json` at least), so that a reader who finds the
-    run, or follows `latest`, finds them too.
+    run, or follows `latest`, finds them too; `furnish` may bring more into the folder.
     """
     try:
         runs.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -170,7 +171,7 @@ def create_run(
             continue
         except OSError as error:
             raise explain("make", born.root, error) from error
-        lock = _furnish(runs, born, command, contents(run_id))
+        lock = _furnish(runs, born, command, contents(run_id), furnish)
         if not _give_birth(born, run):
             lock.release()
             delete_tree(runs.folder, born.root.name)
@@ -296,7 +297,13 @@ def clean_runs(
     return done
 
 
-def _furnish(runs: Runs, run: Run, command: Sequence[str], contents: Mapping[str, bytes]) -> Lock:
+def _furnish(
+    runs: Runs,
+    run: Run,
+    command: Sequence[str],
+    contents: Mapping[str, bytes],
+    furnish: Callable[[Path], None],
+) -> Lock:
     lock = None
     try:
         os.mkdir(run.logs, 0o700)
@@ -304,6 +311,7 @@ def _furnish(runs: Runs, run: Run, command: Sequence[str], contents: Mapping[str
         lock = lock_run(run.lock_file, run.id, command)
         for name, content in contents.items():
             write_durably(run.root / name, content)
+        furnish(run.root)
         sync_folder(run.root)
     except BaseException as error:
         if lock is not None:

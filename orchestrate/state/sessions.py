@@ -62,11 +62,13 @@ def see_session(index: Index, state: RunState, event: SessionSeen) -> None:
         session = kept_session(index, frame, here_of(frame, event.node, event.visit))
         session |= {"id": event.session, "is_created": True, "agent": event.agent}
         session["is_own"] = event.is_own or session.get("is_own", False)
+        session.pop("fork_of", None)
     else:
         state.session.id = event.session
         state.session.is_created = True
         state.session.agent = event.agent
         state.session.is_own = event.is_own or state.session.is_own
+        state.session.fork_of = ""
     if frame.here is not None:
         name = index.here(frame).node.name
         result = frame.steps.get(name)
@@ -77,10 +79,22 @@ def see_session(index: Index, state: RunState, event: SessionSeen) -> None:
 def choose_session(index: Index, state: RunState, event: SessionChosen) -> None:
     """What an earlier turn left belongs to the session that is left."""
     frame = frame_of(state, event.frame) if event.node else state.root
+    copied: dict[str, Any] = {}
+    if event.fork_of:
+        copied = {"fork_of": event.fork_of, "is_forkable": event.is_forkable}
     if event.node:
-        kept_session(index, frame, here_of(frame, event.node, event.visit)).clear()
+        kept = kept_session(index, frame, here_of(frame, event.node, event.visit))
+        before = dict(kept)
+        kept.clear()
+        if copied:  # a copy begins with what its original has used
+            kept |= copied | {"agent": event.agent, "totals": before.get("totals", {})}
+            kept["turn"] = before.get("turn", "")
     else:
-        state.session = Session(event.session, agent=event.agent)
+        totals = state.session.totals if copied else {}
+        turn = state.session.turn if copied else ""
+        state.session = Session(
+            event.session, agent=event.agent, totals=totals, turn=turn, **copied
+        )
     if frame.here is not None:
         frame.here.is_cut_off = False
         frame.here.turn.pop("error", None)

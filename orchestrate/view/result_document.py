@@ -6,6 +6,7 @@ from typing import Any
 
 from orchestrate.exits import DONE
 from orchestrate.state.edits import reused_document
+from orchestrate.state.lineage import forked_document
 from orchestrate.state.model import Frame, RunState
 from orchestrate.state.result import StepResult
 from orchestrate.state.runs import Run
@@ -42,6 +43,7 @@ def result_document(run: Run, state: RunState) -> dict[str, Any]:
         **outputs_document(run, state),
         **reused_document(state),
         **worktree_document(state),
+        **forked_document(state),
         **({"costs": state.costs.to_json()} if state.costs.turns else {}),
         **({"denials": [denial.to_json() for denial in state.denials]} if state.denials else {}),
     }

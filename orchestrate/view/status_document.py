@@ -7,6 +7,7 @@ from typing import Any
 
 from orchestrate.state.codec import machine_record
 from orchestrate.state.edits import reused_document
+from orchestrate.state.lineage import forked_document
 from orchestrate.state.model import Frame, Loop
 from orchestrate.state.result import StepResult
 from orchestrate.state.stages import stages_of
@@ -59,7 +60,7 @@ def status_document(
         "start_over": start_over_command(view, place),
         **_by_dialect(view),
     }
-    shown |= reused_document(state) | worktree_document(state)
+    shown |= reused_document(state) | worktree_document(state) | forked_document(state)
     if state.costs.turns:
         shown["costs"] = state.costs.to_json()
     if state.denials:

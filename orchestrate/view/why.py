@@ -12,6 +12,7 @@ from orchestrate.state.address import Address, FrameKey
 from orchestrate.state.durable import read_file
 from orchestrate.state.earlier import ACCEPTED, Earlier, Entry
 from orchestrate.state.events import Edited, Event
+from orchestrate.state.lineage import earlier_of, origin_of
 from orchestrate.state.recorded import read_events
 from orchestrate.state.result import StepResult
 from orchestrate.state.runs import Run
@@ -33,7 +34,9 @@ def why(run: Run, step: str | None) -> list[Json]:
     """What is known of each step of the run, or of those that a person names."""
     view = run_view(run)
     events = [recorded.event for recorded in read_events(run.events)]
-    now, before = Earlier(events), Earlier(_before_edit(events))
+    now, before = earlier_of(run), origin_of(run)
+    for event in _before_edit(events):
+        before.add(event)
     entries = [e for e in now.entries.values() if e.moved is None and e.opened is None]
     if step is not None:
         entries = [e for e in _meant(now, step) if e.moved is None and e.opened is None]

@@ -10,6 +10,7 @@ class StandIn:
     """The part of the seam that is about programs, for agents that are none."""
 
     chooses_session = False
+    forks_sessions = False
     is_program = False
     asks_person = False
 

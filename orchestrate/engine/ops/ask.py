@@ -35,7 +35,7 @@ from orchestrate.engine.outcome import Unreadable, bare, outcome_schema, read_ou
 from orchestrate.engine.programs import was_started
 from orchestrate.engine.prompts import CUT_OFF, digest_of, prompt_of
 from orchestrate.engine.reserving import with_computed
-from orchestrate.engine.reuse import go_on_in_session, void_note
+from orchestrate.engine.reuse import go_on_in_session, standing_note, void_note
 from orchestrate.engine.sessions import (
     Turn,
     after_failure,
@@ -106,8 +106,10 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
         go_on_in_session(step, op, agent.name)
     turn = recall_turn(step, op, agent) if asked else begin_turn(step, op, agent)
     note = CUT_OFF if turn.is_after_cut and agent.is_program else ""
-    if agent.is_program and not turn.is_new:
-        note = void_note(step, op, turn.session) + note
+    if agent.is_program and (turn.fork_of or not turn.is_new):
+        note = void_note(step, op, turn.fork_of or turn.session) + note
+    if agent.is_program and turn.follows:
+        note = standing_note(step, turn.follows) + note
     own_prompt = prompt_of(step, op, note, is_new=turn.is_new, is_again=asked)
     prompt = note + own_prompt if own_prompt else ""
     version = "" if step.is_announced else program_version(step.rt, who.backend)
@@ -118,6 +120,7 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
         | step.rt.secrets.environment_of(op.environment),
         session=turn.session,
         is_new_session=turn.is_new,
+        fork_of=turn.fork_of,
         is_after_cut=turn.is_after_cut,
         model=who.model,
         system_prompt=who.system_prompt,

@@ -1,0 +1,151 @@
+"""Forks a run: a new one takes over its results up to a step, and goes another way from there.
+
+The run that is forked is only read. The fork has copies of its journal, logs and values, so that it
+depends on nothing of it; what it does first is an edit like any other (`app/edit_run`), with the
+other run's results as those of before.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from orchestrate.app.apply_flags import with_settings
+from orchestrate.app.carry_out import Fork, start_run
+from orchestrate.app.config import load_config
+from orchestrate.app.context import context_of, given_values
+from orchestrate.app.edit_run import meant
+from orchestrate.app.open_run import given_later, header_of
+from orchestrate.app.resume import Resumed, resume
+from orchestrate.app.single_step import as_started as reduced_as_started
+from orchestrate.app.worktrees import in_worktree, plan_worktree, remove_unbegun
+from orchestrate.compile import compile_file, require_program
+from orchestrate.dialects.lowering import constant_map
+from orchestrate.errors import OrchestrateError, UsageError, explain
+from orchestrate.plan.override import with_context
+from orchestrate.record import record, replace
+from orchestrate.state.address import Address
+from orchestrate.state.delete import delete_tree
+from orchestrate.state.durable import write_durably
+from orchestrate.state.events import Edited
+from orchestrate.state.lineage import ORIGIN, Lineage, earlier_of, origin_journals
+from orchestrate.state.recorded import read_events
+from orchestrate.state.worktree import worktree_of
+from orchestrate.view.run_view import run_view
+from orchestrate.view.source_files import file_at
+
+if TYPE_CHECKING:
+    from orchestrate.app.reporter import Reporter
+    from orchestrate.app.settings import RunSettings
+    from orchestrate.state.runs import Run, Runs
+    from orchestrate.workspace import Workspace
+
+# What a result of the other run may refer to. The rest of its folder is about that run alone.
+_TAKEN_OVER = ("logs", "artifacts", "values", "turns")
+
+
+@record
+class ForkWishes:
+    """Where a person wants to go another way, and how."""
+
+    step: str
+    redo: tuple[str, ...] = ()
+    accept: tuple[str, ...] = ()
+    in_place: bool = False
+
+
+def fork(
+    runs: Runs,
+    origin: Run,
+    workspace: Workspace,
+    given: RunSettings,
+    wishes: ForkWishes,
+    reporter: Reporter,
+    context: Mapping[str, Any] = MappingProxyType({}),
+) -> Resumed:
+    """A new run with the results of another up to a step; it starts at once."""
+    header, state = header_of(origin), run_view(origin).state
+    settings = given.over(header.settings)
+    name = None if wishes.in_place else (given.worktree or "")
+    settings = replace(settings, worktree=name, with_changes=False)
+    _require_results(origin, wishes)
+    config = load_config(workspace)
+    planned = plan_worktree(workspace, settings, config, in_worktree(workspace, state))
+    compilation = compile_file(file_at(header.definition, workspace), workspace)
+    program = reduced_as_started(require_program(compilation), settings)
+    given.check(program)
+    program = with_settings(program, settings)
+    values = context_of(program, given, workspace) | given_values(program, context, workspace)
+    known = header.context | given_later(origin) | values
+    program = with_context(program, constant_map(known))
+    lineage = Lineage(
+        origin.id, wishes.step, header.edit, list(wishes.redo), list(wishes.accept), list(values)
+    )
+    store = start_run(
+        runs, program, compilation, workspace, settings, reporter, worktree=planned,
+        fork=Fork(lineage, lambda folder: _take_over(origin, folder)),
+    )  # fmt: skip
+    run, tree = store.run, worktree_of(store.state)
+    store.close()
+    reporter.note(f"run {run.id} is a fork of run {origin.id}, from step {wishes.step} on\n")
+    if tree is not None:
+        reporter.note("  its files are those of the commit: no checkpoint of that step is known\n")
+    try:
+        return resume(run, workspace, given.without_values(), reporter)
+    except OrchestrateError:
+        if not _has_begun(run):
+            # Nothing has worked there yet.
+            if tree is not None:
+                remove_unbegun(tree)
+            delete_tree(runs.folder, run.id)
+        raise
+
+
+def _require_results(origin: Run, wishes: ForkWishes) -> None:
+    """Refuse before anything is made what names no result of the run."""
+    earlier = earlier_of(origin)
+    for flag, names in (("--from", (wishes.step, *wishes.redo)), ("--accept", wishes.accept)):
+        for name in names:
+            meant(earlier, name, flag)
+
+
+def _take_over(origin: Run, folder: Path) -> None:
+    """Copy what the fork needs of the other run."""
+    try:
+        journals = [*origin_journals(origin), (origin.id, origin.events)]
+        for number, (run_id, path) in enumerate(journals, start=1):
+            place = folder / ORIGIN / str(number) / run_id
+            place.mkdir(mode=0o700, parents=True)
+            write_durably(place / path.name, path.read_bytes())
+        for name in _TAKEN_OVER:
+            if (origin.root / name).is_dir():
+                shutil.copytree(
+                    origin.root / name, folder / name, symlinks=True, dirs_exist_ok=True,
+                    ignore=_of_orchestrators,
+                )  # fmt: skip
+    except (OSError, shutil.Error) as error:
+        if isinstance(error, shutil.Error):
+            raise UsageError(f"run {origin.id} cannot be copied: {error}") from error
+        raise explain("copy", origin.root, error) from error
+
+
+def _of_orchestrators(_: str, names: list[str]) -> set[str]:
+    """Logs that are no step's."""
+    return {"orchestrator.log", "detached.log", "worktree.log"} & {*names}
+
+
+def _has_begun(run: Run) -> bool:
+    return any(isinstance(recorded.event, Edited) for recorded in read_events(run.events))
+
+
+def step_to_fork_from(text: str) -> str:
+    """The step as it was typed; `UsageError` if no step can be called so."""
+    try:
+        Address.typed(text)
+    except ValueError:
+        hint = "write STEP, or STEP@2 for its second visit"
+        raise UsageError(f"--from: '{text}' names no step", hint) from None
+    return text

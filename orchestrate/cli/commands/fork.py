@@ -1,0 +1,66 @@
+"""`orchestrate fork`: goes another way from a step of a run, in a run of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from orchestrate.app.settings import RunSettings
+from orchestrate.cli.group import later
+from orchestrate.cli.options import (
+    flag_options,
+    json_option,
+    run_argument,
+    state_dir_option,
+    working_dir_option,
+)
+from orchestrate.errors import UsageError
+from orchestrate.view.place import Place
+
+_fork_run = later("forking:fork_run")
+
+
+@click.command(short_help="Go another way from a step of a run, in a new run.")
+@run_argument
+@click.option("--from", "step", metavar="STEP", required=True,
+              help="The first step that runs anew; STEP@2 is its second visit.")  # fmt: skip
+@click.option("--worktree", metavar="[NAME]", is_flag=False, flag_value="",
+              help="Work in its own git worktree, as by default; NAME is its folder.")  # fmt: skip
+@click.option("--in-place", is_flag=True, help="Work in this folder, with its files as they are.")
+@click.option("--redo", metavar="STEP", multiple=True,
+              help="Run this step again, too; repeatable.")  # fmt: skip
+@click.option("--accept", metavar="STEP", multiple=True,
+              help="Take the recorded result of this step as still good; repeatable.")  # fmt: skip
+@flag_options("plan", "context", "agents", "concurrency", "detach", "output")
+@state_dir_option
+@working_dir_option
+@json_option
+def fork(  # noqa: PLR0913, PLR0917 - one a flag
+    run: str,
+    step: str,
+    worktree: str | None,
+    in_place: bool,
+    redo: tuple[str, ...],
+    accept: tuple[str, ...],
+    state_dir: str | None,
+    working_dir: str | None,
+    as_json: bool,
+    **flags: Any,
+) -> int:
+    """Start a new run that takes over the results of RUN up to a step, and go on from there.
+
+    RUN stays as it is, byte for byte. The definition is that of now, and -i gives other values to
+    what runs anew. What the results cost is not counted again. Agents that can go on in copies of
+    their sessions; others begin a new one and are told what stands.
+    """
+    if in_place and worktree is not None:
+        raise UsageError("--worktree and --in-place exclude each other", "leave one of them out")
+    return _fork_run(
+        run,
+        step,
+        RunSettings(worktree=worktree, **flags),
+        Place(working_dir, state_dir),
+        wishes=(redo, accept, in_place),
+        as_json=as_json,
+    )
