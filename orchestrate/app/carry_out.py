@@ -119,12 +119,7 @@ def start_run(  # noqa: PLR0913 - it is the sum of what a run begins with
     secrets = secrets_to_run(program, workspace)
     kept = mask_settings(settings.kept(), secrets, reporter)
     context = starting_values(plan)
-    masked = {key: secrets.data(value) for key, value in context.items()}
-    for key in context:
-        if masked[key] != context[key]:
-            reporter.note(
-                f"orchestrate: context '{key}' holds a secret and is masked; use `secrets:`\n"
-            )
+    masked = _masked(context, secrets, reporter)
     started: list[RunStarted] = []
 
     def contents(run_id: str) -> dict[str, bytes]:
@@ -163,6 +158,17 @@ def start_run(  # noqa: PLR0913 - it is the sum of what a run begins with
     index.find_with(LatePlans(workspace, settings, run.root, secrets.data).find)
     event = replace(started[0], place=place_of(str(run.root)))
     return begin(run, lock, index, event)
+
+
+def _masked(context: dict[str, Any], secrets: Secrets, reporter: Reporter) -> dict[str, Any]:
+    """The values that a run begins with, as they are written down."""
+    masked = {key: secrets.data(value) for key, value in context.items()}
+    for key, value in context.items():
+        if masked[key] != value:
+            reporter.note(
+                f"orchestrate: context '{key}' holds a secret and is masked; use `secrets:`\n"
+            )
+    return masked
 
 
 def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs

@@ -115,15 +115,13 @@ def resume(
         raise
     with stoppable() as stop:
         try:
-            if store.state.edit == 0:
-                unbegun = wishes_of(store.state)
-                wishes, as_started = unbegun or wishes, as_started and unbegun is None
+            unbegun = wishes_of(store.state)
+            wishes, as_started = unbegun or wishes, as_started and unbegun is None
             over = _is_over(run, store.state, reporter.place)
             if over is not None and not _may_reopen(store.state, wishes):
                 _catch_up(store, program, workspace, settings, reporter)
                 left_out = _edit_left_out(header, store.state, workspace, reporter)
                 return Resumed(store, over[1], nothing_left=over[0] + left_out)
-            working = in_worktree(workspace, store.state)
             require_worktree(run, store.state, load_config(workspace), reporter, stop)
             restore_late(late, store.state.late, run, reporter.note)
             course = _course(
@@ -133,28 +131,34 @@ def resume(
             if course is None:
                 assert over is not None
                 return Resumed(store, over[1], nothing_left=over[0])
-            program = course.program
-            with entering(working, program, settings, reporter, run.id, home=workspace) as entrance:
-                entrance.enter(run)
-                if course.begin is not None:
-                    course.begin()
-                reporter.begins(store, store.state.definition, working, is_resumed=True)
-                resumed = _record(course, given, reporter)
-                reporter.started(run)
-                ending = carry_out(
-                    store, program, workspace, settings, reporter, stop, resumed=resumed
-                )
-            _archive(program, working, run, settings, ending.status)
+            ending = _go_on(course, given, reporter, stop)
         finally:
             store.close()
         reporter.ended(store, ending)
         return Resumed(store, ending.code, ending)
 
 
+def _go_on(course: Course, given: RunSettings, reporter: Reporter, stop: Stop) -> Ending:
+    """Let the run work until it ends, is parked or is stopped."""
+    store, program, settings = course.store, course.program, course.settings
+    run, home = store.run, course.workspace
+    working = in_worktree(home, store.state)
+    with entering(working, program, settings, reporter, run.id, home=home) as entrance:
+        entrance.enter(run)
+        if course.begin is not None:
+            course.begin()
+        reporter.begins(store, store.state.definition, working, is_resumed=True)
+        resumed = _record(course, given, reporter)
+        reporter.started(run)
+        ending = carry_out(store, program, home, settings, reporter, stop, resumed=resumed)
+    _archive(program, working, run, settings, ending.status)
+    return ending
+
+
 def wishes_of(state: RunState) -> Wishes | None:
     """What was wished when a fork was made: until it has begun with that, it stands at nothing."""
     lineage = lineage_of(state)
-    if lineage is None:
+    if lineage is None or state.edit:
         return None
     return Wishes(edited=True, redo=(lineage.step, *lineage.redo), accept=tuple(lineage.accept))
 

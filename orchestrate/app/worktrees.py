@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 _BRANCHES = "orchestrate/"
 _NAME = regex(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 _SUBMODULE = "160000"
+_PATIENCE_S = 5.0
+_LOOK_S = 0.2
 Plan = Callable[[str], Worktree]
 
 
@@ -158,8 +161,7 @@ def make_worktree(
     """Make the branch and the worktree, and bring what it is to have."""
     tree = worktree_of(state)
     assert tree is not None
-    _remove_unready(tree)
-    git(tree.repository, "worktree", "add", "-q", "-B", tree.branch, tree.path, tree.base)
+    _add(tree)
     try:
         os.makedirs(tree.root, exist_ok=True)
     except OSError as error:
@@ -183,6 +185,21 @@ def make_worktree(
         )
     if run_prepare(run, tree, prepare, reporter, stop):
         write_durably(ready_file(run), b"")
+
+
+def _add(tree: Worktree) -> None:
+    """Add the worktree; git that a killed orchestrator has started may still be at it."""
+    give_up = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            _remove_unready(tree)
+            git(tree.repository, "worktree", "add", "-q", "-B", tree.branch, tree.path, tree.base)
+        except ConfigError:
+            if not os.path.lexists(tree.path) or time.monotonic() >= give_up:
+                raise
+            time.sleep(_LOOK_S)
+        else:
+            return
 
 
 def _remove_unready(tree: Worktree) -> None:

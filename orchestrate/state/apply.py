@@ -127,9 +127,8 @@ def start(index: Index, event: RunStarted) -> RunState:
         machine_started=event.at,
         clock=event.clock,
         place=event.place,
-        worktree=event.worktree,
-        forked=event.forked,
     )
+    state.worktree, state.forked = event.worktree, event.forked
     state.frames[""] = root
     arrive(root, index.plan(event.plan).blocks[0].entry)
     return state

@@ -105,11 +105,7 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
     if not asked:
         go_on_in_session(step, op, agent.name)
     turn = recall_turn(step, op, agent) if asked else begin_turn(step, op, agent)
-    note = CUT_OFF if turn.is_after_cut and agent.is_program else ""
-    if agent.is_program and (turn.fork_of or not turn.is_new):
-        note = void_note(step, op, turn.fork_of or turn.session) + note
-    if agent.is_program and turn.follows:
-        note = standing_note(step, turn.follows) + note
+    note = _note(step, op, turn) if agent.is_program else ""
     own_prompt = prompt_of(step, op, note, is_new=turn.is_new, is_again=asked)
     prompt = note + own_prompt if own_prompt else ""
     version = "" if step.is_announced else program_version(step.rt, who.backend)
@@ -164,6 +160,16 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
 def _permissions(question: Question) -> Permissions:
     own: Permissions = question.settings.get("permissions") or question.permissions
     return own
+
+
+def _note(step: Step, op: Ask, turn: Turn) -> str:
+    """What the agent has to know of its session before the prompt."""
+    note = CUT_OFF if turn.is_after_cut else ""
+    if turn.follows:
+        return standing_note(step, turn.follows) + note
+    if turn.fork_of or not turn.is_new:
+        return void_note(step, op, turn.fork_of or turn.session) + note
+    return note
 
 
 def _earlier_turns(step: Step) -> int:
