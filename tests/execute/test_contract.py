@@ -161,7 +161,7 @@ def test_a_wake_up_is_for_all_who_wait(world: World) -> None:
 
 
 def test_output_is_read_while_it_comes(world: World) -> None:
-    world.executor.start(world.job("A:1.1", Act(stdout=b"first,", last=b"last", after_s=0.5)))
+    world.executor.start(world.job("A:1.1", Act(stdout=b"first,", last=b"last", after_s=4)))
     wait_until(lambda: world.executor.read("A:1.1.stdout") == b"first,")
     world.executor.wait("A:1.1")
     read = world.executor.read
