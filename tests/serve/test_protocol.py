@@ -18,6 +18,8 @@ from websockets.sync.client import ClientConnection, connect
 from orchestrate.serve.console import Console
 from orchestrate.serve.frames import fitting, pages
 from orchestrate.testing import Project
+from orchestrate.workspace import open_workspace
+from tests.machines.fakes import Scene, machine, said
 from tests.serve.conftest import MakeConsole, serving
 from tests.serve.recipes import with_recipes
 
@@ -255,6 +257,58 @@ def test_a_run_of_the_command_line_is_told_and_stopped(console: Console, project
         client.send("kill_session", session_id=run_id)
         assert client.until("error")
     assert "interrupted" in project.run("status", run_id).stdout
+
+
+def test_a_session_is_killed(console: Console, project: Project) -> None:
+    with dialled(console) as client, dialled(console) as other:
+        run_id = project.run("run", "nap", "-d").assert_success().stdout.strip()
+        client.until("recipe_step_started", 60, session_id=run_id)
+        client.send("kill_session", session_id=run_id)
+        assert client.until("session_killed", 60) == {
+            "type": "session_killed", "session_id": run_id,
+        }  # fmt: skip
+        ended = client.until("turn_complete", 60, session_id=run_id, aborted=True)
+        assert ended["aborted"]
+        exited = [one for one in client.heard if one["type"] == "recipe_exited"]
+        exited += [other.until("recipe_exited", 60, session_id=run_id)]
+        assert {one["reason"] for one in exited} == {"user-requested"}
+        client.send("kill_session", session_id=run_id)
+        assert client.until("error", 60)["session_id"] == run_id
+    give_up = time.monotonic() + 60
+    status = "running"
+    while status == "running" and time.monotonic() < give_up:
+        status = project.run("status", run_id, "--json").json()["status"]
+    assert status == "paused", "it can be resumed"
+
+
+AGAIN = machine({"look": {"again": "@again", "fine": "!looked"}}, name="again")
+
+
+def test_retries_and_a_restart_in_a_new_session(tmp_path: Path, make: MakeConsole) -> None:
+    """A reminder is a retry; a restart leaves the old session for good and begins a new one."""
+    place = tmp_path / "scene"
+    place.mkdir()
+    scene = Scene(place, {"text": "no block"}, said("again"), said("fine"))
+    scene.write("workflows/again.yaml", AGAIN)
+    workspace = open_workspace(scene.folder)
+    with serving(make, workspaces=(workspace,)) as console, dialled(console) as client:
+        scene.run("run", "again").assert_success()
+        client.until("recipe_exited", 60, reason="looked")
+        client.until("turn_complete", 60)
+    wanted = ("orchestration_retry", "recipe_step_started", "recipe_exited", "turn_complete")
+    told = [one for one in client.heard if one["type"] in wanted]
+    old, new = told[0]["session_id"], told[-1]["session_id"]
+    assert old != new
+    assert [(one["type"], one["session_id"]) for one in told] == [
+        ("recipe_step_started", old), ("orchestration_retry", old), ("recipe_exited", old),
+        ("turn_complete", old), ("recipe_step_started", new), ("recipe_exited", new),
+        ("turn_complete", new),
+    ]  # fmt: skip
+    assert told[1]["step"] == "look"
+    assert "No JSON block" in told[1]["error"]
+    assert told[2]["reason"] == "restart-new-session"
+    started = [one for one in client.heard if one["type"] == "recipe_started"]
+    assert (started[-1]["session_id"], started[-1]["step_count"]) == (new, 1)
 
 
 def test_chat(console: Console, project: Project) -> None:
