@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import tempfile
 import time
 from contextlib import ExitStack
@@ -23,7 +24,7 @@ description: A program implements, the tests decide, a person approves.
 initialStep: implement
 steps:
   implement:
-    command: ["sh", "-c", "sleep 1; echo implemented"]
+    command: ["sh", "-c", "sleep 1; echo 'print(1, 2, 3)' > greet.py; echo implemented"]
     onOutcome:
       passed: {nextStep: test}
       failed: {action: exit, reason: not-implemented, status: failed}
@@ -53,6 +54,7 @@ def main() -> None:
         folder = base / "shop"
         project = Project(folder)
         project.write(".orchestrate/recipes/ship.yaml", RECIPE)
+        subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
         project.spawn("run", "ship").assert_exit(6)
 
         def make(port: int) -> Console:

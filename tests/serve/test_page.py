@@ -220,6 +220,51 @@ def test_it_is_live_and_says_when_it_is_not(
     work.spawn("cancel", run).assert_success()
 
 
+_HIDDEN_AND_ALLOWED = """
+Object.defineProperty(document, 'hidden', { get: () => true });
+window.told = [];
+window.Notification = class {
+  static permission = 'granted';
+  constructor(title, more) { window.told.push(`${title}|${more.tag}`); }
+};
+"""
+
+
+def test_a_hidden_tab_notifies_of_what_needs_a_person_failed_or_finished(
+    browser: Browser, work: Project, make: MakeConsole
+) -> None:
+    with serving(make) as console, signed_in(browser, console) as page:
+        page.call("Page.addScriptToEvaluateOnNewDocument", source=_HIDDEN_AND_ALLOWED)
+        show(page, console, "/runs")
+        page.until("document.querySelector('.runs, .empty')")
+        work.spawn("run", "gate").assert_exit(6)
+        gate = run_of(console, "gate.yaml")
+        page.until("window.told.length === 1", 60)
+        work.spawn("approve", gate, "--resume").assert_success()
+        page.until("window.told.length === 2", 60)
+        needs, finished = page.run("window.told")
+        assert needs.endswith(f"gate.yaml needs you|{gate}")
+        assert finished.endswith(f"gate.yaml finished|{gate}")
+
+
+def test_changed_files_open_to_their_hunks(
+    browser: Browser, work: Project, make: MakeConsole
+) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=work.folder, check=True)
+    work.write("made.txt", "<b>one</b>\n")
+    work.spawn("run", "gate").assert_exit(6)
+    work.write("workflows/gate.yaml", (work.folder / "workflows/gate.yaml").read_text() + "\n")
+    with serving(make) as console, signed_in(browser, console) as page:
+        show(page, console, f"/runs/{run_of(console, 'gate.yaml')}/changes?since=gate")
+        page.until("document.querySelector('.files summary')", 60)
+        assert "No gate was answered yet" in page.run("document.body.innerText")
+        page.click("#app .tab .files details:has(code) summary")
+        page.until("document.querySelector('.tab .diff .plus')", 60)
+        text = page.run("document.querySelector('.tab .files').innerText")
+        assert "+" in text
+        assert page.run("document.querySelectorAll('.tab .files b').length") == 0
+
+
 def test_reading_works_without_scripts(browser: Browser, work: Project, make: MakeConsole) -> None:
     work.spawn("run", "hello").assert_success()
     with serving(make) as console, signed_in(browser, console) as page:

@@ -12,7 +12,7 @@ export function changedFiles(run, files, since) {
       fill(body, "asking git …");
       try {
         const { hunks } = await api(`/runs/${run}/changes/file${query({ path: f.path, since, committed: f.committed })}`);
-        fill(body, h("pre", { class: "text diff", tabindex: "0" }, hunks.split("\n").map(line)));
+        fill(body, h("pre", { class: "text diff", tabindex: "0" }, hunks.trimEnd().split("\n").map(line)));
       } catch (error) { fill(body, trouble(error)); }
     };
     const state = f.committed ? "committed" : f.during_run ? "not committed" : "not committed, changed before";

@@ -63,11 +63,14 @@ async function open() {
   }
   document.title = `${view.title} · orchestrate`;
   app.className = "";
+  const opened = view;
   try {
-    await view.refresh();
-    fill(app, view.el);
-    view.shown?.();
-  } catch (error) { fill(app, trouble(error)); }
+    await opened.refresh();
+    // Who has gone on meanwhile is not brought back.
+    if (view !== opened) return;
+    fill(app, opened.el);
+    opened.shown?.();
+  } catch (error) { if (view === opened) fill(app, trouble(error)); }
 }
 
 /** @param {string} path */

@@ -87,7 +87,7 @@ export function runView(id, tab, console, live, go) {
       const place = collapsed(told.sittings, bars);
       fill(body, told.notes.map((/** @type {string} */ n) => h("p", { class: "note" }, n)), h("table", { class: "steps" }, h("thead", {}, h("tr", {}, ["Step", "State", "Visits", "Attempts", "Time", "Outcome", "When"].map((t) => h("th", { scope: "col" }, t)))), h("tbody", {}, told.steps.slice(0, MOST_ROWS).map((/** @type {any} */ s) => h("tr", {},
         h("td", { class: s.inner ? "inner" : "" }, h("a", { href: `/runs/${id}/log?step=${encodeURIComponent(s.step)}` }, s.step), s.items === null ? "" : ` (${s.items} items)`),
-        h("td", {}, badge(s.status || "")), h("td", {}, s.visits), h("td", {}, s.attempts), h("td", {}, took(s.duration_ms)), h("td", {}, Object.entries(s.outcomes).map(([o, n]) => `${o}${Number(n) > 1 ? ` ×${n}` : ""}`).join(", ") || s.error || ""),
+        h("td", {}, badge(s.status || "")), h("td", { "data-label": "visits" }, s.visits), h("td", { "data-label": "attempts" }, s.attempts), h("td", { "data-label": "time" }, took(s.duration_ms)), h("td", { "data-label": "outcome" }, Object.entries(s.outcomes).map(([o, n]) => `${o}${Number(n) > 1 ? ` ×${n}` : ""}`).join(", ") || s.error || ""),
         h("td", { class: "when" }, timeline(s.bars, place)))))), told.left_out ? h("p", { class: "quiet" }, `${told.left_out} more`) : null);
     },
     log: async () => {
