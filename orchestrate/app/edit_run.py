@@ -274,20 +274,31 @@ def _effects_again(
 
 
 def _refuse_effects(edit: Course, twice: list[Entry], wishes: Wishes, reporter: Reporter) -> None:
-    """A step with an effect never runs twice by itself: a person says what holds."""
-    if not twice:
-        return
-    entry = twice[0]
-    shown = visible(entry.address.step.shown) + (f"@{entry.visit}" if entry.visit > 1 else "")
-    given = [word for step in wishes.accept for word in ("--accept", step)]
-    given += [word for step in wishes.redo for word in ("--redo", step)]
-    accept = reporter.place.command("resume", edit.header.run_id, *given, "--accept", shown)
-    hint = f"if what it did still holds: {accept}\n"
-    if not entry.is_answered:  # it may run, was stopped or was lost: nothing can be accepted
-        as_started = reporter.place.command("resume", edit.header.run_id, "--as-started")
-        hint = f"to wait for it first: {as_started}\n" if entry.started else ""
-    redo = reporter.place.command("resume", edit.header.run_id, *given, "--redo", shown)
-    raise UsageError(
-        f"step '{shown}' has an effect (`effect: true`) and would run a second time",
-        f"{hint}to do it once more: {redo}",
-    )
+    """A step with an effect never runs twice by itself: a person says what holds, at the terminal
+    or by a flag."""
+    for entry in twice:
+        shown = visible(entry.address.step.shown) + (f"@{entry.visit}" if entry.visit > 1 else "")
+        what = f"step '{shown}' has an effect (`effect: true`) and would run a second time"
+        if reporter.confirm(what):
+            continue
+        again = _same_command(edit, wishes)
+        accept = reporter.place.command(*again, "--accept", shown)
+        hint = f"if what it did still holds: {accept}\n"
+        if not entry.is_answered:  # it may run, was stopped or was lost: nothing can be accepted
+            as_started = reporter.place.command("resume", edit.header.run_id, "--as-started")
+            hint = f"to wait for it first: {as_started}\n" if entry.started else ""
+        redo = reporter.place.command(*again, "--redo", shown)
+        raise UsageError(what, f"{hint}to do it once more: {redo}")
+
+
+def _same_command(edit: Course, wishes: Wishes) -> tuple[str, ...]:
+    """What the person has typed; a fork that is refused is not there any more to be resumed."""
+    words = ["resume", edit.header.run_id]
+    redo = wishes.redo
+    lineage = lineage_of(edit.store.state)
+    if lineage is not None and edit.store.state.edit == 0:
+        words = ["fork", lineage.run, "--from", lineage.step]
+        words += [] if edit.store.state.worktree is not None else ["--in-place"]
+        redo = tuple(lineage.redo)
+    words += [word for step in wishes.accept for word in ("--accept", step)]
+    return (*words, *(word for step in redo for word in ("--redo", step)))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrate.cli.reporting import CommandLine
 from tests.edits.ledger import Ledger, asks, command, machine, recipe, workflow
 from tests.promises.processes import wait_until
 
@@ -165,3 +166,23 @@ def test_edits_02_one_of_its_visits_is_named(tmp_path: Path) -> None:
     stage.write("ledger", "pay\n")
     stage.resume("--redo", "pay@2")
     assert stage.ran() == ["pay", "pay"]
+
+
+@pytest.mark.parametrize(("answer", "ran"), [(True, ["b", "c"]), (False, [])])
+def test_edits_02_on_a_terminal_it_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bool, ran: list[str]
+) -> None:
+    stage = Ledger(tmp_path)
+    stage.play(workflow(command("a"), command("b", fields=", effect: true"), command("c")))
+    stage.ran()
+    stage.edit("echo b", "echo  b")
+    asked: list[str] = []
+
+    def confirm(_: object, question: str) -> bool:
+        asked.append(question)
+        return answer
+
+    monkeypatch.setattr(CommandLine, "confirm", confirm)
+    stage.resume("--edited", exit_code=0 if answer else 2)
+    assert asked == ["step 'b' has an effect (`effect: true`) and would run a second time"]
+    assert stage.ran() == ran

@@ -204,7 +204,9 @@ def test_edits_12_an_effect_is_asked_for(tmp_path: Path) -> None:
         refused = stage.run("fork", "--from", "a", "--in-place").assert_exit(2)
     assert "`effect: true`" in refused.stderr
     assert len(stage.run("runs", "--json").json()["runs"]) == 1
-    stage.run("fork", "--from", "a", "--accept", "b", "--in-place").assert_success()
+    advised = refused.stderr.partition("still holds: orchestrate ")[2].splitlines()[0].split()
+    assert advised[0] == "fork"
+    stage.run(*advised).assert_success()
     assert stage.ran() == ["a", "c"]
     stage.run("fork", "--from", "b", "--in-place").assert_success()
     assert stage.ran() == ["b", "c"]
