@@ -79,11 +79,13 @@ def make_call(turn: Turn) -> Call:
         arguments += ["--resume", question.fork_of, "--fork-session"]
     arguments += ["--session-id" if question.is_new_session else "--resume", turn.session]
     arguments += _tools(turn)
-    for setting, flag in (("max_turns", "--max-turns"), ("effort", "--effort")):
-        if value := turn.text(setting):
+    for flag, value in (
+        ("--max-turns", turn.text("max_turns")),
+        ("--max-budget-usd", _budget(turn)),
+        ("--effort", turn.text("effort")),
+    ):
+        if value:
             arguments += [flag, value]
-    if budget := _budget(turn):
-        arguments += ["--max-budget-usd", budget]
     if question.schema and turn.can(_TAKES_A_SCHEMA):
         arguments += ["--json-schema", question.schema]
     hidden = {}

@@ -44,6 +44,8 @@ def quota_words(until: float) -> str:
 
 
 def retry_number(result: StepResult) -> str:
+    if result.last_attempt == "quota":
+        return "quota"
     retry = result.retry
     return "next one" if retry is None else f"retry {retry.number} of {retry.of}"
 

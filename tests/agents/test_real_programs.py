@@ -342,11 +342,11 @@ def test_limits_of_claude_code(
     model: FakeModel, surroundings: dict[str, str], tmp_path: Path
 ) -> None:
     program = Program("claude-code", model, surroundings, Stage(tmp_path, PATIENCE_S))
-    for settings in ({"max_turns": 1}, {"budget_usd": 0.0001}):
+    for setting, value, kind in (("max_turns", 1, "limit"), ("budget_usd", 0.0001, "budget")):
         model.reset(lambda _: Answer("looking", tool=("Bash", {"command": "ls"})))
-        reply = program.ask("x", settings=settings)
+        reply = program.ask("x", settings={setting: value})
         assert reply.failure is not None
-        assert reply.failure.kind == "limit"
+        assert reply.failure.kind == kind
         assert reply.cost_usd
 
 

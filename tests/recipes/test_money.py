@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from orchestrate.state.durable import dump_json
+from tests.promises.processes import wait_until
 from tests.recipes.fakes import Workshop, recipe, rule
 
 DONE = '{"outcome": "complete"}'
@@ -251,3 +255,54 @@ def test_the_ledger_survives_a_torn_line(shop: Workshop) -> None:
     shop.play(text)
     lines = ledger.read_bytes().splitlines()
     assert [json.loads(line)["cost_usd"] for line in lines if b"torn" not in line] == [0.4, 0.4]
+
+
+def _used_up(shop: Workshop, seconds: float) -> None:
+    """The account's limit, as another run has noted it."""
+    account = sha256(dump_json(["claude-code", shop.surroundings["HOME"]])).hexdigest()[:32]
+    folder = Path(shop.surroundings["XDG_STATE_HOME"]) / "orchestrate" / "quotas"
+    folder.mkdir(parents=True)
+    (folder / f"{account}.json").write_bytes(dump_json(time.time() + seconds))
+
+
+def _ends(shop: Workshop) -> list[dict[str, Any]]:
+    """The attempts of the newest run that were not its last word."""
+    path = shop.runs_folder / "latest" / "events.jsonl"
+    lines = path.read_text("utf-8").splitlines(keepends=True) if path.exists() else []
+    events = [json.loads(line)["event"] for line in lines if line.endswith("\n")]
+    return [event for event in events if event["on"] == "attempt-ended"]
+
+
+ONE = recipe('steps: [{id: one, agent: helper, prompt: "STEP:one"}]')
+
+
+def test_a_call_waits_for_the_quota_that_another_run_has_met(shop: Workshop) -> None:
+    _used_up(shop, 3)
+    played = shop.play(ONE)
+    (waits,) = _events(played, "call-waits")
+    assert waits["why"] == "quota"
+    assert "waits for quota until " in played.result.stderr
+    (started,) = _events(played, "step-started")
+    assert started["at"] >= waits["until"]
+
+
+@pytest.mark.parametrize("seconds", [-5, 9 * 86400], ids=["past", "nine-days"])
+def test_a_note_of_a_quota_that_cannot_be_true_is_distrusted(
+    shop: Workshop, seconds: float
+) -> None:
+    _used_up(shop, seconds)
+    assert not _events(shop.play(ONE), "call-waits")
+
+
+def test_a_usage_limit_is_a_pause_that_counts_as_no_try_and_ends_with_a_stop(
+    shop: Workshop,
+) -> None:
+    shop.answers(rule("STEP", {"fail": "rate-limit", "resets_in": 3600}, costing(0.1)))
+    shop.write("r.yaml", ONE)
+    with shop.started("run", "r.yaml") as process:
+        wait_until(lambda: bool(_ends(shop)), "the end of the first call")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    assert ([event["why"] for event in _ends(shop)], len(shop.calls())) == (["quota"], 1)
+    notes = list((Path(shop.surroundings["XDG_STATE_HOME"]) / "orchestrate/quotas").iterdir())
+    assert len(notes) == 1, "every other run of the account waits, too"

@@ -144,7 +144,7 @@ def test_truth_15_resume_says_that_it_waits_and_can_try_now(tmp_path: Path, dial
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
     assert told.startswith("only waits until ")
-    assert "for retry 1 of 5 (rate-limit (429)); Ctrl-C stops, --retry-delay 0 tries now" in told
+    assert "for quota (rate-limit (429)); Ctrl-C stops, --retry-delay 0 tries now" in told
     assert len(scene.ledger()) == 1
     result = scene.run("resume", "latest", "--retry-delay", "0").assert_success()
     assert "waits until" not in result.stderr

@@ -34,6 +34,7 @@ from orchestrate.engine.ops.rehearse import captured_as, rehearsed_answer
 from orchestrate.engine.outcome import Unreadable, bare, outcome_schema, read_outcome
 from orchestrate.engine.programs import was_started
 from orchestrate.engine.prompts import CUT_OFF, digest_of, prompt_of
+from orchestrate.engine.quota import note_quota, wait_for_quota
 from orchestrate.engine.reserving import with_computed
 from orchestrate.engine.reuse import go_on_in_session, standing_note, void_note
 from orchestrate.engine.sessions import (
@@ -97,13 +98,11 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
     except ConfigError as error:
         raise StepFault(f"{error.message}: {error.hint}" if error.hint else error.message) from None
     asked = not step.is_rehearsed and was_started(step.rt, step.attempt_id)
-    if not asked:
-        check_target(step, op.capture)
     # The agent that was asked reads its own output, whatever a flag says now.
     backend = (step.about.backend if asked else "") or who.backend
     agent = step.rt.library.agent_of(backend)
-    if not asked:
-        go_on_in_session(step, op, agent.name)
+    if not asked and (waits := _make_ready(step, op, agent)) is not None:
+        return [waits]
     turn = recall_turn(step, op, agent) if asked else begin_turn(step, op, agent)
     note = _note(step, op, turn) if agent.is_program else ""
     own_prompt = prompt_of(step, op, note, is_new=turn.is_new, is_again=asked)
@@ -155,6 +154,15 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
         raise
     finally:
         end_turn(step, turn, session)
+
+
+def _make_ready(step: Step, op: Ask, agent: Agent) -> Event | None:
+    """What is done before a call that was never made; the wait of one that may not be made yet."""
+    check_target(step, op.capture)
+    waits = wait_for_quota(step, agent.name) if agent.is_program else None
+    if waits is None:
+        go_on_in_session(step, op, agent.name)
+    return waits
 
 
 def _permissions(question: Question) -> Permissions:
@@ -344,6 +352,10 @@ def _fail(
             # The person has left: to ask again at once would be to ask for ever.
             ended.append(step.rt.ended(end("left", failure.message)))
         return ended
+    if failure.kind == "rate-limit" and agent.is_program:
+        rest_s = note_quota(step, agent.name, failure.retry_at)
+        if rest_s is not None:
+            return [*events, _cut_off(step.ended("quota", result, rest_s), cut)]
     if failure.kind == "budget" and _is_our_cap(step, answer):
         return [*events, _cut_off(step.ended("budget", result), cut)]
     outcome = failed_attempt(

@@ -1,0 +1,65 @@
+"""An account whose usage limit is reached is not asked before its reset time, by any run.
+
+The account is an agent's program with its configuration folder. Who meets the limit notes its end
+in the user's state folder; a note that is over, or further ahead than a limit can last, counts for
+nothing.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+from orchestrate.engine.step import Step
+from orchestrate.errors import OrchestrateError
+from orchestrate.state.durable import dump_json, parse_json, read_file, write_visibly
+from orchestrate.state.events import CallWaits
+from orchestrate.state.locks import user_state_folder
+
+# No limit of a plan lasts longer than a week.
+_LONGEST_S = 8 * 86_400.0
+# A wait that is no try of the step. What is over sooner is one of its retries: a service that says
+# for ever that it wants a second more is not asked for ever.
+_SHORTEST_S = 60.0
+# Where programs keep whose account they use; elsewhere it is the home folder.
+_CONFIGURED_BY = {"claude-code": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
+
+
+def wait_for_quota(step: Step, agent: str) -> CallWaits | None:
+    """The wait of a call whose account may not be asked yet; `--retry-delay 0` tries now."""
+    if step.rt.store.state.settings.get("retry_delay") == 0:
+        return None
+    with suppress(OSError, ValueError, TypeError, OrchestrateError):
+        until = float(parse_json(read_file(_note(step, agent)) or b"null"))
+        if _is_trusted(step, until):
+            here = step.here
+            return CallWaits(step.frame.key, step.node.id, here.visit, step.rt.now(), "quota",
+                             agent, until)  # fmt: skip
+    return None
+
+
+def note_quota(step: Step, agent: str, until: float | None) -> float | None:
+    """Tell every other call that the account is used up; how long this one waits, where that is
+    long enough to be a wait."""
+    if until is None or not _is_trusted(step, until):
+        return None
+    with suppress(OSError, OrchestrateError):
+        path = _note(step, agent)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_visibly(path, dump_json(until))
+    rest_s = until - step.rt.now()
+    return rest_s if rest_s >= _SHORTEST_S else None
+
+
+def _is_trusted(step: Step, until: float) -> bool:
+    """Can a usage limit end then?"""
+    now = step.rt.now()
+    return now < until <= now + _LONGEST_S
+
+
+def _note(step: Step, agent: str) -> Path:
+    environment = step.rt.environment
+    folder = environment.get(_CONFIGURED_BY.get(agent, ""), "") or environment.get("HOME", "")
+    account = sha256(dump_json([agent, folder])).hexdigest()[:32]
+    return user_state_folder(environment) / "quotas" / f"{account}.json"
