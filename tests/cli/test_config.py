@@ -209,11 +209,12 @@ def test_the_example_is_complete_and_valid(empty: Project) -> None:
             assert settings[name] == field["default"], "the example shows the defaults"
     # What is commented out, from a key to the end of its paragraph, is valid as well.
     blocks = re.compile(
-        r"^# (?:agents|agent_aliases|limits|notifications|secrets|mask_env):.*\n(?:#.*\n)*",
+        r"^# (?:agents|agent_aliases|limits|costs|worktree|notifications|secrets|mask_env):.*\n"
+        r"(?:#.*\n)*",
         re.MULTILINE,
     )
     whole, count = blocks.subn(lambda found: re.sub(r"(?m)^# ", "", found[0]), text)
-    assert count == 6
+    assert count == 8
     empty.write(HERE, whole)
     shown = empty.run("config", "show", "--json").json()["settings"]
     assert set(shown) == set(schema["properties"])
