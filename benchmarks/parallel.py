@@ -28,7 +28,8 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
 
-from orchestrate.app.carry_out import carry_out, start_run  # noqa: E402  needs the path
+from orchestrate.app.carry_out import carry_out  # noqa: E402  needs the path
+from orchestrate.app.new_run import start_run  # noqa: E402
 from orchestrate.app.settings import RunSettings  # noqa: E402
 from orchestrate.app.stopping import stoppable  # noqa: E402
 from orchestrate.cli.reporting import CommandLine  # noqa: E402

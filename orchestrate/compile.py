@@ -27,6 +27,7 @@ from orchestrate.dialects.shape import (
     has_hole,
     is_machine_at_heart,
 )
+from orchestrate.digest import sha256_of
 from orchestrate.errors import DefinitionError
 from orchestrate.exits import DONE, invalid_definition
 from orchestrate.plan.check import check_program
@@ -125,10 +126,8 @@ def require_program(compilation: Compilation) -> Program:
     """The program with the checksums of its files, or all its errors as one exception."""
     if compilation.program is None:
         raise DefinitionError(compilation.diagnostics, compilation.exit_code)
-    import hashlib  # a few milliseconds, and `validate` has no use for checksums
-
     files = tuple(
-        SourceFile(source.display, hashlib.sha256(source.text.encode()).hexdigest())
+        SourceFile(source.display, sha256_of(source.text.encode()))
         for source in compilation.sources.files
     )
     return replace(compilation.program, files=files)

@@ -1,14 +1,46 @@
-"""Short digests of values: two that differ do not have the same one, and nothing else is told."""
+"""Digests: short ones of values, to tell them apart, and SHA-256 of files.
+
+`hashlib` loads OpenSSL, which takes longer than all that a command has to digest. Python's own
+implementations, which the standard library's `random` takes for the same reason, need not be loaded
+like that; for what is large OpenSSL is worth it.
+"""
 
 from __future__ import annotations
 
 import json
-from hashlib import blake2b
 from typing import Any, BinaryIO
+
+try:
+    from _blake2 import blake2b
+
+    try:
+        from _sha2 import sha256  # type: ignore[import-not-found]
+    except ImportError:
+        from _sha256 import sha256  # type: ignore[import-not-found]
+except ImportError:  # another Python
+    from hashlib import blake2b, sha256
 
 # 64 bits: a run has thousands of values to tell apart, not billions.
 _BYTES = 8
 _PIECE = 1 << 20
+_LARGE = 1 << 18
+
+
+def sha256_of(*pieces: bytes | memoryview) -> str:
+    """Of the pieces as one, in hexadecimal digits."""
+    digest = _sha256_for(sum(map(len, pieces)))
+    for piece in pieces:
+        digest.update(piece)
+    text: str = digest.hexdigest()
+    return text
+
+
+def _sha256_for(size: int) -> Any:
+    if size <= _LARGE:
+        return sha256()
+    import hashlib
+
+    return hashlib.sha256()
 
 
 def digest_of(value: Any) -> str:

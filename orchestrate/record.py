@@ -93,28 +93,33 @@ def _first_inits(self: Any, *values: Any, **named: Any) -> None:
 
 
 _USES: dict[type, int] = {}
-# Compiling an `__init__` takes as long as this many slow ones; most classes are used less.
-_WORTH_COMPILING = 20
+# Compiling an `__init__` takes as long as this many slow ones, the first one a millisecond more;
+# most classes, and all in a small run, are used less.
+_WORTH_COMPILING = 60
 
 
 def _assign(self: Any, values: tuple[Any, ...], named: dict[str, Any]) -> bool:
-    """Fill the slots from arguments and defaults; False if they do not fit, or it is not simple."""
-    if hasattr(self, "__post_init__"):
-        return False
-    names = self.__match_args__
-    given = dict(zip(names, values, strict=False)) | named
+    """Fill the slots from arguments and defaults; False if they do not fit."""
+    fields = [
+        (name, default)
+        for name, default in self.__record_defaults__.items()
+        if type(default) is not _Field or default.init
+    ]
+    given = {field[0]: value for field, value in zip(fields, values, strict=False)} | named
     if len(given) != len(values) + len(named):
         return False
-    for name, default in self.__record_defaults__.items():
+    for name, default in fields:
         value = given.pop(name, default)
         if value is _MISSING:
             return False
         if type(value) is _Field:
-            if not value.init:
-                return False
             value = value.factory()
         object.__setattr__(self, name, value)
-    return not given
+    if given:
+        return False
+    if hasattr(self, "__post_init__"):
+        self.__post_init__()
+    return True
 
 
 def _compile_init(cls: Any) -> Callable[..., None]:

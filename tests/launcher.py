@@ -46,7 +46,8 @@ def import_everything() -> None:
     for module in pkgutil.walk_packages(orchestrate.__path__, "orchestrate."):
         if module.name not in ("orchestrate.__main__", "orchestrate.execute.keeper.boot"):
             importlib.import_module(module.name)
-    for name in ("filelock", "rich.live", "ruamel.yaml", "uuid", "hashlib", "select"):
+    used_late = ("concurrent.futures.thread", "uuid", "random", "hashlib", "select")
+    for name in (*used_late, "rich.live", "ruamel.yaml"):
         importlib.import_module(name)
 
 

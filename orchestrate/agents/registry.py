@@ -8,7 +8,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.agents.adapter import Adapter, ProgramAgent, step_faults
 from orchestrate.agents.base import Agent, Permissions
 from orchestrate.agents.finding import Missing
 from orchestrate.agents.finding import find_program as _find
@@ -18,6 +17,7 @@ from orchestrate.errors import ConfigError
 from orchestrate.record import record
 
 if TYPE_CHECKING:
+    from orchestrate.agents.adapter import Adapter
     from orchestrate.agents.stand_ins.human import Person
 
 
@@ -37,6 +37,11 @@ BARE_HANDS = Equipment()
 def _adapter(module: str, name: str) -> Adapter:
     adapter: Adapter = getattr(import_module(f"orchestrate.agents.{module}"), name)
     return adapter
+
+
+def _adapting() -> Any:
+    """What all adapters have in common: a run of commands needs none of it."""
+    return import_module("orchestrate.agents.adapter")
 
 
 def _stand_in(module: str) -> Any:
@@ -101,7 +106,8 @@ def make_agent(name: str, equipment: Equipment = BARE_HANDS) -> Agent:
     """The agent of a name or an alias."""
     ours = own_name(name)
     if ours in PROGRAMS:
-        return ProgramAgent(PROGRAMS[ours]())
+        program: Agent = _adapting().ProgramAgent(PROGRAMS[ours]())
+        return program
     return STAND_INS[ours](equipment)
 
 
@@ -142,4 +148,7 @@ def setting_faults(
 ) -> tuple[str, ...]:
     """Why a step cannot be asked of an agent like this, known before anything starts."""
     ours = own_name(name)
-    return step_faults(PROGRAMS[ours](), settings, permissions) if ours in PROGRAMS else ()
+    if ours not in PROGRAMS:
+        return ()
+    faults: tuple[str, ...] = _adapting().step_faults(PROGRAMS[ours](), settings, permissions)
+    return faults

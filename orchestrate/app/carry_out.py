@@ -1,25 +1,21 @@
-"""Carries runs out: makes a run's folder, and lets the engine work on it."""
+"""Carries runs out: lets the engine work on a run's folder."""
 
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrate import __version__
 from orchestrate.app.agent_definitions import backend_of, definition_of
 from orchestrate.app.agents import agent_of, keep_turn
 from orchestrate.app.agents_asked import asked_lines, who_is_asked
-from orchestrate.app.checksums import checksums
 from orchestrate.app.concurrent_runs import INSIDE, inside_of
 from orchestrate.app.config import load_config
 from orchestrate.app.executors import executors_of
 from orchestrate.app.frozen_run import (
     frozen_agents,
-    frozen_bytes,
     frozen_schemas,
     read_frozen,
     read_frozen_late,
@@ -31,144 +27,38 @@ from orchestrate.app.money import money_rules
 from orchestrate.app.notify import run_and_tell
 from orchestrate.app.reachable import secrets_to_run
 from orchestrate.app.rehearse import rehearsal_of
-from orchestrate.app.scopes import starting_values
-from orchestrate.app.secrets import mask_settings, tell_short, with_own_keys
+from orchestrate.app.secrets import tell_short, with_own_keys
 from orchestrate.app.settings import settings_of
 from orchestrate.app.worktrees import in_worktree
-from orchestrate.compile import require_program
 from orchestrate.dialects.agent_definitions import read_agent
 from orchestrate.engine.reuse import end_given_up
 from orchestrate.engine.runtime import AgentRules, Library, Options, Runtime
 from orchestrate.engine.scheduler import note_unsettled, run_to_end
 from orchestrate.errors import StateError
-from orchestrate.execute.place import place_of
-from orchestrate.git_head import head_of
 from orchestrate.plan.nodes import main_plan
 from orchestrate.plan.visible import visible
-from orchestrate.record import record, replace
-from orchestrate.state.clock import drop_anchor, now_by
-from orchestrate.state.durable import dump_json
-from orchestrate.state.events import RunStarted
+from orchestrate.record import replace
 from orchestrate.state.lineage import earlier_of
 from orchestrate.state.logbook import Logbook
-from orchestrate.state.model import Index
-from orchestrate.state.plan_file import DOCUMENTS, FILE, edit_folder
-from orchestrate.state.runs import create_run
-from orchestrate.state.store import begin, first_files
+from orchestrate.state.plan_file import edit_folder
 from orchestrate.view.messages import Messages
 from orchestrate.view.rehearsed import banner
 from orchestrate.view.run_log import keep_log, log_asked
-from orchestrate.view.source_files import combined_checksum, stable_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from orchestrate.agents.definition import AgentDefinition
     from orchestrate.app.reporter import Reporter
     from orchestrate.app.settings import RunSettings
-    from orchestrate.compile import Compilation
     from orchestrate.engine.rehearsing import Rehearsal
     from orchestrate.engine.secrets import Secrets
     from orchestrate.engine.stop import Stop
+    from orchestrate.execute.local import LocalExecutor
     from orchestrate.exits import Ending
     from orchestrate.plan.nodes import Plan, Program
     from orchestrate.state.events import RunResumed
-    from orchestrate.state.lineage import Lineage
     from orchestrate.state.locks import Lock
-    from orchestrate.state.runs import Runs
     from orchestrate.state.store import Store
-    from orchestrate.state.worktree import Worktree
     from orchestrate.workspace import Workspace
-
-# State files of workflows before 1.2 keep their old version (rulings §6).
-_OLD_STATE = ("1.1", "1.1.1")
-
-
-@record
-class Fork:
-    """What a fork is of, and how its folder gets what it takes over."""
-
-    lineage: Lineage
-    furnish: Callable[[Path], None]
-
-
-def schema_version_of(plan: Plan) -> str:
-    return "1.1.1" if plan.dialect == "workflow" and plan.version in _OLD_STATE else "1.3"
-
-
-def start_run(  # noqa: PLR0913 - it is the sum of what a run begins with
-    runs: Runs,
-    program: Program,
-    compilation: Compilation,
-    workspace: Workspace,
-    settings: RunSettings,
-    reporter: Reporter,
-    *,
-    chat_session: str | None = None,
-    worktree: Callable[[str], Worktree] | None = None,
-    fork: Fork | None = None,
-) -> Store:
-    """A new run's folder, locked by us, with its first state and event.
-
-    `chat_session`: it is a turn of a chat, which never is `latest`; unless '' it begins that one.
-    `worktree`: where it will work, by its id.
-    """
-    index = Index(program)
-    plan = main_plan(program)
-    sources = checksums(compilation, workspace)
-    secrets = secrets_to_run(program, workspace)
-    kept = mask_settings(settings.kept(), secrets, reporter)
-    context = starting_values(plan)
-    masked = _masked(context, secrets, reporter)
-    started: list[RunStarted] = []
-
-    def contents(run_id: str) -> dict[str, bytes]:
-        clock = drop_anchor()
-        event = RunStarted(
-            at=now_by(clock),
-            run_id=run_id,
-            workspace=str(workspace.root),
-            definition=stable_path(compilation.path, workspace),
-            plan=plan.id,
-            dialect=plan.dialect,
-            schema_version=schema_version_of(plan),
-            checksum=combined_checksum(sources),
-            sources=sources,
-            context=masked,
-            settings=kept,
-            version=__version__,
-            session=settings.session or chat_session or None,
-            has_session=settings.session is not None,
-            head=head_of(workspace.root),
-            clock=clock,
-            worktree=None if worktree is None else worktree(run_id).to_json(),
-            forked=None if fork is None else fork.lineage.to_json(),
-        )
-        started[:] = [event]
-        frozen = dump_json(secrets.data(compilation.documents), indent=2)
-        compiled = frozen_bytes(require_program(compilation), program, workspace, secrets.data)
-        return {**first_files(index, event), DOCUMENTS: frozen, FILE: compiled}
-
-    is_latest = chat_session is None and not (settings.run_step or {}).get("scratch")
-    wanted_id = (settings.seat or {}).get("run", "")
-    furnish = (lambda _: None) if fork is None else fork.furnish
-    run, lock = create_run(
-        runs, sys.argv, contents, is_latest=is_latest, wanted_id=wanted_id, furnish=furnish
-    )
-    index.find_with(LatePlans(workspace, settings, run.root, secrets.data).find)
-    event = replace(started[0], place=place_of(str(run.root)))
-    return begin(run, lock, index, event)
-
-
-def _masked(context: dict[str, Any], secrets: Secrets, reporter: Reporter) -> dict[str, Any]:
-    """The values that a run begins with, as they are written down."""
-    masked = {key: secrets.data(value) for key, value in context.items()}
-    for key, value in context.items():
-        if masked[key] != value:
-            reporter.note(
-                f"orchestrate: context '{key}' holds a secret and is masked; use `secrets:`\n"
-            )
-    return masked
 
 
 def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs
@@ -182,13 +72,15 @@ def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs
     resumed: RunResumed | None = None,
     held_session: Lock | None = None,
     rehearsal: Rehearsal | None = None,
+    local: LocalExecutor | None = None,
 ) -> Ending:
     """Let the engine work until the run ends, is parked or is stopped; tell it as it goes.
 
     `held_session`: the lock of the session that the run begins in, taken before the run was made.
     `rehearsal`: a walk that is thrown away, of which nobody is notified.
+    `local`: what runs programs here, where it has begun before the engine was loaded.
     """
-    rt = runtime_of(store, program, workspace, settings, reporter, stop)
+    rt = runtime_of(store, program, workspace, settings, reporter, stop, local=local)
     if rehearsal is not None:
         rt.rules = replace(rt.rules, rehearsal=rehearsal)
     logbook, kept, secrets = rt.logbook, settings_of(store.state.settings), rt.secrets
@@ -236,6 +128,7 @@ def runtime_of(
     reporter: Reporter,
     stop: Stop,
     log: str = "orchestrator.log",
+    local: LocalExecutor | None = None,
 ) -> Runtime:
     """What the engine needs of the world to carry out a run."""
     home, workspace = workspace, replace(in_worktree(workspace, store.state), run=store.run.root)
@@ -259,7 +152,7 @@ def runtime_of(
             backup_state=settings.backup_state or settings.debug,
             debug_env=settings.debug_env,
         ),
-        open_executor=executors_of(store, workspace),
+        open_executor=executors_of(store, workspace, local),
         operator=reporter.operator(stop),
         rules=replace(
             rules_of(kept),

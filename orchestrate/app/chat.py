@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from orchestrate.app.agents import refuse_unusable
 from orchestrate.app.apply_flags import configured, with_defaults
-from orchestrate.app.carry_out import carry_out, start_run
+from orchestrate.app.carry_out import carry_out
 from orchestrate.app.config import load_config, runs_folder
 from orchestrate.app.context import with_given_context
 from orchestrate.app.definition import compiled
+from orchestrate.app.new_run import start_run
 from orchestrate.app.settings import RunSettings
 from orchestrate.app.stand_ins import holding_session
 from orchestrate.app.start import Outcome

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.agents import refuse_unusable
-from orchestrate.app.carry_out import carry_out, start_run
+from orchestrate.app.carry_out import carry_out
+from orchestrate.app.new_run import start_run
 from orchestrate.app.reporter import Reporter
 from orchestrate.app.stand_ins import with_stand_in
 from orchestrate.app.stopping import stoppable

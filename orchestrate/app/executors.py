@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from orchestrate.engine.runtime import OpenExecutor
 from orchestrate.errors import ConfigError
 from orchestrate.execute.base import LOCAL, Executor
 from orchestrate.execute.local import LocalExecutor
-from orchestrate.state.store import Store
-from orchestrate.workspace import Workspace
+from orchestrate.plan.nodes import Each, Run, main_plan
+
+if TYPE_CHECKING:
+    from orchestrate.app.settings import RunSettings
+    from orchestrate.engine.runtime import OpenExecutor
+    from orchestrate.plan.nodes import Plan, Program
+    from orchestrate.state.store import Store
+    from orchestrate.workspace import Workspace
 
 
-def executors_of(store: Store, workspace: Workspace) -> OpenExecutor:
+def executors_of(
+    store: Store, workspace: Workspace, local: LocalExecutor | None = None
+) -> OpenExecutor:
+    """What opens them; `local` may have begun."""
+
     def open_executor(where: str, hurry_s: Callable[[], float | None]) -> Executor:
         if where == LOCAL:
-            return LocalExecutor(store.run.root, workspace.root, hurry_s, store.state.run_id)
+            opened = local or local_executor(store, workspace)
+            opened.hurry_s = hurry_s
+            return opened
         raise ConfigError(
             f"run {store.run.id} has a program that was started at '{where}', "
             "and this version cannot reach it there",
@@ -23,3 +35,22 @@ def executors_of(store: Store, workspace: Workspace) -> OpenExecutor:
         )
 
     return open_executor
+
+
+def local_executor(store: Store, workspace: Workspace) -> LocalExecutor:
+    return LocalExecutor(store.run.root, workspace.root, run_id=store.state.run_id)
+
+
+def begins_with_program(program: Program, settings: RunSettings) -> bool:
+    """Is a program the first thing that a new run starts? Then its keeper can start at once."""
+    plan = main_plan(program)
+    op = _first_op(plan, plan.blocks[0].id)
+    if isinstance(op, Each):
+        op = _first_op(plan, op.body)
+    is_real = settings.backend != "rehearsal" or settings.rehearse_commands
+    return isinstance(op, Run) and is_real
+
+
+def _first_op(plan: Plan, block_id: str) -> object:
+    block = next(block for block in plan.blocks if block.id == block_id)
+    return next(node.op for node in block.nodes if node.id == block.entry)

@@ -14,10 +14,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.apply_flags import with_settings
-from orchestrate.app.carry_out import Fork, start_run
 from orchestrate.app.config import load_config
 from orchestrate.app.context import context_of, given_values
 from orchestrate.app.edit_run import meant
+from orchestrate.app.new_run import Fork, start_run
 from orchestrate.app.open_run import given_later, header_of
 from orchestrate.app.resume import Resumed, resume
 from orchestrate.app.single_step import as_started as reduced_as_started

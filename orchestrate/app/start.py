@@ -7,9 +7,10 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from orchestrate.app.agents import refuse_unusable
-from orchestrate.app.carry_out import carry_out, start_run
 from orchestrate.app.concurrent_runs import entering
 from orchestrate.app.config import runs_folder
+from orchestrate.app.executors import begins_with_program, local_executor
+from orchestrate.app.new_run import start_run
 from orchestrate.app.prepare import Prepared, warn
 from orchestrate.app.queues import archive_processed, check_archive, clean_processed
 from orchestrate.app.stand_ins import holding_session, with_stand_in
@@ -89,6 +90,7 @@ def carry_out_anew(
             runs, program, prepared.compilation, workspace, settings, reporter, worktree=planned
         )
         working = in_worktree(workspace, store.state)
+        local = local_executor(store, working)
         try:
             reporter.begins(store, what + store.state.definition, working, is_resumed=False)
             if door is None:
@@ -98,12 +100,19 @@ def carry_out_anew(
             door.enter(store.run)
             begun(store)
             reporter.started(store.run)
+            if begins_with_program(program, settings):
+                local.begin()
+            # The keeper starts while the engine is loaded.
+            from orchestrate.app.carry_out import carry_out
+
             ending = carry_out(
-                store, program, workspace, settings, reporter, stop, held_session=held_session
-            )
+                store, program, workspace, settings, reporter, stop,
+                held_session=held_session, local=local,
+            )  # fmt: skip
             if ending.status == "completed":
                 archive_processed(program, working, store.run, settings.archive_processed)
         finally:
+            local.close(is_over=True)  # what the engine has not closed, it has not seen
             store.close()
         # Others may go on with the run, also while a stopped terminal does not take our last words.
         reporter.ended(store, ending)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +24,8 @@ def _ask(one: Input, read: Callable[[str], Any]) -> Any:
         question = f"{visible(one.name)}{about}: "
         try:
             if one.secret:
+                import getpass
+
                 typed = getpass.getpass(question)
             else:
                 note(question)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.runs_folder import runs_of
 from orchestrate.errors import UsageError
@@ -15,6 +13,8 @@ from orchestrate.state.runs import LATEST, list_runs
 from orchestrate.view.run_summary import summary_of
 
 if TYPE_CHECKING:
+    import click
+
     from orchestrate.view.place import Place
     from orchestrate.view.run_view import RunView
 
@@ -23,7 +23,8 @@ _MOST = 5
 
 def is_unnamed(context: click.Context) -> bool:
     """Was RUN left out? A written `latest` means the latest whatever it does."""
-    return context.get_parameter_source("run") is click.core.ParameterSource.DEFAULT
+    source = context.get_parameter_source("run")
+    return source is not None and source.name == "DEFAULT"
 
 
 def run_that_waits(parked: list[RunView], place: Place, verb: str, stage: str | None = None) -> str:

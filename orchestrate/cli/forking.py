@@ -7,8 +7,8 @@ from orchestrate.app.fork import ForkWishes, fork, step_to_fork_from
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.settings import RunSettings
 from orchestrate.cli.detach import detached
-from orchestrate.cli.options import refuse_events, watching_of
 from orchestrate.cli.reporting import CommandLine
+from orchestrate.cli.watching import refuse_events, watching_of
 from orchestrate.view.place import Place
 
 

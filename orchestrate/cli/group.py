@@ -6,7 +6,7 @@ stands in the table here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -237,22 +237,6 @@ def root(ctx: click.Context) -> int:
         note(ctx.get_help() + "\n")
         return UNUSABLE
     return DONE
-
-
-def later(body: str) -> Callable[..., int]:
-    """A function of `cli`, as `module:name`, that is loaded when it is called.
-
-    The help of a command and the completion of its words need no more than its options.
-    """
-
-    def call(*given: Any, **named: Any) -> int:
-        from importlib import import_module
-
-        module, _, name = body.partition(":")
-        code: int = getattr(import_module(f"orchestrate.cli.{module}"), name)(*given, **named)
-        return code
-
-    return call
 
 
 def invoke(ctx: click.Context, name: str, **arguments: Any) -> int:

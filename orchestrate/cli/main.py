@@ -133,13 +133,19 @@ def _visible(text: str) -> str:
 
 
 def _dispatch(arguments: Sequence[str], settings: dict[str, Any]) -> int:
-    """`validate FILE...` is what editors and hooks call all day: it has no need of click."""
+    """What is called most needs no click: `validate FILE...`, `run FILE` and `resume`."""
     if arguments[:1] == ["validate"] and len(arguments) > 1:
         files = tuple(arguments[1:])
         if not any(name.startswith("-") for name in files):
             from orchestrate.cli.validating import validate_files
 
             return validate_files(files)
+    if arguments[:1] in (["run"], ["resume"]):
+        from orchestrate.cli.plain_line import carry_out_plainly
+
+        code = carry_out_plainly(arguments, settings)
+        if code is not None:
+            return code
     from orchestrate.cli.group import run_group
 
     return run_group(arguments, settings)

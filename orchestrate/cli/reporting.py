@@ -4,53 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from orchestrate.app.listeners import listen_safely
 from orchestrate.app.reporter import Operator, Person, Reporter, Stop
-from orchestrate.app.transcripts import transcripts_of
-from orchestrate.app.worktrees import unmerged
-from orchestrate.cli.group import later
 from orchestrate.cli.notes import Notes
 from orchestrate.cli.terminal import AtTerminal, has_terminal, read_line
-from orchestrate.errors import OrchestrateError
-from orchestrate.installation import replacement_of
 from orchestrate.plan.visible import visible
-from orchestrate.show.event_lines import denied_more
-from orchestrate.show.event_stream import EventStream
-from orchestrate.show.last_words import first_words, last_words
-from orchestrate.show.output import answer, answer_json, note
-from orchestrate.show.progress import Progress
-from orchestrate.show.worktree_words import worktree_words
+from orchestrate.show.output import note
 from orchestrate.state.address import shown_path
 from orchestrate.state.model import frames_below
 from orchestrate.state.result import StepResult
 from orchestrate.state.times import local_time, timestamp
-from orchestrate.state.worktree import ready_file, worktree_of
 from orchestrate.view.event_words import retry_number, retry_reason
-from orchestrate.view.result_document import result_document
-from orchestrate.workspace import open_workspace
+from orchestrate.view.source_files import shown_definition
 
 if TYPE_CHECKING:
     from orchestrate.cli.detach import Departure
+    from orchestrate.cli.telling import Telling
     from orchestrate.exits import Ending
     from orchestrate.state.runs import Run
     from orchestrate.state.store import Store
-    from orchestrate.state.worktree import Worktree
     from orchestrate.view.watching import Watching
     from orchestrate.workspace import Workspace
-
-# Of a run that works in a seat of a pool.
-_publisher_of: Callable[..., Any] = later("away:publisher_of")
-
-
-def _left_in(tree: Worktree) -> tuple[int, int] | None:
-    """The files and commits that only the worktree has; None if git cannot say."""
-    try:
-        left = unmerged(tree)
-    except OrchestrateError:
-        return None
-    return (left.files, left.commits) if left.is_there else None
 
 
 class CommandLine(Notes, Reporter):
@@ -61,9 +36,11 @@ class CommandLine(Notes, Reporter):
         Reporter.__init__(self, watching.place)
         self._watching = watching
         self._departure = departure
+        self._telling: Telling | None = None
 
     def begins(self, store: Store, what: str, workspace: Workspace, *, is_resumed: bool) -> None:
-        note(first_words(store.run.id, what, is_resumed=is_resumed))
+        verb = "resumes" if is_resumed else "starts"
+        note(f"run {store.run.id} {verb} {shown_definition(what)} (process {os.getpid()})\n")
         # A run that works elsewhere than in the current folder says so (rulings §1).
         if os.path.realpath(os.getcwd()) != str(workspace.root):
             self.detail(f"  it works in {visible(str(workspace.root))}\n")
@@ -91,48 +68,15 @@ class CommandLine(Notes, Reporter):
             )
 
     def follow(self, store: Store, stop: Stop) -> Callable[[], None]:
-        workspace = open_workspace(store.state.workspace)
-        progress = Progress(store, self._watching, transcripts_of(store.run, workspace))
-        stream = EventStream() if self._watching.events else None
-        if stream is not None:
-            listen_safely(store, "events", lambda: stream.begin(store.run), note)
-        listen_safely(store, "progress", lambda: progress.hear, note)
-        stop.on_request.append(progress.stopping)
-        publisher: Any = _publisher_of(store) if store.state.settings.get("seat") else None
+        # Loaded here, while the keeper of a new run starts, and with all that the end needs.
+        from orchestrate.cli.telling import Telling
 
-        def end() -> None:
-            progress.close()
-            if publisher is not None:
-                publisher.publish("at rest")
-            if stream is not None:
-                stream.close(is_hurried=stop.is_requested)
+        self._telling = Telling(store, self._watching)
+        return self._telling.follow(stop)
 
-        return end
-
-    def ended(self, store: Store, ending: Ending) -> None:
-        try:
-            self._last_words(store, ending)
-        except (ImportError, AttributeError, FileNotFoundError) as error:
-            fault = replacement_of(error, store.run.id)
-            if fault is None:
-                raise
-            # The run has ended as it has, whatever becomes of the words about it.
-            note(f"run {store.run.id} {ending.status}: {visible(ending.reason)}\n")
-            note(f"orchestrate: {visible(fault.message)}\n  hint: {visible(fault.hint)}\n")
-
-    def _last_words(self, store: Store, ending: Ending) -> None:
-        watching = self._watching
-        if watching.as_json:
-            answer_json(result_document(store.run, store.state))
-            return
-        if store.state.dialect == "machine" and not watching.events:
-            # A §9: the exit reason is part of the answer.
-            answer(f"Exit: {visible(ending.reason)}{denied_more(store.state)}\n")
-        if not watching.quiet or ending.status != "completed" or store.state.denials:
-            note(last_words(store, ending, watching.place))
-            tree = worktree_of(store.state)
-            if tree is not None and ready_file(store.run).exists():
-                note(worktree_words(tree, _left_in(tree)))
+    def ended(self, store: Store, ending: Ending) -> None:  # noqa: ARG002
+        if self._telling is not None:
+            self._telling.tell_end(ending)
 
     def confirm(self, question: str) -> bool | None:
         if not has_terminal() or self._watching.as_json or self._departure is not None:

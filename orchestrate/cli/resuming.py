@@ -7,37 +7,39 @@ from orchestrate.app.edit_run import Wishes
 from orchestrate.app.open_run import find_stored, header_of
 from orchestrate.app.resume import Resumed, resume, start_over
 from orchestrate.app.settings import RunSettings
+from orchestrate.cli.default_run import tell_paused
 from orchestrate.cli.detach import detached
-from orchestrate.cli.options import refuse_events, watching_of
 from orchestrate.cli.reporting import CommandLine
+from orchestrate.cli.watching import refuse_events, watching_of
 from orchestrate.show.output import answer, answer_json, note
+from orchestrate.state.runs import LATEST
 from orchestrate.view.place import Place
 from orchestrate.view.result_document import result_document
 from orchestrate.view.watching import Watching
 
 
 def resume_run(
-    run: str,
+    run: str | None,
     settings: RunSettings,
     place: Place,
     *,
     as_json: bool,
-    repair: bool,
-    as_started: bool,
-    edits: tuple[bool, tuple[str, ...], tuple[str, ...]],
-    force_restart: bool,
-) -> tuple[int, bool]:
-    """Go on with a run, or start it over; the exit code, and whether it was completed before."""
+    repair: bool = False,
+    as_started: bool = False,
+    edits: tuple[bool, tuple[str, ...], tuple[str, ...]] = (False, (), ()),
+    force_restart: bool = False,
+) -> int:
+    """Go on with a run, or start it over; the latest if none is named."""
     refuse_events(settings, as_json)
-    runs, found, workspace = find_stored(run, place.working_dir, place.state_dir)
+    runs, found, workspace = find_stored(run or LATEST, place.working_dir, place.state_dir)
     header_of(found)
     departure = detached(settings, place, as_json)
     if isinstance(departure, int):
-        return departure, False
+        return departure
     watching = watching_of(settings, as_json, load_config(workspace), place, departure)
     reporter = CommandLine(watching, departure)
     if force_restart:
-        return start_over(runs, found, workspace, settings, reporter).ending.code, False
+        return start_over(runs, found, workspace, settings, reporter).ending.code
     resumed = resume(
         found,
         workspace,
@@ -49,8 +51,9 @@ def resume_run(
     )
     if resumed.nothing_left:
         _tell_over(resumed, watching)
-    is_completed = bool(resumed.nothing_left) and resumed.store.state.status == "completed"
-    return resumed.code, is_completed
+        if run is None and resumed.store.state.status == "completed":
+            tell_paused(place)
+    return resumed.code
 
 
 def _tell_over(resumed: Resumed, watching: Watching) -> None:

@@ -7,14 +7,14 @@ from orchestrate.app.settings import RunSettings
 from orchestrate.app.start import start
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.asking import asking
-from orchestrate.cli.covering import show_cover
 from orchestrate.cli.detach import detached
-from orchestrate.cli.group import later
-from orchestrate.cli.options import refuse_events, watching_of
+from orchestrate.cli.later import later
 from orchestrate.cli.reporting import CommandLine
+from orchestrate.cli.watching import refuse_events, watching_of
 from orchestrate.view.place import Place
 
 _run_elsewhere = later("away:run_elsewhere")
+_show_cover = later("covering:show_cover")
 
 
 def run_recipe(
@@ -29,7 +29,7 @@ def run_recipe(
     if settings.fleet is not None:
         return _run_elsewhere(prepared, file, text, place, as_json=as_json)
     if prepared.settings.cover:
-        return show_cover(prepared, as_json=as_json)
+        return _show_cover(prepared, as_json=as_json)
     departure = detached(settings, place, as_json)
     if isinstance(departure, int):
         return departure

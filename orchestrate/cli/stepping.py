@@ -5,8 +5,8 @@ from __future__ import annotations
 from orchestrate.app.settings import RunSettings
 from orchestrate.app.start_step import prepare_scratch, prepare_step, start_step
 from orchestrate.app.workspaces import workspace_of
-from orchestrate.cli.options import refuse_events, watching_of
 from orchestrate.cli.reporting import CommandLine
+from orchestrate.cli.watching import refuse_events, watching_of
 from orchestrate.view.place import Place
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 
+from orchestrate.digest import sha256_of
 from orchestrate.engine.stop import Stop
 from orchestrate.state.locks import Lock, LockHeldError, take, user_state_folder
 
@@ -34,7 +34,7 @@ class FirstStart:
         if made is None:
             return
         folder = user_state_folder(self._environment) / "first-starts"
-        key = sha256(str(made).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        key = sha256_of(str(made).encode("utf-8", "surrogateescape"))[:32]
         self._made, self._done = made, folder / f"{key}.done"
         # In this order: a first start takes the note away before it makes anything.
         if made.exists() and self._done.exists():

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
-
+from orchestrate.digest import sha256_of
 from orchestrate.engine.confine import open_regular
 from orchestrate.engine.evaluate import render
 from orchestrate.engine.faults import StepFault
@@ -93,4 +92,4 @@ def _prompt_for(step: Step, op: Ask, is_new: bool) -> str:
 
 
 def digest_of(prompt: str) -> str:
-    return sha256(encode(prompt)).hexdigest()
+    return sha256_of(encode(prompt))

@@ -7,7 +7,6 @@ values. Of these the first that leads on is taken; another `variant` takes other
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -129,6 +128,8 @@ class _Uses:
             return use.examples[0]
         if self.variant < len(use.examples):
             return use.examples[self.variant]
+        import random
+
         return random.Random(f"{self.variant}/{use.path}").choice(use.examples)
 
 

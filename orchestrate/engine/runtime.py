@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import random
 import threading
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -357,9 +355,13 @@ class Runtime:
         return self.stop.rest(seconds)
 
     def new_session(self) -> str:
+        import uuid
+
         return str(uuid.uuid4())
 
     def jitter(self) -> float:
+        import random
+
         return random.random()
 
     def store_value(self, value: Any) -> Any:

@@ -7,8 +7,8 @@ everything else happens here, in one thread, one step at a time.
 from __future__ import annotations
 
 import signal
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from orchestrate.engine.budgets import budget_reached, limits_near
 from orchestrate.engine.faults import NoRoom
@@ -33,6 +33,9 @@ from orchestrate.state.calls import call_deadline, expired_calls
 from orchestrate.state.events import AttemptEnded, Event, ItemStopped, Restarted, StepFinished
 from orchestrate.state.gates import overdue
 from orchestrate.state.model import Frame, attempt_address, frames_below
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 _MOST_THREADS = 1000
 
@@ -243,10 +246,15 @@ class _Conductor:
 
     def _threads(self) -> ThreadPoolExecutor:
         if self._pool is None:
+            # It loads `logging` and more, and few runs do anything at once.
+            from concurrent.futures import ThreadPoolExecutor
+
             self._pool = ThreadPoolExecutor(_MOST_THREADS, "step")
         return self._pool
 
     def _collect(self, patience_s: float) -> None:
+        from concurrent.futures import FIRST_COMPLETED, wait
+
         done, _ = wait(self._working.values(), patience_s, FIRST_COMPLETED)
         for key in [key for key, future in self._working.items() if future in done]:
             try:

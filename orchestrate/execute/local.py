@@ -9,9 +9,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-from orchestrate.errors import ConfigError, KeeperSilent, explain
+from orchestrate.errors import ConfigError, KeeperSilent, OrchestrateError, explain
 from orchestrate.execute.base import Exit, Found, Job, Lost, Running, do_nothing
 from orchestrate.execute.keeper.client import Keeper, ensure_keeper
 from orchestrate.execute.keeper.connect import KeeperGoneError
@@ -19,6 +20,7 @@ from orchestrate.execute.keeper.facts import Ended, Request, Unsettled
 from orchestrate.execute.keeper.orphans import recover_identity
 from orchestrate.execute.keeper.patience import Patience
 from orchestrate.execute.keeper.protocol import FOLDER, now
+from orchestrate.execute.keeper.starter import LINGER_S, KeeperStart
 from orchestrate.execute.liveness import is_keeper_alive
 from orchestrate.installation import replacement_of
 
@@ -44,7 +46,8 @@ class LocalExecutor:
         self._run_id = run_id or run_dir.name
         self._workspace = str(workspace)
         self._outputs = str(run_dir / "logs")
-        self._hurry_s = hurry_s
+        self.hurry_s = hurry_s
+        self._begun: KeeperStart | None = None
         self._keeper: Keeper | None = None
         self._connecting = threading.Lock()
         # The connections through which the ends of running attempts come.
@@ -53,6 +56,14 @@ class LocalExecutor:
         # Set when the keeper is of no use to the run's next client: its limits or its disk have
         # failed it, and of a disk that has failed once it wants to know nothing more.
         self._is_spent = False
+
+    def begin(self) -> None:
+        """Start a new run's keeper now, beside what is done until the first job."""
+        try:
+            self._begun = KeeperStart(self._run_dir, LINGER_S)
+        except OSError:
+            # The first job tries again, and says what is wrong.
+            self._begun = None
 
     @property
     def wakes(self) -> int:
@@ -71,7 +82,7 @@ class LocalExecutor:
                 meanwhile = do_nothing
                 return self._end_of(job.attempt, keeper, keeper.wait(job.attempt, timeout_s))
             except KeeperGoneError as error:
-                if is_last or self._hurry_s() is not None:
+                if is_last or self.hurry_s() is not None:
                     return Lost(error.message)
                 self._see_out(keeper)
             except ConfigError:
@@ -139,6 +150,8 @@ class LocalExecutor:
             return b""
 
     def close(self, *, is_over: bool = False) -> None:
+        if self._begun is not None:  # no job has come
+            self._leave_begun(is_over=is_over)
         keeper, self._keeper = self._keeper, None
         if keeper is None:
             return
@@ -150,6 +163,15 @@ class LocalExecutor:
             pass
         finally:
             keeper.close()
+
+    def _leave_begun(self, *, is_over: bool) -> None:
+        """What has begun and was not needed is ended, or used by the run's next orchestrator."""
+        if is_over:
+            with suppress(OrchestrateError):
+                self._connect()
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            begun.leave()
 
     def _connect(self, *, is_searching: bool = False) -> Keeper:
         with self._connecting:
@@ -168,7 +190,9 @@ class LocalExecutor:
         try:
             if is_searching:
                 recover_identity(str(self._run_dir))
-            return ensure_keeper(self._run_dir, patience=Patience(self._run_id, self._hurry_s))
+            begun, self._begun = self._begun, None
+            patience = Patience(self._run_id, self.hurry_s)
+            return ensure_keeper(self._run_dir, patience=patience, begun=begun)
         except OSError as error:
             # Python itself may be gone.
             fault = replacement_of(error, self._run_id)
@@ -178,7 +202,7 @@ class LocalExecutor:
         """The keeper is about to end: wait for that, and let the next one be another."""
         give_up = time.monotonic() + _KEEPER_LEAVES_IN_S
         while time.monotonic() < give_up and is_keeper_alive(self._run_dir):
-            if self._hurry_s() is not None:
+            if self.hurry_s() is not None:
                 break
             time.sleep(0.02)
         with self._connecting:

@@ -1,8 +1,7 @@
-"""The first and the last words about a run: how it ended, what it cost, and what to do now."""
+"""The last words about a run: how it ended, what it cost, and what to do now."""
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.exits import BUDGETS, PARKED, Ending
@@ -26,7 +25,6 @@ from orchestrate.view.advice import (
 from orchestrate.view.giving_up import giving_up_words
 from orchestrate.view.rehearsed import banner
 from orchestrate.view.result_document import outputs_document
-from orchestrate.view.source_files import shown_definition
 
 if TYPE_CHECKING:
     from orchestrate.view.place import Place
@@ -122,9 +120,3 @@ def _after_failure(store: WatchedRun, ending: Ending, place: Place) -> list[str]
 def cost_line(state: RunState) -> str:
     tokens = token_words(state.costs)
     return f"cost: {cost_words(state.costs)}" + (f"; tokens: {tokens}" if tokens else "")
-
-
-def first_words(run_id: str, definition: str, *, is_resumed: bool) -> str:
-    """Said before anything starts, so that the run can be found whatever happens."""
-    verb = "resumes" if is_resumed else "starts"
-    return f"run {run_id} {verb} {shown_definition(definition)} (process {os.getpid()})\n"

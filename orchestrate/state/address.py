@@ -14,6 +14,7 @@ from collections.abc import Collection
 from functools import lru_cache
 from typing import TYPE_CHECKING, Self
 
+from orchestrate.digest import sha256_of
 from orchestrate.record import record, replace
 from orchestrate.regex import regex
 
@@ -412,6 +413,4 @@ def _unescaped(text: str) -> str:
 
 
 def _digest(text: str, length: int) -> str:
-    from hashlib import sha256
-
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
+    return sha256_of(text.encode("utf-8", "surrogatepass"))[:length]

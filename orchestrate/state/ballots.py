@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from orchestrate.digest import sha256_of
 from orchestrate.errors import explain
 from orchestrate.record import record, replace
 from orchestrate.regex import regex
@@ -133,7 +134,5 @@ def _read(path: Path) -> Vote | None:
 
 
 def _file(root: Path, *what: object) -> Path:
-    from hashlib import sha256
-
-    key = sha256(dump_json([*what])).hexdigest()[:16]
+    key = sha256_of(dump_json([*what]))[:16]
     return root / _FOLDER / f"{key}.json"

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from orchestrate.digest import sha256_of
 from orchestrate.errors import OrchestrateError
 from orchestrate.record import record
 from orchestrate.state.durable import dump_json, parse_json, read_file, write_visibly
@@ -35,12 +36,10 @@ class Known:
 
 def note_workspace(workspace: Path, runs: Path, environment: Mapping[str, str]) -> None:
     """Remember where somebody runs something; whatever goes wrong here, the run goes on."""
-    from hashlib import sha256
-
     content = dump_json([os.fspath(workspace), os.fspath(runs)])
     with suppress(OSError, OrchestrateError):
         folder = user_state_folder(environment) / _FOLDER
-        path = folder / f"{sha256(content).hexdigest()[:32]}.json"
+        path = folder / f"{sha256_of(content)[:32]}.json"
         if not path.exists():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_visibly(path, content)

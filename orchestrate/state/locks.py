@@ -1,10 +1,9 @@
 """Locks of runs and sessions: held by a living process, free the moment it is gone.
 
-A lock is `flock` on a file, taken through filelock without its fallback to existence files: those
-outlive a `kill -9`. The file stays unless it can be of no more use: then it is removed while
-it is held, and filelock never takes a lock on a file that was removed. No child inherits it. Who
-holds a lock is written to a file beside it, for messages only: a pid proves nothing. Order, where
-several are taken: run, session, attempt.
+A lock is `flock` on a file (`flock.py`). The file stays unless it can be of no more use: then it
+is removed while it is held, and a lock on a file that was removed is never taken. No child inherits
+it. Who holds a lock is written to a file beside it, for messages only: a pid proves nothing. Order,
+where several are taken: run, session, attempt.
 """
 
 from __future__ import annotations
@@ -16,14 +15,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from orchestrate.digest import sha256_of
 from orchestrate.errors import ConfigError, SessionInUseError, StateError, explain
 from orchestrate.record import record
 from orchestrate.state.durable import dump_json, parse_json, read_file, write_durably
-
-if TYPE_CHECKING:
-    from filelock import FileLock
+from orchestrate.state.flock import Flock, acquire
 
 # `is_held` holds the lock for an instant; that must not refuse a rightful owner.
 _PATIENCE = 0.25
@@ -54,14 +51,12 @@ class Lock:
 
     __slots__ = ("_held", "path")
 
-    def __init__(self, path: Path, held: FileLock) -> None:
+    def __init__(self, path: Path, held: Flock) -> None:
         self.path = path
-        self._held: FileLock | None = held
+        self._held = held
 
     def release(self) -> None:
-        if self._held is not None:
-            self._held.release()
-            self._held = None
+        self._held.release()
 
     def remove(self) -> None:
         """Release the lock for good: its file goes, too."""
@@ -88,15 +83,13 @@ def lock_session(
 
     The lock lies in the user's state folder, because two worktrees can share a session.
     """
-    from hashlib import sha256
-
     folder = user_state_folder(environment) / "sessions"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise explain("make", folder, error) from error
     # Ids come from other programs: only a digest of them may become a path.
-    key = sha256(dump_json([agent, session])).hexdigest()[:32]
+    key = sha256_of(dump_json([agent, session]))[:32]
     try:
         return take(folder / f"{key}.lock", f"session {session} of {agent}", command)
     except LockHeldError as error:
@@ -126,9 +119,7 @@ def workspace_locks(workspace: Path, environment: Mapping[str, str]) -> Path:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         hide_from_git(folder)
     except OSError:
-        from hashlib import sha256
-
-        key = sha256(os.fsencode(workspace)).hexdigest()[:32]
+        key = sha256_of(os.fsencode(workspace))[:32]
         folder = user_state_folder(environment) / "workspaces" / key
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -171,23 +162,15 @@ def holding_folder(folder: Path, what: str) -> Iterator[None]:
 
 def take(path: Path, what: str, command: Sequence[str]) -> Lock:
     """Take a lock, or refuse: it is held, or locks do not work here."""
-    from filelock import FileLock, Timeout
-
-    # filelock would make the folder, and a run that was cleaned meanwhile would rise as a husk.
     if not path.parent.is_dir():
         raise StateError(f"{what} is gone: {path.parent} does not exist")
-    # `thread_local=False`: a lock that one thread takes, another may release.
-    lock = FileLock(path, mode=0o600, thread_local=False, fallback_to_soft=False)
     try:
-        lock.acquire(timeout=_PATIENCE, poll_interval=_POLL)
-    except Timeout:
-        raise _refusal(path, what) from None
-    except RuntimeError:
-        # What filelock says when this very thread holds the lock through another object.
-        raise _refusal(path, what) from None
+        lock = acquire(path, _PATIENCE, _POLL)
     except OSError as error:
         _refuse_replaced(path, what)
         raise ConfigError(f"{_NO_LOCKS.format(path=path)}: {error.strerror}", _USE_LOCAL) from error
+    if lock is None:
+        raise _refusal(path, what)
     try:
         # Some mounts grant every lock; here a second one must be refused.
         if not is_held(path):

@@ -13,10 +13,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from orchestrate.digest import sha256_of
 from orchestrate.errors import StateError
 from orchestrate.plan.check import problems
 from orchestrate.plan.codec import thaw
@@ -89,7 +89,7 @@ def _late_plan(run: Run, root: Path, plan_id: PlanId) -> Plan:
 
 
 def late_file(root: Path, plan_id: PlanId) -> Path:
-    digest = sha256(os.fsencode(plan_id)).hexdigest()[:16]
+    digest = sha256_of(os.fsencode(plan_id))[:16]
     return root / LATE / f"{digest}.json"
 
 

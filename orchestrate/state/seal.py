@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
-
+from orchestrate.digest import sha256_of
 from orchestrate.regex import regex
 
 _SEAL = regex(rb',\n  "checksum": "sha256:([0-9a-f]{64})"\n\}\n\Z')
@@ -11,10 +10,7 @@ _SEAL = regex(rb',\n  "checksum": "sha256:([0-9a-f]{64})"\n\}\n\Z')
 
 def seal_for(*pieces: bytes) -> bytes:
     """What ends a JSON object of which these pieces are everything but the closing brace."""
-    digest = sha256()
-    for piece in pieces:
-        digest.update(piece)
-    return b',\n  "checksum": "sha256:%b"\n}\n' % digest.hexdigest().encode("ascii")
+    return b',\n  "checksum": "sha256:%b"\n}\n' % sha256_of(*pieces).encode("ascii")
 
 
 def verify_seal(content: bytes) -> None:
@@ -23,6 +19,6 @@ def verify_seal(content: bytes) -> None:
     if found is None:
         raise ValueError("it is not a complete file")
     with memoryview(content) as view:
-        digest = sha256(view[: found.start()]).hexdigest()
+        digest = sha256_of(view[: found.start()])
     if digest.encode("ascii") != found[1]:
         raise ValueError("its checksum is wrong: it was changed or damaged")

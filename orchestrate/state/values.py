@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from orchestrate.digest import sha256_of
 from orchestrate.errors import StateError, explain
 from orchestrate.regex import regex
 from orchestrate.state.durable import dump_json, parse_json, read_file, write_durably
@@ -26,7 +26,7 @@ def store_value(root: Path, value: Any) -> Any:
     data = dump_json(value)
     if len(data) <= INLINE_LIMIT and MARK not in _keys(value):
         return value
-    name = f"{FOLDER}/{sha256(data).hexdigest()}.json"
+    name = f"{FOLDER}/{sha256_of(data)}.json"
     path = root / name
     if not os.path.lexists(path):
         try:
@@ -58,7 +58,7 @@ def _read(root: Path, name: str) -> Any:
     content = read_file(root / name) if _NAME.match(name) else None
     if content is None:
         raise StateError(f"a stored value of the run is missing: {name}", "was it deleted?")
-    if sha256(content).hexdigest() != name[len(FOLDER) + 1 : -len(".json")]:
+    if sha256_of(content) != name[len(FOLDER) + 1 : -len(".json")]:
         raise StateError(f"a stored value of the run is damaged: {name}")
     return parse_json(content)
 

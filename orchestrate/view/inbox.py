@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from orchestrate.digest import sha256_of
 from orchestrate.errors import StateError
 from orchestrate.exits import PARKED
 from orchestrate.plan.nodes import (
@@ -131,7 +131,7 @@ def question_id(run: Run, *what: object) -> str:
 
     A copy of a run has questions of its own: the folder is part of it.
     """
-    key = sha256(dump_json([os.fspath(run.root), *what])).hexdigest()
+    key = sha256_of(dump_json([os.fspath(run.root), *what]))
     return f"{run.id[-6:]}.{key[:6]}"
 
 
@@ -152,7 +152,7 @@ def _question(
     shown = dump_json([kind, about, text, values, *until, before.answer])
     return Question(
         id=question_id(view.run, kind, *what),
-        digest=sha256(shown).hexdigest()[:16],
+        digest=sha256_of(shown)[:16],
         kind=kind,
         workspace=str(workspace),
         runs=str(view.run.root.parent),

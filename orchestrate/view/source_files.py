@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from hashlib import sha256
 from pathlib import Path
 
+from orchestrate.digest import sha256_of
 from orchestrate.plan.visible import visible
 from orchestrate.workspace import Workspace, package_data
 
@@ -45,7 +45,7 @@ def file_at(stable: str, workspace: Workspace) -> Path:
 
 def combined_checksum(sources: Mapping[str, str]) -> str:
     lines = "".join(f"{path} {digest}\n" for path, digest in sorted(sources.items()))
-    return "sha256:" + sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
+    return "sha256:" + sha256_of(lines.encode("utf-8", "surrogateescape"))
 
 
 def own_files(sources: Mapping[str, str]) -> dict[str, str]:
@@ -70,4 +70,4 @@ def _digest(path: Path) -> str:
             text = file.read().removeprefix(b"\xef\xbb\xbf")
     except (OSError, ValueError):
         return ""
-    return f"sha256:{sha256(text).hexdigest()}"
+    return f"sha256:{sha256_of(text)}"

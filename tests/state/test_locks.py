@@ -39,7 +39,6 @@ RACE = """
 import multiprocessing, os, sys
 from pathlib import Path
 from orchestrate.state.locks import LockHeldError, take
-import filelock
 
 def racer(barrier, folder, pipe):
     for number in range(8):
@@ -215,7 +214,7 @@ def test_an_owner_that_has_not_written_its_name_yet_is_waited_for(
         name = (tmp_path / "run.owner").read_bytes()
         (tmp_path / "run.owner").unlink()
         assert read_owner(path) is None
-        # Only the wait of who was refused: filelock, which waits first, has a clock of its own.
+        # Only the wait of who was refused: `flock.py`, which waits first, has its own.
         clock = SimpleNamespace(sleep=lambda _: (tmp_path / "run.owner").write_bytes(name))
         monkeypatch.setattr(locks, "time", clock)
         with pytest.raises(LockHeldError, match=f"process {os.getpid()} on"):

@@ -77,7 +77,8 @@ THIRD_PARTY = {
     "click": "orchestrate.cli",
     "jsonschema": "orchestrate.engine.schemas",
     "referencing": "orchestrate.engine.schemas",
-    "filelock": "orchestrate.state.locks",
+    # Of the standard library from Python 3.12 on.
+    "_sha2": "orchestrate.digest",
     "ruamel": "orchestrate.source",
     "_ruamel_yaml": "orchestrate.source",
     # Draws the live view, and nothing else (ADR 0011).
@@ -95,7 +96,9 @@ MOST_LATE_IMPORTS = 10
 # The imports in functions that stay, at most MOST_LATE_IMPORTS: (importer, imported) -> reason.
 _HELP = "the help and the completion of a command load no compiler (ADR 0006)"
 LATE_IMPORTS_WITH_REASON: dict[tuple[str, str], str] = {
-    ("orchestrate.cli.commands.resume", "orchestrate.cli.resuming"): _HELP,
+    ("orchestrate.app.start", "orchestrate.app.carry_out"): (
+        "the keeper of a new run starts while the engine is loaded (performance.md)"
+    ),
     ("orchestrate.cli.commands.validate", "orchestrate.app.check_context"): _HELP,
     ("orchestrate.cli.commands.list", "orchestrate.app.recipes"): _HELP,
     ("orchestrate.app.definition", "orchestrate.compile"): _HELP,
@@ -105,10 +108,9 @@ LATE_IMPORTS_WITH_REASON: dict[tuple[str, str], str] = {
     ("orchestrate.app.check", "orchestrate.app.agent_definitions"): (
         "most files give no agent settings, and are checked often"
     ),
-    (
-        "orchestrate.cli.commands.status",
-        "orchestrate.cli.status_answer",
-    ): "Tab after `status` loads the command for its words, and no reader of runs",
+    ("orchestrate.cli.reporting", "orchestrate.cli.telling"): (
+        "what tells of a run is loaded while its keeper starts"
+    ),
     (
         "orchestrate.cli.completing",
         "orchestrate.cli.completing_steps",

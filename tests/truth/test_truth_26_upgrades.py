@@ -22,7 +22,7 @@ from tests.promises.processes import end_all_in, wait_until
 STOPPED = 5
 # What a run needs of other packages, besides the standard library.
 NEEDED = (
-    "click", "filelock", "ruamel", "_ruamel_yaml", "jsonschema", "jsonschema_specifications",
+    "click", "ruamel", "_ruamel_yaml", "jsonschema", "jsonschema_specifications",
     "referencing", "rpds", "attr", "attrs", "typing_extensions",
 )  # fmt: skip
 WORKFLOW = """\

@@ -6,12 +6,12 @@ reply. The prompt itself is not kept. Files are whole, and private like all of a
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from pathlib import Path
 
 from orchestrate.agents.base import Failure, Question, Reply
+from orchestrate.digest import sha256_of
 from orchestrate.errors import StateError
 from orchestrate.record import field_names, record
 from orchestrate.regex import regex
@@ -77,7 +77,7 @@ def _place(question: Question) -> str:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256_of(text.encode("utf-8", "surrogatepass"))
 
 
 def _as_data(reply: Reply) -> dict[str, object]:

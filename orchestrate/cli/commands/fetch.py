@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from orchestrate.cli.group import later
+from orchestrate.cli.later import later
 from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
 from orchestrate.view.place import Place
 

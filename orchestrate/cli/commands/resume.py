@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from orchestrate.app.settings import RunSettings
-from orchestrate.cli.default_run import is_unnamed, tell_paused
+from orchestrate.cli.default_run import is_unnamed
+from orchestrate.cli.later import later
 from orchestrate.cli.options import (
     flag_options,
     json_option,
@@ -17,6 +18,8 @@ from orchestrate.cli.options import (
 )
 from orchestrate.errors import UsageError
 from orchestrate.view.place import Place
+
+_resume_run = later("resuming:resume_run")
 
 
 @click.command(short_help="Continue a run that was stopped, failed or parked.")
@@ -80,15 +83,13 @@ def resume(  # noqa: PLR0913, PLR0917 - one a flag
     the copy. --redo and --accept agree, too, and open a completed run again. Flags hold as given to
     `run` unless they are given again; --context gives values to steps that have not finished.
     """
-    from orchestrate.cli.resuming import resume_run
-
     if force_restart and as_started:
         raise UsageError(
             "--force-restart and --as-started exclude each other",
             "--force-restart takes the files as they are now",
         )
-    code, is_completed = resume_run(
-        run,
+    return _resume_run(
+        None if is_unnamed(click.get_current_context()) else run,
         RunSettings(**flags),
         Place(working_dir, state_dir),
         as_json=as_json,
@@ -97,6 +98,3 @@ def resume(  # noqa: PLR0913, PLR0917 - one a flag
         edits=(edited, redo, accept),
         force_restart=force_restart,
     )
-    if is_completed and is_unnamed(click.get_current_context()):
-        tell_paused(Place(working_dir, state_dir))
-    return code

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from orchestrate.app.settings import RunSettings
-from orchestrate.cli.group import later
+from orchestrate.cli.later import later
 from orchestrate.cli.options import (
     flag_options,
     json_option,

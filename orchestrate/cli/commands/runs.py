@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from orchestrate.app.runs_folder import runs_of
-from orchestrate.cli.group import later
+from orchestrate.cli.later import later
 from orchestrate.cli.moments import moment_of
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import AT_LEAST_0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from orchestrate.cli.group import later
+from orchestrate.cli.later import later
 
 _serve = later("seating:serve")
 

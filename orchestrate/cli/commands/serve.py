@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from orchestrate.cli.group import later
+from orchestrate.cli.later import later
 from orchestrate.cli.options import working_dir_option
 from orchestrate.cli.params import Number
 from orchestrate.errors import ConfigError

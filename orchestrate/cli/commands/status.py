@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import click
 
+from orchestrate.cli.later import later
 from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
 from orchestrate.errors import UsageError
 from orchestrate.view.place import Place
+
+_show_status = later("status_answer:show_status")
 
 
 @click.command(short_help="Show where a run stands, and how to continue it.")
@@ -32,7 +35,4 @@ def status(
     """
     if watches and as_json:
         raise UsageError("--watch and --json exclude each other", "`wait --json` waits for the end")
-    # Completing the words of this command must not wait for what reads a run.
-    from orchestrate.cli.status_answer import show_status
-
-    return show_status(ctx, run, Place(working_dir, state_dir), watches=watches, as_json=as_json)
+    return _show_status(ctx, run, Place(working_dir, state_dir), watches=watches, as_json=as_json)

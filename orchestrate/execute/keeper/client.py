@@ -48,16 +48,19 @@ from orchestrate.execute.keeper.protocol import (
     now,
 )
 from orchestrate.execute.keeper.standard import socket
-from orchestrate.execute.keeper.starter import start_keeper
+from orchestrate.execute.keeper.starter import LINGER_S, KeeperStart
 
 _Words = list[str]
 _Messages = list[tuple[_Words, bytes]]
 
 
 def ensure_keeper(
-    run_dir: Path, linger_s: float = 10.0, patience: Patience | None = None
+    run_dir: Path,
+    linger_s: float = LINGER_S,
+    patience: Patience | None = None,
+    begun: KeeperStart | None = None,
 ) -> Keeper:
-    """A connection to the run's keeper, which is started if none lives.
+    """A connection to the run's keeper, which is started if none lives; one may have `begun`.
 
     A keeper that has nothing to run and no client ends by itself after `linger_s`.
     """
@@ -67,7 +70,7 @@ def ensure_keeper(
     give_up = now() + 30.0
     started = silent = 0
     while True:
-        sock = connect(folder)
+        sock = None if begun is not None else connect(folder)
         if sock is not None:
             keeper = Keeper(run_dir, sock, started, patience)
             try:
@@ -77,7 +80,9 @@ def ensure_keeper(
                 keeper.close()
                 raise
             keeper.close()  # it ended while we knocked
-        verdict, _, detail = start_keeper(run_dir, linger_s, patience).partition(" ")
+        starting = KeeperStart(run_dir, linger_s) if begun is None else begun
+        begun = None
+        verdict, _, detail = starting.wait(patience).partition(" ")
         if verdict == "ready":
             started = int(detail)
             continue

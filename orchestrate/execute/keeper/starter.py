@@ -36,6 +36,8 @@ KEEPERS_HALF = (
     "server",
     "boot",
 )
+# How long a keeper lives that has nothing to run and no client.
+LINGER_S = 10.0
 # Until it has left our session, a Ctrl-C at our terminal would end it too (`boot.detach`).
 _NOT_YET = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
 # The first process ends at once, so that the keeper has no parent here: before it has grown.
@@ -52,38 +54,62 @@ serve(*begun, float(sys.argv[3]))
 """
 
 
+class KeeperStart:
+    """A keeper that is starting; whoever needs it waits for its word."""
+
+    def __init__(self, run_dir: Path, linger_s: float) -> None:
+        (run_dir / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
+        python = sys.executable
+        place = str(Path(__file__).parents[3])
+        # Byte code is kept as we keep ours: where nothing installed it, every start would compile.
+        kept = ["-B"] if sys.dont_write_bytecode else []
+        words = [python, "-I", "-S", *kept, "-X", "utf8", "-c", _SCRIPT]
+        words += [place, str(run_dir), repr(float(linger_s))]
+        self._answer, answer_end = os.pipe()
+        log_flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        try:
+            log = os.open(run_dir / FOLDER / LOG, log_flags, 0o600)
+            try:
+                files: list[Any] = [
+                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_DUP2, answer_end, 1),
+                    (os.POSIX_SPAWN_DUP2, log, 2),
+                ]
+                # None of our environment but marks: it holds secrets, and requests bring their own.
+                marks = keeper_environment(str(run_dir), os.environ)
+                self._pid = os.posix_spawn(
+                    python, words, marks, file_actions=files, setsigmask=_NOT_YET
+                )
+            finally:
+                os.close(log)
+        except BaseException:
+            os.close(self._answer)
+            raise
+        finally:
+            os.close(answer_end)
+
+    def wait(self, patience: Patience) -> str:
+        """Until it serves, or says why not; to be called once."""
+        os.waitpid(self._pid, 0)
+        with open(self._answer, "rb", buffering=0) as file:
+            poll = select.poll()
+            poll.register(self._answer, select.POLLIN)
+            said = b""
+            patience.begin()
+            while True:
+                if not poll.poll(1000 * patience.look()):
+                    continue
+                data = file.read(4096)
+                if not data:
+                    return said.decode("utf-8", "replace")
+                said += data
+
+    def leave(self) -> None:
+        """Leave it to itself, instead of waiting: without a client it ends soon."""
+        os.waitpid(self._pid, 0)
+        os.close(self._answer)
+
+
 def start_keeper(run_dir: Path, linger_s: float, patience: Patience | None = None) -> str:
     """Start a keeper and wait until it serves or says why not."""
-    patience = patience or Patience(run_dir.name)
-    python = sys.executable
-    place = str(Path(__file__).parents[3])
-    words = [python, "-I", "-S", "-B", "-X", "utf8", "-c", _SCRIPT]
-    words += [place, str(run_dir), repr(float(linger_s))]
-    answer, answer_end = os.pipe()
-    log_flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-    log = os.open(run_dir / FOLDER / LOG, log_flags, 0o600)
-    try:
-        files: list[Any] = [
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_DUP2, answer_end, 1),
-            (os.POSIX_SPAWN_DUP2, log, 2),
-        ]
-        # None of our environment but marks: it holds secrets, and requests bring their own.
-        marks = keeper_environment(str(run_dir), os.environ)
-        pid = os.posix_spawn(python, words, marks, file_actions=files, setsigmask=_NOT_YET)
-    finally:
-        os.close(answer_end)
-        os.close(log)
-    os.waitpid(pid, 0)
-    with open(answer, "rb", buffering=0) as file:
-        poll = select.poll()
-        poll.register(answer, select.POLLIN)
-        said = b""
-        patience.begin()
-        while True:
-            if not poll.poll(1000 * patience.look()):
-                continue
-            data = file.read(4096)
-            if not data:
-                return said.decode("utf-8", "replace")
-            said += data
+    return KeeperStart(run_dir, linger_s).wait(patience or Patience(run_dir.name))

@@ -1,0 +1,22 @@
+"""Functions that are loaded when they are called: a command loads what it needs (ADR 0006)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def later(body: str) -> Callable[..., int]:
+    """A function of `cli` that gives an exit code, as `module:name`; loaded when it is called.
+
+    The help of a command and the completion of its words need no more than its options.
+    """
+
+    def call(*given: Any, **named: Any) -> int:
+        from importlib import import_module
+
+        module, _, name = body.partition(":")
+        code: int = getattr(import_module(f"orchestrate.cli.{module}"), name)(*given, **named)
+        return code
+
+    return call

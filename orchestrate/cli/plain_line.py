@@ -1,0 +1,59 @@
+"""`run FILE` and `resume [RUN]` with no more than switches, as most people and scripts write them.
+
+These need no click, which takes longer to load than a quick step (ADR 0006). Any other line is
+click's, and what both can read both read alike (`tests/cli/test_plain_line.py`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from orchestrate.app.settings import FLAGS, RunSettings
+from orchestrate.cli.later import later
+from orchestrate.view.place import Place
+
+_run_recipe = later("starting:run_recipe")
+_resume_run = later("resuming:resume_run")
+
+# How many names a command takes, least and most.
+_NAMES = {"run": (1, 2), "resume": (0, 1)}
+# The flags of `run` that `resume` does not have.
+_FIRST_ONLY = "queue"
+# Its option does more than to set a field.
+_NOT_PLAIN = "raw"
+
+
+def carry_out_plainly(arguments: Sequence[str], settings: dict[str, Any]) -> int | None:
+    """The exit code; None if the line is not plain, and nothing was done."""
+    read = _read(arguments)
+    if read is None:
+        return None
+    command, names, switches = read
+    as_json = settings["json"] = "json" in switches
+    flags: dict[str, Any] = dict.fromkeys(switches - {"json"}, True)
+    given = RunSettings(**flags)
+    place = Place(None, None)
+    if command == "run":
+        text = names[1] if len(names) > 1 else None
+        return _run_recipe(names[0], given, place, text=text, as_json=as_json)
+    return _resume_run(names[0] if names else None, given, place, as_json=as_json)
+
+
+def _read(arguments: Sequence[str]) -> tuple[str, list[str], set[str]] | None:
+    """The command, its names and its switches."""
+    command, words = arguments[0], arguments[1:]
+    least, most = _NAMES[command]
+    names = [word for word in words if not word.startswith("-")]
+    known = {"--json": "json"}
+    for row in FLAGS.values():
+        if row.variable and row.variable in os.environ:
+            return None
+        is_ours = row.group != "none" and (command == "run" or row.group != _FIRST_ONLY)
+        if row.kind == "switch" and is_ours and row.name != _NOT_PLAIN:
+            known[row.option] = row.name
+    switches = [word for word in words if word.startswith("-")]
+    if not least <= len(names) <= most or not known.keys() >= set(switches):
+        return None
+    return command, names, {known[word] for word in switches}

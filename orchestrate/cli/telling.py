@@ -1,0 +1,98 @@
+"""What the command line tells of a run while it works, and when it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from orchestrate.app.listeners import listen_safely
+from orchestrate.app.transcripts import transcripts_of
+from orchestrate.app.worktrees import unmerged
+from orchestrate.cli.later import later
+from orchestrate.errors import OrchestrateError
+from orchestrate.installation import replacement_of
+from orchestrate.plan.visible import visible
+from orchestrate.show.event_lines import denied_more
+from orchestrate.show.event_stream import EventStream
+from orchestrate.show.last_words import last_words
+from orchestrate.show.output import answer, answer_json, note
+from orchestrate.show.progress import Progress
+from orchestrate.show.worktree_words import worktree_words
+from orchestrate.state.worktree import ready_file, worktree_of
+from orchestrate.view.result_document import result_document
+from orchestrate.workspace import open_workspace
+
+if TYPE_CHECKING:
+    from orchestrate.app.reporter import Stop
+    from orchestrate.exits import Ending
+    from orchestrate.state.store import Store
+    from orchestrate.state.worktree import Worktree
+    from orchestrate.view.watching import Watching
+
+
+# Of a run that works in a seat of a pool.
+_publisher_of: Callable[..., Any] = later("away:publisher_of")
+
+
+class Telling:
+    """Tells of one run as the flags of the command ask for it."""
+
+    def __init__(self, store: Store, watching: Watching) -> None:
+        self._store = store
+        self._watching = watching
+
+    def follow(self, stop: Stop) -> Callable[[], None]:
+        """Tell what happens from here on; what is given ends that."""
+        store = self._store
+        workspace = open_workspace(store.state.workspace)
+        progress = Progress(store, self._watching, transcripts_of(store.run, workspace))
+        stream = EventStream() if self._watching.events else None
+        if stream is not None:
+            listen_safely(store, "events", lambda: stream.begin(store.run), note)
+        listen_safely(store, "progress", lambda: progress.hear, note)
+        stop.on_request.append(progress.stopping)
+        publisher: Any = _publisher_of(store) if store.state.settings.get("seat") else None
+
+        def end() -> None:
+            progress.close()
+            if publisher is not None:
+                publisher.publish("at rest")
+            if stream is not None:
+                stream.close(is_hurried=stop.is_requested)
+
+        return end
+
+    def tell_end(self, ending: Ending) -> None:
+        run_id = self._store.run.id
+        try:
+            self._last_words(ending)
+        except (ImportError, AttributeError, FileNotFoundError) as error:
+            fault = replacement_of(error, run_id)
+            if fault is None:
+                raise
+            # The run has ended as it has, whatever becomes of the words about it.
+            note(f"run {run_id} {ending.status}: {visible(ending.reason)}\n")
+            note(f"orchestrate: {visible(fault.message)}\n  hint: {visible(fault.hint)}\n")
+
+    def _last_words(self, ending: Ending) -> None:
+        store, watching = self._store, self._watching
+        if watching.as_json:
+            answer_json(result_document(store.run, store.state))
+            return
+        if store.state.dialect == "machine" and not watching.events:
+            # A §9: the exit reason is part of the answer.
+            answer(f"Exit: {visible(ending.reason)}{denied_more(store.state)}\n")
+        if not watching.quiet or ending.status != "completed" or store.state.denials:
+            note(last_words(store, ending, watching.place))
+            tree = worktree_of(store.state)
+            if tree is not None and ready_file(store.run).exists():
+                note(worktree_words(tree, _left_in(tree)))
+
+
+def _left_in(tree: Worktree) -> tuple[int, int] | None:
+    """The files and commits that only the worktree has; None if git cannot say."""
+    try:
+        left = unmerged(tree)
+    except OrchestrateError:
+        return None
+    return (left.files, left.commits) if left.is_there else None
