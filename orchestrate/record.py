@@ -9,7 +9,9 @@ many values are made.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Any, TypeVar, dataclass_transform
 
 _MISSING: Any = object()
@@ -60,6 +62,14 @@ def replace(value: _T, /, **changes: Any) -> _T:
     """A copy of a record with some fields changed."""
     kept = {name: getattr(value, name) for name in field_names(value) if name not in changes}
     return type(value)(**kept, **changes)
+
+
+def many(cls: type[_T], values: Sequence[Any]) -> tuple[_T, ...]:
+    """Records of a class with one field, one a value: no Python code runs for each of thousands."""
+    (name,) = cls.__match_args__  # type: ignore[attr-defined]
+    made = tuple(map(cls.__new__, repeat(cls, len(values))))
+    deque(map(cls.__dict__[name].__set__, made, values), maxlen=0)
+    return made
 
 
 def _rebuild(cls: type[_T], *, frozen: bool) -> type[_T]:

@@ -133,14 +133,14 @@ def _visible(text: str) -> str:
 
 
 def _dispatch(arguments: Sequence[str], settings: dict[str, Any]) -> int:
-    """What is called most needs no click: `validate FILE...`, `run FILE` and `resume`."""
+    """What is called most needs no click: `validate FILE...`, `run FILE`, `resume`, `status`."""
     if arguments[:1] == ["validate"] and len(arguments) > 1:
         files = tuple(arguments[1:])
         if not any(name.startswith("-") for name in files):
             from orchestrate.cli.validating import validate_files
 
             return validate_files(files)
-    if arguments[:1] in (["run"], ["resume"]):
+    if arguments[:1] in (["run"], ["resume"], ["status"]):
         from orchestrate.cli.plain_line import carry_out_plainly
 
         code = carry_out_plainly(arguments, settings)

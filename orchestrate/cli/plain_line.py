@@ -1,4 +1,4 @@
-"""`run FILE` and `resume [RUN]` with no more than switches, as most people and scripts write them.
+"""`run FILE`, `resume [RUN]` and `status [RUN]` with no more than switches, as most are given.
 
 These need no click, which takes longer to load than a quick step (ADR 0006). Any other line is
 click's, and what both can read both read alike (`tests/cli/test_plain_line.py`).
@@ -16,9 +16,10 @@ from orchestrate.view.place import Place
 
 _run_recipe = later("starting:run_recipe")
 _resume_run = later("resuming:resume_run")
+_show_status = later("status_answer:show_status")
 
 # How many names a command takes, least and most.
-_NAMES = {"run": (1, 2), "resume": (0, 1)}
+_NAMES = {"run": (1, 2), "resume": (0, 1), "status": (0, 1)}
 # The flags of `run` that `resume` does not have.
 _FIRST_ONLY = "queue"
 # Its option does more than to set a field.
@@ -32,9 +33,12 @@ def carry_out_plainly(arguments: Sequence[str], settings: dict[str, Any]) -> int
         return None
     command, names, switches = read
     as_json = settings["json"] = "json" in switches
+    place = Place(None, None)
+    if command == "status":
+        run = names[0] if names else "latest"
+        return _show_status(None, run, place, watches=False, as_json=as_json)
     flags: dict[str, Any] = dict.fromkeys(switches - {"json"}, True)
     given = RunSettings(**flags)
-    place = Place(None, None)
     if command == "run":
         text = names[1] if len(names) > 1 else None
         return _run_recipe(names[0], given, place, text=text, as_json=as_json)
@@ -47,7 +51,7 @@ def _read(arguments: Sequence[str]) -> tuple[str, list[str], set[str]] | None:
     least, most = _NAMES[command]
     names = [word for word in words if not word.startswith("-")]
     known = {"--json": "json"}
-    for row in FLAGS.values():
+    for row in FLAGS.values() if command != "status" else ():
         if row.variable and row.variable in os.environ:
             return None
         is_ours = row.group != "none" and (command == "run" or row.group != _FIRST_ONLY)

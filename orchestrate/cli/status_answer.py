@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Any
-
-import click
+from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.kept_programs import are_programs_left
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.settle import settled_view
 from orchestrate.app.takeover import takeovers
-from orchestrate.cli.group import invoke
+from orchestrate.cli.later import later
 from orchestrate.show.output import answer, answer_json, note_once
 from orchestrate.show.status import draw_status
 from orchestrate.view.place import Place
@@ -19,14 +17,19 @@ from orchestrate.view.run_summary import summary_of
 from orchestrate.view.run_view import RunView
 from orchestrate.view.status_document import status_document
 
+if TYPE_CHECKING:
+    import click
+
+_invoke = later("group:invoke")
+
 
 def show_status(
-    ctx: click.Context, name: str, place: Place, *, watches: bool, as_json: bool
+    ctx: click.Context | None, name: str, place: Place, *, watches: bool, as_json: bool
 ) -> int:
     working_dir, state_dir = place.working_dir, place.state_dir
     _, found, _ = find_stored(name, working_dir, state_dir, tell_fault=note_once)
     if watches and summary_of(found).status == "running":
-        return invoke(ctx, "attach", run=found.id, working_dir=working_dir, state_dir=state_dir)
+        return _invoke(ctx, "attach", run=found.id, working_dir=working_dir, state_dir=state_dir)
     view = settled_view(found)
     document = _document(view, place)
     if as_json:

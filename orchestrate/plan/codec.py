@@ -1,18 +1,20 @@
 """A program as data that can be read again: what a run was started with, whatever became of files.
 
 A record is a mapping with its class under `@` and the fields that differ from their defaults, so
-that a later version with more fields reads what an earlier one wrote.
+that a later version with more fields reads what an earlier one wrote. Scalars in a row, such as the
+items of a loop, of which there may be many thousands, are written as they are, under `@Const`.
 """
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 from orchestrate.exits import usual_finish
 from orchestrate.plan.expr import Const
 from orchestrate.plan.nodes import Finish, Plan, Program
-from orchestrate.record import field_names, is_record
+from orchestrate.record import field_names, is_record, many
 
 # The modules whose records a plan is made of.
 _MODULES = (
@@ -23,24 +25,36 @@ _MODULES = (
     "orchestrate.diagnostics",
 )
 _TAG = "@"
-_SCALARS = {str, int, float, bool, type(None)}
+_SCALARS_IN_A_ROW = "@Const"
 # What a reader sees of a plan and the engine does not, and what is derived from the rest.
 _SHOWN_ONLY = ("span", "title", "description", "files", "most_visits")
 
 
 def freeze(value: Any) -> Any:
     """A program, or a part of one, as plain data."""
-    return _freeze(value, ())
+    if isinstance(value, tuple):
+        scalars = _scalars_of(value)
+        if scalars is not None:
+            return {_SCALARS_IN_A_ROW: scalars}
+        return [freeze(item) for item in value]
+    return _freeze(value, (), freeze)
 
 
 def meaning(plan: Plan) -> Any:
     """A plan without what makes no difference to a run: places in files, titles, descriptions."""
-    return _freeze(plan, _SHOWN_ONLY)
+    if isinstance(plan, tuple):
+        return [meaning(item) for item in plan]
+    return _freeze(plan, _SHOWN_ONLY, meaning)
 
 
-def _freeze(value: Any, without: tuple[str, ...]) -> Any:
-    if isinstance(value, tuple):
-        return [_freeze(item, without) for item in value]
+def _scalars_of(values: tuple[Any, ...]) -> list[Any] | None:
+    """The values of constants alone; None of anything else, and of nothing."""
+    if not values or {*map(type, values)} != {Const}:
+        return None
+    return [constant.value for constant in values]
+
+
+def _freeze(value: Any, without: tuple[str, ...], part: Callable[[Any], Any]) -> Any:
     if not is_record(value):
         return value
     kind: Any = type(value)
@@ -49,7 +63,7 @@ def _freeze(value: Any, without: tuple[str, ...]) -> Any:
     for name in field_names(value):
         found = getattr(value, name)
         if name not in without and not (name in defaults and found is defaults[name]):
-            written[name] = _freeze(found, without)
+            written[name] = part(found)
     return written
 
 
@@ -77,22 +91,13 @@ class _Reader:
 
     def read(self, written: Any) -> Any:
         if isinstance(written, list):
-            return _constants(written) or tuple([self.read(item) for item in written])
+            return tuple([self.read(item) for item in written])
         if not isinstance(written, dict):
             return written
+        if _SCALARS_IN_A_ROW in written:
+            return many(Const, written[_SCALARS_IN_A_ROW])
         kind = self._kinds[written[_TAG]]
         fields = {key: self.read(value) for key, value in written.items() if key != _TAG}
         if kind is Finish:
             fields.setdefault("end", usual_finish(fields["reason"]))
         return kind(**fields)
-
-
-def _constants(written: list[Any]) -> tuple[Const, ...] | None:
-    """The items of a loop, of which there may be many thousands; None if it is another list."""
-    try:
-        values = [item["value"] for item in written if item[_TAG] == "Const" and len(item) == 2]
-    except (KeyError, TypeError):
-        return None
-    if len(values) < len(written) or not {*map(type, values)} <= _SCALARS:
-        return None
-    return tuple(map(Const, values))

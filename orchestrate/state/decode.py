@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Collection
+from functools import cache, partial
 from typing import Any
 
 from orchestrate.exits import usual_finish
@@ -16,6 +18,7 @@ from orchestrate.state.address import name_in_block
 from orchestrate.state.durable import parse_json
 from orchestrate.state.encoded_results import encode
 from orchestrate.state.endings import ending_in
+from orchestrate.state.item_results import ItemResults
 from orchestrate.state.model import Frame, Index, Loop, RunState, Session, Visit
 from orchestrate.state.result import Approval, Costs, SkippedStep, StepResult, read_denials
 from orchestrate.state.seal import verify_seal
@@ -25,6 +28,11 @@ _STEPS = b'\n  "steps": {\n'
 _LOOP = regex(rb'^    ("(?:[^"\\]|\\.)*"): \[\n      ', re.MULTILINE)
 _LOOP_END = b"\n    ]"
 _BETWEEN_ITEMS = b",\n      "
+# How far the loops are, which stands behind all that `steps` has.
+_PROGRESS = b'\n  "for_each": {'
+
+# The results of a loop's items, still as JSON, and split only when they are wanted.
+_Items = Callable[[], list[bytes]]
 
 
 def check_seal(content: bytes) -> dict[str, Any]:
@@ -65,24 +73,27 @@ def decode(index: Index | None, content: bytes, run_id: str) -> RunState:
         raise ValueError(f"it does not fit the definition: {error!r}") from None
 
 
-def _without_items(content: bytes) -> tuple[bytes, dict[str, list[bytes]]]:
+def _without_items(content: bytes) -> tuple[bytes, dict[str, _Items]]:
     """The file without the items of the main block's loops, and those by loop, still as JSON."""
-    found: dict[str, list[bytes]] = {}
+    found: dict[str, _Items] = {}
     pieces: list[bytes] = []
     end = 0
     start = content.find(_STEPS)
-    while start >= 0 and (match := _LOOP.search(content, start)) is not None:
+    behind = content.rfind(_PROGRESS)
+    while start >= 0 and (match := _LOOP.search(content, start, behind)) is not None:
         stop = content.index(_LOOP_END, match.end())
-        found[json.loads(match[1])] = content[match.end() : stop].split(_BETWEEN_ITEMS)
+        found[json.loads(match[1])] = _items_between(content, match.end(), stop)
         pieces.append(content[end : match.end()])
         end = start = stop
     pieces.append(content[end:])
     return b"".join(pieces), found
 
 
-def _decode(
-    index: Index | None, document: dict[str, Any], items: dict[str, list[bytes]]
-) -> RunState:
+def _items_between(content: bytes, start: int, stop: int) -> _Items:
+    return cache(lambda: content[start:stop].split(_BETWEEN_ITEMS))
+
+
+def _decode(index: Index | None, document: dict[str, Any], items: dict[str, _Items]) -> RunState:
     engine = document["engine"]
     started, updated, completed, *stopped = engine["times"]
     state = RunState(
@@ -153,7 +164,7 @@ class _Reader:
         self,
         index: Index | None,
         progress: dict[str, Any],
-        items: dict[str, list[bytes]],
+        items: dict[str, _Items],
         frames: dict[str, Frame],
     ) -> None:
         self._index = index
@@ -201,13 +212,13 @@ class _Reader:
             if parent is None and loop["name"] in self._items:
                 pieces = self._items[loop["name"]]
             else:
-                pieces = [encode(result) for result in results.get(loop["name"], [])]
+                pieces = partial(list, [encode(one) for one in results.get(loop["name"], [])])
             frame.loops[node] = self._loop(frame, node, loop, pieces)
         if "call" in written:
             frame.call = self._call(frame, written["call"])
         return frame
 
-    def _loop(self, frame: Frame, node: str, written: dict[str, Any], results: list[bytes]) -> Loop:
+    def _loop(self, frame: Frame, node: str, written: dict[str, Any], results: _Items) -> Loop:
         items = written["items"] if "items" in written else self._progress[written["name"]]["items"]
         loop = Loop(
             node,
@@ -220,13 +231,9 @@ class _Reader:
             is_closed=written["closed"],
         )
         opened = {int(position): inner for position, inner in written["open"].items()}
-        loop.done = {
-            position: result
-            for position, result in enumerate(results[: loop.next_index])
-            if position not in opened
-        }
+        loop.done = self._done(loop, opened, results)
         for position, inner in opened.items():
-            child = self.frame(inner, json.loads(results[position]), frame)
+            child = self.frame(inner, json.loads(results()[position]), frame)
             child.index = position
             child.item = items[position]
             each = self._each(frame, node)
@@ -235,6 +242,20 @@ class _Reader:
             child.variable = str(each.variable) if each is not None else ""
             loop.open[position] = child
         return loop
+
+    def _done(self, loop: Loop, opened: Collection[int], results: _Items) -> ItemResults:
+        def read() -> dict[int, bytes]:
+            return {
+                position: result
+                for position, result in enumerate(results()[: loop.next_index])
+                if position not in opened
+            }
+
+        progress = self._progress.get(loop.name)
+        if progress is None or loop.items is not progress["items"]:
+            found = read()
+            return ItemResults(len(found), lambda: found)
+        return ItemResults(len(progress["completed_indices"]), read)
 
     def _each(self, frame: Frame, node: str) -> Any:
         """The loop's op; None for a reader without the plan."""

@@ -18,6 +18,7 @@ from orchestrate.plan.nodes import Label, NodeId, Plan, PlanId, Program, Target
 from orchestrate.plan.nodes import Node as PlanNode
 from orchestrate.record import field, mutable_record, record
 from orchestrate.state.address import Address, address_of
+from orchestrate.state.item_results import ItemResults
 from orchestrate.state.result import Approval, Costs, Denials, SkippedStep, StepResult
 
 Json = Any
@@ -71,15 +72,14 @@ class Visit:
 
 @mutable_record
 class Loop:
-    """An opened loop. `open` has the frames of iterations at work, `done` the results of the others
-    as JSON: only people read them again, and as bytes they are small and written at once."""
+    """An opened loop. `open` has the frames of iterations at work, `done` the results of others."""
 
     node: NodeId
     name: str
     items: list[Json]
     next_index: int = 0
     open: dict[int, Frame] = field(default_factory=dict)
-    done: dict[int, bytes] = field(default_factory=dict)
+    done: ItemResults = field(default_factory=ItemResults)
     values: dict[int, Json] = field(default_factory=dict)
     failed: list[int] = field(default_factory=list)
     # Set when a failed item ends the loop: nothing new starts.
