@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from pathlib import Path
 
 from orchestrate.errors import ConfigError
@@ -25,11 +23,15 @@ class GitError(ConfigError):
 
 
 def has_git() -> bool:
+    import shutil
+
     return shutil.which("git") is not None
 
 
 def git(folder: str | Path, *words: str) -> str:
     """What git says when it is asked in a folder; `GitError` with its own words if it refuses."""
+    import subprocess  # which few runs need
+
     environment = {k: v for k, v in os.environ.items() if k not in _OF_OTHERS} | _QUIET
     try:
         done = subprocess.run(

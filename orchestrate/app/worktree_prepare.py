@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -13,6 +12,8 @@ from orchestrate.errors import ConfigError
 from orchestrate.plan.visible import visible
 
 if TYPE_CHECKING:
+    import subprocess
+
     from orchestrate.app.reporter import Reporter
     from orchestrate.engine.stop import Stop
     from orchestrate.state.runs import Run
@@ -45,6 +46,8 @@ def run_prepare(
 
 
 def _run(run: Run, tree: Worktree, command: Sequence[str], stop: Stop) -> int:
+    import subprocess  # which few runs need
+
     with open(run.logs / _LOG, "ab") as log:
         try:
             # Its own group: what it has started ends with it.
@@ -67,6 +70,8 @@ def _run(run: Run, tree: Worktree, command: Sequence[str], stop: Stop) -> int:
 
 
 def _end(process: subprocess.Popen[bytes]) -> int:
+    import subprocess
+
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):

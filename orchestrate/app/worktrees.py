@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -240,6 +239,8 @@ def changed_files(repository: str) -> list[str]:
 
 def copy_changes(tree: Worktree, changed: Iterable[str]) -> list[str]:
     """Bring uncommitted changes along, as they are in the work tree; says what could not be."""
+    import shutil
+
     # What is gone comes first: a folder may stand in its place, or it was in one.
     ordered = sorted(changed, key=lambda name: _is_file(Path(tree.repository, name)))
     left_out = []

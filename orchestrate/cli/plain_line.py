@@ -20,8 +20,8 @@ _show_status = later("status_answer:show_status")
 
 # How many names a command takes, least and most.
 _NAMES = {"run": (1, 2), "resume": (0, 1), "status": (0, 1)}
-# The flags of `run` that `resume` does not have.
-_FIRST_ONLY = "queue"
+# The groups of flags of `run` that `resume` does not have.
+_FIRST_ONLY = ("queue", "worktree")
 # Its option does more than to set a field.
 _NOT_PLAIN = "raw"
 
@@ -54,7 +54,7 @@ def _read(arguments: Sequence[str]) -> tuple[str, list[str], set[str]] | None:
     for row in FLAGS.values() if command != "status" else ():
         if row.variable and row.variable in os.environ:
             return None
-        is_ours = row.group != "none" and (command == "run" or row.group != _FIRST_ONLY)
+        is_ours = row.group != "none" and (command == "run" or row.group not in _FIRST_ONLY)
         if row.kind == "switch" and is_ours and row.name != _NOT_PLAIN:
             known[row.option] = row.name
     switches = [word for word in words if word.startswith("-")]

@@ -19,7 +19,7 @@ from pathlib import Path
 from orchestrate.digest import sha256_of
 from orchestrate.errors import ConfigError, SessionInUseError, StateError, explain
 from orchestrate.record import record
-from orchestrate.state.durable import dump_json, parse_json, read_file, write_durably
+from orchestrate.state.durable import dump_json, parse_json, read_file, write_visibly
 from orchestrate.state.flock import Flock, acquire
 
 # `is_held` holds the lock for an instant; that must not refuse a rightful owner.
@@ -177,7 +177,7 @@ def take(path: Path, what: str, command: Sequence[str]) -> Lock:
             _refuse_replaced(path, what)
             raise ConfigError(_NO_LOCKS.format(path=path), _USE_LOCAL)
         owner = [os.getpid(), os.uname().nodename, _named(command), time.time()]
-        write_durably(_owner_path(path), dump_json(owner))
+        write_visibly(_owner_path(path), dump_json(owner))
     except BaseException:
         lock.release()
         raise

@@ -34,7 +34,7 @@ from orchestrate.state.durable import (
     make_link_durably,
     remove_leftovers,
     sync_folder,
-    write_durably,
+    write_visibly,
 )
 from orchestrate.state.locks import (
     Lock,
@@ -310,8 +310,9 @@ def _furnish(
         os.mkdir(run.artifacts, 0o700)
         lock = lock_run(run.lock_file, run.id, command)
         for name, content in contents.items():
-            write_durably(run.root / name, content)
+            write_visibly(run.root / name, content)
         furnish(run.root)
+        # Once for all of them: nobody knows the folder yet.
         sync_folder(run.root)
     except BaseException as error:
         if lock is not None:

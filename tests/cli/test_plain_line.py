@@ -65,7 +65,7 @@ def lines() -> list[list[str]]:
         ["status", "x", "--json"],
     ]
     for name, switch in itertools.product(named, [*SWITCHES, "--json"]):
-        if name[0] == "resume" and switch == "--clean-processed":
+        if name[0] == "resume" and switch in ("--clean-processed", "--with-changes"):
             continue
         found += [[*name, switch], [name[0], switch, *name[1:], "--quiet"]]
     return found
