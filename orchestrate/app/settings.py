@@ -114,6 +114,14 @@ def flag(group: Group, kind: Kind, *, kept: bool, help: str = "", **more: Any) -
     return Flag(group, kind, kept, help, **more)
 
 
+# Which groups of flags a command has that carries out a run.
+FLAGS_OF: dict[str, tuple[Group, ...]] = {
+    "run": (
+        "plan", "context", "queue", "agents", "concurrency", "worktree", "detach", "fleet",
+        "output",
+    ),
+    "resume": ("plan", "context", "agents", "concurrency", "detach", "output"),
+}  # fmt: skip
 # The rows by name, in the order of the fields.
 FLAGS: dict[str, Flag] = {}
 _T = TypeVar("_T")

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from orchestrate.app.settings import FLAGS, RunSettings
+from orchestrate.app.settings import FLAGS, FLAGS_OF, RunSettings
 from orchestrate.cli.later import later
 from orchestrate.view.place import Place
 
@@ -20,8 +20,6 @@ _show_status = later("status_answer:show_status")
 
 # How many names a command takes, least and most.
 _NAMES = {"run": (1, 2), "resume": (0, 1), "status": (0, 1)}
-# The groups of flags of `run` that `resume` does not have.
-_FIRST_ONLY = ("queue", "worktree")
 # Its option does more than to set a field.
 _NOT_PLAIN = "raw"
 
@@ -51,11 +49,11 @@ def _read(arguments: Sequence[str]) -> tuple[str, list[str], set[str]] | None:
     least, most = _NAMES[command]
     names = [word for word in words if not word.startswith("-")]
     known = {"--json": "json"}
-    for row in FLAGS.values() if command != "status" else ():
+    groups = FLAGS_OF.get(command, ())
+    for row in (row for row in FLAGS.values() if row.group in groups):
         if row.variable and row.variable in os.environ:
             return None
-        is_ours = row.group != "none" and (command == "run" or row.group not in _FIRST_ONLY)
-        if row.kind == "switch" and is_ours and row.name != _NOT_PLAIN:
+        if row.kind == "switch" and row.name != _NOT_PLAIN:
             known[row.option] = row.name
     switches = [word for word in words if word.startswith("-")]
     if not least <= len(names) <= most or not known.keys() >= set(switches):

@@ -48,6 +48,7 @@ class LocalExecutor:
         self._outputs = str(run_dir / "logs")
         self.hurry_s = hurry_s
         self._begun: KeeperStart | None = None
+        self._fault: OSError | None = None
         self._keeper: Keeper | None = None
         self._connecting = threading.Lock()
         # The connections through which the ends of running attempts come.
@@ -61,9 +62,8 @@ class LocalExecutor:
         """Start a new run's keeper now, beside what is done until the first job."""
         try:
             self._begun = KeeperStart(self._run_dir, LINGER_S)
-        except OSError:
-            # The first job tries again, and says what is wrong.
-            self._begun = None
+        except OSError as error:
+            self._fault = error  # told by the first job
 
     @property
     def wakes(self) -> int:
@@ -191,6 +191,9 @@ class LocalExecutor:
             if is_searching:
                 recover_identity(str(self._run_dir))
             begun, self._begun = self._begun, None
+            failed, self._fault = self._fault, None
+            if failed is not None:
+                raise failed
             patience = Patience(self._run_id, self.hurry_s)
             return ensure_keeper(self._run_dir, patience=patience, begun=begun)
         except OSError as error:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click import Context
 
-from orchestrate.app.settings import FLAGS
+from orchestrate.app.settings import FLAGS, FLAGS_OF
 from orchestrate.cli import plain_line
 from orchestrate.cli.commands import resume, run, status
 from orchestrate.cli.main import run_command
@@ -65,7 +65,8 @@ def lines() -> list[list[str]]:
         ["status", "x", "--json"],
     ]
     for name, switch in itertools.product(named, [*SWITCHES, "--json"]):
-        if name[0] == "resume" and switch in ("--clean-processed", "--with-changes"):
+        row = FLAGS.get(switch[2:].replace("-", "_"))
+        if row is not None and row.group not in FLAGS_OF[name[0]]:
             continue
         found += [[*name, switch], [name[0], switch, *name[1:], "--quiet"]]
     return found

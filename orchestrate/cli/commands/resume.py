@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from orchestrate.app.settings import RunSettings
+from orchestrate.app.settings import FLAGS_OF, RunSettings
 from orchestrate.cli.default_run import is_unnamed
 from orchestrate.cli.later import later
 from orchestrate.cli.options import (
@@ -57,7 +57,7 @@ _resume_run = later("resuming:resume_run")
     multiple=True,
     help="Take the recorded result of this step as still good, whatever has changed.",
 )
-@flag_options("plan", "context", "agents", "concurrency", "detach", "output")
+@flag_options(*FLAGS_OF["resume"])
 @state_dir_option
 @working_dir_option
 @json_option

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from orchestrate.app.settings import RunSettings
+from orchestrate.app.settings import FLAGS_OF, RunSettings
 from orchestrate.cli.later import later
 from orchestrate.cli.options import (
     flag_options,
@@ -25,8 +25,7 @@ _show_dry_run = later("dry_running:show_dry_run")
 @click.argument("file", metavar="FILE|ID")
 @click.argument("text", metavar="[TEXT]", required=False)
 @click.option("--dry-run", is_flag=True, help="Show what would run, and run nothing.")
-@flag_options("plan", "context", "queue", "agents", "concurrency", "worktree", "detach", "fleet",
-              "output")  # fmt: skip
+@flag_options(*FLAGS_OF["run"])
 @state_dir_option
 @working_dir_option
 @json_option
