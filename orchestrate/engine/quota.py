@@ -8,9 +8,9 @@ nothing.
 from __future__ import annotations
 
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 
+from orchestrate.digest import sha256_of
 from orchestrate.engine.step import Step
 from orchestrate.errors import OrchestrateError
 from orchestrate.state.durable import dump_json, parse_json, read_file, write_visibly
@@ -61,5 +61,5 @@ def _is_trusted(step: Step, until: float) -> bool:
 def _note(step: Step, agent: str) -> Path:
     environment = step.rt.environment
     folder = environment.get(_CONFIGURED_BY.get(agent, ""), "") or environment.get("HOME", "")
-    account = sha256(dump_json([agent, folder])).hexdigest()[:32]
+    account = sha256_of(dump_json([agent, folder]))[:32]
     return user_state_folder(environment) / "quotas" / f"{account}.json"
