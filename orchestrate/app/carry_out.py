@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrate.app.agent_definitions import backend_of, definition_of
 from orchestrate.app.agents import agent_of, keep_turn
 from orchestrate.app.agents_asked import asked_lines, who_is_asked
+from orchestrate.app.checkpoints import checkpoints_of
 from orchestrate.app.concurrent_runs import INSIDE, inside_of
 from orchestrate.app.config import load_config
 from orchestrate.app.executors import executors_of
@@ -101,11 +102,15 @@ def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs
             note_unsettled(rt)
         if store.state.edit:
             _look_back(rt)
+        if rehearsal is None:
+            rt.checkpoints = checkpoints_of(rt, kept, reporter.note)
         ending = run_to_end(rt) if rehearsal else run_and_tell(rt, untold, reporter)
         is_over = True
         return ending
     finally:
         end_following()
+        if rt.checkpoints is not None:
+            rt.checkpoints.close()
         reporter.note("".join(f"orchestrate: {visible(trouble)}\n" for trouble in untold))
         rt.close(is_over=is_over)
         logbook.close()

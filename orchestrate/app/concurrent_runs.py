@@ -131,6 +131,19 @@ class entering:  # noqa: N801 - reads as what it says
             self._entry.unlink(missing_ok=True)
 
 
+def refuse_neighbours(workspace: Workspace, own: str) -> None:
+    """Refuse what changes files that another run, of whatever dialect, is at work on."""
+    folder = workspace_locks(workspace.root, os.environ) / "live"
+    if not folder.is_dir():
+        return
+    for other in _live(folder):
+        if other.run.id != own:
+            raise ConfigError(
+                f"run {other.run.id} is at work in this workspace: {other.owner.describe()}",
+                f"wait for it: orchestrate wait {other.run.id}",
+            )
+
+
 def has_commands(program: Program) -> bool:
     """Does it start programs of its own, which may change the workspace?"""
     return any(

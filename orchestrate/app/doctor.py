@@ -12,10 +12,14 @@ from orchestrate.agents.registry import PROGRAMS, find_program, is_program, prog
 from orchestrate.agents.versions import tried_words
 from orchestrate.app.config import load_config, runs_folder
 from orchestrate.app.config_model import FILE
+from orchestrate.checkpoints.program import find_git
+from orchestrate.checkpoints.store import size_of
 from orchestrate.errors import DefinitionError, OrchestrateError
 from orchestrate.plan.backends import known_backend
+from orchestrate.plan.visible import plural, show_size
 from orchestrate.record import record
 from orchestrate.state.locks import take
+from orchestrate.state.runs import Runs, list_runs
 from orchestrate.workspace import package_data
 
 if TYPE_CHECKING:
@@ -115,6 +119,7 @@ def _workspace(workspace: Workspace, state_dir: str | None) -> Iterator[Finding]
     yield Finding("configuration", True, ", ".join(origins) or f"{nothing}; defaults hold")
     folder = runs_folder(workspace, config, state_dir).folder
     yield _locks(folder)
+    yield _checkpoints(folder)
     backend = config.values.get("backend", "claude-code")
     permissions = config.values.get("permissions", "bypass")
     yield _default_agent(config, str(backend), f"default {backend}, permissions {permissions}")
@@ -151,6 +156,19 @@ def _locks(folder: Path) -> Finding:
             "runs", False, f"{folder}: {error}", "choose a folder on a local disk: --state-dir",
             is_needed=True,
         )  # fmt: skip
+
+
+def _checkpoints(folder: Path) -> Finding:
+    """Can the workspace be recorded, and what does that take on the disk?"""
+    if find_git(os.environ) is None:
+        return Finding(
+            "checkpoints", False, "there is no git program: `diff` and `rewind` know no files",
+            "install git",
+        )  # fmt: skip
+    sizes = [size for run in list_runs(Runs(folder)) if (size := size_of(run.root))]
+    if not sizes:
+        return Finding("checkpoints", True, "none yet")
+    return Finding("checkpoints", True, f"{show_size(sum(sizes))} in {plural(len(sizes), 'run')}")
 
 
 def _agents() -> Iterator[Finding]:

@@ -32,7 +32,7 @@ from orchestrate.state.address import Address
 from orchestrate.state.apply import apply
 from orchestrate.state.durable import dump_json, write_durably
 from orchestrate.state.earlier import Earlier, Entry
-from orchestrate.state.events import CallOpened, Edited, RunResumed
+from orchestrate.state.events import CallOpened, Edited, Event, RunResumed
 from orchestrate.state.lineage import earlier_of, lineage_of
 from orchestrate.state.plan_file import DOCUMENTS, FILE, edit_folder
 from orchestrate.state.store import load
@@ -59,10 +59,12 @@ class Wishes:
     edited: bool = False
     redo: tuple[str, ...] = ()
     accept: tuple[str, ...] = ()
+    # Paths of results that do not count any more (`rewind`).
+    void: tuple[tuple[str, ...], ...] = ()
 
     @property
     def name_steps(self) -> bool:
-        return bool(self.redo or self.accept)
+        return bool(self.redo or self.accept or self.void)
 
     @property
     def is_consent(self) -> bool:
@@ -75,7 +77,7 @@ NO_WISHES = Wishes()
 @record
 class Course:
     """What a resume goes on with. `values` are given to what has not finished; `begin` puts the
-    edit on record, if there is one."""
+    edit on record, if there is one, with events that belong to it."""
 
     store: Store
     header: Header
@@ -83,7 +85,7 @@ class Course:
     late: LatePlans
     settings: RunSettings
     values: Mapping[str, Any]
-    begin: Callable[[], None] | None = None
+    begin: Callable[..., None] | None = None
 
     @property
     def workspace(self) -> Workspace:
@@ -102,7 +104,7 @@ def edited_course(
         return None if is_over else course
     is_there = file_at(header.definition, workspace).is_file()
     try:
-        edit, foreseen, twice = _prepare(course, wishes, reporter, stop)
+        edit, foreseen, twice = prepare_edit(course, wishes, reporter, stop)
     except OrchestrateError:
         if wishes.is_consent:
             raise
@@ -125,7 +127,7 @@ def edited_course(
     return edit
 
 
-def _prepare(
+def prepare_edit(
     course: Course, wishes: Wishes, reporter: Reporter, stop: Stop
 ) -> tuple[Course, Foreseen, list[Entry]]:
     """Compile the definition as it is now, and find out what it leaves of the run; and which steps
@@ -159,7 +161,8 @@ def _prepare(
         checksum=combined_checksum(sources),
         sources=sources,
         context=context,
-        redo=[list(e.path) for text in wishes.redo for e in meant(earlier, text, "--redo")],
+        redo=[list(e.path) for text in wishes.redo for e in meant(earlier, text, "--redo")]
+        + [list(path) for path in wishes.void],
         accept=_accepted(earlier, wishes),
     )
     earlier.add(event)
@@ -178,9 +181,9 @@ def _prepare(
         rt.logbook.close()
     event = replace(event, given_up=[[a.id, a.where] for a in given_up(earlier)])
 
-    def begin() -> None:
+    def begin(*more: Event) -> None:
         _keep(root, compilation, program, workspace)
-        store.record(replace(event, at=max(event.at, rt.now())))
+        store.record(replace(event, at=max(event.at, rt.now())), *more)
 
     header = replace(header, root=root, edit=number)
     edit = Course(store, header, program, late, settings, values, begin)

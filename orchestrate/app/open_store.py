@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from orchestrate.app.open_run import refuse_linked
+from orchestrate.app.settle_files import settle_files
 from orchestrate.errors import StateError
 from orchestrate.plan.visible import visible
 from orchestrate.state.store import Store, load
@@ -30,4 +31,5 @@ def open_stored(
     else:
         state = load(run, index, lambda text: note(f"orchestrate: {visible(text)}\n"))
     refuse_linked(run, state.place)
+    settle_files(run, state)
     return Store(run, lock, index, state)

@@ -238,6 +238,11 @@ class RunSettings:
     )  # fmt: skip
     # Seconds between TERM and KILL: only the configuration sets it.
     kill_grace: float | None = flag("none", "duration", kept=True, key=float)
+    checkpoints: Literal["auto", "on", "off"] | None = flag(
+        "agents", "choice", kept=True, choices=("auto", "on", "off"), key=str,
+        help="Record the files of the workspace after steps, for `diff` and `rewind`; auto: in a "
+        "git work tree (default).",
+    )  # fmt: skip
     permissions: Permissions | None = flag(
         "agents", "choice", kept=True, choices=("bypass", "edit", "default", "read-only"), key=str,
         help="What agents may do without asking (default: bypass).",

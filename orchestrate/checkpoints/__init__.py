@@ -1,7 +1,9 @@
-"""Checkpoints: what the files of a workspace were, kept in a store of our own.
+"""Checkpoints: what the files of a workspace were, kept in a store of our own (ADR 0022).
 
     store.py     opens a run's store, captures the workspace, compares and exports what was captured
     capture.py   takes a checkpoint
+    restore.py   puts the files back, or everything as it was
+    rooted.py    changes files without following links; blobs.py reads contents from the store
     copying.py   copies what the user's repository has already
     program.py   starts git, which reads no one's settings but those that it is given
     users.py     what can be read of the user's repository; nothing there is ever written

@@ -6,9 +6,11 @@ import os
 import stat
 import time
 import zlib
+from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha1, sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from orchestrate.checkpoints.copying import Copying
 from orchestrate.checkpoints.model import Checkpoint, CheckpointError, LeftOut, Nested
@@ -99,7 +101,8 @@ class Capture:
         if is_judged_anew:
             found.changed += self._tracked_although_ignored()
             now_ignored = self._no_longer_seen(until)
-        chosen = self._sort(found.changed, limits)
+        unseen = set(now_ignored)
+        chosen = self._sort([path for path in found.changed if path not in unseen], limits)
         chosen.drop += now_ignored
         self._update(chosen, until)
         if chosen.keep or chosen.drop or found.is_new or not self._tree:
@@ -108,6 +111,26 @@ class Capture:
         if is_seeded and self._repository is not None:
             self.copying.begin(tree, self._repository.objects)
         return self._checkpoint(tree, found.nested, chosen.left_out, now_ignored, until)
+
+    def ignored_by(self, files: Mapping[str, tuple[str, str]], paths: list[str]) -> frozenset[str]:
+        """Which paths the rules among some files ignore; a folder has these rules alone."""
+        names = [name for name in files if name.rpartition("/")[2] == ".gitignore"]
+        with TemporaryDirectory(prefix="rules-", dir=self._folder) as folder:
+            rules = Path(folder)
+            for depth in range(self._prefix.count(b"/")):
+                above = Path(*Path(os.fsdecode(self._prefix)).parts[:depth], ".gitignore")
+                with suppress(OSError):
+                    _write_below(rules, above, (self._top / above).read_bytes())
+            for name in names:
+                content = self._git.output("cat-file", "blob", files[name][1])
+                _write_below(rules, Path(os.fsdecode(self._prefix), name), content)
+            git = own_git(self._program, self._folder, rules)
+            asked = b"".join([self._prefix + os.fsencode(path) + b"\0" for path in paths])
+            excludes = f"core.excludesFile={self._rules_file or os.devnull}"
+            found = git.output(
+                "-c", excludes, "check-ignore", "--no-index", "-z", "--stdin", given=asked, ok=1
+            )
+        return frozenset(self._shown(path) for path in split(found))
 
     def _checkpoint(
         self,
@@ -213,6 +236,9 @@ class Capture:
             except OSError:
                 chosen.drop.append(path)
                 continue
+            if self._is_behind_link(path):
+                chosen.drop.append(path)
+                continue
             reason = _unfit(full, found, limits, left)
             if stat.S_ISDIR(found.st_mode):
                 chosen.drop.append(path)
@@ -224,6 +250,12 @@ class Capture:
                 left -= found.st_size
                 chosen.keep.append((path, found.st_size))
         return chosen
+
+    def _is_behind_link(self, path: bytes) -> bool:
+        """Does a link lead there now? Then it is somewhere else, and not ours to keep."""
+        parts = path.split(b"/")[:-1]
+        above = [b"/".join(parts[: depth + 1]) for depth in range(len(parts))]
+        return any(os.path.islink(os.path.join(os.fsencode(self._top), one)) for one in above)
 
     def _update(self, chosen: _Sorted, until: Deadline) -> None:
         """Bring the private index, and with it the objects, up to date."""
@@ -295,6 +327,11 @@ def _unfit(full: bytes, found: os.stat_result, limits: Limits, left: int) -> str
     except OSError as error:
         return f"cannot be read: {error.strerror}"
     return ""
+
+
+def _write_below(folder: Path, name: Path, content: bytes) -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(content)
 
 
 def _path_of(entry: bytes) -> bytes:

@@ -103,6 +103,18 @@ class Git:
             process.stdin.close()
         return process
 
+    def converse(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start git in order to ask it one thing after another."""
+        return subprocess.Popen(
+            (self.program, *_QUIET, *arguments),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=self.variables,
+            cwd=self.variables["GIT_DIR"],
+            start_new_session=True,
+        )
+
     def with_variables(self, **changes: str) -> Git:
         return Git(self.program, self.variables | changes)
 

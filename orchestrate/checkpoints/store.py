@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -70,6 +71,10 @@ class Store:
         until: Deadline | None = None,
     ) -> Checkpoint:
         """Record the files of a workspace, and where its repository stands."""
+        capture = self._capture_of(workspace, environment)
+        return capture.take(limits or Limits(), until or deadline_in())
+
+    def _capture_of(self, workspace: Path, environment: Mapping[str, str] | None) -> Capture:
         capture = self._captures.get(workspace)
         if capture is None:
             variables = os.environ if environment is None else environment
@@ -77,7 +82,7 @@ class Store:
             self._make(repository)
             capture = Capture(self.folder, self.program, workspace, repository)
             self._captures[workspace] = capture
-        return capture.take(limits or Limits(), until or deadline_in())
+        return capture
 
     def changes(self, old: str, new: str) -> tuple[Change, ...]:
         """How the files of one tree differ from those of another, by path."""
@@ -117,6 +122,14 @@ class Store:
             mode, _, oid = facts.decode("ascii").split(" ")
             found[os.fsdecode(path)] = (mode, oid)
         return found
+
+    def read_many(self) -> subprocess.Popen[bytes]:
+        """A program that gives the contents of objects as it is asked for them."""
+        return self._git.converse("cat-file", "--batch-command")
+
+    def ignored_then(self, workspace: Path, tree: str, paths: Iterable[str]) -> frozenset[str]:
+        """Those of the paths that were ignored when a tree was captured, by its own rules."""
+        return self._capture_of(workspace, None).ignored_by(self.files(tree), list(paths))
 
     def export(self, tree: str, folder: Path) -> None:
         """Write all files of a tree into a folder; what else lies there stays."""

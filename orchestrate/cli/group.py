@@ -59,6 +59,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "orchestrate.cli.commands.describe:describe",
         "Say what a recipe does, what it takes and gives.",
     ),
+    "diff": (
+        "orchestrate.cli.commands.diff:diff",
+        "Show what a step or a run changed, or how two runs differ.",
+    ),
     "doctor": (
         "orchestrate.cli.commands.doctor:doctor",
         "Check whether this computer has what runs need.",
@@ -102,6 +106,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "resume": (
         "orchestrate.cli.commands.resume:resume",
         "Continue a run that was stopped, failed or parked.",
+    ),
+    "rewind": (
+        "orchestrate.cli.commands.rewind:rewind",
+        "Put a run and its files back to before a step.",
     ),
     "run": (
         "orchestrate.cli.commands.run:run",

@@ -142,6 +142,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("orchestrate watch workflows/release.yaml", "run it again after each change"),
         ("orchestrate watch workflows/release.yaml --validate", "only check it"),
     ),
+    "diff": (
+        ("orchestrate diff latest", "all that the latest run changed"),
+        ("orchestrate diff latest fix --files", "the files that one step changed"),
+        ("orchestrate diff latest plan..fix", "from one step to another"),
+    ),
+    "rewind": (
+        ("orchestrate rewind latest fix", "files and run stand before `fix`"),
+        ("orchestrate rewind latest fix@2 --yes", "before its second visit, without a question"),
+        ("orchestrate rewind latest --undo", "take that back"),
+    ),
     "why": (
         ("orchestrate why latest", "why each step ran, was reused or waits"),
         ("orchestrate why latest review --json", "one step: what changed, with both values"),

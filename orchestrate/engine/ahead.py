@@ -29,6 +29,8 @@ def follower_of(step: Step) -> Step | None:
     follower = rt.chain.followers[key]
     if follower is None or not rt.chain.is_alone or rt.is_catching_up or rt.options.backup_state:
         return None
+    if rt.checkpoints is not None and rt.checkpoints.wants_quiet():
+        return None
     # After an edit its result may be there already; a rehearsal starts only what it must.
     if rt.earlier is not None or rt.rehearsal is not None or step.here.where != LOCAL:
         return None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from orchestrate.agents.base import Agent, Permissions, Question, Reply
 from orchestrate.agents.definition import AgentDefinition
@@ -37,6 +37,9 @@ from orchestrate.state.store import LAG_S, Store
 from orchestrate.state.users import user_name
 from orchestrate.state.values import restore_value, store_value
 from orchestrate.workspace import Workspace
+
+if TYPE_CHECKING:
+    from orchestrate.engine.checkpoints import Checkpoints
 
 # Tenths of a second.
 _KEEPER_LEAVES_IN = 30
@@ -161,6 +164,8 @@ class Runtime:
 
     # After an edit: the results of before it.
     earlier: Earlier | None = None
+    # Who records the workspace, where that is wanted.
+    checkpoints: Checkpoints | None = None
 
     def __init__(  # noqa: PLR0913 - it is the sum of what a run needs
         self,

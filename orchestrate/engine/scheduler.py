@@ -110,6 +110,7 @@ class _Conductor:
 
     def run(self) -> Ending:
         state = self._store.state
+        self._checkpoint_first()
         while True:
             tasks = [task for task in ready(state) if not self._is_at_work(task)]
             begun = self._rt.chain.begun
@@ -120,6 +121,7 @@ class _Conductor:
                     raise InternalError(f"{begun.attempt} was begun, and is not what comes next")
                 continue
             if not self._working:
+                self._checkpoint_before(tasks)
                 ended = self._end_if_over(tasks)
                 if ended is not None:
                     return ended
@@ -130,6 +132,21 @@ class _Conductor:
             if self._rt.stop.is_requested or state.ending is not None:
                 tasks = []
             self._advance(tasks)
+
+    def _checkpoint_first(self) -> None:
+        checkpoints = self._rt.checkpoints
+        if checkpoints is not None and not self._rt.chain.begun:
+            self._store.record(*checkpoints.begin())
+
+    def _checkpoint_before(self, tasks: list[Task]) -> None:
+        checkpoints = self._rt.checkpoints
+        if checkpoints is None:
+            return
+        state = self._store.state
+        is_over = state.ending is not None or self._rt.stop.is_requested or not tasks
+        is_over = is_over or all(task.kind in ("ask", "lost") for task in tasks)
+        if taken := checkpoints.before(tasks, is_over=is_over):
+            self._store.record(*taken)
 
     def _is_at_work(self, task: Task) -> bool:
         """An item is dropped only when nothing inside it is being performed any more."""
@@ -267,6 +284,8 @@ class _Conductor:
     def _record(self, events: list[Event], *, is_alone: bool = False) -> None:
         """`is_alone`: nothing else is being performed, so what is derived again has one order."""
         settle(self._rt, events)
+        if self._rt.checkpoints is not None:
+            events = self._rt.checkpoints.note(events, is_quiet=not self._working)
         frames = [getattr(event, "frame", "") for event in events]
         if len(events) == 1 and self._rt.is_on_record(frames[0]) and is_alone:
             self._store.fold(events[0])

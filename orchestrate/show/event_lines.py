@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from orchestrate.plan.nodes import OK
 from orchestrate.plan.visible import plural, visible
+from orchestrate.show.changed_files import changed_words
 from orchestrate.state import events as on
 from orchestrate.state.address import name_of_node, shown_path
 from orchestrate.state.denials import denial_words
@@ -73,7 +74,7 @@ def plain_lines(event: Event, progress: Labels, item: str = "") -> list[str]:
         case (
             on.RunStarted() | on.RunResumed() | on.RunEnded() | on.Restarted() | on.Gap()
             | on.ItemMoving() | on.ItemStopped() | on.SessionSeen() | on.SessionChosen()
-            | on.Edited() | on.CostReserved()
+            | on.Edited() | on.CostReserved() | on.Checkpointed()
         ):  # fmt: skip
             return []
         case on.LimitNear() | on.CallWaits():
@@ -119,6 +120,8 @@ def stays(event: Event) -> bool:
             return False
         case on.RunStarted() | on.RunResumed() | on.Edited() | on.RunEnded() | on.Gap():
             return False
+        case on.Checkpointed():
+            return False
 
 
 # Said loudly: a loop over them would pass for complete.
@@ -146,7 +149,9 @@ def _finished(event: on.StepFinished, progress: Labels) -> list[str]:
         return [f"{label}: reused, {result.status} before{took}"]
     if result.status == "completed":
         lacks = [f"    {LACKS_LINES}"] if lacks_lines(result) else []
-        return [f"{label}: completed{took}", *lacks, *_denied(result)]
+        files = changed_words(result.changed)
+        more = f", {files}" if files else ""
+        return [f"{label}: completed{took}{more}", *lacks, *_denied(result)]
     lines = [f"{label}: failed with exit code {result.exit_code}{took}"]
     lines.append(f"    {visible(result.message)}")
     printed = () if result.error is None else result.error.stderr_tail
@@ -271,6 +276,7 @@ def _machine_course(event: Event, state: RunState, index: Index) -> list[str]:
             | on.CallExpired()
             | on.GateOpened()
             | on.GateDecided()
+            | on.Checkpointed()
         ):
             return []
         case on.CostReserved() | on.LimitNear() | on.CallWaits():

@@ -7,6 +7,7 @@ from typing import Any
 
 from orchestrate.exits import STOPPED, Ending
 from orchestrate.plan.visible import clip, plural, visible, width_of
+from orchestrate.show.changed_files import changed_words
 from orchestrate.show.facts import decision_words, output_lines
 from orchestrate.show.spending import cost_words, reused_words, token_words
 from orchestrate.state.address import gate_words
@@ -183,6 +184,8 @@ def _step_facts(step: dict[str, Any]) -> list[str]:
         facts.append(f"from run {step['from_run']}")
     if "reused" in step:
         facts.append("reused")
+    if words := changed_words(step.get("changed")):
+        facts.append(words)
     return facts
 
 

@@ -21,6 +21,7 @@ from orchestrate.plan.nodes import (
 )
 from orchestrate.record import replace
 from orchestrate.state.address import FrameKey
+from orchestrate.state.captured import keep_checkpoint
 from orchestrate.state.edits import begin_edit, count_reused, keep_turn
 from orchestrate.state.effects import may_have_happened
 from orchestrate.state.events import (
@@ -28,6 +29,7 @@ from orchestrate.state.events import (
     CallExpired,
     CallOpened,
     CallWaits,
+    Checkpointed,
     CostReserved,
     Edited,
     Event,
@@ -80,6 +82,7 @@ from orchestrate.state.routing import (
     here_of,
     keep_value,
     open_items,
+    waits_for_files,
 )
 from orchestrate.state.sessions import (
     choose_session,
@@ -186,6 +189,8 @@ def apply(index: Index, state: RunState, event: Event) -> None:  # noqa: PLR0912
             _resume(Fold(index, state, event.at), event)
         case RunEnded():
             _end_run(index, state, event)
+        case Checkpointed():
+            keep_checkpoint(state, event)
         case RunStarted() | Gap():
             return
     state.updated_at = event.at
@@ -418,7 +423,7 @@ def _resume(fold: Fold, event: RunResumed) -> None:
         elif here.phase == "lost" or (here.phase == "resting" and here.losses):
             here.phase = "arriving"
         here.losses = 0
-        if here.phase == "arriving" and here.since and not _waits(fold, frame):
+        if here.phase == "arriving" and here.since and not waits_for_files(fold, frame):
             # It was stopped, perhaps for a night: its time is that of the work done from now on.
             here.since = fold.at
         if here.phase == "resting" and "retry_delay" in event.settings:
@@ -442,8 +447,3 @@ def _resume(fold: Fold, event: RunResumed) -> None:
         if loop.is_spent and not loop.open:
             # Moved out of the way is not mended: what comes after the loop was not promised it.
             finish_loop(fold, frame, loop, FAILED if loop.failed else OK)
-
-
-def _waits(fold: Fold, frame: Frame) -> bool:
-    """Does the step wait for files? Its limit counts from its first start, watched or not."""
-    return isinstance(fold.index.here(frame).node.op, Wait)

@@ -186,6 +186,7 @@ def _engine(state: RunState, *, has_gates: bool) -> dict[str, Any]:
         "late": state.late,
         "edit": [state.edit, state.reused, state.saved_usd],
         "earlier_visits": state.earlier_visits,
+        "checkpoint": state.checkpoint,
         "current": state.current,
         "retry_counts": state.retry_counts,
         "approvals": [gate.to_json() for gate in state.approvals if has_gates],

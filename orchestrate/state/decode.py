@@ -138,6 +138,7 @@ def _decode(index: Index | None, document: dict[str, Any], items: dict[str, _Ite
         retry_counts=engine.get("retry_counts", {}),
         worktree=engine.get("worktree"),
         forked=engine.get("forked"),
+        checkpoint=engine.get("checkpoint", {}),
     )
     state.edit, state.reused, state.saved_usd = engine.get("edit", (0, 0, None))
     if index is not None:

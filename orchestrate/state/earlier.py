@@ -144,7 +144,7 @@ class Earlier:
                 pass
             case (
                 on.SessionSeen() | on.SessionChosen() | on.CostReserved() | on.LimitNear()
-                | on.CallWaits()
+                | on.CallWaits() | on.Checkpointed()
             ):  # fmt: skip
                 pass
 

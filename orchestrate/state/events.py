@@ -13,6 +13,7 @@ from orchestrate.exits import Ending, EndKind, EndStatus, older_end
 from orchestrate.record import field, record
 from orchestrate.state import call_events
 from orchestrate.state.address import Address, Called, FrameKey, name_of_node
+from orchestrate.state.checkpointed import Checkpointed as Checkpointed  # noqa: PLC0414 - one of them
 from orchestrate.state.result import AttemptEnd, StepResult
 
 Json = Any
@@ -322,7 +323,7 @@ Event = (
     RunStarted | RunResumed | Edited | StepStarted | AttemptEnded | StepFinished | LoopOpened
     | RoundEnded | ItemMoving | ItemMoved | ItemStopped | CallOpened | CallExpired | OutputsGiven
     | GateOpened | GateDecided | SessionSeen | SessionChosen | Restarted | RunEnded | Gap
-    | CostReserved | LimitNear | CallWaits
+    | CostReserved | LimitNear | CallWaits | Checkpointed
 )  # fmt: skip
 
 _KINDS: dict[str, type[Any]] = {
@@ -349,6 +350,7 @@ _KINDS: dict[str, type[Any]] = {
     "session-chosen": SessionChosen,
     "restarted": Restarted,
     "run-ended": RunEnded,
+    "checkpointed": Checkpointed,
     "gap": Gap,
 }
 # The fields of events that are results, or parts of one.
@@ -358,9 +360,9 @@ _RESULTS: dict[type[Any], frozenset[str]] = {
     StepFinished: frozenset({"result"}),
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
-_MAPS = "settings late context key why made undefined budget"
+_MAPS = "settings late context key why made undefined budget undoes"
 _EMPTY: dict[str, Any] = {name: {} for name in _MAPS.split()}
-_EMPTY |= {name: [] for name in ("redo", "accept", "given_up")}
+_EMPTY |= {name: [] for name in ("redo", "accept", "given_up", "steps", "changes")}
 # What a field is not written for: its default, where it has one.
 _DEFAULTS: dict[type[Any], dict[str, Any]] = {
     kind: {name: _EMPTY.get(name, default) for name, default in kind.__record_defaults__.items()}

@@ -234,6 +234,8 @@ class RunState:
     worktree: dict[str, Json] | None = None
     # The run that this one is a fork of (`state/lineage`).
     forked: dict[str, Json] | None = None
+    # The newest checkpoint of the workspace, as JSON.
+    checkpoint: dict[str, Json] = field(default_factory=dict)
 
     @property
     def pending(self) -> list[Approval]:

@@ -97,6 +97,8 @@ class StepResult(SparseRecord):
     from_run: str | None = None
     # The attempt of before an edit whose result was taken over.
     reused: str = ""
+    # Which files were other ones afterwards, where the workspace has checkpoints.
+    changed: Mapping[str, Json] | None = None
     error: StepError | None = None
     debug: CallDebug | None = None
     retry: RetryCount | None = None

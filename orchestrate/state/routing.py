@@ -27,6 +27,7 @@ from orchestrate.plan.nodes import (
     PlanId,
     Restart,
     Target,
+    Wait,
     target_of,
 )
 from orchestrate.record import replace
@@ -439,3 +440,8 @@ def _return(
     if is_ok:
         keep_value(caller, node, value)
     go_on(fold, caller, node, label, target_of(node, label))
+
+
+def waits_for_files(fold: Fold, frame: Frame) -> bool:
+    """Does the step? Its limit counts from its first start, watched or not."""
+    return isinstance(fold.index.here(frame).node.op, Wait)

@@ -117,6 +117,8 @@ class EventRecords:
                 pass
             case on.ItemMoved() | on.ItemStopped() | on.RunResumed() | on.RunEnded() | on.Gap():
                 pass
+            case on.Checkpointed():
+                pass
 
     def _fields(self, event: Event) -> Json:
         known = _known_of(event)

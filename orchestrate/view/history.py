@@ -156,7 +156,7 @@ def _hear(told: Chronicle, event: Event) -> None:
             pass
         case on.CallOpened() | on.Restarted():
             pass
-        case on.CostReserved() | on.LimitNear() | on.CallWaits():
+        case on.CostReserved() | on.LimitNear() | on.CallWaits() | on.Checkpointed():
             pass
         case on.Edited():
             told.approvals = without_pending(told.approvals)
@@ -266,7 +266,7 @@ class _Follower:
                 pass
             case on.RunEnded() | on.Gap() | on.RoundEnded() | on.OutputsGiven():
                 pass
-            case on.CostReserved() | on.LimitNear() | on.CallWaits():
+            case on.CostReserved() | on.LimitNear() | on.CallWaits() | on.Checkpointed():
                 pass
             case on.RunStarted():
                 return

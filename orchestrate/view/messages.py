@@ -103,7 +103,7 @@ class Messages:
                 return []
             case on.ItemStopped() | on.CallExpired() | on.GateDecided() | on.OutputsGiven():
                 return []
-            case on.Gap():
+            case on.Gap() | on.Checkpointed():
                 return []
 
     def started(self, **more: Any) -> Json:

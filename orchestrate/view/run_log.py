@@ -56,7 +56,7 @@ def log_asked(logbook: Logbook, state: RunState, index: Index, lines: list[str])
         logbook.write("info", f"[run:asks] {line}", fields)
 
 
-def plain_log(event: Event) -> list[LogLine]:
+def plain_log(event: Event) -> list[LogLine]:  # noqa: PLR0912 - one an event
     level: Level = "debug" if isinstance(event, on.StepStarted) else "info"
     fields: dict[str, Any] = {}
     match event:
@@ -96,6 +96,9 @@ def plain_log(event: Event) -> list[LogLine]:
             pass
         case on.CostReserved() | on.LimitNear() | on.CallWaits():
             level, _, fields = _before_call(event)
+        case on.Checkpointed():
+            level = "warn" if event.fault else "debug"
+            fields = {"files": len(event.changes) + event.more, "fault": event.fault}
         case on.Edited():
             fields = {"edit": event.edit, "definition": event.definition}
     node = getattr(event, "node", None)
@@ -155,7 +158,7 @@ def machine_log(
             return [(level, words, run | fields)]
         case (
             on.RunStarted() | on.RunResumed() | on.Gap() | on.LoopOpened() | on.ItemMoving()
-            | on.ItemMoved() | on.ItemStopped()
+            | on.ItemMoved() | on.ItemStopped() | on.Checkpointed()
         ):  # fmt: skip
             return []
         case on.OutputsGiven() | on.RoundEnded() | on.CallExpired() | on.GateDecided():

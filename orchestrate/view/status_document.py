@@ -24,7 +24,7 @@ from orchestrate.view.waiting import awaited, steps_of_plan
 
 _STEP_FIELDS = ("status", "last_attempt", "exit_code", "duration_ms", "attempts", "outcome",
                 "reason", "agent", "model", "model_requested", "permissions", "denials", "recipe",
-                "from_run", "reused")  # fmt: skip
+                "from_run", "reused", "changed")  # fmt: skip
 
 
 def status_document(

@@ -184,7 +184,7 @@ class Tallies:
                 pass
             case on.SessionChosen() | on.RoundEnded() | on.OutputsGiven():
                 pass
-            case on.CostReserved() | on.LimitNear() | on.CallWaits():
+            case on.CostReserved() | on.LimitNear() | on.CallWaits() | on.Checkpointed():
                 pass
             case on.Edited():
                 self._give_up(event.at)

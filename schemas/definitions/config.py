@@ -205,6 +205,15 @@ ROOT = record(
             default="bypass",
             hint="write bypass, edit, default or read-only",
         ),
+        "checkpoints": choice(
+            "Are the files of the workspace recorded after steps, for `diff` and `rewind`? `auto`: "
+            "in a git work tree. `on`: elsewhere, too. Default: auto.",
+            "auto",
+            "on",
+            "off",
+            default="auto",
+            hint="write auto, on or off",
+        ),
         "max_parallel": count(
             "How many iterations of a parallel loop run at once. Default: 8.",
             8,

@@ -186,6 +186,11 @@ _COURSE: dict[str, Schema] = {
         "The attempt of before an edit whose result was taken over (`resume --edited`).",
         "Review:1.1",
     ),
+    "changed": free(
+        "Which files were others afterwards, where the workspace has checkpoints: how many of each "
+        "kind, the first names, and with how many steps the checkpoint is `shared`.",
+        {"files": 2, "changed": 1, "added": 1, "names": ["src/app.py", "src/new.py"]},
+    ),
     "log": filled(
         "What the names of the attempt's files in logs/ begin with, where its address does not "
         "tell: two steps whose names differ only in upper and lower case.",

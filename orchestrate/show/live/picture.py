@@ -24,6 +24,7 @@ from orchestrate.plan.nodes import (
 from orchestrate.plan.settings import Limits
 from orchestrate.plan.visible import plural, visible
 from orchestrate.record import record, replace
+from orchestrate.show.changed_files import changed_words
 from orchestrate.show.plan_head import limit_words
 from orchestrate.show.spending import token_words
 from orchestrate.state.address import log_name_in
@@ -349,6 +350,8 @@ def _result_facts(
         yield duration(result.duration_ms), ""
     if denied := denial_words(result.denials):
         yield visible(denied), "bad"
+    if files := changed_words(result.changed):
+        yield files, "weak"
     if result.attempts > 1:
         yield plural(result.attempts, "attempt"), "weak"
     if limits is not None and frame.visits.get(node.id, 1) > 1:

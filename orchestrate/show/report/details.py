@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.record import record, replace
+from orchestrate.show.changed_files import changed_names
 from orchestrate.show.printing import open_source
 from orchestrate.show.transcript_text import turn_lines
 from orchestrate.state.address import Address, log_name_in
@@ -94,6 +95,7 @@ def _heading(example: Example, tally: Tally) -> str:
         words.append(f"outcome {result.outcome}")
     elif result.exit_code is not None and result.agent is None:
         words.append(f"exit {result.exit_code}")
+    words.append(changed_names(result.changed))
     return " · ".join(word for word in words if word)
 
 

@@ -1,0 +1,261 @@
+"""Lets a run and its files stand before a step again; or takes that back (`--undo`).
+
+The way there is worked out and shown first. Files and journal change together: until the event is
+on record, everything can be put back, and is if anything goes wrong.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from orchestrate.app.concurrent_runs import entering, refuse_neighbours
+from orchestrate.app.config import load_config
+from orchestrate.app.diff_files import history_of, store_of
+from orchestrate.app.edit_run import Course, Wishes, prepare_edit
+from orchestrate.app.late_plans import LatePlans
+from orchestrate.app.open_run import header_of
+from orchestrate.app.open_store import open_stored
+from orchestrate.app.program_of_run import program_to_run, restore_late
+from orchestrate.app.stopping import stoppable
+from orchestrate.app.worktrees import in_worktree, require_worktree
+from orchestrate.checkpoints.model import Checkpoint, checkpoint_from_json, checkpoint_to_json
+from orchestrate.checkpoints.restore import (
+    Restoration,
+    carry_out,
+    plan_restoration,
+)
+from orchestrate.errors import UsageError
+from orchestrate.exits import end
+from orchestrate.plan.visible import visible
+from orchestrate.record import record
+from orchestrate.state.address import name_of_node
+from orchestrate.state.earlier import Earlier
+from orchestrate.state.events import Checkpointed, GateOpened, StepStarted, run_ended
+from orchestrate.state.model import Index
+from orchestrate.state.plan_file import edits_of
+from orchestrate.state.recorded import read_events
+from orchestrate.state.runs import claim_run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from orchestrate.app.reporter import Reporter
+    from orchestrate.checkpoints.store import Store as Files
+    from orchestrate.state.runs import Run
+    from orchestrate.state.store import Store
+    from orchestrate.view.file_history import FileHistory
+    from orchestrate.workspace import Workspace
+
+
+@record
+class Aim:
+    """Where a run is to stand: the files, what is said about it, and the results that go.
+
+    `later` are the trees of the checkpoints behind it.
+    """
+
+    target: Checkpoint
+    words: str
+    void: tuple[tuple[str, ...], ...]
+    later: tuple[str, ...]
+    is_undo: bool = False
+
+
+@record
+class Rewound:
+    """What was done, or would be."""
+
+    aim: Aim
+    plan: Restoration
+    notes: tuple[str, ...]
+    is_done: bool
+
+    def to_json(self) -> dict[str, Any]:
+        plan = self.plan
+        return {
+            "done": self.is_done,
+            "to": self.aim.words,
+            "write": [change.path for change in plan.write],
+            "delete": [change.path for change in plan.delete],
+            "keep": [{"path": kept.path, "reason": kept.reason} for kept in plan.keep],
+            "partial": [{"path": kept.path, "reason": kept.reason} for kept in plan.partial],
+            "results_void": len(self.aim.void),
+            "notes": list(self.notes),
+        }
+
+
+def rewind(
+    run: Run,
+    workspace: Workspace,
+    reporter: Reporter,
+    step: str | None,
+    *,
+    force: bool,
+    agrees: Any,
+) -> Rewound:
+    """Put a run before a step; without one, take the last such change back (`--undo`).
+
+    `agrees` is shown what would be done, and says whether to do it.
+    """
+    header = header_of(run)
+    lock = claim_run(run, sys.argv)
+    try:
+        program = program_to_run(header, workspace, reporter.note, as_started=False)
+        late = LatePlans(workspace, header.settings, header.root)
+        index = Index(program, late.find, header.edit, edits_of(run))
+        index.learn_edit(header.edit, program, late.find)
+        store = open_stored(run, lock, index, reporter.note)
+    except BaseException:
+        lock.release()
+        raise
+    with stoppable() as stop:
+        try:
+            restore_late(late, store.state.late, run, reporter.note)
+            course = Course(store, header, program, late, header.settings, {})
+            working = in_worktree(workspace, store.state)
+            require_worktree(run, store.state, load_config(workspace), reporter, stop)
+            _refuse_final(run, store)
+            refuse_neighbours(working, run.id)
+            with entering(working, program, header.settings, reporter, run.id, home=workspace):
+                history, files = history_of(run), store_of(run)
+                aim = _aim(run, history, step)
+                rewound = _plan(files, working.root, store, aim, force=force)
+                wishes = Wishes(edited=True, void=aim.void)
+                edit, _, twice = prepare_edit(course, wishes, reporter, stop)
+                if twice and not force:
+                    raise UsageError(
+                        f"step '{visible(twice[0].name)}' has an effect (`effect: true`) and "
+                        "would run a second time after this",
+                        "if that is wanted: --force",
+                    )
+                if not agrees(rewound):
+                    return rewound
+                _carry_out(files, working.root, edit, rewound)
+        finally:
+            store.close()
+    return Rewound(aim, rewound.plan, rewound.notes, is_done=True)
+
+
+def _refuse_final(run: Run, store: Store) -> None:
+    """A person's no and a person's stop stay, as they do for `resume`."""
+    ending = store.state.ending
+    if store.state.status == "cancelled" or (ending is not None and ending.kind == "denied"):
+        raise UsageError(
+            f"run {run.id} is over for good: {store.state.reason}",
+            f"what it changed: orchestrate diff {run.id}",
+        )
+
+
+def _aim(run: Run, history: FileHistory, step: str | None) -> Aim:
+    if step is None:
+        return _undo(run, history)
+    span = history.find(step)
+    if span.before is None:
+        raise UsageError(f"run {run.id} has no checkpoint before '{visible(span.shown)}'")
+    if span.shares_before:
+        names = ", ".join(visible(name) for name in span.shares_before)
+        raise UsageError(
+            f"'{visible(span.shown)}' shares its checkpoint with what came before it: {names}",
+            f"go back to before the first of them: orchestrate rewind {run.id} "
+            f"{visible(span.shares_before[0])}",
+        )
+    words = f"before '{span.shown}'"
+    void = _begun_since(run, span.position)
+    return Aim(checkpoint_from_json(span.before), words, void, history.trees_from(span.position))
+
+
+def _begun_since(run: Run, position: int) -> tuple[tuple[str, ...], ...]:
+    """The paths of all results whose question was put at that place of the journal or later."""
+    earlier = Earlier()
+    first: dict[tuple[str, ...], int] = {}
+    for number, recorded in enumerate(read_events(run.events)):
+        event = recorded.event
+        earlier.add(event)
+        match event:
+            case StepStarted(origin=None) | GateOpened(reused=""):
+                name = name_of_node(event.node)
+                first[earlier.step_path(event.frame, name, event.visit)] = number
+            case _:
+                pass
+    return tuple(path for path, number in first.items() if number >= position)
+
+
+def _undo(run: Run, history: FileHistory) -> Aim:
+    """Back to before the last rewind; what one before that made void stays so."""
+    if not history.rewinds:
+        raise UsageError(f"run {run.id} was not rewound; there is nothing to undo")
+    *others, last = history.rewinds
+    if history.last_step > last.position:
+        raise UsageError(
+            f"run {run.id} has gone on since it was rewound",
+            f"name the step to go back to: orchestrate rewind {run.id} STEP",
+        )
+    is_standing = bool(others) and history.last_step < others[-1].position
+    void = others[-1].void if is_standing else ()
+    target, later = checkpoint_from_json(last.safety), history.trees_from(last.position)
+    return Aim(target, "before the last rewind", void, later, is_undo=True)
+
+
+def _plan(
+    files: Files,
+    workspace: Path,
+    store: Store,
+    aim: Aim,
+    *,
+    force: bool,
+) -> Rewound:
+    """Capture how everything stands, and find out what leads back; nothing is changed."""
+    now = files.capture(workspace)
+    last = checkpoint_from_json(store.state.checkpoint)
+    notes = []
+    moved = [
+        name for name in ("head", "branch", "index") if getattr(now, name) != getattr(last, name)
+    ]
+    if moved and not force:
+        shown = ", ".join({"head": "HEAD", "index": "what is staged"}.get(m, m) for m in moved)
+        raise UsageError(
+            f"the repository is not as run {store.run.id} left it: {shown} changed since",
+            "put it back, or go on all the same with --force: HEAD and index are left alone",
+        )
+    if (now.head, now.branch) != (aim.target.head, aim.target.branch):
+        notes.append("HEAD, its branch and the index are left as they are; only files change")
+    added = {
+        change.path
+        for tree in aim.later
+        for change in files.changes(aim.target.tree, tree)
+        if change.kind == "added"
+    }
+    plan = plan_restoration(files, workspace, now, aim.target, added)
+    if plan.partial and not force:
+        listed = "\n".join(f"  {visible(one.path)}: {one.reason}" for one in plan.partial)
+        raise UsageError(
+            f"these files are not whole in the checkpoints:\n{listed}",
+            "to leave them as they are and put back the others: --force",
+        )
+    return Rewound(aim, plan, tuple(notes), is_done=False)
+
+
+def _carry_out(files: Files, workspace: Path, edit: Course, rewound: Rewound) -> None:
+    """Files and journal together."""
+    store = edit.store
+    plan, aim = rewound.plan, rewound.aim
+
+    def put_on_record(token: str) -> None:
+        after = files.capture(workspace)
+        assert edit.begin is not None
+        at = store.state.updated_at
+        changes = files.changes(plan.now.tree, after.tree)
+        edit.begin(
+            Checkpointed(
+                at,
+                checkpoint_to_json(after) | {"token": token},
+                changes=[[one.kind, one.path] for one in changes],
+                undoes={} if aim.is_undo else checkpoint_to_json(plan.now),
+                is_undo=aim.is_undo,
+            ),
+            run_ended(at, end("interrupted", f"rewound to {aim.words}"), after.head),
+        )
+
+    carry_out(files, workspace, plan, put_on_record)
+    store.checkpoint(durable=True)

@@ -1,0 +1,77 @@
+"""`orchestrate diff`: what a step or a run changed, and how two runs differ."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from orchestrate.app.compare_runs import compare_runs
+from orchestrate.app.diff_files import diff_files
+from orchestrate.app.open_run import find_stored
+from orchestrate.app.runs_folder import runs_of
+from orchestrate.app.secrets import secrets_of_run
+from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
+from orchestrate.cli.run_and_step import run_and_step
+from orchestrate.plan.visible import visible
+from orchestrate.show.output import answer, answer_json, note, note_once
+from orchestrate.state.runs import may_name_run
+from orchestrate.view.place import Place
+
+_LETTERS = {"added": "A", "changed": "M", "deleted": "D", "mode": "m"}
+_LONGEST = 200
+
+
+@click.command(short_help="Show what a step or a run changed, or how two runs differ.")
+@run_argument
+@click.argument("what", metavar="[STEP[..STEP] | RUN]", required=False)
+@click.option("--files", "only_files", is_flag=True, help="List the files, without their lines.")
+@state_dir_option
+@working_dir_option
+@json_option
+def diff(
+    run: str,
+    what: str | None,
+    only_files: bool,
+    state_dir: str | None,
+    working_dir: str | None,
+    as_json: bool,
+) -> int:
+    """Show what a run changed in the files of its workspace: all of it, STEP, or STEP to STEP.
+
+    With a second run: how the two differ in definition, inputs, path, outcomes, prompts, answers,
+    files, time and cost. Files are known from the checkpoints of the workspace; steps that share
+    one are named.
+    """
+    run, what = run_and_step(run, what, working_dir, state_dir)
+    _, found, workspace = find_stored(run, working_dir, state_dir, tell_fault=note_once)
+    if what is not None and may_name_run(runs_of(Place(working_dir, state_dir)), what):
+        _, other, _ = find_stored(what, working_dir, state_dir, tell_fault=note_once)
+        mask = secrets_of_run(found, workspace).data
+        differences = mask(compare_runs(found, other))
+        if as_json:
+            answer_json({"first": found.id, "second": other.id, "differences": differences})
+        else:
+            answer("".join(_line(one) for one in differences) or "no difference\n")
+        return 0
+    changed = diff_files(found, what)
+    if as_json:
+        answer_json({"run_id": found.id, **changed.to_json()})
+        return 0
+    for text in changed.notes:
+        note(f"{text}\n")
+    if only_files:
+        answer("".join(f"{_LETTERS[one.kind]} {visible(one.path)}\n" for one in changed.changes))
+    else:
+        patch = changed.patch.decode("utf-8", "replace")
+        answer("".join(f"{visible(line)}\n" for line in patch.splitlines()))
+    return 0
+
+
+def _line(one: dict[str, Any]) -> str:
+    def side(value: Any) -> str:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        return visible(text[:_LONGEST])
+
+    return f"{visible(one['about'])}: {side(one['first'])} → {side(one['second'])}\n"

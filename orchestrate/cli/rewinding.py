@@ -1,0 +1,67 @@
+"""What `rewind` does, apart from its options: these load no compiler."""
+
+from __future__ import annotations
+
+import sys
+
+from orchestrate.app.open_run import find_stored
+from orchestrate.app.rewind import Rewound
+from orchestrate.app.rewind import rewind as go_back
+from orchestrate.cli.reporting import CommandLine
+from orchestrate.cli.terminal import has_terminal
+from orchestrate.errors import UsageError
+from orchestrate.plan.visible import plural, visible
+from orchestrate.show.output import answer, answer_json, note
+from orchestrate.view.place import Place
+from orchestrate.view.watching import Watching
+
+_MOST_NAMES = 40
+
+
+def rewind_run(
+    run: str, step: str | None, place: Place, *, yes: bool, force: bool, as_json: bool
+) -> int:
+    """Show what would happen, ask, and do it; without a step, take the last rewind back."""
+    _, found, workspace = find_stored(run, place.working_dir, place.state_dir)
+    reporter = CommandLine(Watching(place=place, as_json=as_json))
+
+    def agrees(rewound: Rewound) -> bool:
+        if not as_json:
+            note(_preview(rewound))
+        if yes:
+            return True
+        if as_json or not has_terminal():
+            raise UsageError("nothing was changed", "without a terminal, agree with --yes")
+        note("Go back? [y/N] ")
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+    rewound = go_back(found, workspace, reporter, step, force=force, agrees=agrees)
+    if as_json:
+        answer_json({"run_id": found.id, **rewound.to_json()})
+    elif rewound.is_done:
+        on = visible(place.command("resume", found.id))
+        back = visible(place.command("rewind", found.id, "--undo"))
+        answer(f"run {found.id} stands {visible(rewound.aim.words)}\n")
+        note(f"  to go on: {on}\n")
+        if step is not None:
+            note(f"  to take this back: {back}\n")
+    else:
+        note("nothing was changed\n")
+    return 0
+
+
+def _preview(rewound: Rewound) -> str:
+    plan = rewound.plan
+    lines = [f"to {visible(rewound.aim.words)}: {plural(len(rewound.aim.void), 'result')} void"]
+    for verb, names in (
+        ("write", [change.path for change in plan.write]),
+        ("delete", [change.path for change in plan.delete]),
+        ("keep", [f"{one.path} ({one.reason})" for one in (*plan.keep, *plan.partial)]),
+    ):
+        lines += [f"  {verb:6} {visible(name)}" for name in names[:_MOST_NAMES]]
+        if len(names) > _MOST_NAMES:
+            lines.append(f"  {verb:6} … and {len(names) - _MOST_NAMES} more")
+    if plan.is_empty:
+        lines.append("  no file changes")
+    lines += [f"  {one}" for one in rewound.notes]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,158 @@
+"""Which checkpoint stands before and after each step of a run, as its journal tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from orchestrate.errors import UsageError
+from orchestrate.plan.visible import visible
+from orchestrate.record import field, mutable_record, record
+from orchestrate.state import events as on
+from orchestrate.state.address import Address, FrameKey, name_of_node
+from orchestrate.state.events import Event, Json
+
+_MOST_NAMES = 12
+_Key = tuple[str, str, int]
+Opened = on.LoopOpened | on.CallOpened
+
+
+@mutable_record
+class Span:
+    """One visit of a step, a loop or a call; `position` is its place in the journal.
+
+    `shares_before` are steps that ended, or were at work, between the checkpoint before it and its
+    beginning; `shares_after` those that the checkpoint after it is about, too.
+    """
+
+    address: Address
+    position: int
+    before: dict[str, Json] | None
+    shares_before: list[str] = field(default_factory=list)
+    after: dict[str, Json] | None = None
+    shares_after: list[str] = field(default_factory=list)
+
+    @property
+    def shown(self) -> str:
+        return shown(self.address)
+
+
+def shown(address: Address) -> str:
+    """As people type it, with `@2` for a second visit."""
+    again = address.visit is not None and address.visit > 1
+    plain = Address(FrameKey(address.frame.restart, address.frame.parts), address.name)
+    return f"{plain.shown}@{address.visit}" if again else plain.shown
+
+
+@record
+class Rewind:
+    """A rewind that was not taken back: the checkpoint of before it, and the results that went."""
+
+    position: int
+    safety: dict[str, Json]
+    void: tuple[tuple[str, ...], ...]
+
+
+class FileHistory:
+    """The checkpoints of a run in order, and the steps between them."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        # With the place of each in the journal.
+        self.placed: list[tuple[int, on.Checkpointed]] = []
+        self.spans: dict[_Key, Span] = {}
+        self.rewinds: list[Rewind] = []
+        self.last_step = -1
+        self._redo: tuple[tuple[str, ...], ...] = ()
+        self._last: dict[str, Json] | None = None
+        # What has ended since the last checkpoint, and what has not ended yet.
+        self._since: list[Span] = []
+        self._at_work: dict[_Key, Span] = {}
+        for position, event in enumerate(events):
+            self._hear(position, event)
+
+    def _hear(self, position: int, event: Event) -> None:
+        match event:
+            case on.Checkpointed() if event.checkpoint:
+                self.placed.append((position, event))
+                self._last = event.checkpoint
+                # An agent's is on record before its end is.
+                for key, span in [*self._at_work.items()]:
+                    if span.address.text in event.steps:
+                        self._since.append(self._at_work.pop(key))
+                names = [span.shown for span in self._since]
+                for span in self._since:
+                    span.after = event.checkpoint
+                    span.shares_after = [name for name in names if name != span.shown]
+                self._since = []
+                if event.is_undo:
+                    self.rewinds.pop()
+                elif event.undoes:
+                    self.rewinds.append(Rewind(position, event.undoes, self._redo))
+            case on.StepStarted() if event.origin is None:
+                self.last_step = position
+                self._begin(position, event)
+            case on.LoopOpened() | on.CallOpened():
+                self._open(position, event)
+            case on.StepFinished() if not event.result.reused:
+                key = (event.frame, event.node, event.visit)
+                # A wait looks for files and changes none.
+                if key in self._at_work and not event.result.has("wait_duration_ms"):
+                    self._since.append(self._at_work[key])
+                self._at_work.pop(key, None)
+            case on.Edited():
+                self._at_work.clear()
+                self._redo = tuple(tuple(path) for path in event.redo)
+            case (
+                on.StepStarted() | on.StepFinished() | on.AttemptEnded() | on.Checkpointed()
+                | on.RunStarted() | on.RunResumed() | on.RunEnded() | on.Restarted() | on.Gap()
+                | on.RoundEnded() | on.ItemMoving() | on.ItemMoved() | on.ItemStopped()
+                | on.CallExpired() | on.OutputsGiven() | on.GateOpened() | on.GateDecided()
+                | on.SessionSeen() | on.SessionChosen() | on.CostReserved() | on.LimitNear()
+                | on.CallWaits()
+            ):  # fmt: skip
+                pass
+
+    def _begin(self, position: int, event: on.StepStarted) -> None:
+        key = (event.frame, event.node, event.visit)
+        if key not in self._at_work:
+            self.spans[key] = self._at_work[key] = self._span(position, event)
+
+    def _open(self, position: int, event: Opened) -> None:
+        key = (event.frame, event.node, event.visit)
+        self.spans.setdefault(key, self._span(position, event))
+
+    def _span(self, position: int, event: on.StepStarted | Opened) -> Span:
+        others = [*self._since, *self._at_work.values()]
+        address = Address(FrameKey.parse(event.frame), name_of_node(event.node), event.visit)
+        return Span(address, position, self._last, [one.shown for one in others])
+
+    @property
+    def checkpoints(self) -> list[on.Checkpointed]:
+        return [event for _, event in self.placed]
+
+    def trees_from(self, position: int) -> tuple[str, ...]:
+        """The trees of the checkpoints at that place of the journal and behind it."""
+        later = [event for at, event in self.placed if at >= position]
+        return tuple(dict.fromkeys(str(event.checkpoint["tree"]) for event in later))
+
+    def find(self, text: str) -> Span:
+        """The newest visit of the step that a person means."""
+        try:
+            wanted = Address.typed(text)
+        except ValueError:
+            wanted = None
+        found = [s for s in self.spans.values() if wanted is not None and wanted.covers(s.address)]
+        if found:
+            return max(found, key=lambda span: span.position)
+        names = list(dict.fromkeys(span.shown for span in self.spans.values()))
+        listed = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
+        raise UsageError(
+            f"the run has not begun a step '{visible(text)}'", f"it has begun: {visible(listed)}"
+        )
+
+    def after(self, span: Span) -> dict[str, Json] | None:
+        """The first checkpoint behind all that belongs to a step, loop or call."""
+        inside = [s for s in self.spans.values() if span.address.contains(s.address)]
+        if not inside:
+            return span.after
+        last = max(inside, key=lambda one: one.position)
+        return last.after
