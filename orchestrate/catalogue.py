@@ -65,6 +65,10 @@ def _files_below(folder: Path) -> Iterator[Path]:
                 yield Path(parent) / name
 
 
+# What `init --agents-of` writes where an author has to say more.
+AGENT_STUB = "Say what this agent is for, and how it works."
+
+
 def agent_places(name: str, workspace: Workspace) -> tuple[Path, ...]:
     """Where an agent definition may lie: `ns:name` is in a folder `ns` (rulings §8)."""
     name = workspace.agent_called(name)

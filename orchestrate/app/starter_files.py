@@ -14,8 +14,7 @@ from typing import Any
 
 from orchestrate.agents.finding import Missing
 from orchestrate.agents.registry import PROGRAMS, find_program
-from orchestrate.catalogue import agent_places
-from orchestrate.dialects.agent_definitions import STUB
+from orchestrate.catalogue import AGENT_STUB, agent_places
 from orchestrate.errors import ConfigError
 from orchestrate.record import record
 from orchestrate.regex import regex
@@ -112,8 +111,8 @@ def write_stubs(root: Path, done: list[Done], names: Iterator[str], workspace: W
             continue
         short = workspace.agent_called(name).rpartition(":")[2]
         text = (
-            f"---\nname: {short}\ndescription: {STUB}\n---\n"
-            f"You are {short.replace('-', ' ')}. {STUB}\n"
+            f"---\nname: {short}\ndescription: {AGENT_STUB}\n---\n"
+            f"You are {short.replace('-', ' ')}. {AGENT_STUB}\n"
         )
         piece = Piece(places[0].relative_to(root).as_posix(), text, f"to be filled in: '{name}'")
         done.append(write_piece(root, piece))

@@ -24,10 +24,6 @@ KNOWN = ("name", "description", "model", "tools", "backend")
 _FRONT = regex(r"\A---[ \t]*\n(.*?)^---[ \t]*\n?", re.MULTILINE | re.DOTALL)
 
 
-# What `init --agents-of` writes where an author has to say more.
-STUB = "Say what this agent is for, and how it works."
-
-
 @record
 class AgentFile:
     """What an agent's file says; `body` is its system prompt."""

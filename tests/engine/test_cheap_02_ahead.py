@@ -215,7 +215,7 @@ def fail_on(what: str, patch: pytest.MonkeyPatch) -> None:
 def test_what_was_sent_is_taken_back_when_the_run_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake = Watched({FIRST: Act(after_s=0.3)})
+    fake = Watched({FIRST: Act(after_s=3.0)})
     with running(tmp_path, compiled(LINE), executors={LOCAL: fake}) as run:
         with monkeypatch.context() as patch:
             fail_on("step-started", patch)

@@ -36,7 +36,7 @@ SEAL = re.compile(rb',\n  "checksum": "sha256:([0-9a-f]{64})"\n\}\n\Z')
 _VOLATILE = frozenset(
     ("run_id", "started_at", "updated_at", "completed_at", "duration_ms", "attempts", "seq",
      "synced", "clock", "place", "checksum", "wait_duration_ms", "poll_count", "times",
-     "machine_started", "address", "cwd", "worked", "worked_before",
+     "machine_started", "address", "cwd", "worked", "worked_before", "unwatched",
      "metrics", "workspace", "session_id", "sessionId", "startTime", "requested_at", "decided_at",
      "expires_at")
 )  # fmt: skip

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from orchestrate.catalogue import AGENT_STUB
 from orchestrate.diagnostics import Span
-from orchestrate.dialects.agent_definitions import STUB
 from orchestrate.dialects.lowering import Lowering
 from orchestrate.regex import regex
 from orchestrate.source.advice import meant
@@ -47,12 +47,12 @@ def check_agent_file(work: Lowering, name: str, path: Path) -> None:
 
 def _check_filled_in(work: Lowering, name: str, source: Source) -> None:
     """A stub as `init --agents-of` writes it says nothing about its agent yet."""
-    at = source.text.rfind(STUB)
+    at = source.text.rfind(AGENT_STUB)
     if at < 0:
         return
     line = source.text.count("\n", 0, at)
     column = at - (source.text.rfind("\n", 0, at) + 1)
-    span = Span(source.display, line + 1, column + 1, len(STUB))
+    span = Span(source.display, line + 1, column + 1, len(AGENT_STUB))
     work.report_at("W407", f"the definition of agent '{name}' is not filled in", span,
                    hint="write there what the agent is for and how it works")  # fmt: skip
 
