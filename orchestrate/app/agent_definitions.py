@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from orchestrate.agents.registry import PROGRAMS, STAND_INS, own_name, setting_f
 from orchestrate.agents.settings import step_config
 from orchestrate.app.scopes import NoScope
 from orchestrate.diagnostics import closest
-from orchestrate.dialects.agent_definitions import AgentFile, read_agent
+from orchestrate.dialects.agent_definitions import AgentFile, NoAgentError, read_agent
 from orchestrate.engine.evaluate import evaluate
 from orchestrate.errors import ConfigError
 from orchestrate.plan.backends import BACKENDS
@@ -102,7 +103,11 @@ def definition_before(
             own.pop("model", None)
             return AgentDefinition(name, stand_in(name, settings), settings=tuple(own.items()))
         case NamedAgent(name, config):
-            return definition_of(name, constants(config), workspace, settings, frozen)
+            try:
+                return definition_of(name, constants(config), workspace, settings, frozen)
+            except NoAgentError as error:
+                way = shlex.join(("orchestrate", "init", "--agents-of", node.span.file))
+                raise ConfigError(error.message, f"{error.hint}; `{way}` writes a stub") from error
         case _:
             return None
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from orchestrate.app.agent_definitions import backend_of, definition_of
 from orchestrate.app.agents import agent_of, keep_turn
 from orchestrate.app.agents_asked import asked_lines, who_is_asked
-from orchestrate.app.checkpoints import checkpoints_of
 from orchestrate.app.concurrent_runs import INSIDE, inside_of
 from orchestrate.app.config import load_config
 from orchestrate.app.executors import executors_of
@@ -36,6 +35,7 @@ from orchestrate.engine.reuse import end_given_up
 from orchestrate.engine.runtime import AgentRules, Library, Options, Runtime
 from orchestrate.engine.scheduler import note_unsettled, run_to_end
 from orchestrate.errors import StateError
+from orchestrate.git_head import git_above
 from orchestrate.plan.nodes import main_plan
 from orchestrate.plan.visible import visible
 from orchestrate.record import replace
@@ -102,8 +102,8 @@ def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs
             note_unsettled(rt)
         if store.state.edit:
             _look_back(rt)
-        if rehearsal is None:
-            rt.checkpoints = checkpoints_of(rt, kept, reporter.note)
+        if rehearsal is None and _wants_checkpoints(kept, rt.workspace.root):
+            _keep_checkpoints(rt, reporter)
         ending = run_to_end(rt) if rehearsal else run_and_tell(rt, untold, reporter)
         is_over = True
         return ending
@@ -114,6 +114,18 @@ def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs
         reporter.note("".join(f"orchestrate: {visible(trouble)}\n" for trouble in untold))
         rt.close(is_over=is_over)
         logbook.close()
+
+
+def _keep_checkpoints(rt: Runtime, reporter: Reporter) -> None:
+    from orchestrate.app.checkpoints import checkpoints_of
+
+    rt.checkpoints = checkpoints_of(rt, reporter.note)
+
+
+def _wants_checkpoints(settings: RunSettings, workspace: Path) -> bool:
+    """As it is set; by itself in git work trees."""
+    wanted = settings.checkpoints or "auto"
+    return wanted == "on" or (wanted == "auto" and git_above(workspace) is not None)
 
 
 def _look_back(rt: Runtime) -> None:

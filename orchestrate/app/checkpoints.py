@@ -1,4 +1,4 @@
-"""Does a run record its workspace? As it is set, and where there is a git program."""
+"""Opens what records the workspace of a run, where there is a git program."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 
 from orchestrate.checkpoints.store import open_store
 from orchestrate.engine.checkpoints import Checkpoints
-from orchestrate.git_head import git_above
 
 if TYPE_CHECKING:
-    from orchestrate.app.settings import RunSettings
     from orchestrate.engine.runtime import Runtime
 
 _NO_GIT = (
@@ -19,14 +17,9 @@ _NO_GIT = (
 )
 
 
-def checkpoints_of(
-    rt: Runtime, settings: RunSettings, tell: Callable[[str], None]
-) -> Checkpoints | None:
-    """Who records the workspace of a run; None where that is not wanted, or cannot be."""
-    wanted = settings.checkpoints or "auto"
-    if rt.rehearsal is not None or wanted == "off":
-        return None
-    if wanted == "auto" and git_above(rt.workspace.root) is None:
+def checkpoints_of(rt: Runtime, tell: Callable[[str], None]) -> Checkpoints | None:
+    """Who records the workspace of a run; None where it does not really run, or nothing can."""
+    if rt.rehearsal is not None:
         return None
     store = open_store(rt.run.root, rt.environment)
     if store is None:

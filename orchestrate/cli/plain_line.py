@@ -56,6 +56,7 @@ def _read(arguments: Sequence[str]) -> tuple[str, list[str], set[str]] | None:
         if row.kind == "switch" and row.name != _NOT_PLAIN:
             known[row.option] = row.name
     switches = [word for word in words if word.startswith("-")]
-    if not least <= len(names) <= most or not known.keys() >= set(switches):
+    # An empty name is click's to refuse, and to tell from one that was left out.
+    if "" in names or not least <= len(names) <= most or not known.keys() >= set(switches):
         return None
     return command, names, {known[word] for word in switches}

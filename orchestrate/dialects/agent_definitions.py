@@ -24,6 +24,10 @@ KNOWN = ("name", "description", "model", "tools", "backend")
 _FRONT = regex(r"\A---[ \t]*\n(.*?)^---[ \t]*\n?", re.MULTILINE | re.DOTALL)
 
 
+class NoAgentError(ConfigError):
+    """No file defines the agent."""
+
+
 @record
 class AgentFile:
     """What an agent's file says; `body` is its system prompt."""
@@ -38,7 +42,7 @@ def read_agent(name: str, workspace: Workspace) -> AgentFile:
     path = next((place for place in places if os.path.isfile(place)), None)
     if path is None:
         shown = " and ".join(place.relative_to(workspace.root).as_posix() for place in places)
-        raise ConfigError(
+        raise NoAgentError(
             f"there is no agent '{name}'",
             f"looked for {shown} in the workspace",
         )

@@ -143,7 +143,7 @@ def test_a_missing_agent_names_what_mends_it(tmp_path: Path) -> None:
     mends = "`orchestrate init --agents-of r.yaml` writes a stub"
     assert mends in project.run("validate", "r.yaml").stdout
     told = project.run("run", "r.yaml").assert_exit(5)
-    assert "`orchestrate init --agents-of FILE` writes a stub" in told.stderr
+    assert "`orchestrate init --agents-of r.yaml` writes a stub" in told.stderr
     project.write(".orchestrate/config.yaml", "agent_aliases: {foo: bar}\n")
     assert "there is no agent 'bar' here, which 'foo' stands for" in (
         project.run("validate", "r.yaml").stdout

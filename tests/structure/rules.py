@@ -100,7 +100,9 @@ LATE_IMPORTS_WITH_REASON: dict[tuple[str, str], str] = {
         "the keeper of a new run starts while the engine is loaded (performance.md)"
     ),
     ("orchestrate.cli.commands.validate", "orchestrate.app.check_context"): _HELP,
-    ("orchestrate.cli.commands.list", "orchestrate.app.recipes"): _HELP,
+    ("orchestrate.app.carry_out", "orchestrate.app.checkpoints"): (
+        "a run that keeps no checkpoints pays nothing for them (edits.md)"
+    ),
     ("orchestrate.app.definition", "orchestrate.compile"): _HELP,
     ("orchestrate.app.config", "orchestrate.app.config_file"): (
         "most workspaces have no configuration, and commands that look need no YAML reader"

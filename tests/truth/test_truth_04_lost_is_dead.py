@@ -96,7 +96,7 @@ def test_truth_04_then_nothing_is_started_and_the_exit_code_is_5(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = "refused: what an earlier attempt started cannot be ended: process 4711 (work)"
-    monkeypatch.setattr("orchestrate.execute.keeper.client.start_keeper", lambda *_: said)
+    monkeypatch.setattr("orchestrate.execute.keeper.starter.KeeperStart.wait", lambda *_: said)
     with pytest.raises(ConfigError, match=r"process 4711 \(work\)") as caught:
         ensure_keeper(tmp_path)
     assert caught.value.exit_code == 5

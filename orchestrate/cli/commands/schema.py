@@ -15,6 +15,7 @@ SCHEMAS: dict[str, str] = {
     "recipe": "A recipe of steps or stages for agents.",
     "workflow": "A workflow of commands, providers and loops.",
     "config": "The configuration file .orchestrate/config.yaml.",
+    "fleet": "The pools of machines of a user, fleet.yaml.",
     "agent": "The front matter of an agent definition.",
     "state": "The state file of a run.",
     "status": "The status that a step reports (status/v1).",

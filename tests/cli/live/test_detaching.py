@@ -174,12 +174,12 @@ import fcntl, pathlib, termios, time
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 from orchestrate.app import start as execution
 start_run = execution.start_run
-def slowly(*arguments):
+def slowly(*arguments, **named):
     pathlib.Path("starting").touch()
     while not pathlib.Path("pressed").exists():
         time.sleep(0.02)
     time.sleep(0.2)
-    return start_run(*arguments)
+    return start_run(*arguments, **named)
 execution.start_run = slowly
 from orchestrate.cli.main import main
 main()
@@ -190,7 +190,7 @@ def test_ctrl_c_while_the_run_starts_leaves_no_run_that_nobody_knows_of(folder: 
     (folder / "w.yaml").write_text(SLOW)
     with display(folder, "run", "-d", "w.yaml", start=SLOWLY) as seen:
         while not (folder / "starting").exists():
-            seen.read(0.02)
+            assert seen.read(0.02), seen.shown
         seen.type("\x03")
         give_sign(folder, "pressed")
         assert seen.finish() == 130
