@@ -248,7 +248,7 @@ def test_edits_12_a_run_that_works_can_be_forked(tmp_path: Path) -> None:
     (stage.folder / "go").unlink()
     (stage.folder / "started").unlink()
     stage.ran()
-    with stage.command("resume", "latest", "--redo", "b"):
+    with stage.command("resume", "latest", "--redo", "b") as resumed:
         stage.await_file("started")
         stage.git("add", "-f", "w.yaml")
         with stage.command("fork", "--from", "b") as forked:
@@ -257,6 +257,7 @@ def test_edits_12_a_run_that_works_can_be_forked(tmp_path: Path) -> None:
             (stage.worktree / "go").write_text("", "utf-8")
             assert forked.wait(60) == 0
         stage.write("go", "")
+        assert resumed.wait(60) == 0
     assert (stage.worktree / "ledger").read_text("utf-8").split() == ["b", "c"]
 
 
