@@ -92,7 +92,10 @@ def fork(
     store.close()
     reporter.note(f"run {run.id} is a fork of run {origin.id}, from step {wishes.step} on\n")
     if tree is not None:
-        reporter.note("  its files are those of the commit: no checkpoint of that step is known\n")
+        reporter.note(
+            "  its files are those of the commit; what the run had changed and not committed is "
+            f"not there (orchestrate diff {origin.id} shows it)\n"
+        )
     try:
         return resume(run, workspace, given.without_values(), reporter)
     except OrchestrateError:
