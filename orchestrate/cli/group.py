@@ -51,6 +51,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "orchestrate.cli.commands.config:config",
         "Show the settings in effect, and where each comes from.",
     ),
+    "cost": (
+        "orchestrate.cli.commands.cost:cost",
+        "Sum up what agents have cost.",
+    ),
     "deny": (
         "orchestrate.cli.commands.approvals:deny",
         "Deny a stage, which ends its run.",

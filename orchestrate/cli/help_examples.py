@@ -45,6 +45,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("orchestrate describe implement-and-review", "what it does, and what it can be told"),
         ("orchestrate describe my-recipe.yaml --json", "its inputs, for a script"),
     ),
+    "cost": (
+        ("orchestrate cost", "the last seven days of this workspace"),
+        ("orchestrate cost --all --by recipe --since 30d", "of all, the dearest recipe first"),
+    ),
     "deny": (
         ("orchestrate deny latest --message 'not yet'", "end the run at its gate"),
         ("orchestrate deny latest review", "where several stages wait"),

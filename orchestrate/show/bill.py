@@ -1,0 +1,36 @@
+"""What was spent, as a table; on a terminal with bars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from orchestrate.plan.visible import visible, width_of
+from orchestrate.view.bill import Spending
+
+_BAR = 24
+
+
+def spending_table(rows: Sequence[Spending], total: Spending, *, with_bars: bool) -> str:
+    """A line for each, and one for all."""
+    names = [visible(row.name) for row in (*rows, total)]
+    width = max(map(width_of, names))
+    most = max((row.spent_usd for row in rows), default=0.0)
+    lines = []
+    for name, row in zip(names, (*rows, total), strict=True):
+        pad = " " * (width - width_of(name))
+        share = row.spent_usd / most if most and row is not total else 0.0
+        bar = "  " + "█" * round(_BAR * share) if with_bars and share else ""
+        lines.append(f"{name}{pad}  ${row.spent_usd:>9.4f}{_more(row)}{bar}\n")
+    return "".join(lines)
+
+
+def _more(row: Spending) -> str:
+    """What the sum does not say."""
+    told = [f"{row.calls} call{'s' * (row.calls != 1)}"]
+    if row.computed_usd:
+        told.append(f"${row.computed_usd:.4f} of it computed from prices")
+    if row.unknown_calls:
+        told.append(f"{row.unknown_calls} of unknown cost (counted as ${row.counted_usd:.2f})")
+    if row.reserved_usd:
+        told.append(f"${row.reserved_usd:.2f} reserved")
+    return "  " + ", ".join(told)
