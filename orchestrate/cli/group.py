@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from orchestrate import __version__
-from orchestrate.errors import RunElsewhereError, UsageError
+from orchestrate.errors import UsageError
 from orchestrate.exits import DONE, UNUSABLE
 from orchestrate.show.output import note
 
@@ -268,10 +268,6 @@ def run_group(arguments: Sequence[str], settings: dict[str, Any]) -> int:
         result = root.main(words, prog_name="orchestrate", standalone_mode=False, obj=settings)
     except click.Abort:
         raise KeyboardInterrupt from None
-    except RunElsewhereError as error:
-        from orchestrate.cli.away import hand_over
-
-        return hand_over(words, error)
     except click.ClickException as error:
         # What stands after the fault was not read; that the answer is for a program holds.
         end = words.index("--") if "--" in words else len(words)

@@ -9,7 +9,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from orchestrate.errors import ConfigError, DefinitionError, InternalError, OrchestrateError
+from orchestrate.errors import (
+    ConfigError,
+    DefinitionError,
+    InternalError,
+    OrchestrateError,
+    RunElsewhereError,
+)
 from orchestrate.exits import BUG, INTERRUPTED, OUTPUT_CLOSED
 from orchestrate.interrupts import raise_on_ctrl_c
 from orchestrate.show.output import (
@@ -68,7 +74,7 @@ def run_command(arguments: Sequence[str]) -> int:
     settings: dict[str, Any] = {"json": False}
     try:
         try:
-            code = _dispatch(arguments, settings)
+            code = _carry_out(arguments, settings)
         except InternalError as error:
             told: OrchestrateError = _of_the_installation(error) or error
             tell(told, as_json=settings["json"])
@@ -130,6 +136,16 @@ def _visible(text: str) -> str:
     except ImportError:
         return text.encode("ascii", "backslashreplace").decode("ascii")
     return visible(text)
+
+
+def _carry_out(arguments: Sequence[str], settings: dict[str, Any]) -> int:
+    """Here, or on the machine where the run is that was named."""
+    try:
+        return _dispatch(arguments, settings)
+    except RunElsewhereError as error:
+        from orchestrate.cli.away import hand_over
+
+        return hand_over(arguments, error)
 
 
 def _dispatch(arguments: Sequence[str], settings: dict[str, Any]) -> int:
