@@ -17,7 +17,7 @@ from orchestrate.checkpoints.model import Checkpoint, CheckpointError, LeftOut, 
 from orchestrate.checkpoints.program import Deadline, own_git, split
 from orchestrate.checkpoints.users import Repository, look_at_nested, stamp_of
 from orchestrate.record import field, mutable_record, record
-from orchestrate.state.durable import read_file, write_visibly
+from orchestrate.state.durable import read_file, remove_leftovers, write_visibly
 
 _STATUS = ("status", "--porcelain=v2", "-z", "-uall", "--no-renames", "--ignore-submodules=all")
 _MIB = 1 << 20
@@ -91,6 +91,8 @@ class Capture:
         if self._rules is None:
             # Whoever held it is gone: there is one who captures at a time.
             (self._folder / "index.lock").unlink(missing_ok=True)
+            for place in (self._folder, self._folder / "info", *self._folder.glob("objects/??")):
+                remove_leftovers(place)
         is_judged_anew = self._look_at_rules(until)
         is_first = not (self._folder / "index").exists()
         is_seeded = is_first and self._seed(until)

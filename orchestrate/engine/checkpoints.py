@@ -20,7 +20,7 @@ from orchestrate.record import replace
 from orchestrate.state.address import Address, FrameKey
 from orchestrate.state.captured import changed_by
 from orchestrate.state.events import Checkpointed, Event, StepFinished, attempt_of
-from orchestrate.state.model import Frame
+from orchestrate.state.model import Frame, frames_below
 from orchestrate.state.result import StepResult
 
 # Commands share a checkpoint within this time.
@@ -45,8 +45,13 @@ class Checkpoints:
         self._spent_s = 0.0
 
     def begin(self) -> list[Event]:
-        """How the workspace is before the first step, or before this sitting goes on."""
-        return [*self._take()]
+        """How the workspace is before the first step, or before this sitting goes on.
+
+        Where a step of the last sitting is still open, what it has changed is told with its end.
+        """
+        frames = frames_below(self._rt.store.state.root)
+        is_open = any(frame.here is not None and frame.here.phase == "running" for frame in frames)
+        return [] if self._tree and is_open else [*self._take()]
 
     def note(self, events: Sequence[Event], *, is_quiet: bool) -> list[Event]:
         """The events of a step that has ended; an agent's with its own checkpoint before them.
