@@ -51,9 +51,10 @@ def test_no_open_leaves_the_workspace(attempt: Try, opens: int, quick_top: Path)
     link.symlink_to("inside")
     seen: Counter[str] = Counter()
     done = 0
-    while done < opens:
+    # A quiet machine may be done with all of them before the flipper has begun.
+    while done < opens or (len(seen) < 2 and done < opens + 100_000):
         # The flipper ends by itself after a minute.
-        share = min(opens - done, 20_000)
+        share = min(max(opens - done, 1000), 20_000)
         with flipping(link, "inside", str(outside)):
             for _ in range(share):
                 try:

@@ -37,6 +37,8 @@ _VOLATILE = frozenset(
     ("run_id", "started_at", "updated_at", "completed_at", "duration_ms", "attempts", "seq",
      "synced", "clock", "place", "checksum", "wait_duration_ms", "poll_count", "times",
      "machine_started", "address", "cwd", "worked", "worked_before", "unwatched",
+     # Which steps share a checkpoint depends on the time between them.
+     "changed", "checkpoint",
      "metrics", "workspace", "session_id", "sessionId", "startTime", "requested_at", "decided_at",
      "expires_at")
 )  # fmt: skip
