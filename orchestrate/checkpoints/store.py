@@ -108,6 +108,7 @@ class Store:
 
     def patch(self, old: str, new: str, paths: Iterable[str] = ()) -> bytes:
         """The difference between two trees as `git diff` prints it."""
+        self.complete()
         chosen = [f":(literal){path}" for path in paths]
         return self._git.output(
             "diff-tree", "-r", "-p", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv",
