@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from orchestrate.app.config import runs_folder
 from orchestrate.app.prepare import Prepared
 from orchestrate.cli.terminal import has_terminal
-from orchestrate.errors import OrchestrateError, RunElsewhereError
+from orchestrate.errors import OrchestrateError, RunElsewhereError, UsageError
 from orchestrate.fleet.forward import forward, runs_on
 from orchestrate.fleet.publish import Publisher, begin_publishing
 from orchestrate.fleet.settings import find_pool
@@ -22,6 +22,8 @@ from orchestrate.view.place import Place
 from orchestrate.view.run_summary import RunSummary
 
 _MOST_NAMED = 20
+# How a run is shown that works in this process, and what needs no machine.
+_NOT_AWAY = ("quiet", "verbose", "progress", "events", "raw", "cover")
 
 
 def run_elsewhere(
@@ -29,6 +31,12 @@ def run_elsewhere(
 ) -> int:
     """Start a run on a machine of a pool, and watch it from here unless it is detached."""
     settings = prepared.settings
+    for row in settings.given():
+        if row.name in _NOT_AWAY:
+            raise UsageError(
+                f"{row.option} cannot be used with --fleet",
+                "start it with -d, and watch it with `attach`, `logs -f` or `logs -f --events`",
+            )
     pool = find_pool(str(settings.fleet))
     stub = submit(pool, prepared, file, text, lambda files: settings.yes or _agrees(files))
     run = write_stub(runs_folder(prepared.workspace, prepared.config, place.state_dir), stub)
@@ -40,7 +48,8 @@ def run_elsewhere(
             answer(f"{run.id}\n")
             note(f"  watch:  {place.command('attach', run.id)}\n")
         return 0
-    return forward(["attach", run.id, *(["--json"] if as_json else [])], stub)
+    shown = {True: ["--live"], False: ["--no-live"], None: []}[settings.live]
+    return forward(["attach", run.id, *shown, *(["--json"] if as_json else [])], stub)
 
 
 def _agrees(files: Sequence[str]) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from orchestrate.checkpoints.model import CheckpointError
 from orchestrate.checkpoints.program import Git, deadline_in, find_git, own_git
 from orchestrate.errors import ConfigError
-from orchestrate.fleet.seat import Seat, seat_of, state_ref, work_ref
+from orchestrate.fleet.seat import COMMITTER, Seat, seat_of, state_ref, work_ref
 from orchestrate.git_head import head_of
 from orchestrate.plan.durations import seconds_of
 from orchestrate.state.events import Event, StepFinished
@@ -25,11 +25,6 @@ from orchestrate.state.store import Store
 
 # How long a large repository may take.
 _PATIENCE_S = 600.0
-_WHO = {
-    f"GIT_{role}_{part}": value
-    for role in ("AUTHOR", "COMMITTER")
-    for part, value in (("NAME", "orchestrate"), ("EMAIL", "orchestrate@localhost"))
-}
 # What only the machine itself can use: locks, sockets, half-written files, our other stores.
 _OWN_FOLDERS = frozenset(("keeper", "checkpoints"))
 _OWN_ENDINGS = (".lock", ".tmp", ".sock")
@@ -86,7 +81,7 @@ def publish(seat: Seat, folder: Path, program: str, what: str) -> None:
     """Commit the workspace and the run folder, and let both references lead to them, or none."""
     work, state = work_ref(seat.run), state_ref(seat.run)
     until = deadline_in(_PATIENCE_S)
-    git = own_git(program, seat.repository).with_variables(**_WHO)
+    git = own_git(program, seat.repository).with_variables(**COMMITTER)
     old_work, old_state = _commit_of(git, work), _commit_of(git, state)
     tree = _tree_of_workspace(seat, git, old_work)
     head = head_of(seat.tree)

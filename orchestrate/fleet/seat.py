@@ -15,6 +15,13 @@ from typing import Any
 
 from orchestrate.record import record
 
+# Whose commits ours are, as git wants to be told.
+COMMITTER = {
+    f"GIT_{role}_{part}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for part, value in (("NAME", "orchestrate"), ("EMAIL", "orchestrate@localhost"))
+}
+
 
 @record
 class Seat:

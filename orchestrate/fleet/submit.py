@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrate.app.prepare import Prepared
-from orchestrate.app.settings import FLAGS, RunSettings
+from orchestrate.app.settings import RunSettings
 from orchestrate.checkpoints.model import CheckpointError
 from orchestrate.checkpoints.program import deadline_in, find_git, own_git
 from orchestrate.checkpoints.store import Store
@@ -20,7 +20,7 @@ from orchestrate.digest import digest_of
 from orchestrate.errors import ConfigError, OrchestrateError, UsageError
 from orchestrate.fleet import ssh
 from orchestrate.fleet.host import PROTOCOL
-from orchestrate.fleet.seat import Seat, work_ref
+from orchestrate.fleet.seat import COMMITTER, Seat, work_ref
 from orchestrate.fleet.settings import Pool
 from orchestrate.fleet.stub import Stub
 from orchestrate.plan.visible import visible
@@ -30,13 +30,8 @@ from orchestrate.state.runs import make_run_id
 _ANSWER_S = 30.0
 _START_S = 900.0
 _PUSH_S = 900.0
-_WHO = {
-    f"GIT_{role}_{part}": value
-    for role in ("AUTHOR", "COMMITTER")
-    for part, value in (("NAME", "orchestrate"), ("EMAIL", "orchestrate@localhost"))
-}
-# Where the run is shown is this side's business; files are named by paths that mean the same there.
-_OURS = ("detach", "quiet", "verbose", "live", "progress", "events", "raw", "fleet", "yes")
+# What is about the submission; files are named by paths that mean the same there.
+_OURS = ("detach", "live", "fleet", "yes")
 _PATHS = ("inputs_file", "context_file", "script")
 
 Consent = Callable[[list[str]], bool]
@@ -94,7 +89,7 @@ def _flags_to_send(settings: RunSettings, workspace: Path) -> dict[str, Any]:
     sent: dict[str, Any] = {}
     for row in settings.given():
         value = getattr(settings, row.name)
-        if row.name in _OURS or row.name not in FLAGS:
+        if row.name in _OURS:
             continue
         if row.name in _PATHS:
             value = _named_there(str(value), workspace)
@@ -124,7 +119,7 @@ def _snapshot(folder: Path, program: str, repository: Repository) -> Snapshot:
         names = ", ".join(visible(one.path) for one in taken.left_out if not one.is_special)
         raise ConfigError(f"these files cannot be sent: {names}", "remove or ignore them")
     git = own_git(program, store.folder).with_variables(
-        **_WHO, GIT_ALTERNATE_OBJECT_DIRECTORIES=str(repository.objects)
+        **COMMITTER, GIT_ALTERNATE_OBJECT_DIRECTORIES=str(repository.objects)
     )
     head = repository.head
     tree_of_head = git.output("rev-parse", f"{head}^{{tree}}").decode().strip() if head else ""

@@ -289,6 +289,13 @@ def test_fleet_the_settings_of_the_docs_hold(fleet: Fleet) -> None:
     assert "host-a does not answer" in fleet.send("r.yaml").assert_exit(5).stderr
 
 
+@pytest.mark.parametrize("flag", ["--events", "--quiet", "--verbose", "--raw"])
+def test_fleet_a_flag_that_would_have_no_effect_is_refused(fleet: Fleet, flag: str) -> None:
+    refused = fleet.send("r.yaml", flag).assert_exit(2)
+    assert "cannot be used with --fleet" in refused.stderr
+    assert fleet.seats() == []
+
+
 def test_fleet_needs_a_repository(fleet: Fleet) -> None:
     (fleet.folder / ".git").rename(fleet.top / "git")
     refused = fleet.send("r.yaml").assert_exit(2)
