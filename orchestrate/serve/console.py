@@ -13,13 +13,11 @@ from orchestrate.record import record
 from orchestrate.serve.audit import Who, note_change
 from orchestrate.serve.hosts import LOOPBACK
 from orchestrate.serve.problems import Problem
-from orchestrate.state.runs import LATEST, Run, Runs, find_run, is_run_id, list_runs
+from orchestrate.state.runs import LATEST, Run, Runs, find_run, is_run_id, list_runs, second_of
 from orchestrate.view.place import Place
 from orchestrate.workspace import open_workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from orchestrate.serve.keys import Keys
     from orchestrate.workspace import Workspace
 
@@ -49,15 +47,17 @@ class Console:
         """For the commands that we advise, which are given in any folder."""
         return Place(str(workspace.root))
 
-    def all_runs(self) -> Iterator[tuple[Workspace, Run]]:
-        """The runs of all workspaces, each list newest first."""
+    def all_runs(self) -> list[tuple[Workspace, Run]]:
+        """The runs of all workspaces, newest first."""
+        found: list[tuple[Workspace, Run]] = []
         for workspace in self.workspaces:
             try:
                 runs = list_runs(self.runs_of(workspace))
             except OrchestrateError:
                 continue  # its folder is gone, or cannot be read: the doctor says so
-            for run in runs:
-                yield workspace, run
+            found += [(workspace, run) for run in runs]
+        # Not by the whole ids: those of one second stand in the order in which they were started.
+        return sorted(found, key=lambda pair: second_of(pair[1].id), reverse=True)
 
     def find(self, run_id: str) -> tuple[Workspace, Run]:
         """A run by its id alone, whichever workspace has it."""

@@ -69,8 +69,7 @@ async def other_page(request: Request) -> Response:
 
 def _runs(console: Console) -> str:
     now = time.time()
-    found = sorted(console.all_runs(), key=lambda pair: pair[1].id, reverse=True)[:_MOST_RUNS]
-    rows = "".join(_row(row_of(*pair, now)) for pair in found)
+    rows = "".join(_row(row_of(*pair, now)) for pair in console.all_runs()[:_MOST_RUNS])
     table = (
         "<table><thead><tr><th>State</th><th>Recipe</th><th>Step</th><th>Elapsed</th><th>Cost</th>"
         f"</tr></thead><tbody>\n{rows}</tbody></table>\n"

@@ -40,6 +40,7 @@ from orchestrate.show.report.markdown import render_markdown
 from orchestrate.state.journal import end_of
 from orchestrate.state.locks import is_held
 from orchestrate.state.plan_file import read_documents
+from orchestrate.state.runs import second_of
 from orchestrate.state.times import timestamp
 from orchestrate.view.run_summary import summary_of
 from orchestrate.view.status_document import status_document
@@ -67,9 +68,7 @@ def list_runs(asked: Asked) -> Json:
     """Newest first over all workspaces; the cursor is the last id of the page before."""
     given = asked.given
     now = time.time()
-    found = sorted(asked.console.all_runs(), key=lambda pair: pair[1].id, reverse=True)
-    if given["cursor"]:
-        found = [pair for pair in found if pair[1].id < given["cursor"]]
+    found = _behind(given["cursor"], asked.console.all_runs())
     wanted = (pair for pair in found if _is_wanted(*pair, given))
     page = list(islice(wanted, given["limit"] + 1))
     rows = [row_of(*pair, now) for pair in page[: given["limit"]]]
@@ -77,6 +76,16 @@ def list_runs(asked: Asked) -> Json:
         rows = [row for row in rows if row["state"] == given["state"]]
     is_more = len(page) > given["limit"]
     return {"runs": rows, "next": page[given["limit"] - 1][1].id if is_more else None}
+
+
+def _behind(cursor: str, found: list[tuple[Workspace, Run]]) -> list[tuple[Workspace, Run]]:
+    """The runs after a page's last one. Where that is gone, those of its second come again."""
+    if not cursor:
+        return found
+    for index, (_, run) in enumerate(found):
+        if run.id == cursor:
+            return found[index + 1 :]
+    return [pair for pair in found if second_of(pair[1].id) <= second_of(cursor)]
 
 
 def _is_wanted(workspace: Workspace, run: Run, given: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
@@ -55,10 +54,8 @@ class Session:
 
 def sessions(console: Console) -> list[Session]:
     """Newest first. A run that has been in several sessions counts for each."""
-    # By the second of their ids alone: those of one second come in the order in which they began.
-    newest = sorted(console.all_runs(), key=lambda pair: pair[1].id[:16], reverse=True)
     found: dict[str, Session] = {}
-    for workspace, run in islice(newest, _MOST_RUNS):
+    for workspace, run in console.all_runs()[:_MOST_RUNS]:
         fields = summary_of(run).fields()
         path = str(fields.get("workflow_file", "?"))
         name = "chat" if path == CHAT else shown_definition(path)

@@ -135,6 +135,11 @@ def id_beginning(at: float) -> str:
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(min(max(at, 0.0), 253_402_300_799.0)))
 
 
+def second_of(run_id: RunId) -> str:
+    """All that an id tells of when its run was started; `list_runs` tells those of one second."""
+    return run_id[:_MOMENT]
+
+
 def is_run_id(text: str) -> bool:
     return bool(_RUN_ID.match(text))
 
@@ -214,12 +219,12 @@ def list_runs(runs: Runs) -> tuple[Run, ...]:
         raise explain("read", runs.folder, error) from error
     ids.sort(reverse=True)
     # An id knows seconds; runs of the same one are told apart by their files.
-    moments = [run_id[:_MOMENT] for run_id in ids]
+    moments = [second_of(run_id) for run_id in ids]
     twins = {one for one, next_ in pairwise(moments) if one == next_}
     if twins:
         ids.sort(
             key=lambda run_id: (
-                run_id[:_MOMENT], _made_at(runs, run_id) if run_id[:_MOMENT] in twins else 0
+                second_of(run_id), _made_at(runs, run_id) if second_of(run_id) in twins else 0
             ),
             reverse=True,
         )  # fmt: skip

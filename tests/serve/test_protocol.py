@@ -419,7 +419,7 @@ def tab(console: Console) -> Iterator[Callable[[str], Json]]:
 
 def test_the_stream_replays_from_a_cursor_and_follows(console: Console, project: Project) -> None:
     project.run("run", "gate").assert_exit(6)
-    run = next(console.all_runs())[1].id
+    run = console.all_runs()[0][1].id
     with tab(console) as until:
         assert until("beat")["at"]
         until.send(type="follow", run=run, after=0)  # type: ignore[attr-defined]
