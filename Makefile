@@ -25,7 +25,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
-.PHONY: setup help demo quick test test-agents test-browser coverage goldens lint soak mutants bench bench-peers clean stale
+.PHONY: setup help demo quick test test-agents test-browser test-fleet coverage goldens lint soak mutants bench bench-peers clean stale
 
 # The stamp holds the folder it was made for: an environment that was moved, copied or lost its
 # interpreter would quietly test another tree, so it is made again.
@@ -77,6 +77,9 @@ test-browser: $(READY) ## run the tests of the console in Chromium, and with mad
 	  echo "schemathesis cannot be installed: tests/serve/test_openapi.py is left out" >&2
 	@$(PY) -c 'import schemathesis' 2>/dev/null || left_out=--ignore=tests/serve/test_openapi.py; \
 	$(PY) -m pytest -n $(WORKERS) -m "browser and not soak" tests/serve $$left_out $(ARGS)
+
+test-fleet: $(READY) ## run the tests with a real Temporal server, which they start on loopback
+	@$(PY) -m pytest -n $(WORKERS) --dist loadfile -m "fleet and not soak" tests/fleet $(ARGS)
 
 coverage: $(READY) ## run the tests and report branch coverage
 	@ORCHESTRATE_TESTS_SPAWN=1 $(PY) -m pytest -n auto --cov --cov-report=term $(ARGS)
