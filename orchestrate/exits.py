@@ -39,7 +39,7 @@ MEANINGS: dict[tuple[int, ...], str] = {
     (ENVIRONMENT,): "configuration: an unknown agent, a program that is not installed, a lock that "
     "another process holds, a state or a program's output that cannot be read or written",
     (PARKED,): "the run waits for a person: for an approval, because a step was lost, or because a "
-    "limit of cost, tokens, time or calls was reached",
+    "limit of cost, tokens, time or calls, or an agent's usage limit, was reached",
     (ABANDONED,): "`wait`, `attach`, `answer`: no process works on the run, but it has not ended; "
     "`resume` goes on",
     (BUG,): "a bug in orchestrate",
@@ -78,9 +78,9 @@ AbortKind = Literal["failed", "denied", "orchestration-error", "agent", "lost", 
 LimitKind = Literal["guardrail-visits", "guardrail-steps", "guardrail-restarts", "limit"]
 # What a run may use up; it parks before an agent is asked once more.
 BudgetKind = Literal["max-cost", "max-tokens", "max-time", "max-calls"]
-# The same in other scopes: a visit of a step, a day of a recipe or of the user; and a cost that is
-# not known where the user wants to know all.
-OtherBudgetKind = Literal["step-limit", "day-limit", "unknown-cost"]
+# The same in other scopes: a visit of a step, a day of a recipe or of the user; a cost that is not
+# known where the user wants to know all; and an account's usage limit that is not waited for.
+OtherBudgetKind = Literal["step-limit", "day-limit", "unknown-cost", "quota"]
 StopKind = Literal["interrupted", "hung-up", "terminated"]
 # What keeps a run from going on from outside of it.
 FaultKind = Literal["session-locked", "environment", "state", "upgrade", "bug"]
@@ -136,6 +136,7 @@ ENDS: dict[EndKind, End] = {
     "step-limit": End("paused", PARKED),
     "day-limit": End("paused", PARKED),
     "unknown-cost": End("paused", PARKED),
+    "quota": End("paused", PARKED),
     "interrupted": End("paused", INTERRUPTED),
     "hung-up": End("paused", HUNG_UP),
     "terminated": End("paused", TERMINATED),
@@ -150,6 +151,7 @@ ENDS: dict[EndKind, End] = {
 }
 BUDGETS: tuple[EndKind, ...] = (
     "max-cost", "max-tokens", "max-time", "max-calls", "step-limit", "day-limit", "unknown-cost",
+    "quota",
 )  # fmt: skip
 # A person asked for these.
 STOPPED: tuple[EndKind, ...] = ("interrupted", "hung-up", "terminated", "left")
@@ -208,12 +210,16 @@ def restarts_exceeded(most: int) -> Ending:
     return end("guardrail-restarts", f"max-restarts-exceeded:{most}")
 
 
-def waits_for_person(lost: Iterable[str], stages: Iterable[str]) -> Ending:
-    """Parked: what is said about steps that were lost, and the stages whose gates ask."""
-    words = list(lost)
-    kind: EndKind = "lost" if words else "gate"
+def waits_for_person(
+    lost: Iterable[str], stages: Iterable[str], quota: Iterable[str] = ()
+) -> Ending:
+    """Parked: what is said about steps that were lost and about usage limits, and the stages whose
+    gates ask."""
+    words, limits = list(lost), list(quota)
+    kind: EndKind = "lost" if words else "quota" if limits else "gate"
     shown = ", ".join(f"'{stage}'" for stage in stages)
-    return end(kind, "; ".join([*words, *([f"waits for an approval of {shown}"] if shown else [])]))
+    gates = [f"waits for an approval of {shown}"] if shown else []
+    return end(kind, "; ".join([*words, *limits, *gates]))
 
 
 def waits_to_be_resumed(stage: str, decision: str, *, by_timeout: bool) -> Ending:

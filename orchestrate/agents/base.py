@@ -116,12 +116,14 @@ class Finished:
 
 @record
 class Failure:
-    """Why there is no answer. `retry_at` is seconds since 1970."""
+    """Why there is no answer. `retry_at` is seconds since 1970; `distrusted` is a time that the
+    program told instead, and at which no limit can end."""
 
     kind: FailureKind
     message: str
     http_status: int | None = None
     retry_at: float | None = None
+    distrusted: float | None = None
 
     @property
     def is_transient(self) -> bool:

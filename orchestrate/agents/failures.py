@@ -18,7 +18,10 @@ from orchestrate.regex import regex
 _LONGEST_MESSAGE = 600
 _LONGEST_READ = 20_000
 _STDERR_TAIL = 16 << 10
-_FURTHEST_AHEAD_S = 31 * 86400
+# No limit of a plan lasts longer than a week.
+LONGEST_LIMIT_S = 8 * 86_400.0
+# Of a time that has just passed.
+_JUST_PASSED_S = 60.0
 
 # The first that fits decides. These hold whatever the HTTP status says.
 _WORDS_OVER_STATUS: dict[FailureKind, tuple[str, ...]] = {
@@ -80,11 +83,13 @@ def failure_of(
     if status is None and (shown := _STATUS.search(message)):
         status = int(shown[1])
     found = _kind_of(message, status) or kind or "crash"
-    retry_at = None if retry_at is None else _in_reach(retry_at, now)
-    if found == "rate-limit" and retry_at is None:
-        retry_at = retry_time(message, now)
+    told = [] if retry_at is None else [retry_at]
+    if found == "rate-limit":
+        told += _times_in(message, now)
+    at = next((at for t in told if (at := _in_reach(t, now)) is not None), None)
+    distrusted = next(iter(told), None) if found == "rate-limit" and at is None else None
     said = one_line(_unwrap(message), _LONGEST_MESSAGE) or f"it did not say why ({found})"
-    return Failure(found, said, http_status=status, retry_at=retry_at)
+    return Failure(found, said, http_status=status, retry_at=at, distrusted=distrusted)
 
 
 def _kind_of(message: str, status: int | None) -> FailureKind | None:
@@ -161,18 +166,25 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 def retry_time(message: str, now: float) -> float | None:
     """When a message says that the limit is over, in seconds since 1970."""
+    reached = (_in_reach(at, now) for at in _times_in(message, now))
+    return next((at for at in reached if at is not None), None)
+
+
+def _times_in(message: str, now: float) -> list[float]:
+    """Every time that a message tells, the surest first; they may be absurd."""
+    told = []
     for read in (_from_epoch, _from_duration, _from_moment, _from_clock):
         with suppress(ValueError, OverflowError):
             at = read(message, now)
-            if at is not None and (at := _in_reach(at, now)) is not None:
-                return at
-    return None
+            if at is not None:
+                told.append(at)
+    return told
 
 
 def _in_reach(at: float, now: float) -> float | None:
     """A moment in seconds that a limit can end at, also if it was told in milliseconds."""
     for seconds in (at, at / 1000):
-        if now - 60 <= seconds <= now + _FURTHEST_AHEAD_S:
+        if now - _JUST_PASSED_S <= seconds <= now + LONGEST_LIMIT_S:
             return seconds
     return None
 
@@ -227,4 +239,5 @@ def _from_clock(message: str, now: float) -> float | None:
 def header_time(headers: object, now: float) -> float | None:
     """When a `retry-after` among HTTP headers says to come back."""
     after = value_at(headers, "retry-after")
-    return retry_time(f"retry-after: {after}", now) if isinstance(after, str | int) else None
+    told = _times_in(f"retry-after: {after}", now) if isinstance(after, str | int) else []
+    return next(iter(told), None)

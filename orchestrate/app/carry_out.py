@@ -195,7 +195,10 @@ def _logbook(store: Store, settings: RunSettings, secrets: Secrets, name: str) -
 def rules_of(settings: RunSettings) -> AgentRules:
     """How agents are asked, from the flags that the run was started with."""
     rules = AgentRules(
-        backend_of(settings), settings.system_prompt, lets_finish=settings.let_finish
+        backend_of(settings),
+        settings.system_prompt,
+        lets_finish=settings.let_finish,
+        waits_for_quota=settings.wait_for_quota is not False,
     )
     given = {
         "permissions": settings.permissions,

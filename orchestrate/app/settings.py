@@ -228,6 +228,10 @@ class RunSettings:
         help="Zip processed_dir when the run succeeds; default: processed.zip in the run's "
         "folder (workflow).",
     )  # fmt: skip
+    wait_for_quota: bool | None = flag(
+        "agents", "pair", kept=True,
+        help="Wait until an agent's usage limit is over (default), or park the run: exit code 6.",
+    )  # fmt: skip
     system_prompt: str | None = flag(
         "agents", "text", kept=True, metavar="TEXT", dialects=_MACHINE,
         help="Append to the agent's system prompt, at a session's first turn (machine).",
@@ -352,9 +356,10 @@ class RunSettings:
     seat: dict[str, Any] | None = None
 
     def is_given(self, name: str) -> bool:
-        """Was the flag written? 0 was; it must not pass for False."""
+        """Was the flag written? 0 was, and `--no-…`; they must not pass for False."""
         value = getattr(self, name)
-        return value is not None and value is not False and value != ()
+        is_off = value is False and FLAGS[name].kind != "pair"
+        return value is not None and not is_off and value != ()
 
     def given(self, *groups: Group) -> tuple[Flag, ...]:
         """The rows of some groups, or of all, whose flags were given."""

@@ -2,7 +2,7 @@
 
 The account is an agent's program with its configuration folder. Who meets the limit notes its end
 in the user's state folder; a note that is over, or further ahead than a limit can last, counts for
-nothing.
+nothing. A program that tells such a time itself parks the run: a person has to look.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+from orchestrate.agents.failures import LONGEST_LIMIT_S
 from orchestrate.digest import sha256_of
 from orchestrate.engine.step import Step
 from orchestrate.errors import OrchestrateError
 from orchestrate.state.durable import dump_json, parse_json, read_file, write_visibly
 from orchestrate.state.events import CallWaits
 from orchestrate.state.locks import user_state_folder
+from orchestrate.state.model import Frame, Index
+from orchestrate.state.result import StepResult
+from orchestrate.state.times import local_time, timestamp
 
-# No limit of a plan lasts longer than a week.
-_LONGEST_S = 8 * 86_400.0
 # A wait that is no try of the step. What is over sooner is one of its retries: a service that says
 # for ever that it wants a second more is not asked for ever.
 _SHORTEST_S = 60.0
@@ -49,13 +51,33 @@ def note_quota(step: Step, agent: str, until: float | None) -> float | None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_visibly(path, dump_json(until))
     rest_s = until - step.rt.now()
-    return rest_s if rest_s >= _SHORTEST_S else None
+    is_wait = rest_s >= _SHORTEST_S or not step.rt.rules.waits_for_quota
+    return rest_s if is_wait and rest_s > 0 else None
+
+
+def waits_for_quota(frame: Frame) -> bool:
+    """Is the call at a frame put off until its account may be asked again?"""
+    return frame.here is not None and frame.here.waits.get("why") == "quota"
+
+
+def quota_reason(index: Index, frame: Frame) -> str:
+    """Why the call at a frame is not made, for a person who decides when it is."""
+    assert frame.here is not None
+    waits = frame.here.waits
+    told = frame.steps.get(index.here(frame).node.name, StepResult()).context.get("reset_told")
+    if frame.here.phase == "resting" or told is None:
+        until = local_time(timestamp(float(waits["until"])))
+        return f"the usage limit of {waits['agent']} is reached until {until}; resume then goes on"
+    return (
+        f"{waits['agent']} says that its usage limit ends {local_time(told)}, which is in the past "
+        "or more than eight days ahead: look at the account; resume asks again"
+    )
 
 
 def _is_trusted(step: Step, until: float) -> bool:
     """Can a usage limit end then?"""
     now = step.rt.now()
-    return now < until <= now + _LONGEST_S
+    return now < until <= now + LONGEST_LIMIT_S
 
 
 def _note(step: Step, agent: str) -> Path:

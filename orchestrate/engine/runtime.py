@@ -104,6 +104,8 @@ class AgentRules:
     grace_s: float = 5.0
     # Do agents finish their turn when another item has failed?
     lets_finish: bool = False
+    # Without it a run parks whose calls all wait until their account's usage limit is over.
+    waits_for_quota: bool = True
     # Set if nothing is really done.
     rehearsal: Rehearsal | None = None
     money: MoneyRules = MoneyRules()

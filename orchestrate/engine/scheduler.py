@@ -18,6 +18,7 @@ from orchestrate.engine.ops.frames import leave_item
 from orchestrate.engine.ops.gate import decide_at_terminal, decided_elsewhere
 from orchestrate.engine.perform import expiry, perform
 from orchestrate.engine.programs import end_begun
+from orchestrate.engine.quota import quota_reason, waits_for_quota
 from orchestrate.engine.ready import Task, ready
 from orchestrate.engine.reserving import settle
 from orchestrate.engine.reuse import reuse_move
@@ -144,7 +145,7 @@ class _Conductor:
             return
         state = self._store.state
         is_over = state.ending is not None or self._rt.stop.is_requested or not tasks
-        is_over = is_over or all(task.kind in ("ask", "lost") for task in tasks)
+        is_over = is_over or all(self._is_persons(task) for task in tasks)
         if taken := checkpoints.before(tasks, is_over=is_over):
             self._store.record(*taken)
 
@@ -172,9 +173,15 @@ class _Conductor:
         if expired is not None:
             self._store.record(expiry(expired, rt.now()))
             return None
-        if tasks and all(task.kind in ("ask", "lost") for task in tasks):
+        if tasks and all(self._is_persons(task) for task in tasks):
             return self._ask(tasks)
         return None
+
+    def _is_persons(self, task: Task) -> bool:
+        """Does only a person go on with it, or whoever resumes the run?"""
+        if task.kind == "rest" and not self._rt.rules.waits_for_quota:
+            return task.due > self._rt.now() and waits_for_quota(task.frame)
+        return task.kind in ("ask", "lost")
 
     def _restart(self, plan_id: str) -> None:
         rt, state = self._rt, self._store.state
@@ -204,9 +211,12 @@ class _Conductor:
             return None
         if rt.stop.is_requested:
             return None
-        lost = [name_lost(self._store.index, t.frame) for t in tasks if t.kind == "lost"]
+        index = self._store.index
+        frames = [task.frame for task in tasks if task.kind != "ask"]
+        quota = dict.fromkeys(quota_reason(index, f) for f in frames if waits_for_quota(f))
+        lost = [name_lost(index, f) for f in frames if not waits_for_quota(f)]
         stages = [gate.stage for gate in state.pending]
-        self._store.record(rt.ended(waits_for_person(lost, stages)))
+        self._store.record(rt.ended(waits_for_person(lost, stages, quota)))
         return state.ending
 
     def _advance(self, tasks: list[Task]) -> None:

@@ -170,7 +170,7 @@ def _attempt_ended(event: on.AttemptEnded, progress: Labels) -> str:
     match event.why:
         case "failed":
             return f"{label}: attempt {event.attempt} failed ({message}); {retry_words(event)}"
-        case "lost" if event.waits:
+        case "lost" | "quota" if event.waits:
             return f"{label}: {message}"
         case "lost":
             after = f" in {event.rest_s:g} s" if event.rest_s else ""
@@ -235,7 +235,7 @@ def _machine_troubles(event: on.StepFinished | on.AttemptEnded) -> list[str]:
         return []
     then = "; beginning a new session" if event.why == "no-session" else ""
     then = f"; {retry_words(event)}" if event.why == "failed" else then
-    then = f"; {wait_words(event)}" if event.why == "quota" else then
+    then = f"; {wait_words(event)}" if event.why == "quota" and not event.waits else then
     return [f"Step {step}, attempt {event.attempt}: {message}{then}"]
 
 

@@ -255,10 +255,10 @@ def _end_attempt(index: Index, state: RunState, event: AttemptEnded) -> None:
             # None of these was the step's own fault.
             here.tries = max(here.tries - 1, 0)
             if event.rest_s:
-                here.phase = "resting"
-                here.rest_until = event.at + event.rest_s
+                here.phase, here.rest_until = "resting", event.at + event.rest_s
             if event.waits:
                 here.phase = "lost"
+            put_off(here, event)
         case "reminded":
             here.tries = max(here.tries - 1, 0)
             if frame.parent is None:

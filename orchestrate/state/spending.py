@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from orchestrate.plan.backends import BACKENDS
 from orchestrate.record import replace
 from orchestrate.state.denials import add_denials
-from orchestrate.state.events import CallWaits, CostReserved
+from orchestrate.state.events import AttemptEnded, CallWaits, CostReserved
 from orchestrate.state.model import Frame, RunState, Visit, frames_below, plan_frame
 from orchestrate.state.result import StepResult
 from orchestrate.state.times import seconds_of
@@ -46,8 +47,15 @@ def count_denials(state: RunState, name: str, result: StepResult) -> None:
         state.denials = add_denials(state.denials, more)
 
 
-def put_off(here: Visit, event: CostReserved | CallWaits) -> None:
-    """Before a call: money is set aside for it, or it has to wait."""
+def put_off(here: Visit, event: CostReserved | CallWaits | AttemptEnded) -> None:
+    """Before a call: money is set aside for it, or it has to wait; perhaps because the one before
+    has met the usage limit of its account."""
+    if isinstance(event, AttemptEnded):
+        if event.why == "quota":
+            backend = event.result.backend or event.result.agent or ""
+            until = event.at + event.rest_s
+            here.waits = {"why": "quota", "agent": BACKENDS.get(backend, backend), "until": until}
+        return
     if isinstance(event, CallWaits):
         here.waits = {"why": event.why, "agent": event.agent, "until": event.until,
                       "ahead": event.ahead}  # fmt: skip

@@ -109,7 +109,8 @@ def questions_of(view: RunView, workspace: Path, *, with_files: bool = True) -> 
     found = [_gate(view, workspace, gate) for gate in view.waiting_gates]
     ending = view.ending
     if not view.is_live:
-        lost = [at for at in view.cursors if at.phase == "lost"]
+        cursors = (at for at in view.cursors if at.result.last_attempt != "quota")
+        lost = [at for at in cursors if at.phase == "lost"]
         found += [_lost(view, workspace, at) for at in lost]
         is_parked = ending is not None and ending.code == PARKED
         if ending is not None and is_parked and ending.kind not in ("gate", "lost", "approved"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import signal
 import time
@@ -104,10 +105,47 @@ def test_truth_15_milliseconds_are_read_as_such(tmp_path: Path, dialect: str) ->
     assert time.time() >= reset
 
 
-@pytest.mark.parametrize("reset", [10**15, 10**400, -5, 0])
-def test_truth_15_an_absurd_reset_time_is_ignored(tmp_path: Path, reset: int) -> None:
-    scene = Scene(tmp_path, {**LIMITED, "resets_at": reset}, said("done"))
+def test_truth_15_a_reset_time_that_is_no_number_is_ignored(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {**LIMITED, "resets_at": 10**400}, said("done"))
     scene.play(MACHINE, "--retry-delay", "10")
+    assert len(scene.ledger()) == 2
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    "ahead_s", [-HOUR, 9 * 86400, 3650 * 86400, 1e15], ids=["past", "9d", "10y", "absurd"]
+)
+def test_truth_15_a_distrusted_reset_time_parks_the_run(
+    tmp_path: Path, dialect: str, ahead_s: float
+) -> None:
+    line = {**LIMITED, "resets_at": int(time.time() + ahead_s)}
+    scene, text, flags = scene_of(tmp_path, dialect, line, said("done"))
+    parked = scene.play(text, *flags, exit_code=6)
+    assert "says that its usage limit ends" in parked.state["reason"]
+    assert "orchestrate resume " in parked.result.stderr
+    assert len(scene.ledger()) == 1
+    scene.run("status").assert_success()
+    scene.run("status", "--json").assert_success()
+    (asked,) = json.loads(scene.run("inbox", "--json").assert_success().stdout)["questions"]
+    assert (asked["kind"], asked["choices"][0]["value"]) == ("limit", "resume")
+    scene.run("resume", "latest").assert_success()
+    assert len(scene.ledger()) == 2
+    assert [event["why"] for event in scene.happened("attempt-ended")] == ["quota"]
+    assert scene.ledger()[1].session == scene.ledger()[0].session
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_truth_15_a_quota_is_not_waited_for_if_the_user_says_so(
+    tmp_path: Path, dialect: str
+) -> None:
+    line = {**LIMITED, "resets_at": int(time.time()) + 30}
+    scene, text, flags = scene_of(tmp_path, dialect, line, said("done"))
+    parked = scene.play(text, *flags, "--no-wait-for-quota", exit_code=6)
+    assert parked.state["reason"].startswith("the usage limit of claude-code is reached until ")
+    # It holds for a resume, until that says otherwise.
+    scene.run("resume", "latest").assert_exit(6)
+    assert len(scene.ledger()) == 1
+    scene.run("resume", "latest", "--retry-delay", "0", "--wait-for-quota").assert_success()
     assert len(scene.ledger()) == 2
 
 

@@ -48,7 +48,7 @@ CONTRACT: dict[EndKind, int] = {
     "environment": 5, "session-locked": 5, "state": 5, "upgrade": 5,
     "gate": 6, "lost": 6, "approved": 6,
     "max-cost": 6, "max-tokens": 6, "max-time": 6, "max-calls": 6,
-    "step-limit": 6, "day-limit": 6, "unknown-cost": 6,
+    "step-limit": 6, "day-limit": 6, "unknown-cost": 6, "quota": 6,
     "bug": 70,
     "hung-up": 129, "interrupted": 130, "left": 130, "terminated": 143,
 }  # fmt: skip

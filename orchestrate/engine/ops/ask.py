@@ -71,6 +71,7 @@ from orchestrate.record import replace
 from orchestrate.state.denials import count_denials
 from orchestrate.state.events import AttemptEnded, Event, StepFinished
 from orchestrate.state.result import StepError, StepResult
+from orchestrate.state.times import timestamp
 from orchestrate.state.values import is_stored
 
 # What a failed agent call looks like to dialect C, which knows exit codes only.
@@ -331,6 +332,8 @@ def _fail(
         context["http_status"] = failure.http_status
     if failure.retry_at is not None:
         context["retry_at"] = failure.retry_at
+    if failure.distrusted is not None:
+        context["reset_told"] = timestamp(failure.distrusted)
     message = failure.message
     if failure.kind == "timeout" and step.timeout_s is not None:
         message = f"timed out after {step.timeout_s:g} s: {message}"
@@ -352,6 +355,8 @@ def _fail(
             # The person has left: to ask again at once would be to ask for ever.
             ended.append(step.rt.ended(end("left", failure.message)))
         return ended
+    if failure.distrusted is not None and agent.is_program:
+        return [*events, _cut_off(step.ended("quota", result, waits=True), cut)]
     if failure.kind == "rate-limit" and agent.is_program:
         rest_s = note_quota(step, agent.name, failure.retry_at)
         if rest_s is not None:

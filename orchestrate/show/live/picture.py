@@ -243,8 +243,9 @@ class Artist:
             case "asking":
                 return replace(row, facts=(*row.facts, ("waits for a decision", "warn")))
             case "lost":
-                waits = ("lost, waits for a person", "warn")
-                return replace(row, facts=(*row.facts, waits), words=error)
+                is_lost = about.last_attempt != "quota"
+                waits = f"{'lost' if is_lost else 'usage limit'}, waits for a person"
+                return replace(row, facts=(*row.facts, (waits, "warn")), words=error)
             case "failed":
                 more = _result_facts(about, frame, node, None) if about else ()
                 return replace(row, facts=(*row.facts, *more), words=error)
