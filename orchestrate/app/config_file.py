@@ -16,7 +16,15 @@ from orchestrate.plan.durations import seconds_of
 from orchestrate.source.breaks import unify_line_ends
 from orchestrate.source.explain import explain
 from orchestrate.source.include import Document
-from orchestrate.source.located import LocatedMap, Source, Sources, line_of, located_map, pack
+from orchestrate.source.located import (
+    LocatedMap,
+    Source,
+    Sources,
+    column_of,
+    line_of,
+    located_map,
+    pack,
+)
 from orchestrate.source.reader import ReadFault, read_source
 from orchestrate.source.schema import check_shipped
 from orchestrate.source.yaml import parse_yaml
@@ -66,6 +74,12 @@ def read_settings_file(path: Path, display: str, schema: str) -> LocatedMap:
     if refused:
         raise DefinitionError(tuple(refused), _INVALID)
     return data
+
+
+def place_of(display: str, settings: LocatedMap, name: str) -> str:
+    """Where a file says so: FILE:LINE:COLUMN."""
+    mark = settings.key_mark(name)
+    return f"{display}:{line_of(mark) + 1}:{column_of(mark) + 1}"
 
 
 def read_one_setting(path: Path, name: str, fault: OrchestrateError) -> str | None:

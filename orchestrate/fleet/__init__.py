@@ -1,6 +1,11 @@
 """Runs on other machines (ADR 0025): a worktree there, git as the carrier, the unchanged engine.
 
-    settings.py   fleet.yaml: the pools and their hosts
+    settings.py   fleet.yaml: the server, the timing, the pools and their hosts
+    connect.py    a client of the Temporal server (ADR 0026), or a sentence why not
+    probe.py      why a server cannot be reached
+    keys.py       the fleet's keys, and what they seal
+    codec.py      what the server holds, sealed
+    extra.py      whether the extra is installed
     seat.py       where a run works on a machine, and where its publications go
     host.py       on the machine: makes seats and starts runs in them
     ssh.py        reaches a machine with the user's `ssh`
@@ -10,5 +15,6 @@
     forward.py    here: a command about such a run is given to its machine
     fetch.py      here: what a run has published, as a branch and a run folder
 
-Nothing of it is imported unless a pool is named or a run is elsewhere.
+Nothing of it is imported unless a pool is named or a run is elsewhere, and what needs the extra
+only by the commands that speak to a server.
 """

@@ -87,6 +87,9 @@ THIRD_PARTY = {
     "starlette": "orchestrate.serve",
     "uvicorn": "orchestrate.serve",
     "h11": "orchestrate.serve.patience",
+    # The extra `fleet` (ADR 0026).
+    "cryptography": "orchestrate.fleet.keys",
+    "temporalio": "orchestrate.fleet",
 }
 # Modules that import what they need when they need it, because start-up time depends on them
 # (ADR 0006): the commands by name, the way to one of them, and a dialect for a file written in it.

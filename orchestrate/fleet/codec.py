@@ -1,0 +1,56 @@
+"""What the server holds of runs, sealed: every payload, and what failures say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import (
+    DataConverter,
+    DefaultFailureConverterWithEncodedAttributes,
+    PayloadCodec,
+)
+
+from orchestrate.fleet.keys import Keys, SealError
+
+_SEALED = b"binary/encrypted"
+_KEY = "encryption-key-id"
+
+
+class SealingCodec(PayloadCodec):
+    """Seals payloads with the keys of the fleet.
+
+    One that is not sealed is refused: whoever has keys takes no order from somebody without.
+    """
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        name = self._keys.first.encode()
+        return [
+            Payload(
+                metadata={"encoding": _SEALED, _KEY: name},
+                data=self._keys.seal(one.SerializeToString()),
+            )
+            for one in payloads
+        ]
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return [self._open(one) for one in payloads]
+
+    def _open(self, payload: Payload) -> Payload:
+        if payload.metadata.get("encoding") != _SEALED:
+            raise SealError("the server gave something that is not encrypted, and `keys` is set")
+        name = payload.metadata.get(_KEY, b"").decode("ascii", "replace")
+        return Payload.FromString(self._keys.open(name, payload.data))
+
+
+def converter(keys: Keys | None) -> DataConverter:
+    """How values become what the server holds; in clear only without keys."""
+    if keys is None:
+        return DataConverter.default
+    return DataConverter(
+        failure_converter_class=DefaultFailureConverterWithEncodedAttributes,
+        payload_codec=SealingCodec(keys),
+    )
