@@ -72,6 +72,8 @@ class Capture:
         self._git = own_git(program, folder, self._top)
         self._rules: tuple[object, ...] | None = None
         self._tree = ""
+        # Paths that were dropped from the index: what a rule ignores is not told of when it is back.
+        self._gone: set[bytes] = set()
         self.copying = Copying(folder, program)
 
     def take(self, limits: Limits, until: Deadline) -> Checkpoint:
@@ -98,13 +100,16 @@ class Capture:
         is_seeded = is_first and self._seed(until)
         found = self._status(until)
         if any(path.rpartition(b"/")[2] == b".gitignore" for path in found.changed):
+            if self._repository is not None and not is_judged_anew:
+                self._repository.judge_anew(until)
             is_judged_anew = True
         now_ignored: list[bytes] = []
+        found.changed += self._tracked_although_ignored(is_judged_anew=is_judged_anew)
         if is_judged_anew:
-            found.changed += self._tracked_although_ignored()
             now_ignored = self._no_longer_seen(until)
         unseen = set(now_ignored)
         chosen = self._sort([path for path in found.changed if path not in unseen], limits)
+        self._gone = (self._gone | {*chosen.drop}) - {path for path, _ in chosen.keep}
         chosen.drop += now_ignored
         self._update(chosen, until)
         if chosen.keep or chosen.drop or found.is_new or not self._tree:
@@ -210,12 +215,14 @@ class Capture:
                 found.changed.append(line.split(b" ", spaces)[-1])
         return found
 
-    def _tracked_although_ignored(self) -> list[bytes]:
-        """Files that git tracks although a rule ignores them: they are the user's work, too."""
+    def _tracked_although_ignored(self, *, is_judged_anew: bool) -> list[bytes]:
+        """Files that git tracks although a rule ignores them: they are the user's work, too. Once
+        they are in the index, only those that were gone are asked about again."""
         if self._repository is None:
             return []
         ignored = self._repository.staged.ignored
-        return [path for path in ignored if path.startswith(self._prefix)]
+        asked = ignored if is_judged_anew else ignored & self._gone
+        return [path for path in asked if path.startswith(self._prefix)]
 
     def _no_longer_seen(self, until: Deadline) -> list[bytes]:
         """What was captured before and is ignored now."""

@@ -15,7 +15,7 @@ from orchestrate.checkpoints.model import Nested
 from orchestrate.checkpoints.program import Deadline, Git, split, users_git
 from orchestrate.digest import digest_of
 from orchestrate.git_head import branch_of, common_folder, git_above, git_folder, head_of
-from orchestrate.record import field, mutable_record, record
+from orchestrate.record import field, mutable_record, record, replace
 from orchestrate.regex import regex
 
 _SHA256 = regex(r"(?im)^\s*objectformat\s*=\s*sha256\s*$")
@@ -85,19 +85,24 @@ class Repository:
         if stamp == self._seen:
             return False
         listed = split(self.reader.output("ls-files", "-s", "-v", "-z", until=until))
-        ignored = self.reader.output(
-            "ls-files", "-c", "-i", "-z", "--exclude-standard", until=until
-        )
         entries = [entry for entry in listed if entry[2:8] != _LINK and entry[:1] != b"S"]
         is_plain = len(entries) == len(listed) and all(entry[:2] == b"H " for entry in listed)
         self.staged = Staged(
             digest=digest_of(b"\0".join([entry[2:] for entry in listed])) if listed else "",
             entries=tuple([entry[2:] for entry in entries]),
-            ignored=frozenset(split(ignored)),
+            ignored=self._ignored(until),
             is_plain=is_plain and not any(self.git.glob("sharedindex.*")),
         )
         self._seen = stamp
         return True
+
+    def judge_anew(self, until: Deadline) -> None:
+        """A `.gitignore` has changed: other files may be tracked although they are ignored."""
+        self.staged = replace(self.staged, ignored=self._ignored(until))
+
+    def _ignored(self, until: Deadline) -> frozenset[bytes]:
+        listed = self.reader.output("ls-files", "-c", "-i", "-z", "--exclude-standard", until=until)
+        return frozenset(split(listed))
 
 
 def find_repository(

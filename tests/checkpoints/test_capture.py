@@ -140,6 +140,28 @@ def test_what_is_tracked_counts_although_a_rule_ignores_it(store: Store, place: 
     assert "kept.log" not in names(store, store.capture(place))
 
 
+def test_what_is_tracked_although_ignored_is_seen_when_it_is_back(
+    store: Store, place: Path
+) -> None:
+    write(place, ".gitignore", "sub/\n")
+    first = store.capture(place)
+    content = (place / "sub" / "b").read_bytes()
+    (place / "sub" / "b").unlink()
+    assert "sub/b" not in store.files(store.capture(place).tree)
+    write(place, "sub/b", content)
+    assert store.capture(place).tree == first.tree
+
+
+def test_rules_that_begin_to_ignore_a_tracked_file_do_not_hide_it(
+    store: Store, place: Path
+) -> None:
+    first = store.capture(place)
+    write(place, ".gitignore", "sub/\n")
+    second = store.capture(place)
+    assert [one.path for one in store.changes(first.tree, second.tree)] == [".gitignore"]
+    assert second.now_ignored == ()
+
+
 def test_bytes_are_kept_whatever_attributes_say(store: Store, place: Path, tmp_path: Path) -> None:
     git(place, "config", "filter.shout.clean", "touch was-run; tr a-z A-Z")
     git(place, "config", "filter.shout.required", "true")
