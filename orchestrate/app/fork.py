@@ -17,11 +17,14 @@ from orchestrate.app.apply_flags import with_settings
 from orchestrate.app.config import load_config
 from orchestrate.app.context import context_of, given_values
 from orchestrate.app.edit_run import meant
-from orchestrate.app.new_run import Fork, start_run
+from orchestrate.app.new_run import start_run
 from orchestrate.app.open_run import given_later, header_of
 from orchestrate.app.resume import Resumed, resume
 from orchestrate.app.single_step import as_started as reduced_as_started
+from orchestrate.app.worktree_files import files_before
 from orchestrate.app.worktrees import in_worktree, plan_worktree, remove_unbegun
+from orchestrate.checkpoints.inheriting import inherit
+from orchestrate.checkpoints.store import CHECKPOINTS
 from orchestrate.compile import compile_file, require_program
 from orchestrate.dialects.lowering import constant_map
 from orchestrate.errors import OrchestrateError, UsageError, explain
@@ -40,11 +43,16 @@ from orchestrate.view.source_files import file_at
 if TYPE_CHECKING:
     from orchestrate.app.reporter import Reporter
     from orchestrate.app.settings import RunSettings
+    from orchestrate.state.earlier import Entry
     from orchestrate.state.runs import Run, Runs
     from orchestrate.workspace import Workspace
 
 # What a result of the other run may refer to. The rest of its folder is about that run alone.
 _TAKEN_OVER = ("logs", "artifacts", "values", "turns")
+_OF_THE_COMMIT = (
+    "  its files are those of the commit: the run has no checkpoint before that step, and what it "
+    "had changed and not committed is not there\n"
+)
 
 
 @record
@@ -71,9 +79,12 @@ def fork(
     settings = given.over(header.settings)
     name = None if wishes.in_place else (given.worktree or "")
     settings = replace(settings, worktree=name, with_changes=False)
-    _require_results(origin, wishes)
+    files = files_before(origin, _require_results(origin, wishes))
     config = load_config(workspace)
-    planned = plan_worktree(workspace, settings, config, in_worktree(workspace, state))
+    planned = plan_worktree(
+        workspace, settings, config, in_worktree(workspace, state),
+        None if files is None else files.checkpoint,
+    )  # fmt: skip
     compilation = compile_file(file_at(header.definition, workspace), workspace)
     program = reduced_as_started(require_program(compilation), settings)
     given.check(program)
@@ -86,16 +97,13 @@ def fork(
     )
     store = start_run(
         runs, program, compilation, workspace, settings, reporter, worktree=planned,
-        fork=Fork(lineage, lambda folder: _take_over(origin, folder)),
+        lineage=lineage, furnish=lambda folder: _take_over(origin, folder),
     )  # fmt: skip
     run, tree = store.run, worktree_of(store.state)
     store.close()
     reporter.note(f"run {run.id} is a fork of run {origin.id}, from step {wishes.step} on\n")
     if tree is not None:
-        reporter.note(
-            "  its files are those of the commit; what the run had changed and not committed is "
-            f"not there (orchestrate diff {origin.id} shows it)\n"
-        )
+        reporter.note(_OF_THE_COMMIT if files is None else files.words(origin.id))
     try:
         return resume(run, workspace, given.without_values(), reporter)
     except OrchestrateError:
@@ -107,12 +115,13 @@ def fork(
         raise
 
 
-def _require_results(origin: Run, wishes: ForkWishes) -> None:
-    """Refuse before anything is made what names no result of the run."""
+def _require_results(origin: Run, wishes: ForkWishes) -> list[Entry]:
+    """Refuse before anything is made what names no result of the run; those of the step."""
     earlier = earlier_of(origin)
     for flag, names in (("--from", (wishes.step, *wishes.redo)), ("--accept", wishes.accept)):
         for name in names:
             meant(earlier, name, flag)
+    return meant(earlier, wishes.step, "--from")
 
 
 def _take_over(origin: Run, folder: Path) -> None:
@@ -129,6 +138,8 @@ def _take_over(origin: Run, folder: Path) -> None:
                     origin.root / name, folder / name, symlinks=True, dirs_exist_ok=True,
                     ignore=_of_orchestrators,
                 )  # fmt: skip
+        if (origin.root / CHECKPOINTS).is_dir():
+            inherit(origin.root / CHECKPOINTS, folder / CHECKPOINTS)
     except (OSError, shutil.Error) as error:
         if isinstance(error, shutil.Error):
             raise UsageError(f"run {origin.id} cannot be copied: {error}") from error

@@ -16,7 +16,7 @@ from orchestrate.compile import require_program
 from orchestrate.execute.place import place_of
 from orchestrate.git_head import head_of
 from orchestrate.plan.nodes import main_plan
-from orchestrate.record import record, replace
+from orchestrate.record import replace
 from orchestrate.state.clock import drop_anchor, now_by
 from orchestrate.state.durable import dump_json
 from orchestrate.state.events import RunStarted
@@ -45,14 +45,6 @@ if TYPE_CHECKING:
 _OLD_STATE = ("1.1", "1.1.1")
 
 
-@record
-class Fork:
-    """What a fork is of, and how its folder gets what it takes over."""
-
-    lineage: Lineage
-    furnish: Callable[[Path], None]
-
-
 def schema_version_of(plan: Plan) -> str:
     return "1.1.1" if plan.dialect == "workflow" and plan.version in _OLD_STATE else "1.3"
 
@@ -67,12 +59,14 @@ def start_run(  # noqa: PLR0913 - it is the sum of what a run begins with
     *,
     chat_session: str | None = None,
     worktree: Callable[[str], Worktree] | None = None,
-    fork: Fork | None = None,
+    lineage: Lineage | None = None,
+    furnish: Callable[[Path], None] = lambda _: None,
 ) -> Store:
     """A new run's folder, locked by us, with its first state and event.
 
     `chat_session`: it is a turn of a chat, which never is `latest`; unless '' it begins that one.
-    `worktree`: where it will work, by its id.
+    `worktree`: where it will work, by its id. `lineage`: what it is a fork of. `furnish` brings
+    into its folder what it takes over of another run.
     """
     index = Index(program)
     plan = main_plan(program)
@@ -103,7 +97,7 @@ def start_run(  # noqa: PLR0913 - it is the sum of what a run begins with
             head=head_of(workspace.root),
             clock=clock,
             worktree=None if worktree is None else worktree(run_id).to_json(),
-            forked=None if fork is None else fork.lineage.to_json(),
+            forked=None if lineage is None else lineage.to_json(),
         )
         started[:] = [event]
         frozen = dump_json(secrets.data(compilation.documents), indent=2)
@@ -112,7 +106,6 @@ def start_run(  # noqa: PLR0913 - it is the sum of what a run begins with
 
     is_latest = chat_session is None and not (settings.run_step or {}).get("scratch")
     wanted_id = (settings.seat or {}).get("run", "")
-    furnish = (lambda _: None) if fork is None else fork.furnish
     run, lock = create_run(
         runs, sys.argv, contents, is_latest=is_latest, wanted_id=wanted_id, furnish=furnish
     )

@@ -15,6 +15,7 @@ from orchestrate.app.prepare import Prepared, warn
 from orchestrate.app.queues import archive_processed, check_archive, clean_processed
 from orchestrate.app.stand_ins import holding_session, with_stand_in
 from orchestrate.app.stopping import stoppable
+from orchestrate.app.worktree_files import OwnPlace
 from orchestrate.app.worktrees import in_worktree, plan_worktree, require_worktree
 from orchestrate.record import record, replace
 
@@ -72,10 +73,13 @@ def carry_out_anew(
     before: Callable[[Workspace], None] = lambda _: None,
     begun: Callable[[Store], None] = lambda _: None,
     held_session: Lock | None = None,
+    place: OwnPlace | None = None,
 ) -> Outcome:
-    """A new run: `before` anything happens where it works, and once it has `begun`."""
+    """A new run: `before` anything happens where it works, and once it has `begun`. Its `place` is
+    the one that its settings ask for, or this."""
     program, workspace, settings = prepared.program, prepared.workspace, prepared.settings
-    planned = plan_worktree(workspace, settings, prepared.config)
+    place = place or OwnPlace(plan_worktree(workspace, settings, prepared.config))
+    planned = place.worktree
     with ExitStack() as stack, stoppable() as stop:
 
         def entrance(place: Workspace) -> entering:
@@ -87,8 +91,9 @@ def carry_out_anew(
             door = entrance(workspace)
             before(workspace)
         store = start_run(
-            runs, program, prepared.compilation, workspace, settings, reporter, worktree=planned
-        )
+            runs, program, prepared.compilation, workspace, settings, reporter,
+            worktree=planned, furnish=place.furnish,
+        )  # fmt: skip
         working = in_worktree(workspace, store.state)
         local = local_executor(store, working)
         try:
@@ -111,6 +116,7 @@ def carry_out_anew(
             )  # fmt: skip
             if ending.status == "completed":
                 archive_processed(program, working, store.run, settings.archive_processed)
+            place.left(store)
         finally:
             local.close(is_over=True)  # what the engine has not closed, it has not seen
             store.close()

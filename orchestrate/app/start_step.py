@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.agents import refuse_unusable
@@ -12,6 +13,7 @@ from orchestrate.app.context import with_given_context
 from orchestrate.app.definition import compiled
 from orchestrate.app.open_run import find_stored, header_of
 from orchestrate.app.prepare import Prepared
+from orchestrate.app.scratch import scratch_place
 from orchestrate.app.single_step import context_uses, find_step, needs_of, reduce_to
 from orchestrate.app.start import carry_out_anew
 from orchestrate.dialects.lowering import constant_map
@@ -21,6 +23,7 @@ from orchestrate.plan.override import with_context
 from orchestrate.record import record, replace
 from orchestrate.state.events import StepFinished
 from orchestrate.state.result import StepResult
+from orchestrate.state.runs import Run
 from orchestrate.state.values import restore_value
 from orchestrate.view.run_view import run_view
 from orchestrate.view.source_files import file_at
@@ -101,13 +104,19 @@ def start_step(prepared: Prepared, given: Given, reporter: Reporter) -> Outcome:
     refuse_unusable(prepared.program, prepared.workspace, prepared.settings)
     runs = runs_folder(prepared.workspace, prepared.config, reporter.place.state_dir)
     single = prepared.settings.run_step or {}
-    return carry_out_anew(
-        prepared,
-        runs,
-        reporter,
-        what=f"step '{single.get('step')}' of ",
-        begun=lambda store: _record_given(store, prepared.program, given),
-    )
+    with ExitStack() as stack:
+        place = None
+        if scratch_of := single.get("scratch"):
+            origin = Run(scratch_of, runs.folder / scratch_of)
+            place = stack.enter_context(scratch_place(prepared, origin, single["step"], reporter))
+        return carry_out_anew(
+            prepared,
+            runs,
+            reporter,
+            what=f"step '{single.get('step')}' of ",
+            begun=lambda store: _record_given(store, prepared.program, given),
+            place=place,
+        )
 
 
 def _given_by(program: Program, step: str, from_run: str | None, place: Place) -> Given:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrate.app.git import GitError, git, has_git
+from orchestrate.app.worktree_files import fill
 from orchestrate.app.worktree_prepare import run_prepare
+from orchestrate.checkpoints.model import checkpoint_from_json, checkpoint_to_json
 from orchestrate.errors import ConfigError, UsageError, explain
 from orchestrate.plan.visible import plural, visible
 from orchestrate.record import record, replace
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from orchestrate.app.config_model import Config
     from orchestrate.app.reporter import Reporter
     from orchestrate.app.settings import RunSettings
+    from orchestrate.checkpoints.model import Checkpoint
     from orchestrate.engine.stop import Stop
     from orchestrate.state.model import RunState
     from orchestrate.state.runs import Run
@@ -50,10 +53,15 @@ class Unmerged:
 
 
 def plan_worktree(
-    workspace: Workspace, settings: RunSettings, config: Config, begins_at: Workspace | None = None
+    workspace: Workspace,
+    settings: RunSettings,
+    config: Config,
+    begins_at: Workspace | None = None,
+    files: Checkpoint | None = None,
 ) -> Plan | None:
     """Where a run's worktree will be, once the run has an id; None if it is to have none. It begins
-    where the repository stands, or at the commit that `begins_at` has.
+    where the repository stands, or at the commit that `begins_at` has, or with the `files` of a
+    checkpoint at the commit of then.
 
     Everything that can be known to be in the way is refused here, before anything was made.
     """
@@ -70,6 +78,8 @@ def plan_worktree(
     repository, base = repository_of(workspace)
     if begins_at is not None and begins_at.root.is_dir():
         base = repository_of(begins_at)[1]
+    if files is not None and _has_commit(repository, files.head):
+        base = files.head
     folder = _folder(repository, config)
     if name and os.path.lexists(folder / name):
         raise UsageError(
@@ -82,10 +92,19 @@ def plan_worktree(
         path = folder / (name or run_id)
         return Worktree(
             str(path), str(path / inside), _BRANCHES + run_id, base, str(repository),
-            settings.with_changes,
+            settings.with_changes, None if files is None else checkpoint_to_json(files),
         )  # fmt: skip
 
     return planned
+
+
+def _has_commit(repository: Path, commit: str) -> bool:
+    """What a run had committed may be gone since."""
+    try:
+        git(repository, "rev-parse", "--verify", "-q", f"{commit}^{{commit}}")
+    except GitError:
+        return False
+    return True
 
 
 def repository_of(workspace: Workspace) -> tuple[Path, str]:
@@ -166,7 +185,9 @@ def make_worktree(
     except OSError as error:
         raise explain("make", Path(tree.root), error) from error
     changed = changed_files(tree.repository)
-    if tree.with_changes:
+    if tree.files is not None:
+        fill(run, Path(tree.root), checkpoint_from_json(tree.files))
+    elif tree.with_changes:
         left_out = copy_changes(tree, changed)
         if left_out:
             reporter.note(f"  not taken along: {visible(', '.join(left_out))}\n")

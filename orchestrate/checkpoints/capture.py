@@ -72,9 +72,14 @@ class Capture:
         self._git = own_git(program, folder, self._top)
         self._rules: tuple[object, ...] | None = None
         self._tree = ""
-        # Paths that were dropped from the index: what a rule ignores is not told of when it is back.
+        # Dropped from the index: what a rule ignores is not told of when it is back.
         self._gone: set[bytes] = set()
         self.copying = Copying(folder, program)
+
+    def begin_with(self, tree: str) -> None:
+        """Take the files of a tree for those of the last capture."""
+        inside = (f"--prefix={os.fsdecode(self._prefix)}",) if self._prefix else ()
+        self._git.output("read-tree", *inside, tree)
 
     def take(self, limits: Limits, until: Deadline) -> Checkpoint:
         """One checkpoint; an index that was damaged by a kill is made anew, once."""

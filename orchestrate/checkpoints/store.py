@@ -44,6 +44,8 @@ _CONFIG = """\
 [gc]
 	auto = 0
 """
+# Where a run's folder has it.
+CHECKPOINTS = "checkpoints"
 _SHA256 = "[extensions]\n\tobjectFormat = sha256\n"
 # Above every `.gitattributes`: contents are kept as they are.
 _ATTRIBUTES = b"* -text -crlf -ident -filter -working-tree-encoding\n"
@@ -132,6 +134,26 @@ class Store:
         """Those of the paths that were ignored when a tree was captured, by its own rules."""
         return self._capture_of(workspace, None).ignored_by(self.files(tree), list(paths))
 
+    def begin_with(self, tree: str, workspace: Path) -> None:
+        """Let the next capture of a workspace begin with what another store has captured of it."""
+        self._capture_of(workspace, None).begin_with(tree)
+
+    def overlay(self, tree: str, changes: Iterable[Change]) -> str:
+        """The tree that has these changes, too."""
+        index = self.folder / f"overlay-{os.urandom(6).hex()}"
+        git = self._git.with_variables(GIT_INDEX_FILE=str(index))
+        gone = "0" * len(tree)
+        lines = [
+            f"{one.new_mode or '0'} {one.new or gone}\t".encode() + os.fsencode(one.path) + b"\0"
+            for one in sorted(changes, key=lambda one: bool(one.new))
+        ]
+        try:
+            git.output("read-tree", tree)
+            git.output("update-index", "--replace", "-z", "--index-info", given=b"".join(lines))
+            return git.output("write-tree").decode("ascii").strip()
+        finally:
+            index.unlink(missing_ok=True)
+
     def export(self, tree: str, folder: Path) -> None:
         """Write all files of a tree into a folder; what else lies there stays."""
         index = self.folder / f"export-{os.urandom(6).hex()}"
@@ -172,13 +194,13 @@ class Store:
 def open_store(run: Path, environment: Mapping[str, str] | None = None) -> Store | None:
     """The store of the run with that folder; None where there is no git program."""
     program = find_git(os.environ if environment is None else environment)
-    return None if program is None else Store(run / "checkpoints", program)
+    return None if program is None else Store(run / CHECKPOINTS, program)
 
 
 def size_of(run: Path) -> int:
     """What a run's checkpoints take on the disk."""
     total = 0
-    for folder, _, names in os.walk(run / "checkpoints"):
+    for folder, _, names in os.walk(run / CHECKPOINTS):
         for name in names:
             with suppress(OSError):
                 total += os.lstat(os.path.join(folder, name)).st_blocks * 512
@@ -187,4 +209,4 @@ def size_of(run: Path) -> int:
 
 def remove(run: Path) -> None:
     """Remove a run's checkpoints, and nothing else of it."""
-    shutil.rmtree(run / "checkpoints", ignore_errors=True)
+    shutil.rmtree(run / CHECKPOINTS, ignore_errors=True)

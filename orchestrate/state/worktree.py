@@ -27,6 +27,8 @@ class Worktree:
     base: str
     repository: str
     with_changes: bool = False
+    # The checkpoint that its files begin as; None: they are those of `base`.
+    files: dict[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in field_names(self)}

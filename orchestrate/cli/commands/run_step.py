@@ -47,7 +47,9 @@ def run_step(
     A loop runs with all its items. A step that refers to the results of others is refused unless
     --from names a run that has them. With --run a step of that run is tried, as its file is now,
     against the values that the run has: a scratch run that never becomes `latest`; the run itself
-    stays as it is. The exit code is that of `run`.
+    stays as it is, and so do your files. In a git repository the step works in a worktree with the
+    files of before it and what you have changed since the run; one that it does not change is
+    removed. The exit code is that of `run`.
     """
     settings, place = RunSettings(**flags), Place(working_dir, state_dir)
     if (file is None) == (scratch_of is None) or (scratch_of is not None and from_run is not None):
