@@ -125,6 +125,8 @@ class Parsed:
     tokens_count_up: bool = False
     cost_counts_up: bool = False
     denied: tuple[str, ...] = ()
+    # What a sandbox has stopped, if there was one: the output alone does not tell.
+    sandboxed: tuple[str, ...] = ()
 
 
 @record
@@ -240,7 +242,7 @@ class ProgramAgent:
             cost_usd=parsed.cost_usd,
             tokens_count_up=parsed.tokens_count_up,
             cost_counts_up=parsed.cost_counts_up,
-            denied=parsed.denied,
+            denied=parsed.denied + (parsed.sandboxed if asked.permissions != "bypass" else ()),
         )
 
     def _session(

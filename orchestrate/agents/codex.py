@@ -18,6 +18,8 @@ _PERMISSIONS = {
     "default": (),
     "read-only": ("-s", "read-only"),
 }
+# What a command says when the sandbox stops it: bubblewrap's and Seatbelt's errors.
+_STOPPED = ("Read-only file system", "Operation not permitted")
 _TAKES_A_SCHEMA = (0, 166, 0)
 # Which models an account has differs; how hard the model thinks is what a tier can choose.
 _EFFORT_OF_TIER = {"haiku": "low", "sonnet": "medium", "opus": "high"}
@@ -61,6 +63,7 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
     failure = None
     is_done = False
     denied: list[str] = []
+    sandboxed: list[str] = []
     usage: Event = {}
     for event in events:
         session = session_of(event) or session
@@ -70,6 +73,8 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
                 text = text_at(event, "item", "text")
             case "item.completed" if _is_refusal(map_at(event, "item")):
                 denied.append(_tool_of(map_at(event, "item")))
+            case "item.completed" if _is_stopped(map_at(event, "item")):
+                sandboxed.append("command_execution (sandbox)")
             case "turn.completed":
                 is_done, failure = True, None
                 usage = map_at(event, "usage")
@@ -89,13 +94,19 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
         output_tokens=whole_at(usage, "output_tokens"),
         tokens_count_up=True,
         denied=(*denied,),
+        sandboxed=(*sandboxed,),
     )
 
 
 def _is_refusal(item: Event) -> bool:
-    """What the sandbox stops is only a command that failed: that is not told."""
     is_unapproved = "requires approval" in text_at(item, "error", "message")
     return text_at(item, "status") == "declined" or is_unapproved
+
+
+def _is_stopped(item: Event) -> bool:
+    """A command that failed, and blames what a sandbox does: nothing else tells it apart."""
+    has_failed = text_at(item, "type") == "command_execution" and bool(whole_at(item, "exit_code"))
+    return has_failed and any(words in text_at(item, "aggregated_output") for words in _STOPPED)
 
 
 def _tool_of(item: Event) -> str:
@@ -155,7 +166,7 @@ CODEX = Adapter(
     ),
     chooses_session=True,
     tried=("0.166.0",),
-    untold_denials="what its sandbox stops",
+    untold_denials="what its sandbox stops without an error of the command",
     login=Login(("OPENAI_API_KEY", "CODEX_API_KEY"), ("~/.codex/auth.json",), "codex login"),
     make_call=make_call,
     parse=parse,

@@ -61,8 +61,8 @@ ANSWERS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "codex/schema-ok": ('{"outcome":"a"}', {}),
-    # What the sandbox stops is a command that failed, like any other: nothing tells it apart.
-    "codex/sandboxed": ("done", {"denied": ()}),
+    # What the sandbox stops is a command that failed, and only its words tell it apart.
+    "codex/sandboxed": ("done", {"denied": (), "sandboxed": ("command_execution (sandbox)",)}),
     "codex/tool": (DONE, {"output_tokens": 9}),
     "copilot/b-json-stdin": ("ok", {"model": "fake-model", "input_tokens": None}),
     "copilot/c1-new-session": ("Noted, codeword=BANANA77.", {}),

@@ -14,7 +14,7 @@ from orchestrate.record import replace
 from orchestrate.show.live.picture import Artist
 from orchestrate.state.denials import denial_words
 from orchestrate.state.result import StepResult, read_denials
-from tests.agents.test_samples import parse
+from tests.agents.test_samples import SAMPLES, parse
 from tests.cli.live.test_picture import shown, state_for
 from tests.machines.fakes import PAIR, Scene, machine, said
 
@@ -199,4 +199,26 @@ def test_truth_17_a_call_that_codex_declines_is_counted_and_doctor_names_the_res
     scene = Scene(tmp_path)
     scene.program("codex", 'print("codex-cli 0.166.0")')
     told = scene.run("doctor").stdout
-    assert "what its sandbox stops is not counted among the denied tool calls" in told
+    words = "what its sandbox stops without an error of the command is not counted"
+    assert f"{words} among the denied tool calls" in told
+
+
+@pytest.mark.parametrize(
+    ("permissions", "said_of_it"),
+    [
+        ("read-only", "1 tool call was denied: command_execution (sandbox)"),
+        ("edit", "1 tool call was denied: command_execution (sandbox)"),
+        ("bypass", ""),
+    ],
+)
+def test_truth_17_what_the_sandbox_of_codex_stops_is_counted(
+    tmp_path: Path, permissions: str, said_of_it: str
+) -> None:
+    """Without a sandbox the same words are a command's own trouble."""
+    scene = stage(tmp_path)
+    sample = (SAMPLES / "codex" / "sandboxed.stdout").read_text("utf-8")
+    scene.program("codex", f"import sys; sys.stdin.read(); print({sample!r}, end='')")
+    scene.write("w.yaml", WORKFLOW.replace("provider: claude", "provider: codex"))
+    told = scene.run("run", "w.yaml", "--permissions", permissions).assert_success().stderr
+    assert ("denied" in told) == bool(said_of_it)
+    assert said_of_it in told
