@@ -295,6 +295,15 @@ def _message(error: click.ClickException) -> str:
 
 # Flags that people know from elsewhere, and what does it here.
 _ELSEWHERE = {("run", "--list"): "`orchestrate list` shows the recipes that can be run"}
+_SYNONYMS = {
+    "--agent": ("--backend",),
+    "--budget": ("--max-cost",),
+    "--cwd": ("--working-dir",),
+    "--max-budget-usd": ("--max-cost",),
+    "--max-turns": ("--max-calls",),
+    "--provider": ("--backend",),
+    "--timeout": ("--max-time", "--step-timeout"),
+}
 
 
 def _no_such_option(error: click.NoSuchOption) -> str:
@@ -304,9 +313,12 @@ def _no_such_option(error: click.NoSuchOption) -> str:
     name = error.option_name
     params = error.ctx.command.params if error.ctx is not None else []
     known = [word for param in params for word in (*param.opts, *param.secondary_opts)]
+    meant = [word for word in _SYNONYMS.get(name, ()) if word in known]
     # Without the dashes, which are alike in all of them.
     near = closest(name.lstrip("-"), [word[2:] for word in known if word.startswith("--")])
-    also = f" (did you mean '--{near}'?)" if near else ""
+    if near and not meant:
+        meant = [f"--{near}"]
+    also = f" (did you mean {' or '.join(map(repr, meant))}?)" if meant else ""
     command = error.ctx.info_name if error.ctx is not None else ""
     elsewhere = _ELSEWHERE.get((command or "", name), "")
     return f"there is no option '{name}'" + (f": {elsewhere}" if elsewhere else also)

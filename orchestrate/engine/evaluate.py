@@ -103,14 +103,27 @@ def render(text: Text, scope: Scope) -> str:
     return render_all((text,), scope)[0]
 
 
-def render_shown(text: Text, scope: Scope, show: Callable[[Ref, Any], str]) -> str:
-    """A text for people, in which `show` decides how each value looks."""
+def render_shown(text: Text, scope: Scope, show: Callable[[Ref, Any], str | list[str]]) -> str:
+    """A text for people; `show` decides how each value looks: words, or lines of its own."""
     reader = _Reader(scope)
-    rendered = "".join(
-        part if isinstance(part, str) else show(part, reader.reference(part)) for part in text.parts
-    )
+    rendered = ""
+    is_after_lines = False
+    for part in text.parts:
+        shown = part if isinstance(part, str) else show(part, reader.reference(part))
+        if isinstance(shown, list):
+            rendered = _on_new_line(rendered) + "\n".join(shown)
+        elif is_after_lines and shown.strip(" "):
+            rendered = _on_new_line(rendered) + shown.lstrip(" ").removeprefix("\n")
+        else:
+            rendered += shown
+        is_after_lines = isinstance(shown, list) or (is_after_lines and not shown.strip(" "))
     reader.finish()
     return rendered
+
+
+def _on_new_line(text: str) -> str:
+    begun = text.rstrip(" ")
+    return f"{begun}\n" if begun and not begun.endswith("\n") else begun
 
 
 def render_all(texts: Iterable[Text], scope: Scope) -> list[str]:

@@ -39,10 +39,22 @@ def parked(folder: Path) -> Project:
 def test_truth_33_a_gate_shows_values_a_line_each_and_names_items(tmp_path: Path) -> None:
     prompt = parked(tmp_path).latest_state["approvals"][0]["prompt"]
     lines = prompt.splitlines()
-    assert '  "severity": "high",' in lines
-    assert '    "src/first.py",' in lines
-    assert any(line.startswith('  "ada": "(the answer') for line in lines)
-    assert lines[-1].endswith('["ada","bob"]'), "what is short stays on its line"
+    assert lines[:4] == ["Look:", "severity: high", "places:", "  - src/first.py"]
+    assert any(line.startswith("ada: (the answer") for line in lines)
+    assert lines[-2:] == ["- ada", "- bob"], "what is short is no JSON either"
+
+
+def test_truth_33_words_around_a_list_stand_on_lines_of_their_own(tmp_path: Path) -> None:
+    asked = "Take {{names}} and {{found.severity}}?\\n\\n{{empty}} {{found.places}}\\nSure?"
+    recipe = RECIPE.replace("Look: {{found}} {{notes}} {{names}}", asked)
+    recipe = recipe.replace("context:\n", "context:\n  empty: []\n")
+    project = Project(tmp_path, {"r.yaml": recipe, ".orchestrate/agents/helper.md": HELPER})
+    project.run("run", "r.yaml", *waiting_at(project, "reading")).assert_exit(6)
+    prompt = project.latest_state["approvals"][0]["prompt"]
+    places = [f"- src/{name}.py" for name in ("first", "second", "third", "fourth")]
+    assert prompt.splitlines() == [
+        "Take", "- ada", "- bob", "and high?", "", "[]", *places, "Sure?",
+    ]  # fmt: skip
 
 
 def test_truth_33_a_long_value_at_a_gate_is_cut_with_a_pointer(tmp_path: Path) -> None:
@@ -52,7 +64,7 @@ def test_truth_33_a_long_value_at_a_gate_is_cut_with_a_pointer(tmp_path: Path) -
     project = Project(tmp_path, {"r.yaml": recipe, ".orchestrate/agents/helper.md": HELPER})
     project.run("run", "r.yaml", *waiting_at(project, "reading")).assert_exit(6)
     prompt = project.latest_state["approvals"][0]["prompt"]
-    assert "… 162 more lines; the whole: `many` in the run's state" in prompt
+    assert "… 160 more lines; the whole: `many` in the run's state" in prompt
     assert project.latest_state["context"]["many"][-1] == 299
 
 
@@ -106,7 +118,10 @@ def test_truth_33_a_killed_run_took_as_long_as_it_gave_signs_of_life(tmp_path: P
     [
         ("--list", "`orchestrate list` shows the recipes"),
         ("--modle=x", "(did you mean '--model'?)"),
-        ("--budget=3", "there is no option '--budget'\n"),
+        ("--budget=3", "(did you mean '--max-cost'?)"),
+        ("--max-budget-usd=3", "(did you mean '--max-cost'?)"),
+        ("--agent=claude", "(did you mean '--backend'?)"),
+        ("--timeout=3", "(did you mean '--max-time' or '--step-timeout'?)"),
     ],
 )
 def test_truth_33_a_wrong_flag_is_answered_sensibly(tmp_path: Path, flag: str, said: str) -> None:

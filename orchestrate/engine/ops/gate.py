@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
-from orchestrate.engine.evaluate import render_shown, render_value
+from orchestrate.engine.evaluate import render_shown
 from orchestrate.engine.faults import StepFault
 from orchestrate.engine.ops.rehearse import rehearsed_decision
 from orchestrate.engine.runtime import Runtime
+from orchestrate.engine.shown_values import show_value
 from orchestrate.engine.step import Step
-from orchestrate.engine.texts import clip, sendable
+from orchestrate.engine.texts import clip
 from orchestrate.exits import end
-from orchestrate.plan.expr import Ref
-from orchestrate.plan.nodes import Each, Gate
+from orchestrate.plan.nodes import Gate
 from orchestrate.state.address import gate_words
 from orchestrate.state.ballots import cast, find_vote
 from orchestrate.state.events import Event, GateDecided, GateOpened
@@ -25,12 +24,9 @@ from orchestrate.state.times import seconds_of
 
 Decision = Literal["approved", "denied"]
 
-# A list or an object in a question: on one line up to here, then one line for each part of it.
-_SHORT = 60
-_MOST_LINES = 40
-_LONGEST_TEXT = 400
 # Of what a person is to approve, at a terminal.
 _LONGEST_REVIEWED = 4000
+_MOST_LINES = 40
 
 
 def open_gate(step: Step, op: Gate) -> Event:
@@ -40,7 +36,9 @@ def open_gate(step: Step, op: Gate) -> Event:
     """
     now = step.rt.now()
     try:
-        prompt = step.rt.secrets.text(render_shown(op.prompt, step.scope, partial(_shown, step)))
+        prompt = step.rt.secrets.text(
+            render_shown(op.prompt, step.scope, partial(show_value, step))
+        )
     except StepFault as fault:
         reason = f"the approval of stage '{op.stage}' cannot be asked for: {fault.message}"
         return step.rt.ended(end("failed", step.rt.secrets.text(reason)))
@@ -49,45 +47,6 @@ def open_gate(step: Step, op: Gate) -> Event:
         step.frame.key, step.node.id, step.here.visit, now, op.stage, prompt, op.default, expires,
         step.key,
     )  # fmt: skip
-
-
-def _shown(step: Step, ref: Ref, value: Any) -> str:
-    """A value as people read it: JSON with a line for each part, what is long cut off."""
-    compact = render_value(value)
-    if not isinstance(value, list | dict) or len(compact) <= _SHORT:
-        return compact
-    whole = json.dumps(_clipped(_by_item(step, ref, value)), ensure_ascii=False, indent=2)
-    lines = sendable(whole).splitlines()
-    if len(lines) > _MOST_LINES:
-        left_out = len(lines) - _MOST_LINES
-        name = ref.path[1] if ref.path[0] == "var" and len(ref.path) > 1 else ref.text
-        lines[_MOST_LINES:] = [f"… {left_out} more lines; the whole: `{name}` in the run's state"]
-    return "\n".join(lines)
-
-
-def _by_item(step: Step, ref: Ref, value: Any) -> Any:
-    """What a loop has collected, under the names of its items where they are names."""
-    outer = plan_frame(step.frame)
-    for node_id, loop in outer.loops.items():
-        op = step.rt.store.index.place(step.frame.plan, node_id).node.op
-        if not isinstance(op, Each) or ref.path != ("var", op.collect):
-            continue
-        names = [item for item in loop.items if isinstance(item, str)]
-        if len(set(names)) == len(loop.items) == len(value):
-            return dict(zip(names, value, strict=True))
-    return value
-
-
-def _clipped(value: Any) -> Any:
-    match value:
-        case str():
-            return clip(value, _LONGEST_TEXT)
-        case list():
-            return [_clipped(item) for item in value]
-        case dict():
-            return {key: _clipped(item) for key, item in value.items()}
-        case _:
-            return value
 
 
 def decide_at_terminal(rt: Runtime, frame: Frame) -> GateDecided | None:
