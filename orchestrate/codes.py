@@ -115,6 +115,7 @@ CODES: dict[str, Code] = {
     "W105": Code("endless-wait", "A wait or a gate may never end."),
     "W106": Code("comment-in-text", "A text ends where YAML reads a comment."),
     "W107": Code("unbraked-circle", "A circle of steps asks an agent, and nothing limits it."),
+    "W108": Code("setting-not-taken", "The agent cannot take a setting."),
     "W201": Code("unreachable-step", "No path leads to the step."),
     "W202": Code("only-loops", "From here no path leads to an end."),
     "W203": Code("no-other-outcome", "A step has no `other` outcome as a way out."),

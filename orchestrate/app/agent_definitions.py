@@ -11,13 +11,14 @@ from orchestrate.agents.definition import AgentDefinition
 from orchestrate.agents.registry import PROGRAMS, STAND_INS, own_name, setting_faults
 from orchestrate.agents.settings import step_config
 from orchestrate.app.scopes import NoScope
-from orchestrate.diagnostics import closest
+from orchestrate.diagnostics import Span, closest
 from orchestrate.dialects.agent_definitions import AgentFile, NoAgentError, read_agent
 from orchestrate.engine.evaluate import evaluate
 from orchestrate.errors import ConfigError
 from orchestrate.plan.backends import BACKENDS
 from orchestrate.plan.expr import MapExpr, references
 from orchestrate.plan.nodes import Ask, BuiltinProvider, NamedAgent, Node, Plan, Program, RunAgent
+from orchestrate.record import record
 
 if TYPE_CHECKING:
     from orchestrate.app.settings import RunSettings
@@ -44,12 +45,22 @@ def stand_in(name: str, settings: RunSettings) -> str:
 def refuse_settings(program: Program, workspace: Workspace, settings: RunSettings) -> None:
     """Refuse what `run` would refuse of the agents' settings; asks for no program."""
     for fault in faults_of_settings(program, workspace, settings):
-        raise ConfigError(fault)
+        raise ConfigError(f"{fault.span.file}:{fault.span.line}: {fault.message}")
+
+
+@record
+class SettingFault:
+    """Something that an agent cannot be asked for: the step, and the setting as it is written."""
+
+    span: Span
+    message: str
+    # '' where no setting of the step is at fault: it is the agent's file or the run.
+    setting: str
 
 
 def faults_of_settings(
     program: Program, workspace: Workspace, settings: RunSettings
-) -> Iterator[str]:
+) -> Iterator[SettingFault]:
     """Settings of steps that their agents cannot take, each with its place."""
     permissions = settings.permissions or "bypass"
     for plan, node, op in asks_in(program):
@@ -60,9 +71,25 @@ def faults_of_settings(
             continue
         if definition is None or is_without_a_bill(definition.backend):
             continue
-        for fault in setting_faults(definition.backend, dict(definition.settings), permissions):
-            told = in_its_words(fault, plan)
-            yield f"{node.span.file}:{node.span.line}: step '{node.name}': {told}"
+        given = dict(definition.settings)
+        for fault in setting_faults(definition.backend, given, permissions):
+            told = f"step '{node.name}': {in_its_words(fault, plan)}"
+            own = (key for key in _own_settings(op) if key in given)
+            one = (
+                key for key in own if fault in setting_faults(definition.backend, {key: given[key]})
+            )
+            yield SettingFault(node.span, told, in_its_words(next(one, ""), plan))
+
+
+def _own_settings(op: Ask) -> Iterator[str]:
+    """What the step itself gives its agent, not the agent's file."""
+    match op.agent:
+        case NamedAgent(_, config) | RunAgent(config):
+            yield from step_config(constants(config))
+        case BuiltinProvider(_, params):
+            yield from constants(params)
+        case _:
+            pass
 
 
 def in_its_words(fault: str, plan: Plan) -> str:

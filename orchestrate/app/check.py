@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from orchestrate.app.definition import compile_definition
-from orchestrate.app.settings import RunSettings
 from orchestrate.diagnostics import CheckedFile
 from orchestrate.exits import invalid_definition
 from orchestrate.plan.nodes import Ask, BuiltinProvider, NamedAgent, RunAgent, main_plan
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from orchestrate.workspace import Workspace
 
 Note = Callable[[str], None]
-_NO_FLAGS = RunSettings()
 
 
 def check_files(
@@ -38,23 +36,12 @@ def check_files(
     for name in reversed(once.values()):
         compilation = change(compile_definition(name, workspace))
         compilations.append(compilation)
-        _tell_settings(compilation, workspace, note)
         file = checked_file(compilation, workspace, strict=strict)
         # An id and a path can name the same file.
         by_file.setdefault(os.path.realpath(file.file), file)
     if tells_namesakes:
         _tell_namesakes(compilations, note)
     return list(by_file.values())
-
-
-def _tell_settings(compilation: Compilation, workspace: Workspace, note: Note) -> None:
-    """Settings that an agent cannot take: a warning, because another backend may be chosen."""
-    if compilation.program is None or not _may_have_settings(compilation.program):
-        return
-    from orchestrate.app.agent_definitions import faults_of_settings
-
-    for fault in dict.fromkeys(faults_of_settings(compilation.program, workspace, _NO_FLAGS)):
-        note(f"orchestrate: warning: {visible(fault)}; `run` refuses it\n")
 
 
 def _may_have_settings(program: Program) -> bool:
@@ -86,6 +73,10 @@ def _tell_namesakes(compilations: Iterable[Compilation], note: Note) -> None:
 
 
 def checked_file(compilation: Compilation, workspace: Workspace, *, strict: bool) -> CheckedFile:
+    if compilation.program is not None and _may_have_settings(compilation.program):
+        from orchestrate.app.refused_settings import with_refused_settings
+
+        compilation = with_refused_settings(compilation, compilation.program, workspace)
     program = compilation.program
     main, looped = (0, 0) if program is None else _count_steps(program)
     return CheckedFile(

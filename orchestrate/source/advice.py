@@ -120,7 +120,6 @@ _ADVICE: dict[str, dict[str, str]] = {
         "on_success": _GOTO_NEXT,
         "optional": _IN_NEEDS,
         "poll_ms": _IN_WAIT,
-        "prompt": "write the prompt to a file and name that file: input_file: prompts/NAME.md",
         "required": _IN_NEEDS,
         "steps": _IN_LOOP,
         "success": _GOTO_NEXT,

@@ -110,7 +110,7 @@ LATE_IMPORTS_WITH_REASON: dict[tuple[str, str], str] = {
     ("orchestrate.app.config", "orchestrate.app.config_file"): (
         "most workspaces have no configuration, and commands that look need no YAML reader"
     ),
-    ("orchestrate.app.check", "orchestrate.app.agent_definitions"): (
+    ("orchestrate.app.check", "orchestrate.app.refused_settings"): (
         "most files give no agent settings, and are checked often"
     ),
     ("orchestrate.cli.reporting", "orchestrate.cli.telling"): (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ WARM = """
     steps:
       - {name: Ask, provider: claude, input_file: p.md, provider_params: {temperature: 0.2}}
 """
+ARMED_AGENT = "---\nname: armed\ndescription: Armed\ntools: Read\n---\nHelp.\n"
 
 
 def test_truth_33_settings_that_run_refuses_are_not_let_through(tmp_path: Path) -> None:
@@ -22,9 +24,10 @@ def test_truth_33_settings_that_run_refuses_are_not_let_through(tmp_path: Path) 
     stage.claude("def answer(prompt): return 'done'")
 
     checked = stage.run("validate", "w.yaml").assert_success()
-    assert (
-        "w.yaml:4: step 'Ask': Claude Code cannot take the setting 'temperature'" in checked.stderr
-    )
+    said = "step 'Ask': Claude Code cannot take the setting 'temperature'"
+    assert f"w.yaml:4:71: warning W108: {said}" in checked.stdout
+    assert "^^^^^^^^^^^" in checked.stdout
+    stage.run("validate", "w.yaml", "--strict").assert_exit(2)
     dry = stage.run("run", "w.yaml", "--dry-run").assert_exit(5)
     run = stage.run("run", "w.yaml").assert_exit(5)
     for refused in (dry, run):
@@ -42,8 +45,23 @@ def test_truth_33_settings_for_the_runs_own_agent_are_checked_too(tmp_path: Path
     """
     stage = Stage(tmp_path, {"r.yaml": recipe})
     said = "step 'ask': Claude Code cannot take the setting 'temperature'"
-    assert said in stage.run("validate", "r.yaml").assert_success().stderr
+    assert said in stage.run("validate", "r.yaml").assert_success().stdout
     assert said in stage.run("run", "r.yaml", "--dry-run").assert_exit(5).stderr
+
+
+def test_truth_33_a_setting_is_shown_where_it_is_written(tmp_path: Path) -> None:
+    """In a machine by its own spelling; one of the agent's file at the step that names it."""
+    stage = Stage(tmp_path, {".orchestrate/agents/armed.md": ARMED_AGENT})
+    stage.write(".orchestrate/config.yaml", "backend: codex\n")
+    text = machine({"only": {"done": "!over"}})
+    stage.write("m.yaml", text.replace("    prompt:", "    maxTurns: 3\n    prompt:"))
+    steps = "steps:\n  - id: ask\n    agent: armed\n    prompt: Name your tools.\n"
+    stage.write("r.yaml", f'name: r\ndescription: d\nversion: "1.0.0"\n{steps}')
+    for name, line, column in (("m.yaml", "    maxTurns: 3", 5), ("r.yaml", "  - id: ask", 9)):
+        checked = stage.run("validate", name, "--json").assert_success()
+        (found,) = json.loads(checked.stdout)["files"][0]["diagnostics"]
+        lines = (stage.folder / name).read_text("utf-8").splitlines()
+        assert (found["code"], lines[found["line"] - 1], found["column"]) == ("W108", line, column)
 
 
 def test_truth_33_settings_that_fit_are_no_news(tmp_path: Path) -> None:
