@@ -171,7 +171,7 @@ def _current(at: Cursor, view: RunView, now: float) -> dict[str, Any]:
         shown["since"] = timestamp(at.since)
         shown["for_ms"] = max(0, round((now - at.since) * 1000))
     if at.phase in ("running", "arriving") and view.status == "running":
-        shown |= awaited(view.run, at)
+        shown |= awaited(view.run, view.index, at)
     if at.phase == "resting":
         shown["rests_until"] = timestamp(at.rest_until)
         shown |= at.result.only("retry").to_json()

@@ -352,3 +352,35 @@ def test_markdown_escapes_only_what_means_something(failed: Project) -> None:
         "a*b": r"a\*b", "a|b": r"a\|b",
     }.items():  # fmt: skip
         assert plain(written) == shown
+
+
+def test_a_step_is_shown_as_its_own_file_has_it(tmp_path: Path) -> None:
+    """A file that is called, and its caller, have a step of one name."""
+    inner = 'version: "1.4"\nname: inner\nsteps: [{name: Say, command: [echo, inner words]}]\n'
+    outer = """
+        version: "1.4"
+        name: outer
+        steps:
+          - {name: Say, command: [echo, outer words]}
+          - {name: Ask, call: inner.yaml}
+    """
+    project = Project(tmp_path, {"inner.yaml": inner, "outer.yaml": outer})
+    project.run("run", "outer.yaml").assert_success()
+    told = project.run("report", "latest", "--format", "md").assert_success().stdout
+    own, called = told.partition("Ask/Say ·")[::2]
+    assert '["echo", "outer words"]' in own
+    assert '["echo", "inner words"]' in called
+    assert '["echo", "outer words"]' not in called
+
+
+def test_markdown_may_be_written_out(tmp_path: Path) -> None:
+    project = Project(
+        tmp_path, {"w.yaml": 'version: "1.1"\nname: w\nsteps: [{name: A, command: ["true"]}]\n'}
+    )
+    project.run("run", "w.yaml").assert_success()
+    short, long = (
+        project.run("report", "latest", "--format", shape).assert_success().stdout
+        for shape in ("md", "markdown")
+    )
+    assert short == long
+    assert short.startswith("# ")

@@ -32,7 +32,7 @@ _ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
 
 @click.command(short_help="Write a report of a run, as HTML or Markdown.")
 @run_argument
-@click.option("--format", "shape", type=click.Choice(["html", "md"]),
+@click.option("--format", "shape", type=click.Choice(["html", "md", "markdown"]),
               help="HTML or Markdown (default: what FILE ends in, else html).")  # fmt: skip
 @click.option("-o", "--output", metavar="FILE",
               help="Where to write it (default: standard output).")  # fmt: skip
@@ -53,7 +53,11 @@ def report(
     cost and tokens, approvals, changed files, prompts and outputs. It works at any time; a damaged
     run is reported as far as it can be read.
     """
-    kind = shape or _ENDINGS.get(os.path.splitext(output or "")[1].lower(), "html")
+    kind = (
+        _ENDINGS[f".{shape}"]
+        if shape
+        else _ENDINGS.get(os.path.splitext(output or "")[1].lower(), "html")
+    )
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     if output is None and kind == "html" and is_terminal and not as_json:
         raise UsageError(

@@ -14,11 +14,13 @@ from orchestrate.show.changed_files import changed_names
 from orchestrate.show.printing import open_source
 from orchestrate.show.transcript_text import turn_lines
 from orchestrate.state.address import Address, log_name_in
+from orchestrate.state.plan_file import DOCUMENTS, edit_folder
 from orchestrate.view.step_logs import entries_of, from_result, source_of
 from orchestrate.view.step_totals import Example, Tally
-from orchestrate.view.waiting import steps_called
+from orchestrate.view.waiting import written_step
 
 if TYPE_CHECKING:
+    from orchestrate.state.model import Index
     from orchestrate.state.runs import Run
     from orchestrate.transcript import TranscriptOf
     from orchestrate.view.run_view import RunView
@@ -74,7 +76,8 @@ def find_details(
         }
     details = []
     for tally in tallies[:MOST_DETAILED]:
-        prompt = _authored(run, tally)
+        last = tally.examples[-1].address if tally.examples else tally.address
+        prompt = _authored(run, None if view is None else view.index, last)
         for example in tally.examples:
             is_last = example is tally.examples[-1] or tally.is_inner
             entry = entries.get(example.address.shown) if is_last else None
@@ -99,13 +102,13 @@ def _heading(example: Example, tally: Tally) -> str:
     return " · ".join(word for word in words if word)
 
 
-def _authored(run: Run, tally: Tally) -> list[Part]:
+def _authored(run: Run, index: Index | None, at: Address) -> list[Part]:
     """What the recipe says, from the run's own copy of it, in which secrets are masked."""
 
-    step = next(steps_called(run, tally.address.name), None)
-    if not isinstance(step, dict):
+    step = written_step(run, index, at)
+    if step is None:
         return []
-    where = f"the whole: {run.root / 'definition.json'}"
+    where = f"the whole: {edit_folder(run.root, at.frame.edit) / DOCUMENTS}"
     key = next((key for key in _WORK if step.get(key) is not None), None)
     shown = {} if key is None else {_WORK[key]: _written(step[key])}
     if settings := [f"{key}: {_written(step[key])}" for key in _AGENT_SETTINGS if step.get(key)]:
