@@ -216,7 +216,7 @@ def _document(teller: Teller, view: RunView, event: News) -> dict[str, Any]:
     look = look_command(view, teller.place)
     document = {
         "event": event,
-        **result_document(view.run, state),
+        **result_document(view.run, state, teller.store.index),
         "workspace": str(teller.workspace),
         # A rehearsal notifies as a real run does, and the receiver must be able to see that.
         "backend": state.settings.get("backend"),

@@ -60,7 +60,8 @@ def resume_run(
 
 def _tell_over(resumed: Resumed, watching: Watching) -> None:
     if watching.as_json:
-        document = result_document(resumed.store.run, resumed.store.state)
+        store = resumed.store
+        document = result_document(store.run, store.state, store.index)
         answer_json(document | {"message": resumed.nothing_left})
     else:
         (note if watching.events else answer)(resumed.nothing_left + "\n")

@@ -77,7 +77,7 @@ class Telling:
     def _last_words(self, ending: Ending) -> None:
         store, watching = self._store, self._watching
         if watching.as_json:
-            answer_json(result_document(store.run, store.state))
+            answer_json(result_document(store.run, store.state, store.index))
             return
         if store.state.dialect == "machine" and not watching.events:
             # A §9: the exit reason is part of the answer.

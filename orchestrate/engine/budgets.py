@@ -1,42 +1,25 @@
-"""What a run, and each call in it, may use up besides dollars: tokens, time and calls of agents.
+"""When a run may not go on because it has used up what it may, and when little of that is left.
 
-A budget is looked at before each call of an agent, time before each step. What a turn did not
-report is unknown: the message says how many there were. Dollars are set aside before they are spent
-(`engine/reserving`).
+Calls and time are looked at before each step, dollars and tokens are set aside before they are
+spent (`engine/reserving`). What a turn did not report is unknown: the message says how many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from orchestrate.engine.reserving import own_purses, usd
+from orchestrate.engine.day_budgets import day_limits
+from orchestrate.engine.reserving import KINDS, Purse, day_purses, own_purses
 from orchestrate.engine.runtime import Runtime
-from orchestrate.exits import BudgetKind, Ending, end
+from orchestrate.exits import Ending
 from orchestrate.plan.nodes import Ask, Each, Gate, Node
-from orchestrate.plan.settings import Limits
-from orchestrate.plan.visible import plural
-from orchestrate.record import record
-from orchestrate.state.events import LimitNear
-from orchestrate.state.model import Frame, Index, RunState, plan_frame
-from orchestrate.state.spending import worked_until
+from orchestrate.record import replace
+from orchestrate.state.budget import Budget, budgets_at, step_budgets
+from orchestrate.state.events import AttemptEnded, Event, LimitNear, StepFinished
+from orchestrate.state.ledger import day_of
+from orchestrate.state.model import Frame, Index, RunState
 
 _NEAR = 0.8
-_FIELDS: dict[BudgetKind, str] = {
-    "max-cost": "cost_usd",
-    "max-tokens": "tokens",
-    "max-time": "time",
-    "max-calls": "calls",
-}
-
-
-@record
-class _Purse:
-    """A budget of one kind: how much was used of how much, as numbers and in words."""
-
-    kind: BudgetKind
-    used: float
-    most: float
-    words: str
 
 
 def budget_reached(
@@ -46,63 +29,53 @@ def budget_reached(
     asked."""
     if isinstance(node.op, Gate | Each):
         return None
-    for purse, whose in _purses(index, state, frame, now):
-        if purse.kind != "max-time" and not isinstance(node.op, Ask):
+    for budget in budgets_at(index, state, frame, now):
+        if budget.unit == "usd" or (budget.unit != "s" and not isinstance(node.op, Ask)):
             continue
-        more = ahead if purse.kind == "max-calls" else 0
-        if purse.used + more >= purse.most:
-            flag = f"--{purse.kind}"
-            where = f"limits.{_FIELDS[purse.kind]}{whose}"
-            return end(purse.kind, f"{where} is reached: {purse.words}; {flag} allows more")
+        more = ahead if budget.unit == "calls" else 0
+        if budget.most is not None and budget.spent + more >= budget.most:
+            kind = KINDS[budget.unit]
+            return Purse(budget, kind, f"--{kind} allows more").parks()
     return None
-
-
-def limits_near(rt: Runtime, state: RunState) -> Iterator[LimitNear]:
-    """The run's limits of which four fifths are used up, and of which that was not said yet."""
-    now = rt.now()
-    index = rt.store.index
-    purses = [(p.kind, p.used, p.most, p.words) for p, _ in _purses(index, state, state.root, now)]
-    for own in own_purses(rt, state):
-        words = f"{usd(own.spent)} of {usd(own.most)} spent"
-        purses.append(("max-cost", own.spent, own.most, words))
-    for kind, used, most, words in purses:
-        name = f"limits.{_FIELDS[kind]}"
-        if used >= _NEAR * most and name not in state.near:
-            yield LimitNear(now, name, f"{name}: {words} ({used / most:.0%})")
 
 
 def is_timed(index: Index, state: RunState, frame: Frame) -> bool:
     """Does the time that has passed say whether a step at this frame may begin?"""
-    return any(purse.kind == "max-time" for purse, _ in _purses(index, state, frame, 0.0))
+    return any(budget.unit == "s" for budget in budgets_at(index, state, frame, 0.0))
 
 
-def _purses(
-    index: Index, state: RunState, frame: Frame, now: float
-) -> Iterator[tuple[_Purse, str]]:
-    """The budgets that hold at a frame: the run's, over all restarts, and those of calls."""
-    for plan_id in dict.fromkeys((index.program.main, state.root.plan)):
-        limits = index.plan(plan_id).limits
-        yield from ((purse, "") for purse in _budgets(limits, state, state.root, now))
-    plan = plan_frame(frame)
-    while plan.parent is not None:
-        limits = index.plan(plan.plan).limits
-        yield from ((purse, f" of {plan.plan}") for purse in _budgets(limits, state, plan, now))
-        plan = plan_frame(plan.parent)
+# Warnings.
 
 
-def _budgets(limits: Limits, state: RunState, plan: Frame, now: float) -> Iterator[_Purse]:
-    is_run = plan.parent is None
-    costs, calls = (state.costs, state.calls) if is_run else (plan.costs, plan.calls)
-    if limits.max_calls is not None:
-        words = f"{calls} of {plural(limits.max_calls, 'call')} made"
-        yield _Purse("max-calls", calls, limits.max_calls, words)
-    if limits.max_tokens is not None:
-        used = (costs.input_tokens or 0) + (costs.output_tokens or 0)
-        silent = costs.tokens_unreported
-        unknown = f", and {plural(silent, 'call')} did not say" * bool(silent)
-        words = f"{used} of {plural(limits.max_tokens, 'token')} used{unknown}"
-        yield _Purse("max-tokens", used, limits.max_tokens, words)
-    if limits.max_time is not None:
-        worked = worked_until(state, now) - (0.0 if is_run else plan.worked_before)
-        words = f"{worked:.0f} s of {limits.max_time:g} s worked"
-        yield _Purse("max-time", worked, limits.max_time, words)
+def steps_used(rt: Runtime, events: Iterable[Event]) -> list[Budget]:
+    """How much of their own limits the steps have used whose calls these events end; asked before
+    they are folded in."""
+    found: list[Budget] = []
+    for event in events:
+        if not isinstance(event, AttemptEnded | StepFinished) or not event.result.is_turn:
+            continue
+        frame = rt.store.state.frames.get(event.frame)
+        if frame is None or frame.here is None:
+            continue
+        result, here = event.result, frame.here
+        cost = here.reserved.get("unknown", 0.0) if result.cost_usd is None else result.cost_usd
+        tokens = (result.input_tokens or 0) + (result.output_tokens or 0)
+        node = rt.store.index.here(frame).node
+        found += step_budgets(node, [here.used[0] + cost, here.used[1] + tokens])
+    return found
+
+
+def limits_near(rt: Runtime, state: RunState, of_steps: list[Budget]) -> Iterator[LimitNear]:
+    """The limits of which four fifths are used up, and of which that was not said yet."""
+    now = rt.now()
+    day = day_of(now)
+    own = [(purse.budget, "") for purse in own_purses(rt, state, state.root)]
+    days = day_purses(rt, day_limits(rt, state.root))
+    for budget, of_day in (*own, *((b, "") for b in of_steps), *((p.budget, day) for p in days)):
+        if budget.most is None or budget.share < _NEAR:
+            continue
+        words = replace(budget, reserved=0, needed=None).words
+        near = LimitNear(now, budget.limit, f"{budget.limit}: {words} ({budget.share:.0%})",
+                         budget.most, of_day)  # fmt: skip
+        if near.key not in state.near:
+            yield near

@@ -68,6 +68,10 @@ class EarlierCalls:
 
     own: tuple[float, ...] = ()
     last: float | None = None
+    # The tokens that nineteen of twenty calls of the step, and the recipe's last one, have taken.
+    tokens: int = 0
+    # Has a call of the step ended, whatever it told?
+    is_known: bool = False
 
     @property
     def often(self) -> float | None:
@@ -95,12 +99,13 @@ def is_of_recipe(entry: LedgerEntry, recipe: str, workspace: str) -> bool:
 def earlier_calls(
     entries: Iterable[LedgerEntry], recipe: str, step: str, workspace: str
 ) -> EarlierCalls:
-    """The calls of a step that are settled and whose cost is known, of the last weeks."""
-    of_recipe = [
-        entry
-        for entry in entries
-        if entry.cost_usd is not None and is_of_recipe(entry, recipe, workspace)
-    ]
-    own = [e.cost_usd or 0.0 for e in of_recipe if e.step == step and e.recipes[-1] == recipe]
-    last = of_recipe[-1].cost_usd if of_recipe else None
-    return EarlierCalls(tuple(own[-_MOST_EARLIER:]), last)
+    """What calls of a step that are settled have used, and the recipe's last, in these weeks."""
+    settled = [e for e in entries if e.is_settled and is_of_recipe(e, recipe, workspace)]
+    of_step = [e for e in settled if e.step == step and e.recipes[-1] == recipe]
+    own = [e.cost_usd for e in of_step if e.cost_usd is not None][-_MOST_EARLIER:]
+    costs = [e.cost_usd for e in settled if e.cost_usd is not None]
+    tokens = [e.tokens for e in of_step if e.tells_tokens][-_MOST_EARLIER:]
+    tokens = [round(percentile(tokens, _OFTEN))] if tokens else []
+    tokens += [e.tokens for e in settled if e.tells_tokens][-1:]
+    last = costs[-1] if costs else None
+    return EarlierCalls(tuple(own), last, max(tokens, default=0), bool(of_step))

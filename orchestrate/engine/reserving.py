@@ -10,69 +10,53 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from typing import Any
 
 from orchestrate.agents.registry import STAND_INS
 from orchestrate.engine.costing import (
     LOOK_BACK_S,
     EarlierCalls,
-    MoneyRules,
     earlier_calls,
-    is_of_recipe,
 )
+from orchestrate.engine.day_budgets import DayLimit, day_budgets, day_limits
 from orchestrate.engine.faults import NoRoom
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.step import Step
 from orchestrate.errors import OrchestrateError
-from orchestrate.exits import Ending, EndKind, end
+from orchestrate.exits import BudgetKind, Ending, EndKind, end
 from orchestrate.plan.nodes import Ask
 from orchestrate.plan.visible import plural
 from orchestrate.record import record, replace
+from orchestrate.state.budget import Budget, Unit, budgets_at, step_budgets
 from orchestrate.state.events import AttemptEnded, CostReserved, Event, StepFinished
 from orchestrate.state.ledger import LedgerEntry, day_of
 from orchestrate.state.model import Frame, RunState, frames_below, plan_stack
 from orchestrate.state.result import Costs, StepResult
-from orchestrate.state.spending import called_around, reserved_below
 
 # Sums of binary fractions may miss a round limit by this much.
 _DUST = 1e-9
+# Of several limits that are reached, dollars are told first.
+_ORDER: tuple[Unit, ...] = ("usd", "tokens", "calls", "s")
+KINDS: dict[Unit, BudgetKind] = {
+    "usd": "max-cost",
+    "tokens": "max-tokens",
+    "calls": "max-calls",
+    "s": "max-time",
+}
 
 
 @record
 class Purse:
-    """A budget of dollars. `kind` is how a run ends that it parks, `way_out` what allows more."""
+    """A budget; `kind` is how a run ends that it parks, `way_out` what allows more."""
 
-    name: str
+    budget: Budget
     kind: EndKind
     way_out: str
-    most: float
-    spent: float
-    reserved: float = 0.0
-    unknown: int = 0
 
-    @property
-    def room(self) -> float:
-        return self.most - self.spent - self.reserved
-
-    def told(self, need: float) -> dict[str, Any]:
-        return {
-            "limit": self.name, "limit_usd": self.most, "spent_usd": round(self.spent, 6),
-            "reserved_usd": round(self.reserved, 6), "unknown": self.unknown,
-            "needed_usd": round(need, 6),
-        }  # fmt: skip
-
-    def words(self, need: float) -> str:
-        unknown = f", {plural(self.unknown, 'call')} did not say" * bool(self.unknown)
-        reserved = f", {usd(self.reserved)} reserved" * bool(self.reserved)
-        return (
-            f"{self.name} is reached: {usd(self.spent)} of {usd(self.most)} spent{unknown}"
-            f"{reserved}; the next call may need {usd(need)}"
-        )
-
-
-def usd(amount: float) -> str:
-    whole, _, fraction = f"{amount:.4f}".partition(".")
-    return f"${whole}.{fraction[:2]}{fraction[2:].rstrip('0')}"
+    def parks(self, needed: float | None = None) -> Ending:
+        """How the run parks; `needed` is what the next call may need."""
+        budget = replace(self.budget, needed=needed)
+        reason = f"{budget.limit} is reached: {budget.words}; {self.way_out}"
+        return end(self.kind, reason, budget.to_json())
 
 
 def is_billed(rt: Runtime) -> bool:
@@ -98,17 +82,15 @@ def _reserve(step: Step, state: RunState, *, may_wait: bool) -> Ending | None:
     over = _over_step_limit(step)
     if over is not None:
         return over
-    own = list(_own_purses(rt, state, step.frame))
-    days = list(_days(step))
+    own = [p for p in own_purses(rt, state, step.frame) if p.budget.unit in ("usd", "tokens")]
+    days = day_limits(rt, step.frame)
     if not own and not days:
         return None
-    if rules.unknown == "refuse" and state.costs.unreported:
-        return _refuse_unknown(state.costs)
     with rt.ledger.holding() if days else nullcontext():
-        over = next((found for day in days if (found := day.over())), None)
-        if over is not None:
-            return over
-        purses = [*own, *(purse for day in days for purse in day.purses(rules))]
+        purses = [*own, *day_purses(rt, days, but=_call(step))]
+        has_dollars = any(purse.budget.unit == "usd" for purse in purses)
+        if has_dollars and rules.unknown == "refuse" and state.costs.unreported:
+            return _refuse_unknown(state.costs)
         return _set_aside(step, state, purses, may_wait=may_wait)
 
 
@@ -119,22 +101,26 @@ def _set_aside(
     earlier = _earlier(step)
     left = None if step.node.most_cost is None else step.node.most_cost - here.used[0]
     need = earlier.need(left, rules.guess_usd)
-    may_wait = may_wait or reserved_below(state.root) > 0
-    if not earlier.own and may_wait and _is_under_way(step, state):
+    # A call whose tokens nobody can foresee is made as long as there is one left.
+    needs: dict[Unit, float] = {"usd": need, "tokens": max(earlier.tokens, 1), "calls": 1}
+    may_wait = may_wait or _is_any_reserved(state)
+    if not earlier.is_known and may_wait and _is_under_way(step, state):
         raise NoRoom  # what the first call of a step costs is worth waiting for
-    scarce = min(purses, key=lambda purse: purse.room, default=None)
-    if scarce is not None and need > scarce.room + _DUST:
+    lacking = [p for p in purses if needs[p.budget.unit] > p.budget.room + _DUST]
+    if lacking:
         if may_wait:
             raise NoRoom
-        words = f"{scarce.words(need)}; {scarce.way_out}"
-        return end(scarce.kind, words, scarce.told(need))
-    cap = None if scarce is None else _cap(step, state, scarce.room, need, left)
+        first = min(lacking, key=lambda p: (_ORDER.index(p.budget.unit), p.budget.room))
+        return first.parks(needs[first.budget.unit])
+    rooms = [purse.budget.room for purse in purses if purse.budget.unit == "usd"]
+    cap = _cap(step, state, min(rooms), need, left) if rooms else None
     counts = earlier.often or earlier.last or rules.guess_usd
     event = CostReserved(
         step.frame.key, step.node.id, here.visit, step.attempt, rt.now(), round(need, 6),
-        0.0 if rules.unknown == "allow" else round(counts, 6), cap,
+        0.0 if rules.unknown == "allow" else round(counts, 6), cap, earlier.tokens,
     )  # fmt: skip
-    rt.ledger.write(replace(_entry(step, event.at), reserved_usd=event.usd))
+    entry = _entry(step, event.at)
+    rt.ledger.write(replace(entry, reserved_usd=event.usd, reserved_tokens=event.tokens))
     rt.store.record(event)
     return None
 
@@ -173,20 +159,16 @@ def _is_under_way(step: Step, state: RunState) -> bool:
     )
 
 
+def _is_any_reserved(state: RunState) -> bool:
+    """Is a call not settled yet, which may give back what it does not need?"""
+    here = (frame.here for frame in frames_below(state.root))
+    return any(visit is not None and visit.reserved for visit in here)
+
+
 def _over_step_limit(step: Step) -> Ending | None:
-    dollars, tokens = step.here.used
-    node = step.node
-    again = "resume allows as much again"
-    if node.most_cost is not None and dollars >= node.most_cost - _DUST:
-        purse = Purse(f"limits.cost_usd of step '{node.name}'", "step-limit", again,
-                      node.most_cost, dollars)  # fmt: skip
-        return end("step-limit", f"{purse.words(node.most_cost)}; {again}",
-                   purse.told(node.most_cost))  # fmt: skip
-    if node.most_tokens is not None and tokens >= node.most_tokens:
-        words = f"{tokens:.0f} of {plural(node.most_tokens, 'token')} used"
-        return end(
-            "step-limit", f"limits.tokens of step '{node.name}' is reached: {words}; {again}"
-        )
+    for budget in step_budgets(step.node, step.here.used):
+        if budget.room <= _DUST:
+            return Purse(budget, "step-limit", "resume allows as much again").parks()
     return None
 
 
@@ -202,90 +184,19 @@ def _refuse_unknown(costs: Costs) -> Ending:
 # The budgets around a step.
 
 
-def _own_purses(rt: Runtime, state: RunState, frame: Frame) -> Iterator[Purse]:
+def own_purses(rt: Runtime, state: RunState, frame: Frame) -> Iterator[Purse]:
     """Those of the run, over all restarts, and of the calls around the step."""
-    index, rules = rt.store.index, rt.rules.money
-    plans = dict.fromkeys((index.program.main, state.root.plan))
-    holders = [(plan_id, state.root, state.costs, "") for plan_id in plans]
-    holders += [(f.plan, f, f.costs, f" of {f.plan}") for f in called_around(frame)]
-    for plan_id, holder, costs, whose in holders:
-        most = index.plan(plan_id).limits.max_cost
-        if most is not None:
-            yield Purse(
-                f"limits.cost_usd{whose}", "max-cost", "--max-cost allows more", most,
-                rules.counted(costs), reserved_below(holder), costs.unreported,
-            )  # fmt: skip
+    counted = rt.rules.money.counted
+    for budget in budgets_at(rt.store.index, state, frame, rt.now(), counted):
+        kind = KINDS[budget.unit]
+        yield Purse(budget, kind, f"--{kind} allows more")
 
 
-def own_purses(rt: Runtime, state: RunState) -> list[Purse]:
-    """The run's own budgets of dollars."""
-    return list(_own_purses(rt, state, state.root))
-
-
-@record
-class _Day:
-    """What a recipe, or the user with all runs, may use in a day, and the other calls of it."""
-
-    whose: str
-    where: str
-    cost: float | None
-    tokens: int | None
-    calls: int | None
-    found: list[LedgerEntry]
-
-    @property
-    def way_out(self) -> str:
-        return f"go on tomorrow, or allow more {self.where}"
-
-    def over(self) -> Ending | None:
-        """How the run parks if no call is left, or all tokens are used."""
-        used = sum(entry.tokens for entry in self.found)
-        for name, count, most in (
-            ("tokens", used, self.tokens),
-            ("calls", len(self.found), self.calls),
-        ):
-            if most is not None and count >= most:
-                words = (
-                    f"{self.whose}limits.per_day.{name} is reached: {count} of {most} used today"
-                )
-                return end("day-limit", f"{words}; {self.way_out}")
-        return None
-
-    def purses(self, rules: MoneyRules) -> Iterator[Purse]:
-        if self.cost is None:
-            return
-        settled = [entry for entry in self.found if entry.is_settled]
-        spent = sum(rules.counted_entry(entry) for entry in settled)
-        reserved = sum(entry.reserved_usd for entry in self.found if not entry.is_settled)
-        unknown = sum(entry.cost_usd is None for entry in settled)
-        name = f"{self.whose}limits.per_day.cost_usd"
-        yield Purse(name, "day-limit", self.way_out, self.cost, spent, reserved, unknown)
-
-
-def _days(step: Step) -> Iterator[_Day]:
-    """The limits of the day around a step: those of its recipes, and the user's."""
-    rt = step.rt
-    for plan_id in dict.fromkeys(plan_stack(step.frame)):
-        limits = rt.store.index.plan(plan_id).limits
-        most = (limits.day_cost, limits.day_tokens, limits.day_calls)
-        if most != (None, None, None):
-            yield _Day(f"{plan_id}: ", "in the file", *most, _others_today(step, plan_id))
-    money = rt.rules.money
-    most = (money.day_cost, money.day_tokens, money.day_calls)
-    if most != (None, None, None):
-        yield _Day("the user's ", "in your configuration", *most, _others_today(step, ""))
-
-
-def _others_today(step: Step, recipe: str) -> list[LedgerEntry]:
-    own = _call(step)
-    return [entry for entry in calls_today(step.rt, recipe) if entry.call != own]
-
-
-def calls_today(rt: Runtime, recipe: str = "") -> list[LedgerEntry]:
-    """The calls of this day, of a recipe or of all."""
-    workspace = rt.store.state.workspace
-    found = rt.ledger.day(day_of(rt.now()))
-    return [e for e in found if not recipe or is_of_recipe(e, recipe, workspace)]
+def day_purses(rt: Runtime, limits: list[DayLimit], but: str = "") -> Iterator[Purse]:
+    """Those of the day, without the call `but`."""
+    for limit in limits:
+        for budget in day_budgets(rt, limit, but):
+            yield Purse(budget, "day-limit", limit.way_out)
 
 
 def _earlier(step: Step) -> EarlierCalls:

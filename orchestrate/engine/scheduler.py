@@ -10,7 +10,7 @@ import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from orchestrate.engine.budgets import budget_reached, limits_near
+from orchestrate.engine.budgets import budget_reached, limits_near, steps_used
 from orchestrate.engine.faults import NoRoom
 from orchestrate.engine.limits import limit_reached, restart_limit
 from orchestrate.engine.lost_attempts import name_lost
@@ -30,6 +30,7 @@ from orchestrate.installation import replacement_of
 from orchestrate.plan.nodes import Ask, Call
 from orchestrate.state.address import is_inside
 from orchestrate.state.ballots import cast
+from orchestrate.state.budget import Budget
 from orchestrate.state.calls import call_deadline, expired_calls
 from orchestrate.state.events import AttemptEnded, Event, ItemStopped, Restarted, StepFinished
 from orchestrate.state.gates import overdue
@@ -297,20 +298,23 @@ class _Conductor:
         if self._rt.checkpoints is not None:
             events = self._rt.checkpoints.note(events, is_quiet=not self._working)
         frames = [getattr(event, "frame", "") for event in events]
+        of_steps = steps_used(self._rt, events)
         if len(events) == 1 and self._rt.is_on_record(frames[0]) and is_alone:
             self._store.fold(events[0])
         else:
             self._store.record(*events)
         for frame in frames:
             self._rt.forget_now(frame)
-        self._warn_of_limits(events)
+        self._warn_of_limits(events, of_steps)
         self._store.checkpoint(is_due=False)
 
-    def _warn_of_limits(self, events: list[Event]) -> None:
+    def _warn_of_limits(self, events: list[Event], of_steps: list[Budget]) -> None:
         """A call has ended: say once of each limit that little of it is left."""
         ended = [e for e in events if isinstance(e, AttemptEnded | StepFinished)]
         if any(event.result.is_turn for event in ended) and self._rt.rehearsal is None:
-            near = list(self._store.look(lambda state: list(limits_near(self._rt, state))))
+            near = list(
+                self._store.look(lambda state: list(limits_near(self._rt, state, of_steps)))
+            )
             if near and self._store.state.ending is None:
                 self._store.record(*near)
 

@@ -52,14 +52,36 @@ _RUN_ID = {
 }
 
 
-def _list_of(name: str, **more: Any) -> dict[str, Any]:
+def _list_of(name: str, item: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     return {
         "type": "object",
         "required": [name],
-        "properties": {name: {"type": "array", "items": {"type": "object"}}, **more},
+        "properties": {name: {"type": "array", "items": item or {"type": "object"}}, **more},
     }
 
 
+def _figure(about: str, **more: Any) -> dict[str, Any]:
+    return {"type": "number", "description": about, **more}
+
+
+_BUDGETS = {
+    "type": "array",
+    "description": "What the run may use up, and how much of that is used.",
+    "items": object_of(
+        ("limit", "unit", "most", "spent", "reserved", "unknown", "needed", "words"),
+        limit={"type": "string", "description": "Which limit it is."},
+        unit={"enum": ["usd", "tokens", "calls", "s"]},
+        most=_figure("The limit.", type=["number", "null"]),
+        spent=_figure("What was used."),
+        reserved=_figure("What is set aside for calls that have not ended."),
+        unknown=_figure("Calls that did not report what they used.", type="integer"),
+        needed=_figure("What the next call may need, where that has parked the run.",
+                       type=["number", "null"]),
+        words={"type": "string"},
+    ),
+}  # fmt: skip
+_ROW = {"type": "object", "required": ["run_id", "budgets"], "properties": {"budgets": _BUDGETS}}
+_SHOWN = {"type": "object", "required": ["row"], "properties": {"row": _ROW}}
 _NEXT = {"type": ["string", "integer", "null"]}
 
 
@@ -79,13 +101,13 @@ OPERATIONS: tuple[Operation, ...] = (
         Param("recipe", "Only recipes whose path has this text."),
         Param("workspace", "Only runs of this workspace."),
         Param("text", "Only runs whose id, recipe or reason has this text."),
-    ), answer=_list_of("runs", next=_NEXT)),
+    ), answer=_list_of("runs", _ROW, next=_NEXT)),
     Operation("POST", f"{_V1}/runs", "start_run", "Start a run.", write_api.start_run,
               body=object_of(("recipe",), **_START, allow_concurrent=flag(
                   "Let another run be at work in the workspace.")),
               answer=_RUN_ID, status=201, takes_key=True),
     Operation("GET", f"{_V1}/runs/{{run}}", "show_run", "Where a run stands.",
-              read_api.show_run, (RUN,)),
+              read_api.show_run, (RUN,), answer=_SHOWN),
     Operation("GET", f"{_V1}/runs/{{run}}/events", "list_events", "Events after a number.",
               read_api.list_events, (
         RUN,

@@ -117,6 +117,7 @@ def _run(console: Console, run_id: str) -> str:
         ),
         f"<p><code>{escape(run.id)}</code> in <code>{escape(row['workspace'])}</code></p>\n",
     ]
+    parts += [f"<p>{escape(budget['words'])}</p>\n" for budget in row["budgets"]]
     if row["note"]:
         parts.append(f"<p class=note>{escape(row['note'])}</p>\n")
     if view is None:

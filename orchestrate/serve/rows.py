@@ -7,8 +7,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.errors import OrchestrateError
+from orchestrate.show.spending import budget_words
 from orchestrate.state.runs import last_change
 from orchestrate.state.times import timestamp
+from orchestrate.view.budgets import budgets_of
 from orchestrate.view.run_summary import FINAL, RunSummary, last_written, summary_of
 from orchestrate.view.run_view import RunView, run_view
 from orchestrate.view.source_files import shown_definition
@@ -77,9 +79,16 @@ def make_row(workspace: Workspace, summary: RunSummary, view: RunView | None, no
         "last_activity": timestamp(active) if active else None,
         "elapsed_ms": None if view is None else elapsed_ms(view, active, now),
         "cost": cost_of(None if view is None else view.state),
+        "budgets": [] if view is None else _budgets(view, now),
         "session_id": None if view is None else view.state.session.id,
         "note": _note(view, is_ours),
     }
+
+
+def _budgets(view: RunView, now: float) -> list[Json]:
+    """Each with the words for it."""
+    found = budgets_of(view.state, view.index, now if view.is_live else view.state.updated_at)
+    return [{**budget.to_json(), "words": budget_words(budget)} for budget in found]
 
 
 def _note(view: RunView | None, is_ours: bool) -> str:

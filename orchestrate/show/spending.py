@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from orchestrate.plan.visible import plural
+from orchestrate.state.budget import Budget
 from orchestrate.state.result import Costs
 
 
@@ -13,6 +14,11 @@ def cost_words(costs: Costs) -> str:
         return f"unknown ({calls}, none reported it)"
     more = f"; {costs.unreported} did not report theirs" if costs.unreported else ""
     return f"${costs.cost_usd:.4f} in {calls}{more}"
+
+
+def budget_words(budget: Budget) -> str:
+    """`limits.cost_usd: $0.80 of $1.00 spent, $0.20 reserved`."""
+    return f"{budget.limit}: {budget.words}"
 
 
 def token_words(costs: Costs) -> str:

@@ -9,8 +9,9 @@ from orchestrate.exits import STOPPED, Ending
 from orchestrate.plan.visible import clip, plural, visible, width_of
 from orchestrate.show.changed_files import changed_words
 from orchestrate.show.facts import decision_words, output_lines
-from orchestrate.show.spending import cost_words, reused_words, token_words
+from orchestrate.show.spending import budget_words, cost_words, reused_words, token_words
 from orchestrate.state.address import gate_words
+from orchestrate.state.budget import Budget
 from orchestrate.state.denials import denial_words
 from orchestrate.state.result import Costs, read_denials
 from orchestrate.state.times import duration, local_time
@@ -48,6 +49,8 @@ def _lines(view: dict[str, Any], ending: Ending | None) -> Iterator[str]:
     if "reused" in view:
         yield f"  reused      {reused_words(**view['reused'])}"
     yield from _costs(view.get("costs"))
+    for budget in view.get("budgets", ()):
+        yield f"  budget      {visible(budget_words(Budget(**budget)))}"
     if "denials" in view:
         yield f"  denied      {_short(denial_words(read_denials(view['denials'])))}"
     yield from _steps(view)

@@ -147,7 +147,7 @@ def apply(index: Index, state: RunState, event: Event) -> None:  # noqa: PLR0912
         case CostReserved() | CallWaits():
             put_off(here_of(frame_of(state, event.frame), event.node, event.visit), event)
         case LimitNear():
-            state.near.append(event.limit)
+            state.near.append(event.key)
         case AttemptEnded():
             _end_attempt(index, state, event)
         case LoopOpened():
@@ -395,7 +395,6 @@ def _resume(fold: Fold, event: RunResumed) -> None:
     state.status = "running"
     state.reason = None
     state.completed_at = None
-    state.near = []
     leave_work(state, state.updated_at)
     # Without a stop on record it was killed, and what it had started may have gone on.
     state.unwatched = [state.updated_at if state.stopped_at is None else fold.at, fold.at]

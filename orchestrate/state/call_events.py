@@ -12,7 +12,7 @@ class CostReserved:
     """Money is set aside for an agent's next call, until the end of that says what it has cost.
 
     `unknown_usd` is what it counts for if it does not say; `cap_usd` is what the agent's program
-    itself may spend, where it can be held to that.
+    itself may spend, where it can be held to that; `tokens` are set aside as dollars are.
     """
 
     frame: str
@@ -23,6 +23,7 @@ class CostReserved:
     usd: float
     unknown_usd: float = 0.0
     cap_usd: float | None = None
+    tokens: int = 0
 
 
 @record
@@ -42,11 +43,20 @@ class CallWaits:
 
 @record
 class LimitNear:
-    """Four fifths of a limit are used up; said once for each limit in a sitting."""
+    """Four fifths of a limit are used up; said once of each, and again of one that was raised.
+
+    `most` is how far it goes; `day` is the day of one that holds for a day.
+    """
 
     at: float
     limit: str
     words: str
+    most: float = 0
+    day: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"{self.limit} {self.most:g} {self.day}".rstrip()
 
 
 @record

@@ -28,7 +28,7 @@ _DAY = "%Y-%m-%d"
 
 @record
 class LedgerEntry:
-    """One call. What it did not report is None; `reserved_usd` counts until it is settled.
+    """One call. What it did not report is None; what is reserved counts until it is settled.
 
     `recipes` are the plans around the step, the run's own first.
     """
@@ -49,6 +49,11 @@ class LedgerEntry:
     is_computed: bool = False
     input_tokens: int | None = None
     output_tokens: int | None = None
+    reserved_tokens: int = 0
+
+    @property
+    def tells_tokens(self) -> bool:
+        return self.input_tokens is not None and self.output_tokens is not None
 
     @property
     def day(self) -> str:

@@ -65,12 +65,22 @@ def put_off(here: Visit, event: CostReserved | CallWaits | AttemptEnded) -> None
     here.reserved = {"usd": event.usd, "unknown": event.unknown_usd, "at": event.at}
     if event.cap_usd is not None:
         here.reserved["cap"] = event.cap_usd
+    if event.tokens:
+        here.reserved["tokens"] = event.tokens
 
 
 def reserved_below(frame: Frame) -> float:
     """What is set aside for the calls of a plan, those that it has called included."""
+    return _reserved(frame, "usd")
+
+
+def tokens_reserved_below(frame: Frame) -> int:
+    return round(_reserved(frame, "tokens"))
+
+
+def _reserved(frame: Frame, figure: str) -> float:
     here = (inner.here for inner in frames_below(frame))
-    return sum(float(visit.reserved.get("usd", 0.0)) for visit in here if visit is not None)
+    return sum(float(visit.reserved.get(figure, 0)) for visit in here if visit is not None)
 
 
 def count_costs(

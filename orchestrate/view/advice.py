@@ -71,9 +71,9 @@ def resume_flags(ending: Ending, reached: Reached) -> tuple[str, ...] | None:
         case "max-calls":
             return "--max-calls", str(_more_than(reached.calls))
         case "max-tokens":
-            return "--max-tokens", str(_more_than(reached.tokens))
+            return "--max-tokens", str(ceil(_wanted(ending, reached.tokens, 1)))
         case "max-cost":
-            return "--max-cost", f"{ceil(100 * _dollars_wanted(ending, reached)) / 100:.2f}"
+            return "--max-cost", f"{ceil(100 * _wanted(ending, reached.cost, 0.01)) / 100:.2f}"
         case "max-time":
             return "--max-time", f"{max(2 * reached.worked_s, 1):.0f}s"
         case "limit":
@@ -101,12 +101,12 @@ def view_flags(view: RunView) -> tuple[str, ...]:
     return (*repair, *as_started_flag(view.run, view.state))
 
 
-def _dollars_wanted(ending: Ending, reached: Reached) -> float:
+def _wanted(ending: Ending, known: float, least: float) -> float:
     """Room for as much again, and at least for the call that did not fit."""
     told = ending.budget
-    needed: float = told.get("needed_usd", 0.0) + told.get("reserved_usd", 0.0)
-    spent: float = max(reached.cost, told.get("spent_usd", 0.0))
-    return max(2 * spent, spent + needed, 0.01)
+    needed: float = (told.get("needed") or 0) + told.get("reserved", 0)
+    spent: float = max(known, told.get("spent", 0))
+    return max(2 * spent, spent + max(needed, least))
 
 
 def _more_than(reached: int) -> int:

@@ -7,11 +7,12 @@ from typing import Any
 from orchestrate.exits import DONE
 from orchestrate.state.edits import reused_document
 from orchestrate.state.lineage import forked_document
-from orchestrate.state.model import Frame, RunState
+from orchestrate.state.model import Frame, Index, RunState
 from orchestrate.state.result import StepResult
 from orchestrate.state.runs import Run
 from orchestrate.state.values import restore_value
 from orchestrate.state.worktree import worktree_document
+from orchestrate.view.budgets import budgets_document
 
 # What a step says in `--json`, and what it is called there.
 _STATUS_FIELDS = {
@@ -23,7 +24,7 @@ _STATUS_FIELDS = {
 }
 
 
-def result_document(run: Run, state: RunState) -> dict[str, Any]:
+def result_document(run: Run, state: RunState, index: Index) -> dict[str, Any]:
     """What `run --json` and `resume --json` answer, and what notifications are given."""
     ending = state.ending
     gates = state.pending
@@ -45,6 +46,7 @@ def result_document(run: Run, state: RunState) -> dict[str, Any]:
         **worktree_document(state),
         **forked_document(state),
         **({"costs": state.costs.to_json()} if state.costs.turns else {}),
+        **budgets_document(state, index, state.updated_at),
         **({"denials": [denial.to_json() for denial in state.denials]} if state.denials else {}),
     }
 

@@ -14,6 +14,7 @@ from orchestrate.state.stages import stages_of
 from orchestrate.state.times import timestamp
 from orchestrate.state.worktree import worktree_document
 from orchestrate.view.advice import look_command, next_commands, start_over_command
+from orchestrate.view.budgets import budgets_document
 from orchestrate.view.cursors import Cursor
 from orchestrate.view.place import Place
 from orchestrate.view.rehearsed import banner
@@ -63,6 +64,7 @@ def status_document(
     shown |= reused_document(state) | worktree_document(state) | forked_document(state)
     if state.costs.turns:
         shown["costs"] = state.costs.to_json()
+    shown |= budgets_document(state, view.index, now if view.is_live else state.updated_at)
     if state.denials:
         shown["denials"] = [denial.to_json() for denial in state.denials]
     if takeovers:

@@ -59,7 +59,7 @@ GUESS = "costs: {guess_usd: 0.006}\n"
 BUDGETS = [
     ("calls: 2", "max-calls", "4", "limits.calls is reached: 2 of 2 calls made"),
     ("cost_usd: 0.016", "max-cost", "1", "limits.cost_usd is reached: $0.012 of $0.016 spent"),
-    ("tokens: 2000", "max-tokens", "9999", "limits.tokens is reached: 2200 of 2000 tokens used"),
+    ("tokens: 3000", "max-tokens", "9999", "limits.tokens is reached: 2200 of 3000 tokens used"),
 ]
 
 

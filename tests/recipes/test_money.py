@@ -213,7 +213,7 @@ def _day_in(zone: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return day
 
 
-@pytest.mark.parametrize("limit", ["calls: 2", "tokens: 2000"])
+@pytest.mark.parametrize("limit", ["calls: 2", "tokens: 3000"])
 def test_calls_and_tokens_of_a_day_park_the_run(shop: Workshop, limit: str) -> None:
     _users(shop, f"limits: {{per_day: {{{limit}}}}}\n")
     played = shop.play(STEPS.format(more=""), exit_code=6)

@@ -41,6 +41,7 @@ export function runView(id, tab, console, live, go) {
     const next = shown.status?.next || [];
     fill(head, h("h1", {}, r.recipe), h("p", {}, badge(r.state), " ", r.state === "quiet" ? `for ${took(r.quiet_ms)} ` : "", r.reason && r.reason !== r.state ? r.reason : "", " "),
       h("p", { class: "quiet" }, took(r.elapsed_ms), r.cost ? ` · ${money(r.cost)}` : "", r.step ? ` · ${r.step}` : "", r.last_activity ? ` · active ${ago(r.last_activity)}` : "", ` · ${r.run_id}`),
+      (r.budgets || []).map((/** @type {any} */ b) => h("p", { class: "quiet" }, b.words)),
       r.note ? h("p", { class: "note" }, r.note) : null, shown.problem ? h("p", { class: "note bad" }, shown.problem) : null,
       console.read_only || !shown.status ? null : h("div", { class: "buttons" },
         isLive ? h("button", { type: "button", onclick: () => act("stop") }, "stop") : null,

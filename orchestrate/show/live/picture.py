@@ -26,12 +26,13 @@ from orchestrate.plan.visible import plural, visible
 from orchestrate.record import record, replace
 from orchestrate.show.changed_files import changed_words
 from orchestrate.show.plan_head import limit_words
-from orchestrate.show.spending import token_words
+from orchestrate.show.spending import budget_words, token_words
 from orchestrate.state.address import log_name_in
 from orchestrate.state.denials import denial_words
 from orchestrate.state.model import Frame, Index, Loop, RunState, Visit, open_loop
 from orchestrate.state.result import StepResult
 from orchestrate.state.times import duration
+from orchestrate.view.budgets import budgets_of
 from orchestrate.view.giving_up import giving_up_words, is_given_up
 from orchestrate.view.item_names import item_name
 
@@ -85,7 +86,7 @@ class Artist:
         return rows[:height]
 
     def _heading(self, state: RunState, plan: Plan, now: float) -> Row:
-        row = _heading(state, plan, now)
+        row = _heading(state, plan, self._index, now)
         words = giving_up_words(state, self._index) if row.mark == "done" else ""
         return (
             replace(row, mark="ended", facts=(*row.facts, (visible(words), "warn")))
@@ -283,7 +284,7 @@ _MARKS: dict[str, Mark] = {
 }
 
 
-def _heading(state: RunState, plan: Plan, now: float) -> Row:
+def _heading(state: RunState, plan: Plan, index: Index, now: float) -> Row:
     end = now if state.status == "running" else state.updated_at
     facts: list[Fact] = [(passed(end - state.started_at), "")]
     if state.dialect == "machine":
@@ -293,6 +294,11 @@ def _heading(state: RunState, plan: Plan, now: float) -> Row:
     if words := limit_words(plan.limits):
         facts.append((f"limits {words}", "weak"))
     costs = state.costs
+    facts += [
+        (visible(budget_words(budget)), "warn" if budget.needed else "")
+        for budget in budgets_of(state, index, now)
+        if budget.reserved or budget.unknown or budget.needed
+    ]
     if costs.turns:
         spent = "cost unknown" if costs.cost_usd is None else f"${costs.cost_usd:.4f}"
         more = " or more" if costs.cost_usd is not None and costs.unreported else ""

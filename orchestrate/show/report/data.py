@@ -14,11 +14,13 @@ from orchestrate.show.draw.drawing import vertices_in
 from orchestrate.show.draw.path_taken import draw_path, index_or_reason
 from orchestrate.show.plan_head import limit_words
 from orchestrate.show.report.details import find_details
+from orchestrate.state.budget import Budget
 from orchestrate.state.events import RunStarted
 from orchestrate.state.locks import is_held
 from orchestrate.state.result import Denials
 from orchestrate.state.times import timestamp
 from orchestrate.view.advice import next_commands
+from orchestrate.view.budgets import budgets_of
 from orchestrate.view.changes import Changes, find_changes
 from orchestrate.view.history import Chronicle, read_chronicle
 from orchestrate.view.result_document import outputs_document
@@ -71,6 +73,7 @@ class Report:
     all_logs: str = ""
     outputs: dict[str, Any] = field(default_factory=dict)
     limits: str = ""
+    budgets: list[Budget] = field(default_factory=list)
 
     @property
     def denials(self) -> Denials:
@@ -144,11 +147,18 @@ def gather(
         all_logs=place.command("logs", run.id, "STEP"),
         outputs={} if view is None else outputs_document(run, view.state).get("outputs", {}),
         limits="" if program is None else limit_words(main_plan(program).limits),
+        budgets=_budgets(view, now),
     )
     _add_standing(report, view, place)
     _add_drawing(report, program, index, why_no_plan)
     report.details = find_details(run, view, tallies, transcript_of)
     return report
+
+
+def _budgets(view: RunView | None, now: float) -> list[Budget]:
+    if view is None:
+        return []
+    return budgets_of(view.state, view.index, now if view.is_live else view.state.updated_at)
 
 
 def _add_results(chronicle: Chronicle, view: RunView | None) -> list[str]:
@@ -238,6 +248,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "notes": report.notes,
         "next": report.next,
         "usage": usage_json(report.usage),
+        "budgets": [budget.to_json() for budget in report.budgets],
         "denials": [denial.to_json() for denial in report.denials],
         **({"outputs": report.outputs} if report.outputs else {}),
         "sittings": [

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from orchestrate.exits import STOPPED
 from orchestrate.plan.visible import clip, plural, visible
 from orchestrate.show.report.data import Report
+from orchestrate.show.spending import budget_words
 from orchestrate.state.denials import denial_words
 from orchestrate.state.result import Approval
 from orchestrate.state.times import duration, local_time, seconds_of, timestamp, zone_at
@@ -72,6 +73,7 @@ def facts(report: Report) -> list[tuple[str, str]]:
     found.append(("Tokens", tokens(report.usage)))
     if report.limits:
         found.append(("Limits", report.limits))
+    found += [("Budget", visible(budget_words(budget))) for budget in report.budgets]
     for name, value in report.outputs.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         found.append((f"Output {visible(name)}", visible(clip(text, _LONGEST_OUTPUT))))

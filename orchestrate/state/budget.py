@@ -1,0 +1,155 @@
+"""What a run may use up, and how much of it is used: the figures that the engine decides by and
+that every reader shows.
+
+A budget is of dollars, tokens, calls of agents or seconds of work. The run's own holds over all
+restarts and sub-recipes, that of a called plan for the call, that of a step for a visit of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+from orchestrate.plan.nodes import Node, PlanId
+from orchestrate.plan.settings import Limits
+from orchestrate.plan.visible import plural
+from orchestrate.record import field_names, record
+from orchestrate.state.model import Frame, Index, RunState
+from orchestrate.state.result import Costs
+from orchestrate.state.spending import (
+    called_around,
+    reserved_below,
+    tokens_reserved_below,
+    worked_until,
+)
+
+Unit = Literal["usd", "tokens", "calls", "s"]
+
+
+@record
+class Budget:
+    """`most` None: no limit holds. `unknown` counts calls that did not report what they used;
+    `needed` is what the next call may need, where that has kept it from being made."""
+
+    limit: str
+    unit: Unit
+    most: float | None
+    spent: float
+    reserved: float = 0
+    unknown: int = 0
+    needed: float | None = None
+
+    @property
+    def room(self) -> float:
+        return float("inf") if self.most is None else self.most - self.spent - self.reserved
+
+    @property
+    def share(self) -> float:
+        """How much of it is used up; 1 is all."""
+        return self.spent / self.most if self.most else 0.0
+
+    @property
+    def words(self) -> str:
+        """`$0.80 of $1.00 spent, $0.20 reserved; the next call may need $0.40`."""
+        parts = [_used_words(self)]
+        if self.unknown:
+            parts.append(f"{plural(self.unknown, 'call')} did not say")
+        if self.reserved:
+            parts.append(f"{amount(self.reserved, self.unit)} reserved")
+        need = ""
+        if self.needed is not None and self.unit in ("usd", "tokens"):
+            need = f"; the next call may need {amount(self.needed, self.unit)}"
+        return ", ".join(parts) + need
+
+    def to_json(self) -> dict[str, Any]:
+        shown = {name: getattr(self, name) for name in field_names(self)}
+        rounded = {
+            name: round(value, 6) for name, value in shown.items() if isinstance(value, float)
+        }
+        return {**shown, **rounded}
+
+
+def amount(value: float, unit: Unit) -> str:
+    """A figure with its unit: `$0.40`, `2200 tokens`."""
+    match unit:
+        case "usd":
+            return usd(value)
+        case "s":
+            return f"{value:g} s"
+        case _:
+            return plural(round(value), unit.removesuffix("s"))
+
+
+def usd(value: float) -> str:
+    whole, _, fraction = f"{value:.4f}".partition(".")
+    return f"${whole}.{fraction[:2]}{fraction[2:].rstrip('0')}"
+
+
+def _used_words(budget: Budget) -> str:
+    verb = {"usd": "spent", "tokens": "used", "calls": "made", "s": "worked"}[budget.unit]
+    if budget.most is None:
+        return f"{amount(budget.spent, budget.unit)} {verb}"
+    used = {"usd": usd(budget.spent), "s": f"{budget.spent:.0f} s"}.get(
+        budget.unit, f"{budget.spent:.0f}"
+    )
+    return f"{used} of {amount(budget.most, budget.unit)} {verb}"
+
+
+def dollars_told(costs: Costs) -> float:
+    """What calls have cost, as far as they said so or it was settled what they count for."""
+    return (costs.cost_usd or 0.0) + costs.counted_usd
+
+
+def budgets_at(
+    index: Index,
+    state: RunState,
+    frame: Frame,
+    now: float,
+    counted: Callable[[Costs], float] = dollars_told,
+) -> Iterator[Budget]:
+    """Those that hold at a frame: the run's, and those of the calls around it."""
+    plans: dict[PlanId, None] = dict.fromkeys((index.program.main, state.root.plan))
+    for plan_id in plans:
+        limits = index.plan(plan_id).limits
+        yield from _of_plan(limits, state, state.root, "", now, counted)
+    for plan in called_around(frame):
+        limits = index.plan(plan.plan).limits
+        yield from _of_plan(limits, state, plan, f" of {plan.plan}", now, counted)
+
+
+def _of_plan(
+    limits: Limits,
+    state: RunState,
+    plan: Frame,
+    whose: str,
+    now: float,
+    counted: Callable[[Costs], float],
+) -> Iterator[Budget]:
+    is_run = plan.parent is None
+    costs, calls = (state.costs, state.calls) if is_run else (plan.costs, plan.calls)
+    if limits.max_cost is not None:
+        yield Budget(
+            f"limits.cost_usd{whose}", "usd", limits.max_cost, counted(costs),
+            reserved_below(plan), costs.unreported,
+        )  # fmt: skip
+    if limits.max_calls is not None:
+        yield Budget(f"limits.calls{whose}", "calls", limits.max_calls, calls)
+    if limits.max_tokens is not None:
+        used = (costs.input_tokens or 0) + (costs.output_tokens or 0)
+        yield Budget(
+            f"limits.tokens{whose}", "tokens", limits.max_tokens, used,
+            tokens_reserved_below(plan), costs.tokens_unreported,
+        )  # fmt: skip
+    if limits.max_time is not None:
+        worked = worked_until(state, now) - (0.0 if is_run else plan.worked_before)
+        yield Budget(f"limits.time{whose}", "s", limits.max_time, worked)
+
+
+def step_budgets(node: Node, used: list[float]) -> Iterator[Budget]:
+    """A step's own, of what a visit has used since the run was last started or resumed."""
+    dollars, tokens = used
+    whose = f" of step '{node.name}'"
+    if node.most_cost is not None:
+        yield Budget(f"limits.cost_usd{whose}", "usd", node.most_cost, dollars)
+    if node.most_tokens is not None:
+        yield Budget(f"limits.tokens{whose}", "tokens", node.most_tokens, tokens)

@@ -1,0 +1,140 @@
+"""Budgets of tokens, of steps and of days: nothing overshoots, and each is warned of once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from orchestrate.state.ledger import Ledger, LedgerEntry
+from tests.recipes.fakes import Workshop, recipe, rule
+from tests.recipes.test_budgets import FILES
+from tests.recipes.test_money import ITEMS, STEPS, _events, _users, costing
+
+
+@pytest.fixture
+def shop(quick_top: object, shop: Workshop) -> Workshop:
+    shop.answers(rule("STEP", costing(0.40)))
+    return shop
+
+
+def test_of_16_parallel_items_those_are_asked_whose_tokens_fit(shop: Workshop) -> None:
+    """A call takes 1100 tokens."""
+    played = shop.play(
+        ITEMS.replace("cost_usd: 2", "tokens: 5600"), "--max-parallel", "16", exit_code=6
+    )
+    assert len(shop.asked()) == 5
+    reason = played.state["reason"]
+    assert reason.startswith("limits.tokens is reached: 5500 of 5600 tokens used"), reason
+    assert "the next call may need 1100 tokens" in reason
+    assert f"resume {played.run_id} --max-tokens 11000" in played.result.stderr
+    shop.go_on("resume", "latest", "--max-tokens", "17600")
+    assert len(shop.asked()) == len(set(shop.asked())) == 16
+
+
+def test_the_tokens_of_a_day_are_set_aside_too(shop: Workshop) -> None:
+    _users(shop, "limits: {per_day: {tokens: 3400}}\n")
+    text = ITEMS.replace("limits: {cost_usd: 2}\n", "")
+    shop.play(text, "--max-parallel", "16", exit_code=6)
+    assert len(shop.asked()) == 3
+
+
+def test_calls_whose_cost_nobody_tells_run_at_once_after_the_first(shop: Workshop) -> None:
+    """The first one has settled: from then on the guess is all that will be known."""
+    gate = shop.top / "gate"
+    shop.answers(
+        rule("STEP:first", costing(None)),
+        rule("STEP", costing(None, delay=60, until=str(gate))),
+    )
+    shop.write("r.yaml", recipe("""
+        limits: {cost_usd: 9}
+        context: {items: [first, a, b, c]}
+        steps:
+          - {id: each, foreach: "{{items}}", parallel: true, agent: helper,
+             prompt: "STEP:{{item}}"}
+    """))  # fmt: skip
+    with shop.started("run", "r.yaml") as process:
+        shop.await_calls(4)
+        at_work = [call for call in shop.calls() if call.end is None]
+        assert len(at_work) == 3
+        gate.touch()
+        assert process.wait(60) == 0
+
+
+@pytest.mark.parametrize("dialect", list(FILES))
+def test_a_warning_is_given_once_over_resumes_and_again_for_a_raised_limit(
+    shop: Workshop, dialect: str
+) -> None:
+    text = FILES[dialect].format(more="limits: {cost_usd: 0.5}")
+    assert len(_near(shop.play(text, exit_code=6))) == 1
+    assert len(_near(shop.go_on(exit_code=6))) == 1, "nothing has changed"
+    near = _near(shop.go_on("resume", "latest", "--max-cost", "1", exit_code=6))
+    assert [(event["limit"], event["most"]) for event in near] == [
+        ("limits.cost_usd", 0.5),
+        ("limits.cost_usd", 1),
+    ]
+
+
+def _near(played: Any) -> list[dict[str, Any]]:
+    return _events(played, "limit-near")
+
+
+def test_a_steps_own_limits_are_warned_of_once(shop: Workshop) -> None:
+    text = recipe("""
+        context: {items: [1, 2, 3]}
+        steps:
+          - {id: each, foreach: "{{items}}", agent: helper, prompt: "STEP:i{{item}}",
+             limits: {cost_usd: 0.5, tokens: 1200}}
+    """)
+    played = shop.play(text)
+    assert [event["limit"] for event in _near(played)] == [
+        "limits.cost_usd of step 'each'",
+        "limits.tokens of step 'each'",
+    ]
+    said = played.result.stderr
+    assert said.count("warning: limits.cost_usd of step 'each': $0.40 of $0.50 spent (80%)") == 1
+
+
+@pytest.mark.parametrize(("limit", "share"), [("cost_usd: 0.9", 89), ("tokens: 2700", 81)])
+def test_the_days_of_the_user_and_of_a_recipe_are_warned_of_once(
+    shop: Workshop, limit: str, share: int
+) -> None:
+    _users(shop, f"limits: {{per_day: {{{limit}}}}}\n")
+    played = shop.play(STEPS.format(more=f"limits: {{per_day: {{{limit}}}}}"), exit_code=6)
+    name = f"limits.per_day.{limit.partition(':')[0]}"
+    assert [event["limit"] for event in _near(played)] == [f"r.yaml: {name}", f"the user's {name}"]
+    assert f"({share}%)" in played.result.stderr
+    assert len(_near(shop.go_on(exit_code=6))) == 2
+
+
+def test_a_days_ledger_is_read_by_one_run_at_a_time(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two runs that looked before either wrote would set the same dollar aside."""
+    held: list[bool] = []
+    looked: list[bool] = []
+    holding, day = Ledger.holding, Ledger.day
+
+    @contextmanager
+    def hold(self: Ledger) -> Iterator[None]:
+        with holding(self):
+            held.append(True)
+            yield
+            held.pop()
+
+    def look(self: Ledger, name: str) -> list[LedgerEntry]:
+        looked.append(bool(held))
+        return day(self, name)
+
+    text = recipe("""
+        limits: {per_day: {cost_usd: 9}}
+        steps: [{id: one, agent: helper, prompt: "STEP:one"}]
+    """)
+    monkeypatch.setattr(Ledger, "holding", hold)
+    monkeypatch.setattr(Ledger, "day", look)
+    shop.play(text)
+    # The last look is for the warning, when all is settled.
+    assert looked[:-1]
+    assert all(looked[:-1])
