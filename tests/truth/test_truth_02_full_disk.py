@@ -71,10 +71,10 @@ class Trial:
 
     def has_noted(self, words: str) -> bool:
         """Is it in the journal, and is the state up to date with that?"""
-        with suppress(OSError):
+        with suppress(OSError, ValueError):  # not there yet, or a line that is being written
             lines = (self.root / "events.jsonl").read_text("utf-8").splitlines()
-            is_last = self.state()["seq"] == json.loads(lines[-1])["seq"]
-            return is_last and any(words in line for line in lines)
+            newest = json.loads(lines[-1])["seq"] if lines else None
+            return self.state()["seq"] == newest and any(words in line for line in lines)
         return False
 
     def ledger(self) -> int:
