@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.kept_programs import is_kept
 from orchestrate.app.open_run import newest_document
@@ -12,11 +12,13 @@ from orchestrate.app.worktrees import has_unmerged, remove_merged
 from orchestrate.errors import OrchestrateError
 from orchestrate.record import field, mutable_record, record
 from orchestrate.state.locks import LockHeldError, is_held, lock_run
-from orchestrate.state.runs import clean_runs, last_change, list_runs
+from orchestrate.state.runs import ELSEWHERE, clean_runs, last_change, list_runs
 from orchestrate.state.worktree import Worktree
 from orchestrate.view.run_summary import RunSummary, summary_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from orchestrate.state.runs import Run, Runs
 
 # A person may still go on with these, or decide about them: they go only when they are named.
@@ -56,8 +58,11 @@ class Chosen:
         )
 
 
-def clean(folder: Runs, before: float, chosen: Chosen) -> Tidied:
-    """Remove the chosen runs in which nothing has happened since."""
+def clean(folder: Runs, before: float, chosen: Chosen, release: Callable[[Run], Any]) -> Tidied:
+    """Remove the chosen runs in which nothing has happened since.
+
+    `release` gives back what a run on another machine holds there; if it cannot, the run stays.
+    """
     sizes: dict[str, int] = {}
     kept: set[str] = set()
     left: dict[str, str] = {}
@@ -77,6 +82,8 @@ def clean(folder: Runs, before: float, chosen: Chosen) -> Tidied:
             kept.add(run.id)
             unmerged.append(run.id)
             return True
+        if os.path.lexists(run.root / ELSEWHERE):
+            release(run)
         sizes[run.id] = _size_of(run)
         return False
 

@@ -10,6 +10,7 @@ from orchestrate.cli.terminal import has_terminal
 from orchestrate.errors import OrchestrateError, RunElsewhereError, UsageError
 from orchestrate.fleet.forward import forward, runs_on
 from orchestrate.fleet.publish import Publisher, begin_publishing
+from orchestrate.fleet.release import release
 from orchestrate.fleet.settings import find_pool
 from orchestrate.fleet.stub import read_stub, write_stub
 from orchestrate.fleet.submit import submit
@@ -21,6 +22,7 @@ from orchestrate.state.store import Store
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import RunSummary
 
+__all__ = ["hand_over", "publisher_of", "release", "run_elsewhere", "with_their_status"]
 _MOST_NAMED = 20
 # How a run is shown that works in this process, and what needs no machine.
 _NOT_AWAY = ("quiet", "verbose", "progress", "events", "raw", "cover")

@@ -17,6 +17,7 @@ from orchestrate.fleet.host import (
     make_seat,
     offer,
     order_of,
+    refuse_at_work,
     remove_seat,
     require_protocol,
     root_of,
@@ -42,7 +43,9 @@ def serve(verb: str) -> int:
             return _begin(order_of(document))
         case "remove":
             require_protocol(document)
-            remove_seat(seat_of(document["seat"]))
+            seat = seat_of(document["seat"])
+            refuse_at_work(seat)
+            remove_seat(seat)
             answer_json({"removed": document["seat"]["run"]})
         case _:
             answer_json(_listed(document))

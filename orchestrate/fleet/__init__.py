@@ -13,6 +13,7 @@
     publish.py    there: workspace and run folder as two references, after the steps that count
     stub.py       here: the folder that stands for a run elsewhere
     forward.py    here: a command about such a run is given to its machine
+    release.py    here: gives a run's seat back
     fetch.py      here: what a run has published, as a branch and a run folder
 
 Nothing of it is imported unless a pool is named or a run is elsewhere, and what needs the extra

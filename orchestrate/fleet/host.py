@@ -117,6 +117,12 @@ def _prepare(order: Order) -> None:
         )
 
 
+def refuse_at_work(seat: Seat) -> None:
+    """What somebody works in is not taken away."""
+    if seat.run in _at_work(Path(seat.root)):
+        raise StateError(f"run {seat.run} is at work", f"orchestrate cancel {seat.run}")
+
+
 def remove_seat(seat: Seat) -> None:
     """Remove a seat, its run folder and its references; what is published elsewhere stays."""
     git = _git(seat.repository)

@@ -144,7 +144,9 @@ def test_fleet_a_run_goes_there_parks_is_decided_and_comes_back(fleet: Fleet) ->
     # What it advises works here as it stands.
     told = fleet.run("status").assert_success().stdout
     assert f"orchestrate approve {run}\n" in told
-    fleet.run("approve", run, "-m", "fine").assert_success()
+    approved = fleet.run("approve", run, "-m", "fine").assert_success()
+    assert "goes on by itself" in approved.stdout
+    assert "resume" not in approved.stdout
     fleet.run("wait", run, timeout_s=120).assert_success()
     assert fleet.run("logs", run, "Then").assert_success().stdout == "hello me\ndirty\n"
     head, index = fleet.git("rev-parse", "HEAD"), (fleet.folder / ".git" / "index").read_bytes()
@@ -239,6 +241,45 @@ def test_fleet_a_host_that_does_not_answer_is_named(fleet: Fleet) -> None:
     assert "Traceback" not in asked.stderr
     refused = fleet.send("r.yaml").assert_exit(5)
     assert "alpha does not answer" in refused.stderr
+
+
+def test_fleet_clean_gives_back_the_seat_or_keeps_the_stub(fleet: Fleet) -> None:
+    fleet.send("w.yaml", "-i", "who=me").assert_exit(6)
+    run = only_run(fleet)
+    clean = ("clean", "--older-than", "0s", "--json")
+    kept = fleet.run(*clean).assert_success().json()
+    assert kept["left"] == [{"run_id": run, "status": "unknown"}]
+    (fleet.hosts / "alpha").rename(fleet.hosts / "gone")
+    silent = fleet.run(*clean, "--status", "unknown").assert_exit(5)
+    assert "alpha does not answer" in silent.stderr
+    assert only_run(fleet) == run
+    (fleet.hosts / "gone").rename(fleet.hosts / "alpha")
+    assert fleet.seats() == [run]
+    removed = fleet.run(*clean, "--status", "unknown").assert_success().json()
+    assert removed["removed"] == [run]
+    assert fleet.seats() == []
+    assert fleet.run("runs", "--json").json()["runs"] == []
+
+
+def test_fleet_clean_leaves_a_seat_that_is_worked_in(fleet: Fleet) -> None:
+    fleet.write(
+        "long.yaml",
+        """
+        version: "1.1"
+        name: long
+        steps:
+          - name: Long
+            command: ["sh", "-c", "while ! test -e ../../over; do sleep 0.1; done"]
+        """,
+    )
+    fleet.commit("two")
+    fleet.send("long.yaml", "-d").assert_success()
+    run = only_run(fleet)
+    refused = fleet.run("clean", "--older-than", "0s", "--status", "unknown").assert_exit(5)
+    assert f"run {run} is at work" in refused.stderr
+    assert fleet.seats() == [run]
+    (fleet.hosts / "alpha" / "orchestrate-seats" / "over").write_text("")
+    fleet.run("wait", run, timeout_s=120).assert_success()
 
 
 def test_fleet_what_cannot_start_there_leaves_nothing(fleet: Fleet) -> None:

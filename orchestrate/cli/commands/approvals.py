@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -153,7 +154,7 @@ def _tell(run: Run, decided: Decided, place: Place, as_json: bool) -> None:
         answer(_told(run, decided, place))
         return
     ending = decided.ending
-    goes_on = decided.status == "paused" and not decided.asks_more
+    goes_on = decided.status == "paused" and not decided.asks_more and not _is_elsewheres(run)
     answer_json(
         {
             "run_id": run.id,
@@ -182,7 +183,16 @@ def _told(run: Run, decided: Decided, place: Place, *, goes_on: bool = False) ->
         return text + f"the run has {word}{why}\n"
     if decided.asks_more:
         return text + f"it {visible(ending.reason)}\n"
+    if _is_elsewheres(run):
+        return text + "the run goes on by itself\n"
     return text + f"go on with it: {_resume(run, place)}\n"
+
+
+def _is_elsewheres(run: Run) -> bool:
+    """Was it sent here from another machine, which lets it go on after a decision?"""
+    with suppress(StateError):
+        return bool(run_view(run).state.settings.get("seat"))
+    return False
 
 
 def _resume(run: Run, place: Place) -> str:

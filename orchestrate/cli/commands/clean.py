@@ -13,6 +13,7 @@ from orchestrate.app.clean import UNFINISHED, Chosen, Tidied
 from orchestrate.app.config import load_config
 from orchestrate.app.runs_folder import runs_of
 from orchestrate.app.workspaces import workspace_of
+from orchestrate.cli.later import later
 from orchestrate.cli.moments import UNITS, age_in_seconds
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import AT_LEAST_0
@@ -27,6 +28,7 @@ from orchestrate.view.place import Place
 from orchestrate.view.run_summary import STATUSES
 
 _VARIABLE = "ORCHESTRATE_KEEP_RUNS"
+_release = later("away:release")
 _MOST_NAMES = 20
 
 
@@ -57,8 +59,9 @@ def clean(
 
     A run that is at work, or whose programs still run, always stays. So does one whose worktree has
     files or commits that no other branch has; other worktrees go with their runs. An interrupted or
-    paused run is removed only with `--status interrupted` or `--status paused`. At a terminal you
-    are shown what would be removed, and asked.
+    paused run is removed only with `--status interrupted` or `--status paused`, one on another
+    machine with `--status unknown`, and then its place there, too. At a terminal you are shown what
+    would be removed, and asked.
     """
     before = time.time() - _age_of(older_than, keep, working_dir)
     folder = runs_of(Place(working_dir, state_dir))
@@ -68,8 +71,10 @@ def clean(
     if asks and not _is_wanted(cleaning.rehearse(folder, before, chosen)):
         note("nothing is removed\n")
         return 0
-    work = cleaning.rehearse if dry_run else cleaning.clean
-    tidied = work(folder, before, chosen)
+    if dry_run:
+        tidied = cleaning.rehearse(folder, before, chosen)
+    else:
+        tidied = cleaning.clean(folder, before, chosen, _release)
     for run_id, reason in tidied.failed:
         note(f"orchestrate: run {run_id} cannot be removed: {reason}\n")
     if as_json:
