@@ -219,18 +219,24 @@ def machine_lines(event: Event, state: RunState, index: Index, watching: Watchin
 
 
 def _machine_command(event: on.StepFinished) -> list[str]:
-    """A command, or a check, that has passed: an agent's step shows its answer."""
+    """A command, or a check, that has ended as its author foresaw; an agent shows its answer."""
     result = event.result
-    if result.is_turn or result.status != "completed":
+    if result.is_turn or (result.status != "completed" and not _is_foreseen(result)):
         return []
     took = duration(result.duration_ms)
     return [f"Step {visible(event.node)}: {visible(result.outcome or 'passed')} ({took})"]
 
 
+def _is_foreseen(result: StepResult) -> bool:
+    """Has the author a name of their own for how the command has ended (`exits`)?"""
+    return result.outcome not in (None, "failed") and not result.is_turn
+
+
 def _machine_troubles(event: on.StepFinished | on.AttemptEnded) -> list[str]:
     step, message = visible(event.node), visible(event.result.message)
     if isinstance(event, on.StepFinished):
-        return [f"Step {step} failed: {message}"] if event.result.status == "failed" else []
+        is_failure = event.result.status == "failed" and not _is_foreseen(event.result)
+        return [f"Step {step} failed: {message}"] if is_failure else []
     if event.why == "reminded":
         return []
     then = "; beginning a new session" if event.why == "no-session" else ""

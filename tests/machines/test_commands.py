@@ -158,6 +158,19 @@ def test_an_exit_code_is_an_outcome(
     assert project.latest_state["reason"] == reason
 
 
+def test_an_exit_code_with_a_name_of_its_own_is_not_told_as_a_failure(tmp_path: Path) -> None:
+    project = Project(
+        tmp_path, {"m.yaml": ONE.format(command="[sh, -c, exit 2]", more="exits: {2: flaky}")}
+    )
+    for more in ([], ["--verbose"]):
+        told = project.run("run", "m.yaml", *more).assert_success().stderr
+        assert "failed" not in told
+        assert "flaky" in told
+    failed = ONE.format(command="[sh, -c, exit 3]", more="exits: {2: flaky}")
+    project.write("m.yaml", failed)
+    assert "failed: Command failed with exit code 3" in project.run("run", "m.yaml").stderr
+
+
 @pytest.mark.parametrize(("command", "code"), [("[sleep, '60']", 124), ("[no-such-program]", 127)])
 def test_later_steps_read_the_outcome_of_what_has_no_exit_code(
     tmp_path: Path, command: str, code: int

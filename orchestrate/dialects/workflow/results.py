@@ -23,6 +23,20 @@ class Problem(NamedTuple):
     suggestion: str = ""
 
 
+def main_result(work: Lowering, step: LocatedMap) -> str:
+    """What is mostly read of a step; '' for a loop, which has nothing to read outside of it."""
+    if "call" in step:
+        known = outputs_of(work, named_plan(work, step, "call"))
+        return f"outputs.{next(iter(known))}" if known else "status"
+    if loop_of(step) is not None:
+        return ""
+    for key, result in (("approval", "message"), ("wait_for", "files")):
+        if key in step:
+            return result
+    capture = step.get("output_capture", "text")
+    return capture if capture in ("lines", "json") else "output"
+
+
 def result_problem(work: Lowering, step: LocatedMap, fields: tuple[str, ...]) -> Problem | None:
     if "call" in step:
         return _call_problem(work, step, fields)
@@ -68,8 +82,10 @@ def _call_problem(work: Lowering, step: LocatedMap, fields: tuple[str, ...]) -> 
     known = outputs_of(work, named_plan(work, step, "call")) if fields[0] == "outputs" else None
     if known is None or (len(fields) > 1 and fields[1] in known):
         return None
+    if not known:
+        return Problem("calls a file that declares no outputs", "declare them there: outputs:")
     if len(fields) == 1:
-        return Problem("has several outputs", f"name one of: {', '.join(known) or 'none'}")
+        return Problem("has outputs by name", f"name one of: {', '.join(known)}")
     near = closest(fields[1], known)
-    hint = "" if near else f"outputs: {', '.join(known) or 'none'}"
+    hint = "" if near else f"outputs: {', '.join(known)}"
     return Problem(f"calls a file that has no output '{fields[1]}'", hint, near)

@@ -7,7 +7,7 @@ from typing import Any
 from orchestrate.diagnostics import Span, closest
 from orchestrate.dialects.lowering import Lowering
 from orchestrate.dialects.workflow.nesting import loop_of_variable, loops_around
-from orchestrate.dialects.workflow.results import result_problem
+from orchestrate.dialects.workflow.results import main_result, result_problem
 from orchestrate.lang.dollar import Variable, parse_dollar
 from orchestrate.plan.expr import Const, Expr, ListExpr, MapExpr, Ref, Text
 from orchestrate.plan.flow import AT_END, Use
@@ -326,11 +326,15 @@ class Resolver:
 
     def _step_result(self, place: Place, variable: Variable, rest: list[str]) -> tuple[str, ...]:
         if len(rest) < 2:
+            found = self.scope.find(rest[0]) if rest else None
+            result = "output" if found is None else main_result(self.work, found[1])
             self.work.report_at(
                 "E124",
                 f"{variable.text} names no result",
                 place.span(),
-                hint=f"write ${{steps.{rest[0] if rest else 'NAME'}.output}}",
+                hint=f"write ${{steps.{rest[0] if rest else 'NAME'}.{result}}}"
+                if result
+                else "a loop's results belong to its items: use them inside the loop",
             )
             return variable.segments
         if self.in_template and self.node is None:
