@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from orchestrate.app.runs_folder import runs_of
+from orchestrate.app.secrets import secrets_of_run
 from orchestrate.app.settle import settled_view
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.errors import OrchestrateError
 from orchestrate.plan.visible import visible
-from orchestrate.record import record
+from orchestrate.record import record, replace
 from orchestrate.state.known_workspaces import Known, known_workspaces
-from orchestrate.state.runs import Runs, list_runs
+from orchestrate.state.runs import Run, Runs, list_runs
 from orchestrate.view.inbox import Question, questions_of
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import summary_of
@@ -43,15 +44,32 @@ def all_workspaces() -> list[Known]:
 
 
 def open_inbox(
-    workspaces: list[Known], note: Callable[[str], None], *, with_files: bool = True
+    workspaces: list[Known],
+    note: Callable[[str], None],
+    *,
+    with_files: bool = True,
+    with_hunks: bool = False,
 ) -> Inbox:
     """What waits now; a run that cannot be read is told, and left out."""
     found: list[Question] = []
     for known in workspaces:
         for view in _waiting(known, note):
-            found += questions_of(view, known.workspace, with_files=with_files)
+            asked = questions_of(
+                view, known.workspace, with_files=with_files, with_hunks=with_hunks
+            )
+            found += [masked(question, view.run) for question in asked]
     gone = dict.fromkeys(str(known.workspace) for known in workspaces if known.is_gone)
     return Inbox(tuple(sorted(found, key=lambda question: question.since)), tuple(gone))
+
+
+def masked(question: Question, run: Run) -> Question:
+    """The run's own files are masked; what git shows of the others is not."""
+    evidence = question.evidence
+    if not evidence.hunks:
+        return question
+    mask = secrets_of_run(run, workspace_of(question.workspace)).text
+    hunks = tuple(mask(text) for text in evidence.hunks)
+    return replace(question, evidence=replace(evidence, hunks=hunks))
 
 
 def _waiting(known: Known, note: Callable[[str], None]) -> Iterator[RunView]:

@@ -69,6 +69,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "inbox": (
         ("orchestrate inbox", "what waits for you, oldest first"),
+        ("orchestrate inbox --diff", "with what has changed inside the files"),
         ("orchestrate inbox --json", "the same for a script"),
     ),
     "init": (

@@ -44,6 +44,12 @@ def end_within_option(command: Command) -> Command:
     )(command)
 
 
+def diff_option(command: Command) -> Command:
+    return click.option(
+        "--diff", "with_hunks", is_flag=True, help="Show what has changed inside the files, too."
+    )(command)
+
+
 def json_option(command: Command) -> Command:
     """`--json`: one JSON document on stdout, also when the command fails."""
 

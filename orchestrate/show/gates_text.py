@@ -7,9 +7,11 @@ from typing import Any
 
 from orchestrate.plan.visible import visible
 from orchestrate.record import record
+from orchestrate.show.changed_evidence import files_json, files_lines
 from orchestrate.state.address import gate_words
 from orchestrate.state.result import Approval
 from orchestrate.state.times import duration, local_time, seconds_of
+from orchestrate.view.inbox import Evidence
 from orchestrate.view.place import Place
 from orchestrate.view.source_files import shown_definition
 
@@ -24,6 +26,7 @@ class Waiting:
     gate: Approval
     # What `approve` and `deny` take for this one and no other.
     name: str
+    evidence: Evidence = Evidence()
 
 
 def waiting_json(one: Waiting) -> dict[str, Any]:
@@ -33,6 +36,7 @@ def waiting_json(one: Waiting) -> dict[str, Any]:
         "at_terminal": one.is_live,
         "name": one.name,
         **one.gate.question,
+        "files": files_json(one.evidence),
     }
 
 
@@ -43,6 +47,8 @@ def waiting_text(one: Waiting, place: Place) -> str:
     lines += [f"  | {visible(line)}" for line in gate.prompt.splitlines()]
     until = until_words(gate.expires_at, gate.default)
     lines.append(f"  since    {local_time(gate.requested_at)}{until}")
+    if one.evidence.files:
+        lines += files_lines(one.evidence)
     if one.is_live:
         lines.append("  it also asks at a terminal")
     for verb in ("approve", "deny"):

@@ -7,6 +7,7 @@ from typing import Any
 
 from orchestrate.plan.visible import plural, visible, visible_lines
 from orchestrate.record import field_names
+from orchestrate.show.changed_evidence import files_json, files_lines
 from orchestrate.show.gates_text import until_words
 from orchestrate.show.spending import cost_words
 from orchestrate.state.address import gate_words
@@ -59,17 +60,7 @@ def _evidence_lines(evidence: Evidence) -> list[str]:
         lines += [f"           | {line}" for line in said[-_MOST_ANSWER_LINES:]]
     if evidence.check:
         lines.append(f"  check    of '{visible(evidence.step)}': {evidence.check}")
-    if evidence.files:
-        since = f"since gate '{visible(evidence.files_since)}', " if evidence.files_since else ""
-        lines.append(f"  changed  {since}as git tells:")
-        lines += [
-            f"           {change.what:9} {visible(change.path)} {change.counted}".rstrip()
-            for change in evidence.files
-        ]
-        if evidence.files_left_out:
-            lines.append(f"           and {evidence.files_left_out} more")
-    elif evidence.files_unknown:
-        lines.append(f"  changed  {visible(evidence.files_unknown)}")
+    lines += files_lines(evidence)
     if evidence.costs.turns:
         lines.append(f"  cost     {cost_words(evidence.costs)}")
     return lines
@@ -90,7 +81,7 @@ def question_json(question: Question) -> dict[str, Any]:
             "answer": evidence.answer,
             "check": evidence.check,
             "files_since": evidence.files_since or None,
-            "files": [change.to_json() for change in evidence.files],
+            "files": files_json(evidence),
             "files_left_out": evidence.files_left_out,
             "files_unknown": evidence.files_unknown,
             "costs": evidence.costs.to_json(),

@@ -30,6 +30,7 @@ from orchestrate.view.advice import Reached, resume_flags
 from orchestrate.view.changes import Change, find_changes, last_gate
 from orchestrate.view.cursors import Cursor
 from orchestrate.view.history import read_chronicle
+from orchestrate.view.hunks import hunks_of
 from orchestrate.view.step_logs import Entry, entries_of, source_of
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class Evidence:
     # `files_unknown` says why it says nothing.
     files_since: str = ""
     files: tuple[Change, ...] = ()
+    # What has changed inside each of them, where it was asked for.
+    hunks: tuple[str, ...] = ()
     files_left_out: int = 0
     files_unknown: str = ""
     costs: Costs = Costs()
@@ -102,7 +105,9 @@ class Question:
         return f"{self.id}.{self.digest[:6]}"
 
 
-def questions_of(view: RunView, workspace: Path, *, with_files: bool = True) -> list[Question]:
+def questions_of(
+    view: RunView, workspace: Path, *, with_files: bool = True, with_hunks: bool = False
+) -> list[Question]:
     """What a run waits for; nothing while it works without asking, and when it is over."""
     if view.status not in ("running", "interrupted", "paused"):
         return []
@@ -119,7 +124,7 @@ def questions_of(view: RunView, workspace: Path, *, with_files: bool = True) -> 
         asked = [at for at in view.cursors if at.result.backend == "human"]
         found += [_asked(view, workspace, at) for at in asked if at.phase == "running"]
     if found and with_files:
-        found = _with_files(view, workspace, found)
+        found = _with_files(view, workspace, found, with_hunks=with_hunks)
     return found
 
 
@@ -271,7 +276,9 @@ def _end_of(source: Path | bytes) -> str:
     return text if len(text) <= _LONGEST_ANSWER else "…" + text[-_LONGEST_ANSWER:]
 
 
-def _with_files(view: RunView, workspace: Path, found: list[Question]) -> list[Question]:
+def _with_files(
+    view: RunView, workspace: Path, found: list[Question], *, with_hunks: bool
+) -> list[Question]:
     now = time.time()
     told = read_chronicle(view.run, view.index, now, is_live=view.is_live)
     gate = last_gate(told.approvals)
@@ -281,9 +288,12 @@ def _with_files(view: RunView, workspace: Path, found: list[Question]) -> list[Q
     if changes.is_known:
         since = "the run began" if gate is None else f"gate '{gate.stage}' was asked"
         unknown = f"nothing since {since}, as git tells"
+    shown = tuple(listed[:_MOST_FILES])
+    inside = [hunks_of(workspace, one, told.sittings, gate) for one in shown if with_hunks]
     files = {
         "files_since": "" if gate is None else gate.stage,
-        "files": tuple(listed[:_MOST_FILES]),
+        "files": shown,
+        "hunks": tuple(inside),
         "files_left_out": max(0, len(listed) - _MOST_FILES) + changes.left_out,
         "files_unknown": "" if listed else unknown,
     }

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrate.app.decide import Decision, decide
+from orchestrate.app.inbox import masked
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.runs_folder import runs_of
 from orchestrate.app.settle import Decided, parked_runs
+from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.default_run import is_unnamed, run_that_waits
 from orchestrate.cli.group import invoke
 from orchestrate.cli.options import (
+    diff_option,
     json_option,
     run_argument,
     state_dir_option,
@@ -27,6 +30,7 @@ from orchestrate.state.address import gate_words
 from orchestrate.state.gates import gate_names
 from orchestrate.state.runs import Run, may_name_run
 from orchestrate.view.advice import view_flags
+from orchestrate.view.inbox import Evidence, questions_of
 from orchestrate.view.place import Place
 from orchestrate.view.run_view import run_view
 
@@ -35,21 +39,29 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="List the gates that wait for a decision.")
+@diff_option
 @state_dir_option
 @working_dir_option
 @json_option
-def approvals(state_dir: str | None, working_dir: str | None, as_json: bool) -> int:
+def approvals(
+    with_hunks: bool, state_dir: str | None, working_dir: str | None, as_json: bool
+) -> int:
     """List the gates that wait for a decision, in all runs of the workspace.
 
-    A gate whose time is up is decided by its default and no longer listed.
+    Each with the files that have changed since the gate before it, as git tells. A gate whose time
+    is up is decided by its default and no longer listed.
     """
     place = Place(working_dir, state_dir)
+    root = workspace_of(working_dir).root
     waiting = []
     for view in _parked(place):
         pending = view.state.pending
+        asked = questions_of(view, root, with_hunks=with_hunks) if pending else []
+        shown = {one.visited: masked(one, view.run).evidence for one in asked}
         for gate, name in zip(pending, gate_names(pending), strict=True):
+            evidence = shown.get(gate.visited, Evidence())
             definition = view.state.definition
-            waiting.append(Waiting(view.run.id, definition, view.is_live, gate, name))
+            waiting.append(Waiting(view.run.id, definition, view.is_live, gate, name, evidence))
     if as_json:
         answer_json({"approvals": [waiting_json(one) for one in waiting]})
     elif waiting:

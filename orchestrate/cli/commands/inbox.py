@@ -6,7 +6,7 @@ import click
 
 from orchestrate.app.answer import Answered, answer_question
 from orchestrate.app.inbox import all_workspaces, open_inbox
-from orchestrate.cli.options import json_option
+from orchestrate.cli.options import diff_option, json_option
 from orchestrate.errors import UsageError
 from orchestrate.exits import ABANDONED, DONE
 from orchestrate.plan.visible import visible
@@ -17,17 +17,21 @@ from orchestrate.view.advice import view_flags
 from orchestrate.view.place import Place
 from orchestrate.view.run_view import run_view
 
+# Of the workspaces that are gone; --json has all of them.
+_MOST_GONE = 3
+
 
 @click.command(short_help="List what waits for you, in all workspaces.")
+@diff_option
 @json_option
-def inbox(as_json: bool) -> int:
+def inbox(with_hunks: bool, as_json: bool) -> int:
     """List what waits for you, oldest first, in all workspaces that you have run something in.
 
     Gates, steps that were lost, limits that parked a run, and questions; each with what the last
     step answered, the files that changed as git tells, the cost so far, and what happens after
     each answer.
     """
-    found = open_inbox(all_workspaces(), note)
+    found = open_inbox(all_workspaces(), note, with_hunks=with_hunks)
     if as_json:
         questions = [question_json(question) for question in found.questions]
         answer_json({"questions": questions, "gone": list(found.gone)})
@@ -35,8 +39,11 @@ def inbox(as_json: bool) -> int:
     tell("\n".join(question_text(question) for question in found.questions))
     if not found.questions:
         tell("Nothing waits for you.\n")
-    for folder in found.gone:
-        note(f"orchestrate: a workspace is gone: {visible(folder)}\n")
+    if found.gone:
+        what = "a workspace is" if len(found.gone) == 1 else f"{len(found.gone)} workspaces are"
+        named = [visible(folder) for folder in found.gone[:_MOST_GONE]]
+        more = ["…"] if len(found.gone) > _MOST_GONE else []
+        note(f"orchestrate: {what} gone: {', '.join([*named, *more])}\n")
     return 0
 
 
