@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from orchestrate.app.config import runs_folder
 from orchestrate.app.prepare import Prepared
+from orchestrate.cli.later import later
 from orchestrate.cli.terminal import has_terminal
 from orchestrate.errors import OrchestrateError, RunElsewhereError, UsageError
 from orchestrate.fleet.forward import forward, runs_on
 from orchestrate.fleet.publish import Publisher, begin_publishing
 from orchestrate.fleet.release import release
-from orchestrate.fleet.settings import find_pool
-from orchestrate.fleet.stub import read_stub, write_stub
+from orchestrate.fleet.settings import DEFAULT_ADDRESS, find_pool, load_fleet
+from orchestrate.fleet.stub import Stub, read_stub, write_stub
 from orchestrate.fleet.submit import submit
 from orchestrate.plan.visible import visible
 from orchestrate.record import replace
@@ -24,6 +27,10 @@ from orchestrate.view.run_summary import RunSummary
 
 __all__ = ["hand_over", "publisher_of", "release", "run_elsewhere", "with_their_status"]
 _MOST_NAMED = 20
+# What speaks to a server costs most of a second to load.
+_carry_out_on_server = later("on_server:carry_out_on_server")
+_submit_to_server: Callable[..., Any] = later("on_server:submit_to_server")
+_standings: Callable[..., Any] = later("on_server:standings")
 # How a run is shown that works in this process, and what needs no machine.
 _NOT_AWAY = ("quiet", "verbose", "progress", "events", "raw", "cover")
 
@@ -39,19 +46,36 @@ def run_elsewhere(
                 f"{row.option} cannot be used with --fleet",
                 "start it with -d, and watch it with `attach`, `logs -f` or `logs -f --events`",
             )
-    pool = find_pool(str(settings.fleet))
-    stub = submit(pool, prepared, file, text, lambda files: settings.yes or _agrees(files))
+    stub = _send(prepared, file, text, lambda files: settings.yes or _agrees(files))
     run = write_stub(runs_folder(prepared.workspace, prepared.config, place.state_dir), stub)
-    note(f"run {run.id} starts {visible(stub.file)} on {stub.host}\n")
+    note(f"run {run.id} starts {visible(stub.file)} on {stub.host or f'pool {stub.pool}'}\n")
     if settings.detach:
         if as_json:
-            answer_json({"run_id": run.id, "run_root": str(run.root), "host": stub.host})
+            where = {"pool": stub.pool} if stub.is_on_server else {"host": stub.host}
+            answer_json({"run_id": run.id, "run_root": str(run.root), **where})
         else:
             answer(f"{run.id}\n")
             note(f"  watch:  {place.command('attach', run.id)}\n")
         return 0
     shown = {True: ["--live"], False: ["--no-live"], None: []}[settings.live]
-    return forward(["attach", run.id, *shown, *(["--json"] if as_json else [])], stub)
+    words = ["attach", run.id, *shown, *(["--json"] if as_json else [])]
+    return _carry_out_on_server(words, run, stub) if stub.is_on_server else forward(words, stub)
+
+
+def _send(
+    prepared: Prepared, file: str, text: str | None, may_take: Callable[[list[str]], bool]
+) -> Stub:
+    """To a machine that `ssh` leads to, or to the server that knows the pool."""
+    name = str(prepared.settings.fleet)
+    settings = load_fleet()
+    known = settings.pools.get(name)
+    if known is not None and known.hosts:
+        return submit(known, prepared, file, text, may_take)
+    is_named = settings.address != DEFAULT_ADDRESS or "TEMPORAL_ADDRESS" in os.environ
+    if not (settings.remote or is_named):
+        find_pool(name)  # says which there are
+    stub: Stub = _submit_to_server(settings, name, prepared, (file, text), may_take)
+    return stub
 
 
 def _agrees(files: Sequence[str]) -> bool:
@@ -70,6 +94,7 @@ def publisher_of(store: Store) -> Publisher:
     """What publishes a run that works in a seat here; it hears of each step."""
     publisher = begin_publishing(store, note)
     store.listeners.append(publisher.hear)
+    publisher.begin()
     return publisher
 
 
@@ -77,7 +102,14 @@ def with_their_status(summaries: Sequence[RunSummary]) -> list[RunSummary]:
     """The summaries, with what the machines say of their runs; one that is silent is named."""
     stubs = {one.run.id: read_stub(one.run) for one in summaries if one.status == "unknown"}
     statuses: dict[str, str] = {}
-    for host, root in {(stub.host, stub.seat.root) for stub in stubs.values() if stub}:
+    found = [stub for stub in stubs.values() if stub is not None]
+    on_server = [stub.seat.run for stub in found if stub.is_on_server]
+    if on_server:
+        try:
+            statuses |= _standings(on_server)
+        except OrchestrateError as error:
+            note(f"orchestrate: {visible(error.message)}\n")
+    for host, root in {(stub.host, stub.seat.root) for stub in found if not stub.is_on_server}:
         try:
             statuses |= runs_on(host, root)
         except OrchestrateError as error:
@@ -90,7 +122,8 @@ def with_their_status(summaries: Sequence[RunSummary]) -> list[RunSummary]:
 
 def hand_over(words: Sequence[str], found: RunElsewhereError) -> int:
     """A command about a run elsewhere is carried out there."""
-    stub = read_stub(Run(found.run_id, found.folder))
+    run = Run(found.run_id, found.folder)
+    stub = read_stub(run)
     if stub is None:
         raise found
-    return forward(words, stub)
+    return _carry_out_on_server(words, run, stub) if stub.is_on_server else forward(words, stub)

@@ -27,7 +27,7 @@ def fetch_run(name: str, place: Place, *, as_json: bool) -> int:
              "commit": found.commit, "host": stub.host, "is_here": found.is_ours}
         )  # fmt: skip
         return 0
-    where = "is here now" if found.is_ours else f"goes on at {stub.host}"
+    where = "is here now" if found.is_ours else f"goes on at {stub.host or stub.pool}"
     answer(f"run {run.id} ({found.status}) {where}\n")
     answer(f"  look:   git log {found.branch}\n  merge:  git merge {found.branch}\n")
     return 0

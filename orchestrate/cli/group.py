@@ -159,6 +159,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "orchestrate.cli.commands.watch:watch",
         "Run a recipe again whenever one of its files changes.",
     ),
+    "worker": (
+        "orchestrate.cli.commands.worker:worker",
+        "Serve pools of a fleet on this machine.",
+    ),
     "why": (
         "orchestrate.cli.commands.why:why",
         "Say why a step ran, ran again, was reused or waits.",

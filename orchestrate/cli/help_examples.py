@@ -157,6 +157,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("orchestrate rewind latest fix@2 --yes", "before its second visit, without a question"),
         ("orchestrate rewind latest --undo", "take that back"),
     ),
+    "worker": (
+        (
+            "orchestrate worker --pools web,gpu --root /srv/orchestrate",
+            "take runs of two pools, four at once",
+        ),
+        ("orchestrate worker --pools web --slots 1 --root ~/seats --name b", "a second one, here"),
+    ),
     "why": (
         ("orchestrate why latest", "why each step ran, was reused or waits"),
         ("orchestrate why latest review --json", "one step: what changed, with both values"),

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from orchestrate.app.settings import FLAGS, RunSettings
+from orchestrate.app.settings import RunSettings
+from orchestrate.cli.sitting import flags_given, hold_sitting
 from orchestrate.cli.starting import run_recipe
-from orchestrate.errors import ConfigError, UsageError
+from orchestrate.errors import UsageError
 from orchestrate.exits import BUG
 from orchestrate.fleet.host import (
     Order,
@@ -41,6 +42,8 @@ def serve(verb: str) -> int:
             answer_json(offer(document))
         case "begin":
             return _begin(order_of(document))
+        case "sit":
+            return hold_sitting(document)
         case "remove":
             require_protocol(document)
             seat = seat_of(document["seat"])
@@ -59,18 +62,9 @@ def _listed(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _begin(order: Order) -> int:
     """Start the run as `run -d` would in the seat; a seat whose run cannot start is removed."""
-    unknown = [name for name in order.flags if name not in FLAGS]
-    if unknown:
-        raise ConfigError(
-            f"orchestrate here does not know the flag '{unknown[0]}'",
-            "install the same version of orchestrate on both machines",
-        )
+    given = flags_given(order.flags)
     make_seat(order)
     seat = order.seat
-    given: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in order.flags.items()
-    }
     settings = RunSettings(**given, detach=True, seat=seat.to_json())
     os.chdir(seat.workspace)
     place = Place(str(seat.workspace), str(seat.states))

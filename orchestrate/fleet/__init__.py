@@ -6,6 +6,16 @@
     keys.py       the fleet's keys, and what they seal
     codec.py      what the server holds, sealed
     extra.py      whether the extra is installed
+    protocol.py   what client, workflow and worker say to each other
+    workflow.py   the run on the server: sit, wait for a signal, sit again, end
+    worker.py     the worker of a machine: slots.py, notes.py and pollers.py serve it
+    hold.py       there: a sitting is announced, kept alive and reported
+    engine.py     there: the process of a sitting, started by a keeper under a lease
+    take.py       there: a seat as it was published last
+    enqueue.py    here: the workspace pushed to the remote, and the workflow started
+    server_run.py here: how a run on a server stands, and what can be said to it
+    shadow.py     here: what such a run has published, for commands that look
+    transport.py  git between machines
     seat.py       where a run works on a machine, and where its publications go
     host.py       on the machine: makes seats and starts runs in them
     ssh.py        reaches a machine with the user's `ssh`

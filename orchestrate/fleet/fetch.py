@@ -44,7 +44,7 @@ def fetch(run: Run, stub: Stub, workspace: Path) -> Fetched:
     if program is None:
         raise ConfigError("git is not installed", "it carries runs between machines")
     branch = f"orchestrate/{run.id}"
-    address = ssh.git_address(stub.host, str(stub.seat.repository))
+    address = stub.seat.remote or ssh.git_address(stub.host, str(stub.seat.repository))
     _git(
         program, workspace, "fetch", "-q", "--no-tags", "--no-write-fetch-head",
         "--no-auto-maintenance", address, f"+{work_ref(run.id)}:refs/heads/{branch}",
@@ -72,6 +72,7 @@ def fetch(run: Run, stub: Stub, workspace: Path) -> Fetched:
     is_ours = status in FINAL
     if is_ours:
         remove_stub(run.root)
+    if is_ours and not stub.is_on_server:
         # All that it made is here: its seat there is of no more use.
         with suppress(OrchestrateError):
             order = {"protocol": PROTOCOL, "seat": stub.seat.to_json()}

@@ -23,9 +23,9 @@ _ANSWER_S = 10.0
 def forward(words: Sequence[str], stub: Stub) -> int:
     """Run the command line there, with the folders of the run's seat; its exit code."""
     command, *rest = words
-    _refuse(command, rest, stub)
+    refuse_here(command, rest, stub.seat.run, stub.host)
     at_terminal = sys.stdout.isatty() and sys.stdin.isatty()
-    kept = _without_places(rest)
+    kept = without_places(rest)
     if command == "report":
         return _report(kept, stub)
     if command == "resume" and not {"-d", "--detach"} & set(kept):
@@ -74,18 +74,18 @@ def _go_on(stub: Stub) -> None:
         ssh.ask(stub.host, words, {}, _START_S, stub.seat)
 
 
-def _refuse(command: str, rest: Sequence[str], stub: Stub) -> None:
-    run = stub.seat.run
+def refuse_here(command: str, rest: Sequence[str], run: str, where: str) -> None:
+    """What cannot be done with a run elsewhere."""
     edits = [word for word in rest if word.partition("=")[0] in _EDITS]
     if command in _NOT_THERE or (command == "resume" and edits):
         what = f"{command} {edits[0]}" if edits else command
         raise UsageError(
-            f"`{what}` cannot be used on run {run}, which is on {stub.host}",
+            f"`{what}` cannot be used on run {run}, which is on {where}",
             f"bring it here first: orchestrate fetch {run}",
         )
 
 
-def _without_places(words: Sequence[str]) -> list[str]:
+def without_places(words: Sequence[str]) -> list[str]:
     """The folders that were named here mean nothing there."""
     kept: list[str] = []
     skips = False

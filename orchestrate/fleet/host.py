@@ -9,7 +9,7 @@ import fcntl
 import os
 import shlex
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -70,20 +70,28 @@ def offer(document: Mapping[str, Any]) -> dict[str, Any]:
     """How many runs may still begin here; and the mirror that a workspace can be pushed to."""
     require_protocol(document)
     root = root_of(str(document["root"]))
-    mirror = Seat("", str(root), str(document["mirror"])).repository
-    with _alone(root):
+    seat = Seat("", str(root), str(document["mirror"]))
+    ensure_mirror(seat, is_sha256=bool(document.get("sha256")))
+    with alone(root):
+        busy = len(_at_work(root))
+    free = max(0, int(document["slots"]) - busy)
+    return {"free": free, "root": str(root), "mirror": str(seat.repository)}
+
+
+def ensure_mirror(seat: Seat, *, is_sha256: bool) -> None:
+    """The repository of a seat, which workspaces are pushed to or fetched into."""
+    mirror = seat.repository
+    with alone(Path(seat.root)):
         if not (mirror / "HEAD").exists():
             mirror.mkdir(parents=True, exist_ok=True, mode=0o700)
-            format_ = "sha256" if document.get("sha256") else "sha1"
+            format_ = "sha256" if is_sha256 else "sha1"
             _git(mirror).output("init", "-q", "--bare", f"--object-format={format_}", str(mirror))
-        busy = len(_at_work(root))
-    return {"free": max(0, int(document["slots"]) - busy), "root": str(root), "mirror": str(mirror)}
 
 
 def make_seat(order: Order) -> None:
     """The work tree of a run, with what was pushed; it is there whole, or not at all."""
     seat = order.seat
-    with _alone(Path(seat.root)):
+    with alone(Path(seat.root)):
         if len(_at_work(Path(seat.root))) >= order.slots:
             raise StateError(f"all {order.slots} slots are taken", "wait, or name another pool")
         git = _git(seat.repository)
@@ -98,21 +106,21 @@ def make_seat(order: Order) -> None:
         except BaseException:
             remove_seat(seat)
             raise
-    if order.prepare:
-        _prepare(order)
+    prepare_tree(seat, order.prepare)
 
 
-def _prepare(order: Order) -> None:
+def prepare_tree(seat: Seat, prepare: Sequence[str]) -> None:
     """What ignored files need: they do not travel."""
+    if not prepare:
+        return
     done = subprocess.run(
-        order.prepare, cwd=order.seat.workspace, stdin=subprocess.DEVNULL, check=False,
-        capture_output=True,
+        prepare, cwd=seat.workspace, stdin=subprocess.DEVNULL, check=False, capture_output=True,
     )  # fmt: skip
     if done.returncode != 0:
-        remove_seat(order.seat)
+        remove_seat(seat)
         told = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
         raise ConfigError(
-            f"`{shlex.join(order.prepare)}` (prepare) failed with exit code {done.returncode}",
+            f"`{shlex.join(prepare)}` (prepare) failed with exit code {done.returncode}",
             "\n".join(told[-5:]),
         )
 
@@ -133,6 +141,8 @@ def remove_seat(seat: Seat) -> None:
         f"refs/heads/orchestrate/{seat.run}",
         work_ref(seat.run),
         f"refs/orchestrate/{seat.run}/state",
+        f"refs/fetched/{seat.run}/work",
+        f"refs/fetched/{seat.run}/state",
     ):
         git.answers("update-ref", "-d", ref)
     for folder in (seat.states, seat.indexes):
@@ -162,7 +172,7 @@ def statuses(root: Path) -> Iterator[tuple[str, str]]:
 
 
 @contextmanager
-def _alone(root: Path) -> Iterator[None]:
+def alone(root: Path) -> Iterator[None]:
     """One seat is made at a time, so that a slot is not given away twice."""
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

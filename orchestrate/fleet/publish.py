@@ -17,6 +17,7 @@ from orchestrate.checkpoints.model import CheckpointError
 from orchestrate.checkpoints.program import Git, deadline_in, find_git, own_git
 from orchestrate.errors import ConfigError
 from orchestrate.fleet.seat import COMMITTER, Seat, seat_of, state_ref, work_ref
+from orchestrate.fleet.transport import push
 from orchestrate.git_head import head_of
 from orchestrate.plan.durations import seconds_of
 from orchestrate.state.events import Event, StepFinished
@@ -43,6 +44,11 @@ class Publisher:
         self._has_failed = False
         is_word = seat.publish in ("step", "gate")
         self._pause_s = float("inf") if is_word else seconds_of(seat.publish)
+
+    def begin(self) -> None:
+        """Where others look at what is published, they see from the start that it is at work."""
+        if self._seat.remote:
+            self.publish("begins")
 
     def hear(self, event: Event, _: RunState) -> None:
         """The listener of the run's store."""
@@ -82,14 +88,21 @@ def publish(seat: Seat, folder: Path, program: str, what: str) -> None:
     work, state = work_ref(seat.run), state_ref(seat.run)
     until = deadline_in(_PATIENCE_S)
     git = own_git(program, seat.repository).with_variables(**COMMITTER)
-    old_work, old_state = _commit_of(git, work), _commit_of(git, state)
-    tree = _tree_of_workspace(seat, git, old_work)
+    old_work, old_state = commit_of(git, work), commit_of(git, state)
+    tree = tree_of_workspace(seat, git, old_work)
     head = head_of(seat.tree)
     message = f"orchestrate {seat.run}: {what}"
     new_work = _commit_work(git, tree, old_work, head, message)
     parents = ("-p", old_state) if old_state else ()
-    kept = _tree_of_folder(seat, folder, git)
-    new_state = _text(git.output("commit-tree", kept, *parents, "-m", message, until=until))
+    kept = tree_of_folder(seat, folder, git)
+    new_state = old_state
+    if not old_state or tree_of(git, old_state) != kept:
+        new_state = _text(git.output("commit-tree", kept, *parents, "-m", message, until=until))
+    if (old_work, old_state) == (new_work, new_state):
+        return
+    if seat.remote:
+        moved = {work: (old_work, new_work), state: (old_state, new_state)}
+        push(program, seat.repository, seat.remote, moved)
     # As a push with a lease: who has moved one of them meanwhile wins, and we are told.
     nothing = "0" * len(new_state)
     orders = (
@@ -101,17 +114,9 @@ def publish(seat: Seat, folder: Path, program: str, what: str) -> None:
 
 def _commit_work(git: Git, tree: str, old: str, head: str, message: str) -> str:
     """The workspace as a commit that can be merged: it follows what was there and what was made."""
-    if (
-        head
-        and _follows(git, old, head)
-        and _text(git.output("rev-parse", f"{head}^{{tree}}")) == tree
-    ):
+    if head and _follows(git, old, head) and tree_of(git, head) == tree:
         return head
-    if (
-        old
-        and _text(git.output("rev-parse", f"{old}^{{tree}}")) == tree
-        and _follows(git, head, old)
-    ):
+    if old and tree_of(git, old) == tree and _follows(git, head, old):
         return old
     parents = [one for one in (old, head) if one]
     if len(parents) == 2 and _follows(git, old, head):
@@ -126,7 +131,7 @@ def _follows(git: Git, old: str, new: str) -> bool:
     return not old or (bool(new) and git.answers("merge-base", "--is-ancestor", old, new))
 
 
-def _tree_of_workspace(seat: Seat, git: Git, old: str) -> str:
+def tree_of_workspace(seat: Seat, git: Git, old: str) -> str:
     """All files that are tracked or not ignored, as they lie in the work tree now."""
     index = seat.indexes / "work"
     here = git.with_variables(GIT_WORK_TREE=str(seat.tree), GIT_INDEX_FILE=str(index))
@@ -137,7 +142,8 @@ def _tree_of_workspace(seat: Seat, git: Git, old: str) -> str:
     return _text(here.output("write-tree", until=until))
 
 
-def _tree_of_folder(seat: Seat, folder: Path, git: Git) -> str:
+def tree_of_folder(seat: Seat, folder: Path, git: Git) -> str:
+    """What of a run folder means something elsewhere."""
     index = seat.indexes / "state"
     here = git.with_variables(GIT_WORK_TREE=str(folder), GIT_INDEX_FILE=str(index))
     until = deadline_in(_PATIENCE_S)
@@ -162,7 +168,12 @@ def _files_of(folder: Path, inside: str = "") -> Iterator[str]:
             yield path
 
 
-def _commit_of(git: Git, ref: str) -> str:
+def tree_of(git: Git, commit: str) -> str:
+    return _text(git.output("rev-parse", f"{commit}^{{tree}}"))
+
+
+def commit_of(git: Git, ref: str) -> str:
+    """What a reference leads to; '' if it is not there."""
     return _text(git.output("rev-parse", "--verify", "--quiet", ref, ok=1))
 
 

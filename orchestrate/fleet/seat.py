@@ -25,13 +25,17 @@ COMMITTER = {
 
 @record
 class Seat:
-    """A run's place; `inside` is the workspace below the top of the repository, mostly ''."""
+    """A run's place; `inside` is the workspace below the top of the repository, mostly ''.
+
+    `remote`: the repository that publications are pushed to; '' if they stay in the mirror.
+    """
 
     run: str
     root: str
     mirror: str
     inside: str = ""
     publish: str = "30s"
+    remote: str = ""
 
     @property
     def tree(self) -> Path:
@@ -40,6 +44,11 @@ class Seat:
     @property
     def workspace(self) -> Path:
         return self.tree / self.inside
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder."""
+        return self.states / self.run
 
     @property
     def states(self) -> Path:
@@ -57,12 +66,13 @@ class Seat:
         return {
             "run": self.run, "root": self.root, "mirror": self.mirror,
             "inside": self.inside, "publish": self.publish,
+            **({"remote": self.remote} if self.remote else {}),
         }  # fmt: skip
 
 
 def seat_of(document: Mapping[str, Any]) -> Seat:
     """A seat as it was written down."""
-    names = ("run", "root", "mirror", "inside", "publish")
+    names = ("run", "root", "mirror", "inside", "publish", "remote")
     return Seat(**{name: str(document[name]) for name in names if name in document})
 
 

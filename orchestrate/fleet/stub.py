@@ -20,12 +20,16 @@ _FORMAT = 1
 
 @record
 class Stub:
-    """A run on a machine of a pool."""
+    """A run on a machine of a pool; `host` is '' where a server decides on which one."""
 
     seat: Seat
     host: str
     pool: str
     file: str
+
+    @property
+    def is_on_server(self) -> bool:
+        return not self.host
 
 
 def write_stub(runs: Runs, stub: Stub) -> Run:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -13,7 +12,7 @@ from typing import Any
 from orchestrate.app.prepare import Prepared
 from orchestrate.app.settings import RunSettings
 from orchestrate.checkpoints.model import CheckpointError
-from orchestrate.checkpoints.program import deadline_in, find_git, own_git
+from orchestrate.checkpoints.program import deadline_in, own_git
 from orchestrate.checkpoints.store import Store
 from orchestrate.checkpoints.users import Repository, find_repository
 from orchestrate.digest import digest_of
@@ -23,13 +22,13 @@ from orchestrate.fleet.host import PROTOCOL
 from orchestrate.fleet.seat import COMMITTER, Seat, work_ref
 from orchestrate.fleet.settings import Pool
 from orchestrate.fleet.stub import Stub
+from orchestrate.fleet.transport import PATIENCE_S, push, require_git
 from orchestrate.plan.visible import visible
 from orchestrate.record import record
 from orchestrate.state.runs import make_run_id
 
 _ANSWER_S = 30.0
 _START_S = 900.0
-_PUSH_S = 900.0
 # What is about the submission; files are named by paths that mean the same there.
 _OURS = ("detach", "live", "fleet", "yes")
 _PATHS = ("inputs_file", "context_file", "script")
@@ -52,29 +51,19 @@ def submit(pool: Pool, prepared: Prepared, file: str, text: str | None, may_take
 
     `may_take` is asked about the untracked files that would travel, too.
     """
-    program = find_git(os.environ)
-    if program is None:
-        raise ConfigError("git is not installed", "it carries workspaces to other machines")
+    program = require_git()
     workspace = prepared.workspace.root
-    repository = find_repository(program, workspace, os.environ)
-    if repository is None:
-        raise UsageError(
-            f"{workspace} is in no git repository", "a run elsewhere gets its files by git"
-        )
-    flags = _flags_to_send(prepared.settings, workspace)
-    recipe = _named_there(file, workspace)
+    repository = repository_of(program, workspace)
+    flags = flags_to_send(prepared.settings, workspace)
+    recipe = named_there(file, workspace)
     with tempfile.TemporaryDirectory(prefix="orchestrate-") as folder:
-        snapshot = _snapshot(Path(folder), program, repository)
-        if snapshot.untracked and not may_take(list(snapshot.untracked)):
-            raise UsageError(
-                f"{len(snapshot.untracked)} untracked files would be sent to {pool.name}",
-                "`--yes` agrees; .gitignore keeps files here",
-            )
-        host, answer = _choose(pool, _mirror_name(repository), snapshot)
+        snapshot = take_snapshot(Path(folder), program, repository)
+        require_consent(snapshot, pool.name, may_take)
+        host, answer = _choose(pool, mirror_name(repository), snapshot)
         run = make_run_id(time.time(), os.urandom)
-        inside = os.path.relpath(workspace, repository.top)
         mirror = os.path.basename(answer["mirror"]).removesuffix(".git")
-        seat = Seat(run, answer["root"], mirror, "" if inside == "." else inside, pool.publish)
+        inside = path_inside(repository, workspace)
+        seat = Seat(run, answer["root"], mirror, inside, pool.publish)
         _push(program, snapshot, repository, host, seat)
     order = {
         "protocol": PROTOCOL, "seat": seat.to_json(), "file": recipe, "text": text,
@@ -84,7 +73,32 @@ def submit(pool: Pool, prepared: Prepared, file: str, text: str | None, may_take
     return Stub(seat, host, pool.name, recipe)
 
 
-def _flags_to_send(settings: RunSettings, workspace: Path) -> dict[str, Any]:
+def repository_of(program: str, workspace: Path) -> Repository:
+    """The user's repository, whose files travel."""
+    repository = find_repository(program, workspace, os.environ)
+    if repository is None:
+        raise UsageError(
+            f"{workspace} is in no git repository", "a run elsewhere gets its files by git"
+        )
+    return repository
+
+
+def path_inside(repository: Repository, workspace: Path) -> str:
+    """Where the workspace is in its repository; '' at the top."""
+    inside = os.path.relpath(workspace, repository.top)
+    return "" if inside == "." else inside
+
+
+def require_consent(snapshot: Snapshot, pool: str, may_take: Consent) -> None:
+    """Ask about the untracked files that would travel, too."""
+    if snapshot.untracked and not may_take(list(snapshot.untracked)):
+        raise UsageError(
+            f"{len(snapshot.untracked)} untracked files would be sent to {pool}",
+            "`--yes` agrees; .gitignore keeps files here",
+        )
+
+
+def flags_to_send(settings: RunSettings, workspace: Path) -> dict[str, Any]:
     """The flags that were given and mean something there."""
     sent: dict[str, Any] = {}
     for row in settings.given():
@@ -92,12 +106,12 @@ def _flags_to_send(settings: RunSettings, workspace: Path) -> dict[str, Any]:
         if row.name in _OURS:
             continue
         if row.name in _PATHS:
-            value = _named_there(str(value), workspace)
+            value = named_there(str(value), workspace)
         sent[row.name] = list(value) if isinstance(value, tuple) else value
     return sent
 
 
-def _named_there(path: str, workspace: Path) -> str:
+def named_there(path: str, workspace: Path) -> str:
     """A file of the workspace by its path from there; what is no file is an id of the catalogue."""
     full = os.path.abspath(path)
     if not os.path.exists(full):
@@ -110,10 +124,10 @@ def _named_there(path: str, workspace: Path) -> str:
     return os.path.relpath(full, workspace)
 
 
-def _snapshot(folder: Path, program: str, repository: Repository) -> Snapshot:
+def take_snapshot(folder: Path, program: str, repository: Repository) -> Snapshot:
     """HEAD and what is not committed nor ignored, as a commit that follows HEAD."""
     store = Store(folder / "store", program)
-    taken = store.capture(repository.top, until=deadline_in(_PUSH_S))
+    taken = store.capture(repository.top, until=deadline_in(PATIENCE_S))
     store.complete()
     if taken.is_partial:
         names = ", ".join(visible(one.path) for one in taken.left_out if not one.is_special)
@@ -133,7 +147,7 @@ def _snapshot(folder: Path, program: str, repository: Repository) -> Snapshot:
     return Snapshot(store.folder, commit, repository.is_sha256, listed)
 
 
-def _mirror_name(repository: Repository) -> str:
+def mirror_name(repository: Repository) -> str:
     """One mirror for each repository: by its remote, else by where it is."""
     url = repository.reader.output("config", "--get", "remote.origin.url", ok=1).decode().strip()
     where = url or str(repository.top)
@@ -168,23 +182,9 @@ def _choose(pool: Pool, mirror: str, snapshot: Snapshot) -> tuple[str, Mapping[s
 
 def _push(program: str, snapshot: Snapshot, repository: Repository, host: str, seat: Seat) -> None:
     """From our own store, so that nothing in the user's repository changes."""
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    if command := os.environ.get("GIT_SSH_COMMAND"):
-        variables["GIT_SSH_COMMAND"] = command
-    variables |= {
-        "GIT_DIR": str(snapshot.store), "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C",
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(repository.objects),
-    }  # fmt: skip
     address = ssh.git_address(host, str(seat.repository))
-    target = f"{snapshot.commit}:{work_ref(seat.run)}"
+    refs = {work_ref(seat.run): ("", snapshot.commit)}
     try:
-        done = subprocess.run(
-            (program, "push", "-q", "--no-verify", address, target),
-            env=variables, cwd=snapshot.store, capture_output=True, timeout=_PUSH_S, check=False,
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise ssh.UnreachedError(f"the files could not be pushed to {host} in time") from None
-    if done.returncode != 0:
-        told = visible(done.stderr.decode("utf-8", "replace").strip())
-        raise CheckpointError(f"the files could not be pushed to {host}", told)
+        push(program, snapshot.store, address, refs, objects=repository.objects)
+    except CheckpointError as error:
+        raise CheckpointError(f"the files could not be pushed to {host}", error.hint) from None

@@ -1,0 +1,254 @@
+"""Commands about a run on a server: those that look see its shadow, the others become signals."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from orchestrate.app.prepare import Prepared
+from orchestrate.app.settings import FLAGS, RunSettings
+from orchestrate.cli.group import root as command_group
+from orchestrate.errors import OrchestrateError, UsageError
+from orchestrate.fleet.connect import connect
+from orchestrate.fleet.enqueue import enqueue
+from orchestrate.fleet.extra import require_extra
+from orchestrate.fleet.forward import refuse_here, without_places
+from orchestrate.fleet.protocol import Decision, Wish
+from orchestrate.fleet.server_run import ServerRun, Standing
+from orchestrate.fleet.settings import FleetSettings, load_fleet
+from orchestrate.fleet.shadow import Shadow
+from orchestrate.fleet.stub import Stub
+from orchestrate.plan.visible import visible
+from orchestrate.show.output import answer, answer_json, note
+from orchestrate.state.result import Approval
+from orchestrate.state.runs import Run
+from orchestrate.state.users import user_name
+from orchestrate.view.run_view import run_view
+
+# Between two looks at the server, and at the remote.
+_LOOK_S = 0.5
+_FETCH_S = 2.0
+# How long a run that was told something may take to show it.
+_HEARD_S = 5.0
+_OVER = ("completed", "cancelled")
+
+
+def submit_to_server(
+    settings: FleetSettings,
+    pool: str,
+    prepared: Prepared,
+    recipe: tuple[str, str | None],
+    may_take: Callable[[list[str]], bool],
+) -> Stub:
+    """Submit a run to a pool of the server; a pool that nobody serves is named at once."""
+    require_extra()
+    settings.timing.check()
+
+    async def submit() -> Stub:
+        client = await connect(settings)
+        stub = await enqueue(client, settings, pool, prepared, recipe, may_take)
+        if not await ServerRun(client, stub.seat.run).has_worker(pool):
+            note(f"no worker serves the pool {visible(pool)}: the run waits for one\n")
+        return stub
+
+    return asyncio.run(submit())
+
+
+def carry_out_on_server(words: Sequence[str], run: Run, stub: Stub) -> int:
+    """What a command does with a run that is on a server; its exit code."""
+    require_extra()
+    command, *rest = words
+    refuse_here(command, rest, run.id, "a server")
+    kept = without_places(rest)
+    return asyncio.run(_Client(run, stub).carry_out(command, kept))
+
+
+def standings(runs: Sequence[str]) -> dict[str, str]:
+    """How runs stand, by the server's word; those that it does not tell are left out."""
+    require_extra()
+
+    async def ask() -> dict[str, str]:
+        client = await connect(load_fleet())
+        found: dict[str, str] = {}
+        for run in runs:
+            try:
+                found[run] = (await ServerRun(client, run).standing()).status
+            except OrchestrateError as error:
+                note(f"orchestrate: {visible(error.message)}\n")
+        return found
+
+    return asyncio.run(ask())
+
+
+class _Client:
+    """One command about one run."""
+
+    def __init__(self, run: Run, stub: Stub) -> None:
+        self._run = run
+        self._stub = stub
+        self._shadow = Shadow(run, stub)
+
+    async def carry_out(self, command: str, words: list[str]) -> int:
+        self._server = ServerRun(await connect(load_fleet()), self._run.id)
+        match command:
+            case "approve" | "deny":
+                return await self._decide(command, words)
+            case "cancel" | "stop":
+                return await self._end(command, "--json" in words)
+            case "resume":
+                return await self._resume(words)
+            case _:
+                return await self._look(command, words)
+
+    async def _look(self, command: str, words: list[str]) -> int:
+        """Let the command look at the shadow, which follows the run meanwhile."""
+        waits = command in ("attach", "wait") or (
+            command == "logs" and {"-f", "--follow"} & {*words}
+        )
+        stands = await self._published(waits=bool(waits))
+        if not self._shadow.run.root.is_dir():
+            return self._tell_unpublished(stands, "--json" in words, is_end=bool(waits))
+        self._shadow.set_at_work(stands.is_at_work)
+        child = await self._begin(command, words)
+        ends = asyncio.ensure_future(child.wait())
+        fetched = time.monotonic()
+        while not ends.done() and stands.is_at_work:
+            await asyncio.wait({ends}, timeout=_LOOK_S)
+            stands = await self._server.standing()
+            if not stands.is_at_work or time.monotonic() - fetched >= _FETCH_S:
+                await asyncio.to_thread(self._shadow.refresh)
+                fetched = time.monotonic()
+        self._shadow.set_at_work(False)
+        code = await ends
+        if waits and stands.told and code != stands.code:
+            note(f"orchestrate: {visible(stands.told)}\n")
+            return stands.code
+        return code
+
+    async def _published(self, *, waits: bool) -> Standing:
+        """How the run stands, with the shadow of that; with `waits` until there is something."""
+        while True:
+            stands = await self._server.standing()
+            await asyncio.to_thread(self._shadow.refresh)
+            # A run that goes on publishes that first: until then its shadow is at an earlier end.
+            if not waits or not stands.is_at_work or self._shadow.is_under_way:
+                return stands
+            await asyncio.sleep(_LOOK_S)
+
+    def _tell_unpublished(self, stands: Standing, as_json: bool, *, is_end: bool) -> int:
+        where = f" on {stands.machine}" if stands.machine else ""
+        if as_json:
+            answer_json(
+                {"run_id": self._run.id, "status": stands.status, "pool": stands.pool,
+                 "machine": stands.machine, "reason": stands.told}
+            )  # fmt: skip
+        else:
+            answer(
+                f"run {self._run.id} is {stands.status}{visible(where)} (pool "
+                f"{visible(stands.pool)}); it has published nothing yet\n"
+            )
+            if stands.told:
+                note(f"{visible(stands.told)}\n")
+        return stands.code if is_end else 0
+
+    async def _begin(self, command: str, words: Sequence[str]) -> asyncio.subprocess.Process:
+        """The command itself, in the shadow: no flag says so, so that its advice holds here."""
+        # -P: nothing that lies in the workspace may stand in for our own modules.
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", "orchestrate", command, *words,
+            env={**os.environ, "ORCHESTRATE_STATE_DIR": str(self._shadow.states)},
+        )  # fmt: skip
+
+    async def _decide(self, command: str, words: list[str]) -> int:
+        """Decided in the shadow as anywhere, so that it is refused as anywhere, and then told."""
+        await self._published(waits=False)
+        if not self._shadow.run.root.is_dir():
+            raise UsageError(f"run {self._run.id} waits for no approval: it has published nothing")
+        before = {gate.visited for gate in run_view(self._shadow.run).state.pending}
+        goes_on = "--resume" in words
+        child = await self._begin(command, [word for word in words if word != "--resume"])
+        code = await child.wait()
+        view = run_view(self._shadow.run)
+        decided = [
+            one for one in view.state.approvals if one.visited in before and _is_decided(one)
+        ]
+        if code != 0 or not decided:
+            return code
+        stands = await self._server.standing()
+        for gate in decided:
+            await self._server.decide(_decision_of(gate))
+        await self._await_sitting(stands)
+        return await self._look("attach", [self._run.id]) if goes_on else 0
+
+    async def _await_sitting(self, before: Standing) -> None:
+        """Until the run has heard it: who looks then sees that it goes on."""
+        give_up = time.monotonic() + _HEARD_S
+        while time.monotonic() < give_up:
+            now = await self._server.standing()
+            if now.is_at_work or not now.is_open or now.sitting > before.sitting:
+                note(f"run {self._run.id} goes on\n")
+                return
+            await asyncio.sleep(_LOOK_S / 5)
+        if not await self._server.has_worker(before.pool):
+            note(f"no worker serves the pool {visible(before.pool)}: the run waits for one\n")
+
+    async def _end(self, how: str, as_json: bool) -> int:
+        stands = await self._server.standing()
+        if not stands.is_open or (how == "stop" and not stands.is_at_work):
+            return self._told(f"run {self._run.id} is {stands.status}; there is nothing to {how}",
+                              stands, as_json)  # fmt: skip
+        await self._server.end(how, user_name(os.environ))
+        while stands.is_at_work or (how == "cancel" and stands.is_open):
+            if not await self._server.has_worker(stands.pool):
+                why = f"no worker serves the pool {stands.pool}"
+                return self._told(f"{why}: run {self._run.id} ends when one does", stands, as_json)
+            await asyncio.sleep(_LOOK_S)
+            stands = await self._server.standing()
+        done = "is stopped" if how == "stop" else "is cancelled for good: it cannot be resumed"
+        if stands.status in _OVER and (how == "stop" or stands.status != "cancelled"):
+            done = "had ended before"
+        return self._told(f"run {self._run.id} {done}", stands, as_json)
+
+    def _told(self, message: str, stands: Standing, as_json: bool) -> int:
+        if as_json:
+            answer_json({"run_id": self._run.id, "status": stands.status, "message": message})
+        else:
+            answer(visible(message) + "\n")
+        return 0
+
+    async def _resume(self, words: list[str]) -> int:
+        settings, as_json = _flags_of_resume(words)
+        stands = await self._server.standing()
+        if not stands.is_open or stands.is_at_work:
+            raise UsageError(f"run {self._run.id} is {stands.status}: it cannot be resumed")
+        flags = {row.name: getattr(settings, row.name) for row in settings.given() if row.kept}
+        sent = {name: list(one) if isinstance(one, tuple) else one for name, one in flags.items()}
+        await self._server.resume(Wish(flags=sent, by=user_name(os.environ)))
+        await self._await_sitting(stands)
+        if settings.detach:
+            return 0
+        return await self._look("attach", [self._run.id, *(["--json"] if as_json else [])])
+
+
+def _is_decided(gate: Approval) -> bool:
+    return gate.status in ("approved", "denied")
+
+
+def _decision_of(gate: Approval) -> Decision:
+    frame, node, visit = gate.visited
+    decision: Any = gate.status
+    return Decision(frame, node, visit, decision, gate.decided_by or "", gate.message or "")
+
+
+def _flags_of_resume(words: list[str]) -> tuple[RunSettings, bool]:
+    """The flags of a command line that was accepted already."""
+    context = command_group.make_context("orchestrate", ["resume"], resilient_parsing=True)
+    command = command_group.get_command(context, "resume")
+    assert command is not None
+    given = command.make_context("resume", list(words), resilient_parsing=True).params
+    flags = {name: value for name, value in given.items() if name in FLAGS}
+    return RunSettings(**flags), bool(given.get("as_json"))

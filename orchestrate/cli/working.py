@@ -1,0 +1,39 @@
+"""What `worker` does, apart from its options."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from pathlib import Path
+
+from orchestrate.exits import DONE
+from orchestrate.fleet.connect import connect
+from orchestrate.fleet.settings import FleetSettings, load_fleet
+from orchestrate.fleet.worker import Machine, pools_of, take_root, work
+from orchestrate.show.output import answer
+
+
+def serve_pools(pools: str, slots: int, root: str, name: str | None) -> int:
+    """Serve pools until a signal ends it."""
+    settings = load_fleet()
+    settings.timing.check()
+    folder = Path(os.path.abspath(os.path.expanduser(root)))
+    machine = Machine(name or socket.gethostname(), folder, pools_of(pools), slots)
+    lock = take_root(folder)
+    try:
+        asyncio.run(_serve(settings, machine))
+    finally:
+        os.close(lock)
+    return DONE
+
+
+async def _serve(settings: FleetSettings, machine: Machine) -> None:
+    await work(await connect(settings), machine, _say)
+
+
+def _say(text: str) -> None:
+    """At once: who started the worker waits for it."""
+    answer(text)
+    sys.stdout.flush()

@@ -1,0 +1,99 @@
+"""A run on a server, as its client sees it: how it stands, and what can be said to it."""
+
+from __future__ import annotations
+
+from temporalio.client import (
+    Client,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+    WorkflowHandle,
+)
+from temporalio.service import RPCError, RPCStatusCode
+
+from orchestrate.errors import ConfigError, StateError
+from orchestrate.fleet.pollers import live_pollers
+from orchestrate.fleet.protocol import DECIDE, END, RESUME, Decision, Sat, Wish, pool_queue
+from orchestrate.record import record
+
+
+@record
+class Standing:
+    """How a run stands by the server's word; `told` is why it stands so, where a machine knows."""
+
+    status: str
+    pool: str
+    machine: str
+    code: int
+    told: str
+    # How many sittings it has had; it grows when a parked run goes on.
+    sitting: int
+    # Can it still go on? A run that is over cannot.
+    is_open: bool
+
+    @property
+    def is_at_work(self) -> bool:
+        return self.status == "running" and self.is_open
+
+
+class ServerRun:
+    """One run on the server."""
+
+    def __init__(self, client: Client, run: str) -> None:
+        self.id = run
+        self._client = client
+        self._handle: WorkflowHandle[object, Sat] = client.get_workflow_handle(run)
+
+    async def standing(self) -> Standing:
+        """From the memo: no worker has to be alive for it."""
+        try:
+            found = await self._handle.describe()
+        except RPCError as error:
+            raise self._explained(error) from None
+        is_open = found.status == WorkflowExecutionStatus.RUNNING
+        memo = await found.memo()
+        status = str(memo.get("status", "running"))
+        if not is_open and status == "running":
+            status = "cancelled"  # ended by a hand on the server itself
+        return Standing(
+            status=status,
+            pool=str(memo.get("pool", "")),
+            machine=await self._machine(found) or str(memo.get("machine", "")),
+            code=int(memo.get("code", 0)),
+            told=str(memo.get("told", "")),
+            sitting=int(memo.get("sitting", 1)),
+            is_open=is_open,
+        )
+
+    async def _machine(self, found: WorkflowExecutionDescription) -> str:
+        """Where it is at work now, which its last heartbeat has said."""
+        for pending in found.raw_description.pending_activities:
+            if pending.heartbeat_details.payloads:
+                told = await found.data_converter.decode(pending.heartbeat_details.payloads)
+                return str(told[0])
+        return ""
+
+    async def has_worker(self, pool: str) -> bool:
+        return bool(await live_pollers(self._client, pool_queue(pool)))
+
+    async def decide(self, decision: Decision) -> None:
+        await self._signal(DECIDE, decision)
+
+    async def resume(self, wish: Wish) -> None:
+        await self._signal(RESUME, wish)
+
+    async def end(self, how: str, by: str) -> None:
+        await self._signal(END, how, by)
+
+    async def _signal(self, name: str, *given: object) -> None:
+        try:
+            await self._handle.signal(name, args=given)
+        except RPCError as error:
+            raise self._explained(error) from None
+
+    def _explained(self, error: RPCError) -> ConfigError | StateError:
+        if error.status == RPCStatusCode.NOT_FOUND:
+            return StateError(
+                f"the server does not know run {self.id}, or it is over",
+                f"bring what it has published here: orchestrate fetch {self.id}",
+            )
+        return ConfigError(f"the server did not answer about run {self.id}: {error.message}")

@@ -1,0 +1,111 @@
+"""The shadow of a run elsewhere: its published folder, kept beside its stub for commands that look.
+
+    RUN/fleet.json           the stub
+    RUN/shadow/store.git     what was fetched
+    RUN/shadow/runs/RUN/     the folder; locked by us while the run is at work, as it is there
+
+Files grow in place, so that who follows one reads on. What was decided here is seen until the run
+publishes again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from orchestrate.checkpoints.program import Git, own_git
+from orchestrate.fleet.publish import commit_of
+from orchestrate.fleet.seat import state_ref
+from orchestrate.fleet.stub import Stub
+from orchestrate.fleet.take import lay_out
+from orchestrate.fleet.transport import fetch_refs, require_git
+from orchestrate.state.locks import Lock, LockHeldError, lock_run
+from orchestrate.state.runs import Run, Runs, point_latest
+from orchestrate.view.run_summary import summary_of
+
+_SHOWN = "refs/shown"
+# The journal before the state: who reads both in between finds a state that is behind.
+_FIRST = "events.jsonl"
+
+
+class Shadow:
+    """What commands look at instead of a run that is elsewhere."""
+
+    def __init__(self, run: Run, stub: Stub) -> None:
+        folder = run.root / "shadow"
+        self._stub = stub
+        self._store = folder / "store.git"
+        self._program = require_git()
+        self.states = folder / "runs"
+        self.run = Run(run.id, self.states / run.id)
+        self._lock: Lock | None = None
+
+    def refresh(self) -> bool:
+        """Fetch what was published since; False if nothing ever was."""
+        git = self._git()
+        ref = state_ref(self.run.id)
+        fetch_refs(self._program, self._store, self._stub.seat.remote, f"+{ref}*:{ref}*")
+        commit = commit_of(git, ref)
+        if commit and commit != commit_of(git, _SHOWN):
+            self._show(git, commit)
+        return bool(commit)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Is what was published that of a run at work?"""
+        return self.run.root.is_dir() and summary_of(self.run).status in ("running", "interrupted")
+
+    def set_at_work(self, is_at_work: bool) -> None:
+        """Let the shadow be locked as long as the run is at work."""
+        if is_at_work and self._lock is None and self.run.root.is_dir():
+            try:
+                self._lock = lock_run(self.run.lock_file, self.run.id, sys.argv)
+            except LockHeldError:
+                return  # another command of ours looks at it
+        elif not is_at_work and self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def _git(self) -> Git:
+        git = own_git(self._program, self._store)
+        if not (self._store / "HEAD").exists():
+            self._store.mkdir(parents=True, exist_ok=True, mode=0o700)
+            git.output("init", "-q", "--bare", str(self._store))
+        return git
+
+    def _show(self, git: Git, commit: str) -> None:
+        new = self._store.with_name("new")
+        lay_out(git, commit, new)
+        is_first = not self.run.root.is_dir()
+        if is_first:
+            self.states.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.rename(new, self.run.root)
+            point_latest(Runs(self.states), self.run.id)
+        else:
+            names = sorted(_files_below(new), key=lambda name: (name != _FIRST, name))
+            for name in names:
+                _grow(new / name, self.run.root / name)
+        git.output("update-ref", _SHOWN, commit)
+
+
+def _files_below(folder: Path) -> list[str]:
+    return [
+        os.path.relpath(os.path.join(inside, name), folder)
+        for inside, _, names in os.walk(folder)
+        for name in names
+    ]
+
+
+def _grow(new: Path, old: Path) -> None:
+    """Append what has come; a file that has become another one is replaced."""
+    old.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    before = old.read_bytes() if old.exists() else b""
+    now = new.read_bytes()
+    if before == now and old.exists():
+        return
+    if before and now.startswith(before):
+        with old.open("ab") as file:
+            file.write(now[len(before) :])
+    else:
+        os.replace(new, old)

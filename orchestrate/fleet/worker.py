@@ -1,0 +1,208 @@
+"""The worker of a machine: polls the queues of its pools, and holds the sittings that come.
+
+One process for each root, of one name in the namespace. Its registration is its polling.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.worker import FixedSizeSlotSupplier, Worker, WorkerTuner
+
+from orchestrate.errors import ConfigError
+from orchestrate.fleet.hold import Holder
+from orchestrate.fleet.notes import Note
+from orchestrate.fleet.pollers import live_pollers
+from orchestrate.fleet.protocol import (
+    PROTOCOL,
+    SIT,
+    Sat,
+    Sitting,
+    machine_queue,
+    pool_queue,
+)
+from orchestrate.fleet.slots import Slots
+from orchestrate.fleet.workflow import OrchestrateRun
+from orchestrate.record import record
+from orchestrate.state.durable import read_file, write_durably
+
+_READY_S = 60.0
+_LOOK_S = 0.1
+# Sittings that are asked for again, and questions about the machine, hold no slot.
+_MACHINE_TASKS = 200
+_WORKFLOW_TASKS = 100
+
+
+@record
+class Machine:
+    """What a worker is started with."""
+
+    name: str
+    root: Path
+    pools: tuple[str, ...]
+    slots: int
+
+    @property
+    def identity(self) -> str:
+        """The name, and by which root it is: so it knows polls of its own predecessor."""
+        return f"{self.name}@{_own_id(self.root)}"
+
+
+def take_root(root: Path) -> int:
+    """Become the one worker of a root, for as long as the descriptor that is given is open."""
+    try:
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(root / "worker.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ConfigError(
+            f"another worker works in {root}", "give each worker a --root of its own"
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"{root} cannot be used: {error.strerror}") from error
+    return descriptor
+
+
+async def work(client: Client, machine: Machine, tell: Callable[[str], None]) -> None:
+    """Serve the pools until a signal says otherwise."""
+    await _refuse_namesake(client, machine)
+    holder = Holder(client, machine.root, machine.name)
+    slots = Slots(machine.slots)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, holder.leaving.set)
+    found = [asyncio.ensure_future(_take_up(holder, slots, note)) for note in holder.notes]
+    workers = _workers(client, machine, holder, slots)
+    serving = [asyncio.ensure_future(worker.run()) for worker in workers]
+    leaves: asyncio.Future[Any] = asyncio.ensure_future(holder.leaving.wait())
+    try:
+        await _announce(client, machine, tell, {leaves, *serving})
+        await asyncio.wait({leaves, *serving}, return_when=asyncio.FIRST_COMPLETED)
+        for one in serving:
+            if one.done():
+                one.result()  # what went wrong with it
+    finally:
+        holder.leaving.set()
+        await asyncio.gather(*(worker.shutdown() for worker in workers))
+        await asyncio.gather(*found)
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(*serving)
+
+
+async def _refuse_namesake(client: Client, machine: Machine) -> None:
+    others = await live_pollers(client, machine_queue(machine.name)) - {machine.identity}
+    if others:
+        raise ConfigError(
+            f"another worker is called {machine.name} in the namespace {client.namespace}",
+            "give each worker a --name of its own",
+        )
+
+
+async def _announce(
+    client: Client,
+    machine: Machine,
+    tell: Callable[[str], None],
+    ends: set[asyncio.Future[Any]],
+) -> None:
+    """Say that it is ready, once the server knows of it."""
+    queues = [*map(pool_queue, machine.pools), machine_queue(machine.name)]
+    for _ in range(int(_READY_S / _LOOK_S)):
+        known = [await live_pollers(client, queue) for queue in queues]
+        if any(one.done() for one in ends):
+            return
+        if all(machine.identity in pollers for pollers in known):
+            break
+        await asyncio.sleep(_LOOK_S)
+    tell(f"ready {machine.name}: {', '.join(machine.pools)} ({machine.slots} slots)\n")
+
+
+def _workers(client: Client, machine: Machine, holder: Holder, slots: Slots) -> list[Worker]:
+    """One for each pool, with shared slots, and one for what only this machine knows."""
+
+    @activity.defn(name=SIT)
+    async def sit(sitting: Sitting) -> Sat:
+        info = activity.info()
+        note = Note(
+            info.workflow_id or "", info.workflow_run_id or "", info.activity_id, sitting
+        )  # fmt: skip
+        if sitting.order.protocol != PROTOCOL:
+            return _foreign(machine.name, sitting.order.protocol)
+        if not sitting.is_again and not slots.take(info.task_queue):
+            return Sat("busy", machine.name)
+        try:
+            if holder.leaving.is_set():
+                return Sat("nothing", machine.name)
+            await holder.call(holder.notes.add, note)
+            await holder.hold(note, is_new=not sitting.is_again)
+        finally:
+            if not sitting.is_again:
+                slots.give()
+        return _completed_by_id()
+
+    patience = timedelta(days=1)  # sittings end by themselves when the worker leaves
+    fixed = FixedSizeSlotSupplier
+    tuner = WorkerTuner.create_composite(
+        workflow_supplier=fixed(_WORKFLOW_TASKS),
+        activity_supplier=slots,
+        local_activity_supplier=fixed(1),
+        nexus_supplier=fixed(1),
+    )
+    of_pools = [
+        Worker(
+            client, task_queue=pool_queue(pool), workflows=[OrchestrateRun], activities=[sit],
+            tuner=tuner, identity=machine.identity, max_concurrent_activity_task_polls=1,
+            max_concurrent_workflow_task_polls=2, disable_eager_activity_execution=True,
+            graceful_shutdown_timeout=patience,
+        )
+        for pool in machine.pools
+    ]  # fmt: skip
+    own = Worker(
+        client, task_queue=machine_queue(machine.name), activities=[sit],
+        identity=machine.identity, max_concurrent_activities=_MACHINE_TASKS,
+        max_concurrent_activity_task_polls=2, graceful_shutdown_timeout=patience,
+    )  # fmt: skip
+    return [*of_pools, own]
+
+
+def _completed_by_id() -> Sat:
+    """The server has the result already, or does not wait for it any more."""
+    activity.raise_complete_async()
+
+
+async def _take_up(holder: Holder, slots: Slots, note: Note) -> None:
+    """Go on with what an earlier process of this worker has promised."""
+    slots.take_up()
+    try:
+        await holder.hold(note, is_new=False)
+    finally:
+        slots.give()
+
+
+def _foreign(machine: str, spoken: int) -> Sat:
+    told = f"{machine} speaks protocol {PROTOCOL} of orchestrate, not {spoken}"
+    return Sat("ended", machine, "failed", ConfigError.exit_code, told=told)
+
+
+def _own_id(root: Path) -> str:
+    known = read_file(root / "worker.id")
+    if known is None:
+        known = os.urandom(6).hex().encode()
+        write_durably(root / "worker.id", known)
+    return known.decode("ascii")
+
+
+def pools_of(text: str) -> tuple[str, ...]:
+    """The pools that a worker is to serve."""
+    names: Sequence[str] = [name.strip() for name in text.split(",")]
+    if not all(names) or len(set(names)) != len(names):
+        raise ConfigError(f"--pools {text}: write names with commas between them, each once")
+    return tuple(names)

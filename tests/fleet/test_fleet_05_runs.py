@@ -1,0 +1,194 @@
+"""Runs on a real server and real workers (fleet.md): begun once, parked, decided, stopped, ended.
+
+The ledger is the judge: each command appends a line to it when it begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fleet.machines import LIMIT_S, ServerFleet, until
+from tests.fleet.temporal_server import TemporalServer
+
+pytestmark = pytest.mark.fleet
+
+RECIPE = """
+name: r
+description: d
+version: "1.0.0"
+steps:
+  - id: make
+    type: bash
+    command: echo recipe >> $LEDGER; echo made > made.txt
+"""
+MACHINE = """
+id: m
+label: M
+description: d
+initialStep: make
+steps:
+  make:
+    command: echo machine >> $LEDGER; echo made > made.txt
+    onOutcome:
+      passed: {action: exit, reason: done}
+      failed: {action: exit, reason: broken, status: failed}
+"""
+GATE = """
+version: "1.4"
+name: gate
+steps:
+  - name: Make
+    command: ["sh", "-c", "echo before >> $LEDGER; echo made > made.txt"]
+  - name: Ask
+    approval: {prompt: "Go on?"}
+  - name: Then
+    command: ["sh", "-c", "echo after >> $LEDGER; cat made.txt"]
+"""
+# Goes on once it is allowed to.
+LONG = """
+version: "1.4"
+name: long
+steps:
+  - name: First
+    command: ["sh", "-c", "echo first >> $LEDGER"]
+  - name: Long
+    command: ["sh", "-c", "echo long >> $LEDGER; until test -e $GO; do sleep 0.1; done"]
+  - name: Last
+    command: ["sh", "-c", "echo last >> $LEDGER"]
+"""
+FAILS = """
+version: "1.1"
+name: fails
+steps:
+  - name: Try
+    command: ["sh", "-c", "echo try >> $LEDGER; test -e $GO"]
+"""
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, temporal_server: TemporalServer) -> Iterator[ServerFleet]:
+    files = {"r.yaml": RECIPE, "m.yaml": MACHINE, "gate.yaml": GATE, "long.yaml": LONG,
+             "fails.yaml": FAILS}  # fmt: skip
+    made = ServerFleet(tmp_path, temporal_server, files)
+    yield made
+    made.close()
+
+
+def test_fleet_every_dialect_runs_to_its_end_and_comes_back(fleet: ServerFleet) -> None:
+    fleet.worker("one")
+    for file, entry in (("r.yaml", "recipe"), ("m.yaml", "machine")):
+        sent = fleet.send(file).assert_success()
+        run = sent.stderr.split()[1]
+        assert sent.stderr.startswith(f"run {run} starts {file} on pool {fleet.pool}\n")
+        assert fleet.entries().count(entry) == 1
+        assert fleet.run("status", run, "--json").assert_success().json()["status"] == "completed"
+        assert len(fleet.history(run)) <= 20
+        found = fleet.run("fetch", run, "--json").assert_success().json()
+        assert (found["status"], found["is_here"]) == ("completed", True)
+        assert fleet.git("show", f"orchestrate/{run}:made.txt") == "made"
+        assert not (fleet.folder / "made.txt").exists()
+    assert list((fleet.workers[0].root / "seats").iterdir()) == []
+
+
+def test_fleet_a_gate_holds_no_machine_and_is_decided_once(fleet: ServerFleet) -> None:
+    fleet.worker("one", slots=1)
+    sent = fleet.send("gate.yaml").assert_exit(6)
+    run = sent.stderr.split()[1]
+    assert fleet.pending(run) == 0
+    assert fleet.run("runs", "--json").json()["runs"][0]["status"] == "paused"
+    # Its slot serves another run.
+    fleet.send("r.yaml").assert_success()
+    fleet.run("approve", run, "-m", "fine").assert_success()
+    again = fleet.run("approve", run).assert_exit(2)
+    assert "was approved already, by tester" in again.stderr
+    fleet.wait(run).assert_success()
+    assert fleet.run("logs", run, "Then").assert_success().stdout == "made\n"
+    assert fleet.entries() == ["before", "recipe", "after"]
+    page = fleet.run("report", run, "-o", "page.md").assert_success()
+    assert page.stdout == ""
+    assert run in (fleet.folder / "page.md").read_text()
+
+
+def test_fleet_a_denial_ends_the_run_for_good(fleet: ServerFleet) -> None:
+    fleet.worker("one")
+    run = fleet.send("gate.yaml").assert_exit(6).stderr.split()[1]
+    fleet.run("deny", run).assert_success()
+    fleet.wait(run).assert_exit(1)
+    assert fleet.history(run)[-1] == "EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED"
+    assert fleet.entries() == ["before"]
+
+
+def test_fleet_what_failed_waits_for_resume(fleet: ServerFleet) -> None:
+    fleet.worker("one")
+    run = fleet.send("fails.yaml").assert_exit(1).stderr.split()[1]
+    assert fleet.run("status", run, "--json").json()["status"] == "failed"
+    assert fleet.pending(run) == 0
+    fleet.allow()
+    fleet.run("resume", run, timeout_s=LIMIT_S).assert_success()
+    assert fleet.entries() == ["try", "try"]
+
+
+def test_fleet_stop_and_resume_and_cancel(fleet: ServerFleet) -> None:
+    worker = fleet.worker("one")
+    run = fleet.begin("long.yaml")
+    fleet.await_entry("long")
+    stopped = fleet.run("stop", run, timeout_s=LIMIT_S).assert_success()
+    assert "is stopped" in stopped.stdout
+    assert fleet.pending(run) == 0
+    fleet.run("resume", run, "-d", timeout_s=LIMIT_S).assert_success()
+    fleet.await_entry("long", 2)
+    ended = fleet.run("cancel", run, timeout_s=LIMIT_S).assert_success()
+    assert "cancelled for good" in ended.stdout
+    assert fleet.run("status", run, "--json").assert_success().json()["status"] == "cancelled"
+    assert worker.process is not None
+    until(lambda: list(worker.alive()) == [worker.process and worker.process.pid])
+    assert fleet.entries() == ["first", "long", "long"]
+
+
+def test_fleet_a_worker_that_is_killed_goes_on_when_it_is_back(fleet: ServerFleet) -> None:
+    worker = fleet.worker("one")
+    run = fleet.begin("long.yaml")
+    fleet.await_entry("long")
+    worker.kill()
+    fleet.allow()
+    fleet.await_entry("last")
+    worker.start()
+    fleet.wait(run).assert_success()
+    assert fleet.entries() == ["first", "long", "last"]
+    # Nobody has waited for a timeout.
+    assert "EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT" not in fleet.history(run)
+
+
+def test_fleet_a_worker_that_leaves_hands_its_runs_over(fleet: ServerFleet) -> None:
+    first = fleet.worker("one")
+    run = fleet.begin("long.yaml")
+    fleet.await_entry("long")
+    fleet.worker("two")
+    assert first.terminate() == 0
+    fleet.await_entry("long", 2)
+    fleet.allow()
+    fleet.wait(run).assert_success()
+    assert fleet.entries() == ["first", "long", "long", "last"]
+
+
+def test_fleet_a_pool_without_workers_is_named_and_served_later(fleet: ServerFleet) -> None:
+    sent = fleet.send("r.yaml", "-d").assert_success()
+    assert f"no worker serves the pool {fleet.pool}" in sent.stderr
+    run = sent.stdout.strip()
+    assert "published nothing yet" in fleet.run("status", run).assert_success().stdout
+    fleet.worker("one")
+    fleet.wait(run).assert_success()
+    assert fleet.entries() == ["recipe"]
+
+
+def test_fleet_one_worker_for_a_root_and_a_name(fleet: ServerFleet) -> None:
+    worker = fleet.worker("one")
+    words = ("worker", "--pools", fleet.pool, "--name", worker.name)
+    same_root = fleet.run(*words, "--root", str(worker.root), timeout_s=LIMIT_S).assert_exit(5)
+    assert "another worker works in" in same_root.stderr
+    root = str(fleet.top / "other")
+    same_name = fleet.run(*words, "--root", root, timeout_s=LIMIT_S).assert_exit(5)
+    assert f"another worker is called {worker.name}" in same_name.stderr
