@@ -13,7 +13,7 @@ from orchestrate.cli.terminal import has_terminal
 from orchestrate.errors import OrchestrateError, RunElsewhereError, UsageError
 from orchestrate.fleet.forward import forward, runs_on
 from orchestrate.fleet.publish import Publisher, begin_publishing
-from orchestrate.fleet.release import release
+from orchestrate.fleet.release import release_seat
 from orchestrate.fleet.settings import DEFAULT_ADDRESS, find_pool, load_fleet
 from orchestrate.fleet.stub import Stub, read_stub, write_stub
 from orchestrate.fleet.submit import submit
@@ -31,6 +31,7 @@ _MOST_NAMED = 20
 _carry_out_on_server = later("on_server:carry_out_on_server")
 _submit_to_server: Callable[..., Any] = later("on_server:submit_to_server")
 _standings: Callable[..., Any] = later("on_server:standings")
+_release_refs = later("on_server:release_refs")
 # How a run is shown that works in this process, and what needs no machine.
 _NOT_AWAY = ("quiet", "verbose", "progress", "events", "raw", "cover")
 
@@ -118,6 +119,15 @@ def with_their_status(summaries: Sequence[RunSummary]) -> list[RunSummary]:
         replace(one, status=statuses.get(one.run.id, one.status)) if one.run.id in stubs else one
         for one in summaries
     ]
+
+
+def release(run: Run) -> None:
+    """Give back what a run holds elsewhere, whose stub is removed; refused while it is open."""
+    stub = read_stub(run)
+    if stub is not None and stub.is_on_server:
+        _release_refs(run.id, stub)
+    elif stub is not None:
+        release_seat(stub)
 
 
 def hand_over(words: Sequence[str], found: RunElsewhereError) -> int:

@@ -12,12 +12,14 @@ from typing import Any
 from orchestrate.app.prepare import Prepared
 from orchestrate.app.settings import FLAGS, RunSettings
 from orchestrate.cli.group import root as command_group
-from orchestrate.errors import OrchestrateError, UsageError
+from orchestrate.errors import OrchestrateError, StateError, UsageError
+from orchestrate.exits import DONE
 from orchestrate.fleet.connect import connect
 from orchestrate.fleet.enqueue import enqueue
 from orchestrate.fleet.extra import require_extra
 from orchestrate.fleet.forward import refuse_here, without_places
 from orchestrate.fleet.protocol import Decision, Wish
+from orchestrate.fleet.release import remove_published
 from orchestrate.fleet.server_run import ServerRun, Standing
 from orchestrate.fleet.settings import FleetSettings, load_fleet
 from orchestrate.fleet.shadow import Shadow
@@ -82,6 +84,23 @@ def standings(runs: Sequence[str]) -> dict[str, str]:
         return found
 
     return asyncio.run(ask())
+
+
+def release_refs(run: str, stub: Stub) -> int:
+    """Remove what a run has published, unless it can still go on."""
+    require_extra()
+
+    async def ask() -> bool:
+        server = ServerRun(await connect(load_fleet()), run)
+        try:
+            return (await server.standing()).is_open
+        except StateError:
+            return False  # the server has forgotten it long ago
+
+    if asyncio.run(ask()):
+        raise StateError(f"run {run} is open on the server", f"orchestrate cancel {run}")
+    remove_published(stub)
+    return DONE
 
 
 class _Client:

@@ -192,3 +192,16 @@ def test_fleet_one_worker_for_a_root_and_a_name(fleet: ServerFleet) -> None:
     root = str(fleet.top / "other")
     same_name = fleet.run(*words, "--root", root, timeout_s=LIMIT_S).assert_exit(5)
     assert f"another worker is called {worker.name}" in same_name.stderr
+
+
+def test_fleet_clean_takes_what_was_published_and_leaves_what_is_open(fleet: ServerFleet) -> None:
+    fleet.worker("one")
+    over = fleet.send("r.yaml").assert_success().stderr.split()[1]
+    open_ = fleet.send("gate.yaml").assert_exit(6).stderr.split()[1]
+    refs = fleet.git("ls-remote", str(fleet.top / "remote.git"))
+    assert f"refs/orchestrate/{over}/state" in refs
+    fleet.run("clean", "--older-than", "0s", "--status", "unknown", timeout_s=LIMIT_S)
+    refs = fleet.git("ls-remote", str(fleet.top / "remote.git"))
+    assert over not in refs
+    assert f"refs/orchestrate/{open_}/state" in refs
+    assert [one["run_id"] for one in fleet.run("runs", "--json").json()["runs"]] == [open_]
