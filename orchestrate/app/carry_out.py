@@ -156,6 +156,7 @@ def runtime_of(
     for plan_id in store.state.late:
         secrets.learn(late.whole(plan_id))
     logbook = _logbook(store, settings, secrets, log)
+    config = load_config(home, environment)
     return Runtime(
         workspace=workspace,
         store=store,
@@ -174,7 +175,8 @@ def runtime_of(
         rules=replace(
             rules_of(kept),
             rehearsal=rehearsal_of(kept),
-            money=money_rules(load_config(home, environment)),
+            money=money_rules(config),
+            slots=(config.values.get("limits") or {}).get("concurrent") or {},
         ),
         library=library_of(store, home, stop, secrets, reporter),
     )

@@ -35,7 +35,7 @@ _VARIABLES: dict[str, Callable[[str], Any]] = {
 
 
 # What holds for all runs of a user.
-_USERS_OWN = ("limits.per_day.",)
+_USERS_OWN = ("limits.per_day.", "limits.concurrent.")
 # How the variables of limits are read that are no whole numbers, by the kind of their flag.
 _LIMITS: dict[str, Callable[[str], Any]] = {"amount": float, "duration": read_seconds}
 
@@ -101,8 +101,8 @@ def _refuse_users_own(config: Config, display: str, environment: Mapping[str, st
             own = user_file(environment)
             raise ConfigError(
                 f"{origin}: {name} belongs into the user's configuration",
-                f"write it into {own or '~/.config/orchestrate/config.yaml'}; in a recipe, "
-                "limits.per_day is that recipe's",
+                f"write it into {own or '~/.config/orchestrate/config.yaml'}"
+                + "; in a recipe, limits.per_day is that recipe's" * ("per_day" in name),
             )
 
 

@@ -106,6 +106,8 @@ class AgentRules:
     lets_finish: bool = False
     # Without it a run parks whose calls all wait until their account's usage limit is over.
     waits_for_quota: bool = True
+    # How many programs of an agent, and of all, may run at once on this machine.
+    slots: Mapping[str, int] = field(default_factory=dict)
     # Set if nothing is really done.
     rehearsal: Rehearsal | None = None
     money: MoneyRules = MoneyRules()

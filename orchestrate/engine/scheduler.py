@@ -34,7 +34,7 @@ from orchestrate.state.budget import Budget
 from orchestrate.state.calls import call_deadline, expired_calls
 from orchestrate.state.events import AttemptEnded, Event, ItemStopped, Restarted, StepFinished
 from orchestrate.state.gates import overdue
-from orchestrate.state.model import Frame, attempt_address, frames_below
+from orchestrate.state.model import attempt_address, frames_below, is_in_stopping_loop
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -325,7 +325,7 @@ class _Conductor:
             frame = state.frames.get(key)
             if frame is None or key in self._told_to_stop:
                 continue
-            if state.ending is not None or _is_in_stopping_loop(frame):
+            if state.ending is not None or is_in_stopping_loop(frame):
                 here = frame.here
                 if here is not None and here.phase == "running":
                     node = self._store.index.here(frame).node
@@ -363,15 +363,3 @@ def _do(rt: Runtime, task: Task, *, may_wait: bool = False) -> list[Event]:
             return [ItemStopped(task.frame.key, rt.now())]
         case _:
             return perform(rt, task.frame, may_wait=may_wait)
-
-
-def _is_in_stopping_loop(frame: Frame) -> bool:
-    inner: Frame | None = frame
-    while inner is not None:
-        outer = inner.parent
-        if outer is not None and inner.is_iteration and outer.here is not None:
-            loop = outer.loops.get(outer.here.node)
-            if loop is not None and loop.is_stopping:
-                return True
-        inner = outer
-    return False

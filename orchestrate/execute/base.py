@@ -35,6 +35,8 @@ class Job:
     `timeout_s` limits the whole attempt, `silence_s` the time in which it prints nothing, `lease_s`
     the time until `Executor.renew` must be called, again and again; it counts from the call of
     `run`. After each the program is ended, with `grace_s` to clean up, and its exit says why.
+    `slot` is the ticket of one of the user's slots on this machine (`state/slots`), which the
+    program holds while it runs: a lock, which only executors of this machine can take over.
     `secrets` are values, not names. A `guarded` program does not outlive its executor even where
     all of that is killed in the same instant; this costs as much as two or three quick programs.
     """
@@ -53,6 +55,7 @@ class Job:
     grace_s: float = 5.0
     secrets: tuple[str, ...] = ()
     guarded: bool = True
+    slot: str | None = None
 
 
 @record

@@ -242,6 +242,7 @@ class LocalExecutor:
             guarded=job.guarded,
             # A moment, not a duration: a keeper that stood still must not begin to count then.
             lease_until=None if job.lease_s is None else now() + job.lease_s,
+            slot=job.slot,
         )
 
 

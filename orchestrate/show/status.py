@@ -210,6 +210,8 @@ def _current(current: dict[str, Any], status: str) -> str:
     match current["phase"]:
         case "asking":
             return f"the gate of {visible(gate_words(current['stage'], current['step']))}"
+        case "resting" | "arriving" if "waits" in current:
+            return f"{step} {visible(current['waits']['words'])}{because}"
         case "resting":
             what = f"attempt {current['attempt'] + 1}"
             if "retry" in current:

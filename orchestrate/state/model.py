@@ -418,3 +418,16 @@ def plan_stack(frame: Frame) -> list[PlanId]:
         outer = plan_frame(outer.parent)
         stack.append(outer.plan)
     return stack[::-1]
+
+
+def is_in_stopping_loop(frame: Frame) -> bool:
+    """Has another item of a loop around the frame failed, so that it matters no more?"""
+    inner: Frame | None = frame
+    while inner is not None:
+        outer = inner.parent
+        if outer is not None and inner.is_iteration and outer.here is not None:
+            loop = outer.loops.get(outer.here.node)
+            if loop is not None and loop.is_stopping:
+                return True
+        inner = outer
+    return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from orchestrate.record import record
 from orchestrate.state.address import Address, address_of, name_in_block
 from orchestrate.state.model import Frame, RunState, Visit, frames_below
@@ -24,6 +26,8 @@ class Cursor:
     since: float
     rest_until: float
     result: StepResult
+    # What its call waits for, if it does: `state.spending.put_off`.
+    waits: dict[str, Any]
 
     @property
     def path(self) -> str:
@@ -49,4 +53,5 @@ def _cursor(frame: Frame, here: Visit) -> Cursor:
     return Cursor(
         key, name, visit, here.phase, here.attempt,
         here.attempt_since or here.since, here.rest_until, frame.steps.get(name, StepResult()),
+        here.waits,
     )  # fmt: skip

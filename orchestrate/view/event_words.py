@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from orchestrate.plan.nodes import OK, Abort, Finish, Goto, Leave, Restart, target_of
 from orchestrate.plan.visible import visible
@@ -16,7 +17,7 @@ from orchestrate.state.events import (
 )
 from orchestrate.state.model import Index, RunState
 from orchestrate.state.result import StepResult
-from orchestrate.state.times import duration
+from orchestrate.state.times import duration, timestamp
 
 
 def retry_words(event: AttemptEnded) -> str:
@@ -34,6 +35,14 @@ def wait_words(event: AttemptEnded | CallWaits) -> str:
 
 def waiting_words(why: str, agent: str, until: float, ahead: int) -> str:
     return quota_words(until) if why == "quota" else f"waits for a slot of {agent}, {ahead} ahead"
+
+
+def waits_document(waits: dict[str, Any]) -> dict[str, Any]:
+    """What a call waits for, for programs and, as `words`, for people."""
+    why, agent = waits["why"], waits["agent"]
+    until, ahead = float(waits.get("until") or 0.0), int(waits.get("ahead") or 0)
+    more = {"until": timestamp(until)} if why == "quota" else {"ahead": ahead}
+    return {"for": why, "agent": agent, **more, "words": waiting_words(why, agent, until, ahead)}
 
 
 def quota_words(until: float) -> str:

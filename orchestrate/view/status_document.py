@@ -16,6 +16,7 @@ from orchestrate.state.worktree import worktree_document
 from orchestrate.view.advice import look_command, next_commands, start_over_command
 from orchestrate.view.budgets import budgets_document
 from orchestrate.view.cursors import Cursor
+from orchestrate.view.event_words import waits_document
 from orchestrate.view.place import Place
 from orchestrate.view.rehearsed import banner
 from orchestrate.view.result_document import last_outcome, outputs_document
@@ -174,6 +175,8 @@ def _current(at: Cursor, view: RunView, now: float) -> dict[str, Any]:
         shown["for_ms"] = max(0, round((now - at.since) * 1000))
     if at.phase in ("running", "arriving") and view.status == "running":
         shown |= awaited(view.run, view.index, at)
+    if at.waits and at.phase in ("arriving", "resting") and view.status == "running":
+        shown["waits"] = waits_document(at.waits)
     if at.phase == "resting":
         shown["rests_until"] = timestamp(at.rest_until)
         shown |= at.result.only("retry").to_json()

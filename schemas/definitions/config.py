@@ -1,6 +1,6 @@
 """The configuration file, .orchestrate/config.yaml."""
 
-from definitions.limits import LIMITS, PER_DAY, limits
+from definitions.limits import CONCURRENT, CONFIGURED_LIMITS, PER_DAY, limits
 from definitions.parts import (
     ENV_NAME,
     VARIABLE,
@@ -339,7 +339,8 @@ SCHEMA = document(
         "agent": AGENT,
         "models": MODELS,
         "notification": NOTIFICATION,
-        "limits": LIMITS,
+        "limits": CONFIGURED_LIMITS,
+        "concurrent": CONCURRENT,
         "worktree": WORKTREE,
         "per_day": PER_DAY,
         "costs": COSTS,

@@ -61,6 +61,37 @@ LIMITS = record(
     title="Limits",
     description="How much a run may do and use. In a called file they hold for the call.",
 )
+# What only a user's configuration can say.
+CONCURRENT = record(
+    {
+        name: count(f"{what} at once.", 2, minimum=1, hint=_ONE_OR_MORE)
+        for name, what in {
+            "total": "Programs of all agents",
+            "claude-code": "Programs of Claude Code",
+            "codex": "Programs of Codex",
+            "gemini": "Programs of Gemini CLI",
+            "cursor": "Programs of Cursor",
+            "opencode": "Programs of OpenCode",
+            "qwen": "Programs of Qwen Code",
+            "github-copilot": "Programs of GitHub Copilot CLI",
+        }.items()
+    },
+    title="Limits of the machine",
+    description="How many agents may run at once, over all runs of the user.",
+)
+CONFIGURED_LIMITS = LIMITS | {
+    "properties": LIMITS["properties"]
+    | {
+        "concurrent": field(
+            "How many programs of an agent, and of all (`total`), may run at once on this "
+            "machine, over all runs and processes of the user; who comes later waits, first come, "
+            "first served. Only in the user's own configuration.",
+            {"claude-code": 2, "total": 4},
+            ref="concurrent",
+            hint="write a mapping: concurrent: { claude-code: 2, total: 4 }",
+        ),
+    },
+}
 _USD = {"exclusiveMinimum": 0, "hint": "write dollars, more than 0: cost_usd: 5"}
 PER_DAY = record(
     {

@@ -111,7 +111,7 @@ def test_a_client_that_reads_late_gets_everything_and_keeps_nobody_waiting(
         answers: list[tuple[list[str], bytes]] = []
         while len(answers) < questions + 1:
             answers += frames.feed(late.recv(1 << 16))
-        assert answers[0][0] == ["hello", str(VERSION), str(keeper.pid), "follow"]
+        assert answers[0][0] == ["hello", str(VERSION), str(keeper.pid), "follow", "slots"]
         assert {tuple(words) for words, _ in answers[1:]} <= {
             ("about", "-", "1"),
             ("about", "-", "0"),

@@ -243,10 +243,12 @@ def test_a_request_as_it_travels() -> None:
         secrets=("s1", ""),
     )
     packed = Packer().pack(request)
-    *plain, lease = REQUEST_FIELDS
+    *plain, lease, slot = REQUEST_FIELDS
     assert lease == "lease_until", "keepers from before there were leases take what comes first"
     leased = Packer().pack(replace(request, lease_until=7.5))
     assert leased == packed + pack([b"7.5"])
+    assert slot == "slot", "keepers from before there were slots take what comes first"
+    assert Packer().pack(replace(request, slot="/s")) == packed + pack([b"", b"/s"])
     fields = dict(zip(plain, unpack(packed), strict=True))
     assert unpack(fields["argv"]) == [b"x", b"", b"two\nlines"]
     assert unpack(fields["env"]) == [b"A", b"", b"B", b"b=\xff"]

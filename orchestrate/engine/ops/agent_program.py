@@ -13,6 +13,7 @@ from orchestrate.engine.first_start import FirstStart
 from orchestrate.engine.ops.command import Prepared, debug_record, job_of
 from orchestrate.engine.programs import Watch, judge_silence
 from orchestrate.engine.sessions import Turn, beginning, seen
+from orchestrate.engine.slots import with_slot
 from orchestrate.engine.step import Step
 from orchestrate.engine.stop import Stop
 from orchestrate.engine.texts import decode
@@ -20,6 +21,7 @@ from orchestrate.engine.whole_output import run_whole
 from orchestrate.execute.base import Job, Lost
 from orchestrate.record import replace
 from orchestrate.state.durable import read_file, write_visibly
+from orchestrate.state.slots import Ticket
 
 # How often a running agent's output is looked at until its session is known.
 _LOOK_EVERY_S = 1.0
@@ -35,7 +37,7 @@ class LostAttempt(Exception):
         self.ended = ended
 
 
-def runner(step: Step, agent: Agent, turn: Turn) -> Any:
+def runner(step: Step, agent: Agent, turn: Turn, slot: Ticket | None = None) -> Any:
     """Starts or adopts the agent's program; its session is written down as soon as it shows."""
     out, err = step.log("stdout"), step.log("stderr")
     first = FirstStart(step.rt.environment, step.rt.stop)
@@ -48,7 +50,8 @@ def runner(step: Step, agent: Agent, turn: Turn) -> Any:
             step.rt.store.checkpoint()
         if session is not None:
             first.end()
-        return _LOOK_EVERY_S if session is None else None
+        is_held = slot is None or slot.hand_over()
+        return _LOOK_EVERY_S if session is None or not is_held else None
 
     watch: Watch = look
 
@@ -63,7 +66,8 @@ def runner(step: Step, agent: Agent, turn: Turn) -> Any:
             debug_record(step, invocation.shown or invocation.argv, dict(invocation.environment))
             silence_s = step.rt.rules.silence_s or None
             first.begin(invocation.made_first)
-            return replace(job_of(step, prepared), guarded=True, silence_s=silence_s)
+            own = with_slot(job_of(step, prepared), agent.name, slot)
+            return replace(own, guarded=True, silence_s=silence_s)
 
         try:
             whole = run_whole(step, job, watch)

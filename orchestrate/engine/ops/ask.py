@@ -50,6 +50,7 @@ from orchestrate.engine.sessions import (
     session_of,
     usage_of,
 )
+from orchestrate.engine.slots import slot_for
 from orchestrate.engine.step import Step, write_private
 from orchestrate.engine.texts import clip, encode
 from orchestrate.engine.versions import program_version
@@ -58,6 +59,7 @@ from orchestrate.errors import ConfigError
 from orchestrate.execute.base import Lost
 from orchestrate.execute.reasons import COPIED
 from orchestrate.exits import NOT_FOUND, STEP_FAILED, STEP_TIMED_OUT, STEP_UNUSABLE, end
+from orchestrate.plan.backends import BACKENDS
 from orchestrate.plan.nodes import (
     INVALID,
     OK,
@@ -71,6 +73,7 @@ from orchestrate.record import replace
 from orchestrate.state.denials import count_denials
 from orchestrate.state.events import AttemptEnded, Event, StepFinished
 from orchestrate.state.result import StepError, StepResult
+from orchestrate.state.slots import Ticket
 from orchestrate.state.times import timestamp
 from orchestrate.state.values import is_stored
 
@@ -89,7 +92,10 @@ _NO_JSON = "parse_json: the answer has no JSON object or array in it"
 def perform_ask(step: Step, op: Ask) -> list[Event]:
     """Ask, and make events of what comes back."""
     if isinstance(op.agent, CommandTemplate) and not step.is_rehearsed:
-        return [ask_declared(step, op, op.agent)]
+        name = BACKENDS.get(op.agent.name, op.agent.name)
+        is_new = not was_started(step.rt, step.attempt_id)
+        with slot_for(step, name, is_needed=is_new) as slot:
+            return [ask_declared(step, op, op.agent, slot)]
     return _ask_agent(step, op)
 
 
@@ -104,6 +110,15 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
     agent = step.rt.library.agent_of(backend)
     if not asked and (waits := _make_ready(step, op, agent)) is not None:
         return [waits]
+    with slot_for(step, agent.name, is_needed=agent.is_program and not asked) as slot:
+        # While it has waited, another call may have used up the account.
+        late = None if slot is None else wait_for_quota(step, agent.name)
+        return _ask_now(step, op, who, agent, slot, asked=asked) if late is None else [late]
+
+
+def _ask_now(
+    step: Step, op: Ask, who: AgentDefinition, agent: Agent, slot: Ticket | None, *, asked: bool
+) -> list[Event]:
     turn = recall_turn(step, op, agent) if asked else begin_turn(step, op, agent)
     note = _note(step, op, turn) if agent.is_program else ""
     own_prompt = prompt_of(step, op, note, is_new=turn.is_new, is_again=asked)
@@ -139,7 +154,7 @@ def _ask_agent(step: Step, op: Ask) -> list[Event]:
     _announce(step, agent, about | StepResult(agent_version=version or None), prompt, asked)
     session = None
     try:
-        reply = agent.ask(question, runner(step, agent, turn))
+        reply = agent.ask(question, runner(step, agent, turn, slot))
         session = reply.session
         return _conclude(step, op, agent, turn, replace(question, prompt=own_prompt), reply)
     except LostAttempt as fault:

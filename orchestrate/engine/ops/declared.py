@@ -12,6 +12,7 @@ from orchestrate.engine.ops.program_result import conclude
 from orchestrate.engine.programs import was_started
 from orchestrate.engine.prompts import compose
 from orchestrate.engine.scope import WithMore
+from orchestrate.engine.slots import with_slot
 from orchestrate.engine.step import Step
 from orchestrate.engine.texts import encode
 from orchestrate.engine.whole_output import run_whole
@@ -20,9 +21,10 @@ from orchestrate.plan.nodes import Ask, CommandTemplate
 from orchestrate.record import record
 from orchestrate.state.events import Event
 from orchestrate.state.result import CallDebug, StepResult
+from orchestrate.state.slots import Ticket
 
 
-def ask_declared(step: Step, op: Ask, template: CommandTemplate) -> Event:
+def ask_declared(step: Step, op: Ask, template: CommandTemplate, slot: Ticket | None) -> Event:
     prepared: Prepared | None = None
     if not was_started(step.rt, step.attempt_id):
         call = _call_of(step, op, template)
@@ -38,9 +40,12 @@ def ask_declared(step: Step, op: Ask, template: CommandTemplate) -> Event:
 
     def job() -> Job:
         assert prepared is not None
-        return job_of(step, prepared)
+        return with_slot(job_of(step, prepared), template.name, slot)
 
-    ended = run_whole(step, job)
+    def look() -> float | None:
+        return None if slot is None or slot.hand_over() else 1.0
+
+    ended = run_whole(step, job, look)
     took = {"provider_ms": round(ended.duration_s * 1000)} if isinstance(ended, Exit) else None
     return conclude(step, op.capture, ended, StepResult(provider=template.name, metrics=took))
 

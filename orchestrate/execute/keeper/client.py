@@ -122,7 +122,7 @@ class Keeper:
         self._packer = Packer()
         # What was sent ahead and has begun.
         self.begun: set[str] = set()
-        self._takes_followers = False
+        self._takes: tuple[str, ...] = ()
         self._wake, self._wake_end = os.pipe()
         os.set_blocking(self._wake, False)
         os.set_blocking(self._wake_end, False)
@@ -279,11 +279,11 @@ class Keeper:
             self.begun.discard(request.attempt)
             return
         words = f"{op} {request.attempt} {not request.guarded:d}"
-        self._send(words, self._packer.pack(request))
+        self._send(words, self._packer.pack(request, self._takes))
 
     def send_ahead(self, before: str, request: Request | None) -> None:
         """Have a program started when another has ended well, or not, after all (None)."""
-        if not self._takes_followers:
+        if TAKES_FOLLOWERS not in self._takes:
             return
         if request is None:
             self._send(f"follow {before} -")
@@ -439,7 +439,7 @@ class Keeper:
                     self.begun.add(attempt)
                 case ["hello", *more]:
                     self._answers["hello"] = (more, body)
-                    self._takes_followers = TAKES_FOLLOWERS in more
+                    self._takes = tuple(more)
                 case _:
                     self._answers[" ".join(words[:2])] = (words[2:], body)
 

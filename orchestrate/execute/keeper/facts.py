@@ -15,13 +15,14 @@ from orchestrate.execute.keeper.protocol import (
     JOURNAL,
     KEEPER_LOCK,
     REQUEST_FIELDS,
+    TAKES_SLOTS,
     WARDEN_LOCK,
     bytes_of,
     is_locked,
     pack,
 )
 from orchestrate.execute.reasons import COPIED
-from orchestrate.record import record
+from orchestrate.record import record, replace
 from orchestrate.regex import regex
 
 ATTEMPT_ID = regex(r"[A-Za-z0-9_~%-][A-Za-z0-9._:/@\[\]()%~-]{0,199}\Z")
@@ -52,6 +53,7 @@ class Request:
     secrets: tuple[str, ...] = ()
     guarded: bool = True
     lease_until: float | None = None
+    slot: Path | str | None = None
 
 
 @record
@@ -138,7 +140,8 @@ class Packer:
     def __init__(self) -> None:
         self._environment: tuple[dict[str, str], bytes] = ({}, b"")
 
-    def pack(self, request: Request) -> bytes:
+    def pack(self, request: Request, takes: tuple[str, ...] = (TAKES_SLOTS,)) -> bytes:
+        """`takes` is what the keeper says that it takes; without it a slot is the client's."""
         if not ATTEMPT_ID.match(request.attempt):
             raise InternalError(f"{request.attempt!r} cannot be the name of an attempt")
         env, packed_env = self._environment
@@ -146,6 +149,8 @@ class Packer:
             packed_env = pack(bytes_of(text) for item in request.env.items() for text in item)
             # A copy, because a caller may change his.
             self._environment = (dict(request.env), packed_env)
+        if TAKES_SLOTS not in takes and request.slot is not None:
+            request = replace(request, slot=None)
         return _pack_request(request, packed_env)
 
 
@@ -168,8 +173,10 @@ def _pack_request(request: Request, packed_env: bytes) -> bytes:
     }
     if isinstance(stdin, Path):
         fields["stdin"] = b"/" + _packed_path(stdin)
-    if request.lease_until is not None:
+    if request.lease_until is not None or request.slot is not None:
         fields["lease_until"] = _packed_number(request.lease_until)
+    if request.slot is not None:
+        fields["slot"] = _packed_path(request.slot)
     return pack(fields[name] for name in REQUEST_FIELDS if name in fields)
 
 

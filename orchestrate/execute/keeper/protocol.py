@@ -3,7 +3,7 @@
 A message is a line of words and a body of bytes, with four bytes of length before both:
 
     client to keeper                        keeper to client
-    start A PLAIN + request                 hello VERSION PID follow   first, unasked
+    start A PLAIN + request                 hello VERSION PID follow slots, first
     run A PLAIN   + request                 start A started            (not for `run`)
     follow A B    + request                 follow B claimed           right before A's exit
     watch A                                 start|run A known 1|0      1: it runs
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 VERSION = 4
 # Said in the first words; keepers of before do not know the order.
 TAKES_FOLLOWERS = "follow"
+TAKES_SLOTS = "slots"
 FOLDER = "keeper"
 JOURNAL = "journal"
 SOCKET = "socket"
@@ -59,6 +60,7 @@ _FRAME_LIMIT = 1 << 30
 # The fields of a request, in order. What is missing is empty; `stdin` is `/` and a path, or `=`
 # and the text; `secrets`, `env` (names and values in turn) and `argv` are packed lists.
 # `lease_until` is a time of `now`; a request without one ends before it, as older keepers expect.
+# `slot` is the path of a ticket; only keepers that say so take it.
 REQUEST_FIELDS = (
     "cwd",
     "stdout_path",
@@ -74,6 +76,7 @@ REQUEST_FIELDS = (
     "env",
     "argv",
     "lease_until",
+    "slot",
 )
 
 

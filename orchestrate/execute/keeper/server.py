@@ -25,6 +25,7 @@ from orchestrate.execute.keeper.own_attempt import OwnAttempt
 from orchestrate.execute.keeper.protocol import (
     KEEPER_ENDING,
     TAKES_FOLLOWERS,
+    TAKES_SLOTS,
     VERSION,
     Refused,
     encode,
@@ -214,7 +215,7 @@ class Keeper:
         client = Connection(sock)
         self._clients[client.fd] = client
         self._poll.register(client.fd, select.POLLIN)
-        self._tell(client, encode(f"hello {VERSION} {os.getpid()} {TAKES_FOLLOWERS}"))
+        self._tell(client, encode(f"hello {VERSION} {os.getpid()} {TAKES_FOLLOWERS} {TAKES_SLOTS}"))
 
     def _tell(self, client: Connection, message: bytes = b"") -> None:
         was_behind = bool(client.unsent)

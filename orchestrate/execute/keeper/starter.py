@@ -26,6 +26,7 @@ KEEPERS_HALF = (
     "tree",
     "launch",
     "capture",
+    "slots",
     "watch_loop",
     "watch",
     "warden",

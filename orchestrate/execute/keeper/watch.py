@@ -17,6 +17,7 @@ from orchestrate.execute.keeper import tree
 from orchestrate.execute.keeper.capture import Sink, open_tee
 from orchestrate.execute.keeper.launch import NOT_EXECUTABLE, Launch, StartFault
 from orchestrate.execute.keeper.protocol import REQUEST_FIELDS, bytes_of, now, text_of, unpack
+from orchestrate.execute.keeper.slots import HeldSlot
 from orchestrate.execute.keeper.standard import signal
 
 TYPE_CHECKING = False
@@ -63,9 +64,11 @@ class Watch:
         self._lease_expired = False
         self._stopped = ""
         self._early_stop: tuple[str, float] | None = None
+        self._slot = HeldSlot(self._request.get("slot", b""))
 
     def drop(self) -> None:
         """The claim could not be recorded: the program never starts."""
+        self._slot.release()
         self._launch.close()
         for sink in (self._out, self._err):
             os.close(sink.program_end)
@@ -235,6 +238,7 @@ class Watch:
         start_error: str = "",
         start_fault: str = "",
     ) -> None:
+        self._slot.release()
         duration = now() - self._began
         out, err = self._out.finish(), self._err.finish()
         faults = start_error or self._out.log.error or self._err.log.error or self._out.tee.error
@@ -271,10 +275,10 @@ class Watch:
 
 
 def _fields_of(body: bytes) -> dict[str, bytes]:
-    """A request; the last field, the lease, may be left out."""
+    """A request; the last fields, the lease and the slot, may be left out."""
     fields = unpack(body)
     return dict(
-        zip(REQUEST_FIELDS[: max(len(fields), len(REQUEST_FIELDS) - 1)], fields, strict=True)
+        zip(REQUEST_FIELDS[: max(len(fields), len(REQUEST_FIELDS) - 2)], fields, strict=True)
     )
 
 

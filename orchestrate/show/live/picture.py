@@ -33,6 +33,7 @@ from orchestrate.state.model import Frame, Index, Loop, RunState, Visit, open_lo
 from orchestrate.state.result import StepResult
 from orchestrate.state.times import duration
 from orchestrate.view.budgets import budgets_of
+from orchestrate.view.event_words import waits_document
 from orchestrate.view.giving_up import giving_up_words, is_given_up
 from orchestrate.view.item_names import item_name
 
@@ -232,6 +233,9 @@ class Artist:
                 return replace(row, program=self._program(frame, node, here, about))
             case "running" if isinstance(node.op, Wait):
                 return replace(row, facts=(*row.facts, ("waits for files", "weak")))
+            case "resting" | "arriving" if here.waits and state.status == "running":
+                words = str(waits_document(here.waits)["words"])
+                return replace(row, facts=(*row.facts, (words, "warn")), words=error)
             case "resting":
                 retry = about.retry
                 what = "next attempt" if retry is None else f"retry {retry.number} of {retry.of}"

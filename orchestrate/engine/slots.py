@@ -1,0 +1,58 @@
+"""A call waits for one of the user's slots for its agent (`limits.concurrent`), first come, first
+served: before it begins, so that neither its time nor its silence counts meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from orchestrate.engine.faults import Halted
+from orchestrate.engine.step import Step
+from orchestrate.execute.base import Job
+from orchestrate.record import replace
+from orchestrate.state.events import CallWaits
+from orchestrate.state.locks import user_state_folder
+from orchestrate.state.model import is_in_stopping_loop
+from orchestrate.state.slots import TOTAL, Ticket, draw_ticket
+
+# How often a call that waits looks whether it is its turn: a look costs a tenth of a millisecond.
+_LOOK_EVERY_S = 0.5
+# Set for an agent's program: a run that it starts itself works within its slot. Otherwise each
+# would wait for the other.
+SLOT = "ORCHESTRATE_SLOT"
+
+
+@contextmanager
+def slot_for(step: Step, agent: str, *, is_needed: bool) -> Iterator[Ticket | None]:
+    """The slot for a call, waited for; None where nothing limits how many may run at once."""
+    limits = step.rt.rules.slots
+    is_limited = agent in limits or TOTAL in limits
+    if not is_needed or not is_limited or step.rt.environment.get(SLOT):
+        yield None
+        return
+    ticket = draw_ticket(user_state_folder(step.rt.environment), agent, limits)
+    try:
+        _wait(step, agent, ticket)
+        yield ticket
+    finally:
+        ticket.release()
+
+
+def _wait(step: Step, agent: str, ticket: Ticket) -> None:
+    rt, told = step.rt, -1
+    while (ahead := ticket.ahead()) is not None:
+        if ahead != told:
+            told, at = ahead, rt.now()
+            rt.store.record(CallWaits(step.frame.key, step.node.id, step.here.visit, at, "slot",
+                                      agent, ahead=ahead))  # fmt: skip
+            rt.store.checkpoint()
+        is_useless = rt.store.state.ending is not None or is_in_stopping_loop(step.frame)
+        if is_useless or rt.stop.rest(_LOOK_EVERY_S):
+            raise Halted
+
+
+def with_slot(job: Job, agent: str, slot: Ticket | None) -> Job:
+    """The job of an agent's program that holds the slot itself while it runs."""
+    if slot is None:
+        return job
+    return replace(job, slot=str(slot.path), env={**job.env, SLOT: agent})

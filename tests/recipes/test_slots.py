@@ -1,0 +1,191 @@
+"""Machine-wide slots (`limits.concurrent`): never more at once, all finish, none twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrate.state.slots import draw_ticket
+from tests.machines.fakes import said
+from tests.promises.processes import wait_until
+from tests.recipes.fakes import Call, Workshop, recipe, rule
+from tests.truth.test_truth_14_sessions import DIALECTS, scene_of
+
+ITEMS = recipe("""
+    context: {items: [1, 2, 3, 4]}
+    steps:
+      - {id: each, foreach: "{{items}}", parallel: true, agent: helper,
+         prompt: "STEP:NAME{{item}}", collect: all}
+""")
+
+
+@pytest.fixture
+def shop(quick_top: object, shop: Workshop) -> Workshop:
+    limit(shop, "claude-code: 2, total: 4")
+    return shop
+
+
+def limit(shop: Workshop, text: str) -> None:
+    path = Path(shop.surroundings["XDG_CONFIG_HOME"]) / "orchestrate" / "config.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"limits: {{concurrent: {{{text}}}}}\n", "utf-8")
+
+
+def most_at_once(calls: list[Call]) -> int:
+    """How many calls were under way at the same time; a call that was killed never ended."""
+    moments = [(call.begin, 1) for call in calls]
+    moments += [(call.end, -1) for call in calls if call.end is not None]
+    counts, now = [], 0
+    for _, change in sorted(moments):
+        now += change
+        counts.append(now)
+    return max(counts)
+
+
+def events_of(shop: Workshop, kind: str) -> list[dict[str, Any]]:
+    path = shop.runs_folder / "latest" / "events.jsonl"
+    lines = path.read_text("utf-8").splitlines(keepends=True) if path.exists() else []
+    events = [json.loads(line)["event"] for line in lines if line.endswith("\n")]
+    return [event for event in events if event["on"] == kind]
+
+
+def ahead(shop: Workshop) -> set[int]:
+    return {event.get("ahead", 0) for event in events_of(shop, "call-waits")}
+
+
+def tickets(shop: Workshop) -> list[str]:
+    folder = Path(shop.surroundings["XDG_STATE_HOME"]) / "orchestrate" / "slots"
+    return sorted(name for name in os.listdir(folder) if name != "lock") if folder.exists() else []
+
+
+def test_two_processes_with_four_branches_share_two_slots_and_a_usage_limit(
+    shop: Workshop,
+) -> None:
+    limited = {"fail": "rate-limit", "resets_in": 5}
+    shop.answers(rule("STEP:a3", limited, {"delay": 0.1}), rule("STEP", {"delay": 0.1}))
+    for name in "ab":
+        shop.write(f"{name}.yaml", ITEMS.replace("NAME", name))
+    with (
+        shop.started("run", "a.yaml", "--allow-concurrent") as one,
+        shop.started("run", "b.yaml", "--allow-concurrent") as two,
+    ):
+        assert (one.wait(120), two.wait(120)) == (0, 0)
+    assert most_at_once(shop.calls()) <= 2
+    asked = sorted(shop.asked())
+    assert asked == sorted([f"{name}{n}" for name in "ab" for n in range(1, 5)] + ["a3"])
+    assert tickets(shop) == []
+
+
+def test_who_waits_is_told_and_shown(shop: Workshop) -> None:
+    limit(shop, "claude-code: 1")
+    go = str(shop.top / "go")
+    shop.answers(rule("STEP", {"delay": 120, "until": go}))
+    shop.write("r.yaml", ITEMS.replace("NAME", "i"))
+    with shop.started("run", "r.yaml", "--max-parallel", "3") as process:
+        wait_until(lambda: ahead(shop) >= {0, 1}, "nobody waits")
+        wait_until(lambda: len(shop.calls()) == 1, "nobody is asked")
+        wait_until(lambda: "slot" in shop.run("status").stdout, "status does not tell")
+        assert "waits for a slot of claude-code, " in shop.run("status").stdout
+        document = json.loads(shop.run("status", "--json").stdout)
+        waiting = [at["waits"] for at in document["current"] if "waits" in at]
+        assert sorted(one["ahead"] for one in waiting) == [0, 1]
+        assert {one["for"] for one in waiting} == {"slot"}
+        assert len(shop.calls()) == 1
+        Path(go).touch()
+        assert process.wait(120) == 0
+        assert process.stderr is not None
+        assert "waits for a slot of claude-code, 1 ahead" in process.stderr.read()
+    assert most_at_once(shop.calls()) == 1
+    log = (shop.latest / "logs" / "orchestrator.log").read_text("utf-8")
+    assert "waits for a slot of claude-code" in log
+
+
+def test_a_run_that_waits_for_a_slot_can_be_stopped_and_resumed(shop: Workshop) -> None:
+    limit(shop, "total: 1")
+    go = str(shop.top / "go")
+    shop.answers(rule("STEP", {"delay": 120, "until": go}))
+    for name in "ab":
+        shop.write(f"{name}.yaml", recipe(f"""
+            steps: [{{id: one, agent: helper, prompt: "STEP:{name}", timeout: 100}}]
+        """))  # fmt: skip
+    with shop.started("run", "a.yaml", "--allow-concurrent") as first:
+        wait_until(lambda: len(shop.calls()) == 1, "the first is not asked")
+        with shop.started("run", "b.yaml", "--allow-concurrent") as second:
+            wait_until(lambda: bool(events_of(shop, "call-waits")), "the second does not wait")
+            second.send_signal(signal.SIGINT)
+            assert second.wait(60) == 130
+        assert [name for name in tickets(shop) if name.endswith(".wait")] == []
+        Path(go).touch()
+        assert first.wait(60) == 0
+    done = shop.go_on()
+    assert sorted(shop.asked()) == ["a", "b"]
+    assert not [event for event in done.events() if event["on"] == "attempt-ended"]
+
+
+def test_a_slot_is_the_programs_and_outlives_the_orchestrator(shop: Workshop) -> None:
+    limit(shop, "claude-code: 1")
+    go = str(shop.top / "go")
+    shop.answers(rule("STEP", {"delay": 120, "until": go}))
+    shop.write("r.yaml", recipe('steps: [{id: one, agent: helper, prompt: "STEP:one"}]'))
+    with shop.started("run", "r.yaml") as process:
+        wait_until(lambda: len(shop.calls()) == 1, "it is not asked")
+        process.kill()
+        process.wait(60)
+    (ticket,) = tickets(shop)
+    assert ticket.endswith(".held")
+    with shop.started("run", "r.yaml", "--allow-concurrent") as other:
+        wait_until(lambda: bool(events_of(shop, "call-waits")), "the other run does not wait")
+        os.kill(shop.calls()[0].pid, signal.SIGKILL)
+        wait_until(lambda: len(shop.calls()) == 2, "the slot was not freed")
+        Path(go).touch()
+        assert other.wait(60) == 0
+    assert tickets(shop) == []
+
+
+def test_an_agent_that_starts_a_run_lends_it_its_slot(shop: Workshop) -> None:
+    limit(shop, "claude-code: 1")
+    shop.answers(rule("STEP", "done"))
+    text = recipe('steps: [{id: one, agent: helper, prompt: "STEP:one"}]')
+    shop.write("r.yaml", text)
+    shop.run("run", "r.yaml", env={"ORCHESTRATE_SLOT": "claude-code"}).assert_success()
+    assert tickets(shop) == []
+
+
+def test_a_projects_configuration_cannot_set_slots(shop: Workshop) -> None:
+    shop.write(".orchestrate/config.yaml", "limits:\n  concurrent: {total: 100}\n")
+    refused = shop.refuse(recipe('steps: [{id: one, agent: helper, prompt: "STEP:one"}]'))
+    assert ".orchestrate/config.yaml:2: limits.concurrent.total belongs into the" in refused.stderr
+
+
+def test_a_file_cannot_set_slots_and_an_unknown_agent_is_refused(shop: Workshop) -> None:
+    steps = 'steps: [{id: one, agent: helper, prompt: "STEP:one"}]'
+    shop.refuse(recipe("limits: {concurrent: {total: 2}}\n" + steps), exit_code=2)
+    limit(shop, "claud-code: 2")
+    assert "claude-code" in shop.refuse(recipe(steps)).stderr
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_calls_of_every_dialect_wait_for_a_slot(tmp_path: Path, dialect: str) -> None:
+    scene, text, flags = scene_of(tmp_path, dialect, said("done"))
+    state = Path(scene.surroundings["XDG_STATE_HOME"]) / "orchestrate"
+    config = Path(scene.surroundings["XDG_CONFIG_HOME"]) / "orchestrate" / "config.yaml"
+    config.parent.mkdir(parents=True)
+    config.write_text("limits: {concurrent: {claude-code: 1}}\n", "utf-8")
+    other = draw_ticket(state, "claude-code", {"claude-code": 1})
+    assert other.ahead() is None
+    with scene.started(text, *flags) as process:
+        journal = scene.runs_folder / "latest" / "events.jsonl"
+        waits_now = lambda: journal.exists() and bool(scene.happened("call-waits"))  # noqa: E731
+        wait_until(waits_now, "it does not wait")
+        assert scene.ledger() == []
+        other.release()
+        assert process.wait(60) == 0
+    (waits,) = scene.happened("call-waits")
+    (started,) = scene.happened("step-started")
+    assert waits["why"] == "slot"
+    assert waits["at"] <= started["at"]
