@@ -91,16 +91,16 @@ document.addEventListener("click", (event) => {
 addEventListener("popstate", open);
 
 /** @type {any} */ let soon = null;
-/** @type {any} */ let news = null;
+/** Runs that something happened in. @type {Set<string>} */ let news = new Set();
 /** Many events in a moment are one look; a look that takes long is followed by a pause as long. @param {number} pause */
 function look(pause) {
   soon = setTimeout(async () => {
-    const message = news;
+    const runs = news;
     const begun = Date.now();
-    news = null;
-    try { await view?.onRun?.(message); await badgeInbox(); } catch (error) { say(String(error)); }
+    news = new Set();
+    try { await view?.onRun?.(runs); await badgeInbox(); } catch (error) { say(String(error)); }
     soon = null;
-    if (news) look(Math.max(120, Date.now() - begun));
+    if (news.size) look(Math.max(120, Date.now() - begun));
   }, pause);
 }
 /** @param {any} message */
@@ -108,7 +108,7 @@ function hear(message) {
   if (message.type === "events") view?.onEvents?.(message);
   else if (message.type === "log") view?.onLog?.(message);
   else if (message.type === "run") {
-    news = message;
+    news.add(message.run_id);
     if (!soon) look(120);
     if (["gate-opened", "run-ended"].includes(message.event)) notify(message);
   }

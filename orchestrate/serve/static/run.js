@@ -70,6 +70,18 @@ export function runView(id, tab, console, live, go) {
   async function draw() {
     try { await views[tab](); } catch (error) { fill(body, trouble(error)); }
   }
+  const counted = h("p", { class: "quiet" });
+  const listed = h("ol", { class: "events" });
+  /** New ones are added: what is open stays open. */
+  function drawEvents() {
+    const last = Number(listed.dataset.last || 0);
+    listed.append(...events.filter((e) => e.seq > last).map(eventLine));
+    while (listed.children.length > MOST_ROWS) listed.children[0].remove();
+    listed.setAttribute("start", String(events[0]?.seq || 1));
+    listed.dataset.last = String(events[events.length - 1]?.seq || 0);
+    fill(counted, `${Math.max(shown?.last_seq || 0, seq)} events; the last ${events.length}`);
+    if (!listed.isConnected) fill(body, counted, listed);
+  }
   /** @type {Record<string, () => Promise<void>>} */
   const views = {
     overview: async () => {
@@ -133,16 +145,17 @@ export function runView(id, tab, console, live, go) {
         const told = await api(`/runs/${id}/events?after=${Math.max(0, shown.last_seq - MOST_ROWS)}`);
         events = told.events.slice(-MOST_ROWS);
       }
-      fill(body, h("p", { class: "quiet" }, `${shown.last_seq} events; the last ${events.length}`), h("ol", { class: "events", start: String(events[0]?.seq || 1) }, events.map((e) => h("li", {}, h("details", {}, h("summary", {}, h("time", {}, (e.at || "").slice(11, 19)), " ", e.event, " ", h("span", { class: "quiet" }, [e.step, e.outcome, e.error].filter(Boolean).join(" · ").slice(0, 200))), h("pre", { class: "text", tabindex: "0" }, JSON.stringify(e.data, null, 1).slice(0, 10000)))))));
+      drawEvents();
     },
   };
   return {
     el, title: "Run", refresh,
-    onRun: async (/** @type {any} */ m) => { if (m.run_id === id) { await refresh(); await inner?.onRun?.(); } },
+    onRun: async (/** @type {Set<string>} */ runs) => { if (runs.has(id)) { await refresh(); await inner?.onRun?.(); } },
     onEvents: (/** @type {any} */ m) => {
       if (m.run_id !== id || !m.records.length) return;
       seq = m.records[m.records.length - 1].seq;
       if (events.length) events = [...events, ...m.records.filter((/** @type {any} */ r) => r.seq > events[events.length - 1].seq)].slice(-MOST_ROWS);
+      if (events.length && tab === "events") drawEvents();
     },
     onLog: (/** @type {any} */ m) => inner?.onLog?.(m),
     tick: async () => { if (shown && ["working", "quiet", "waits for quota"].includes(shown.row.state)) { shown = await api(`/runs/${id}`); drawHead(); } },
@@ -150,6 +163,12 @@ export function runView(id, tab, console, live, go) {
     rows: () => [...asks.children],
     shown: () => inner?.shown?.(),
   };
+}
+
+/** @param {any} e */
+function eventLine(e) {
+  const words = [e.step, e.outcome, e.error].filter(Boolean).join(" · ").slice(0, 200);
+  return h("li", {}, h("details", {}, h("summary", {}, h("time", {}, (e.at || "").slice(11, 19)), " ", e.event, " ", h("span", { class: "quiet" }, words)), h("pre", { class: "text", tabindex: "0" }, JSON.stringify(e.data, null, 1).slice(0, 10000))));
 }
 
 /** Colour a drawing in place: what was laid out stays where it is. @param {any} before @param {any} after */
