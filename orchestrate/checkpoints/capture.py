@@ -6,7 +6,7 @@ import os
 import stat
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from hashlib import sha1, sha256
 from pathlib import Path
@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from orchestrate.checkpoints.copying import Copying
 from orchestrate.checkpoints.model import Checkpoint, CheckpointError, LeftOut, Nested
 from orchestrate.checkpoints.program import Deadline, own_git, split
+from orchestrate.checkpoints.special import Specials
 from orchestrate.checkpoints.users import Repository, look_at_nested, stamp_of
 from orchestrate.record import field, mutable_record, record
 from orchestrate.state.durable import read_file, remove_leftovers, write_visibly
@@ -24,6 +25,7 @@ _MIB = 1 << 20
 # So much is kept before the clock is looked at again.
 _BATCH = 64 * _MIB
 _BATCH_FILES = 2000
+_NO_FILE = "neither a file nor a link"
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -71,6 +73,7 @@ class Capture:
         self._rules_file = rules
         self._git = own_git(program, folder, self._top)
         self._rules: tuple[object, ...] | None = None
+        self._specials = Specials(os.fsencode(self._top), self._prefix)
         self._tree = ""
         # Dropped from the index: what a rule ignores is not told of when it is back.
         self._gone: set[bytes] = set()
@@ -116,6 +119,8 @@ class Capture:
         chosen = self._sort([path for path in found.changed if path not in unseen], limits)
         self._gone = (self._gone | {*chosen.drop}) - {path for path, _ in chosen.keep}
         chosen.drop += now_ignored
+        if is_judged_anew or found.changed:
+            chosen.left_out += self._new_specials(until, {one.path for one in chosen.left_out})
         self._update(chosen, until)
         if chosen.keep or chosen.drop or found.is_new or not self._tree:
             self._note_tree(until)
@@ -265,6 +270,17 @@ class Capture:
                 chosen.keep.append((path, found.st_size))
         return chosen
 
+    def _new_specials(self, until: Deadline, named: Collection[str]) -> list[LeftOut]:
+        """Pipes, sockets and devices, each named once."""
+        rules = f"core.excludesFile={self._rules_file or os.devnull}"
+        asked = ("-c", rules, "ls-files", "-o", "-i", "--directory", "--exclude-standard", "-z")
+
+        def ignored() -> Collection[bytes]:
+            return frozenset(split(self._git.output(*asked, until=until)))
+
+        found = [self._shown(path) for path in self._specials.new(ignored)]
+        return [LeftOut(path, _NO_FILE, is_special=True) for path in found if path not in named]
+
     def _is_behind_link(self, path: bytes) -> bool:
         """Does a link lead there now? Then it is somewhere else, and not ours to keep."""
         parts = path.split(b"/")[:-1]
@@ -331,7 +347,7 @@ def _unfit(full: bytes, found: os.stat_result, limits: Limits, left: int) -> str
     if stat.S_ISLNK(found.st_mode):
         return ""
     if not stat.S_ISREG(found.st_mode):
-        return "neither a file nor a link"
+        return _NO_FILE
     if found.st_size > limits.file:
         return f"larger than {limits.file // _MIB} MiB"
     if found.st_size > left:

@@ -24,6 +24,8 @@ from orchestrate.checkpoints.program import Deadline, deadline_in, find_git, own
 from orchestrate.checkpoints.users import Repository, find_repository
 from orchestrate.state.durable import write_visibly
 
+# Objects are written out as they are made; the sync of HEAD, which comes after them, brings them
+# and their names to the disk.
 _CONFIG = """\
 [core]
 	repositoryformatversion = {version}
@@ -37,7 +39,8 @@ _CONFIG = """\
 	autocrlf = false
 	safecrlf = false
 	attributesFile = /dev/null
-	fsync = none
+	fsync = loose-object,pack,pack-metadata
+	fsyncMethod = writeout-only
 [status]
 	showUntrackedFiles = all
 	renames = false

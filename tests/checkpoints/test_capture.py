@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -278,6 +281,60 @@ def test_what_is_left_out_is_named(store: Store, place: Path) -> None:
     assert checkpoint.is_partial
     assert names(store, checkpoint) == {"b1", "sub/b", "_gitignore"}
     assert checkpoint_from_json(checkpoint_to_json(checkpoint)) == checkpoint
+
+
+def test_pipes_and_sockets_are_named_once(store: Store, place: Path) -> None:
+    """Git says nothing of them. Those in ignored folders and nested repositories do not count."""
+    write(place, ".gitignore", "out/\n")
+    for name in ("pipe", "sub/pipe", "out/pipe", "nested/pipe", "new/deep/pipe"):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(place / name)
+    git(place / "nested", "init", "-q")
+    first = store.capture(place)
+    assert [one.path for one in first.left_out] == ["new/deep/pipe", "pipe", "sub/pipe"]
+    assert not first.is_partial
+    assert store.capture(place).left_out == ()
+    os.mkfifo(place / "new/later")
+    write(place, "a", "something has changed")
+    assert [one.path for one in store.capture(place).left_out] == ["new/later"]
+
+
+def test_a_folder_that_becomes_a_repository_is_captured_whole(store: Store, place: Path) -> None:
+    """What git tracks is no repository of its own to it: nothing of it is left out."""
+    store.capture(place)
+    git(place / "sub", "init", "-q")
+    write(place, "sub/b", "changed")
+    write(place, "sub/new", "new")
+    taken = store.capture(place)
+    assert {"sub/b", "sub/new"} <= names(store, taken)
+    assert taken.nested == ()
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="syncs are seen by strace")
+def test_what_is_captured_is_on_the_disk_before_it_is_told(tmp_path: Path, place: Path) -> None:
+    """Each object is written out before it has its name, and a sync follows the last of them."""
+    (tmp_path / "run").mkdir()
+    child = (
+        "import sys; from pathlib import Path; "
+        "from orchestrate.checkpoints.store import open_store; "
+        "store = open_store(Path(sys.argv[1])); store.capture(Path(sys.argv[2])); "
+        "(Path(sys.argv[2]) / 'new').write_text('x'); store.capture(Path(sys.argv[2]))"
+    )
+    log = tmp_path / "calls"
+    traced = "trace=fsync,sync_file_range,link,linkat,rename,renameat,renameat2"
+    subprocess.run(
+        ["strace", "-f", "-qq", "-y", "-o", str(log), "-e", traced,
+         sys.executable, "-c", child, str(tmp_path / "run"), str(place)],
+        check=True,
+    )  # fmt: skip
+    calls = log.read_text("utf-8").splitlines()
+    named = [n for n, line in enumerate(calls) if "tmp_obj_" in line and " sync_" not in line]
+    written = [n for n, line in enumerate(calls) if "tmp_obj_" in line and "sync_file_" in line]
+    head = [n for n, line in enumerate(calls) if "fsync(" in line and "/.HEAD." in line]
+    assert named, "no object was made"
+    assert len(written) == len(named)
+    assert all(first < second for first, second in zip(written, named, strict=True))
+    assert head[-1] > named[-1]
 
 
 def test_a_damaged_index_of_ours_is_made_anew(store: Store, place: Path) -> None:
