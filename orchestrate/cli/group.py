@@ -75,6 +75,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "orchestrate.cli.commands.fetch:fetch",
         "Bring a run of another machine here.",
     ),
+    "fleet": (
+        "orchestrate.cli.commands.fleet:fleet",
+        "Check the machines and the server of fleet.yaml.",
+    ),
     "fork": (
         "orchestrate.cli.commands.fork:fork",
         "Go another way from a step of a run, in a new run.",

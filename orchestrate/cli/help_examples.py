@@ -58,6 +58,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("orchestrate doctor --json", "the same for a script"),
     ),
     "fetch": (("orchestrate fetch latest", "its files as a branch, and its folder"),),
+    "fleet": (
+        ("orchestrate fleet doctor", "what answers of what fleet.yaml names"),
+        ("orchestrate fleet doctor gpu", "whether a worker serves the pool gpu, too"),
+    ),
     "fork": (
         ("orchestrate fork latest --from Review", "another review, in a worktree of its own"),
         ("orchestrate fork latest --from Fix@2 -i hint='try X'", "from its second visit"),
@@ -114,6 +118,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("orchestrate run-step Review --run latest", "a repaired prompt, beside the run"),
     ),
     "runs": (
+        ("orchestrate runs --fleet", "all runs of the server and machines of fleet.yaml"),
         ("orchestrate runs", "the newest twenty"),
         ("orchestrate runs --status failed --status paused", "what needs attention"),
         ("orchestrate runs --limit 0 --json", "all of them for a script"),

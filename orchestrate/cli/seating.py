@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping
 from typing import Any
 
+from orchestrate import __version__
 from orchestrate.app.settings import RunSettings
 from orchestrate.cli.sitting import flags_given, hold_sitting
 from orchestrate.cli.starting import run_recipe
@@ -57,7 +59,8 @@ def serve(verb: str) -> int:
 
 def _listed(document: Mapping[str, Any]) -> dict[str, Any]:
     require_protocol(document)
-    return {"runs": dict(statuses(root_of(str(document["root"]))))}
+    runs = dict(statuses(root_of(str(document["root"]))))
+    return {"runs": runs, "version": __version__, "time": time.time()}
 
 
 def _begin(order: Order) -> int:

@@ -5,6 +5,8 @@
     probe.py      why a server cannot be reached
     keys.py       the fleet's keys, and what they seal
     codec.py      what the server holds, sealed
+    doctor.py     what answers of what the settings name; server_doctor.py asks the server
+    server_list.py  all runs of a namespace
     extra.py      whether the extra is installed
     protocol.py   what client, workflow and worker say to each other
     workflow.py   the run on the server: sit, wait for a signal, sit again, end

@@ -92,6 +92,12 @@ class FleetSettings:
     timing: Timing = field(default_factory=Timing)
     pools: Mapping[str, Pool] = field(default_factory=dict)
 
+    def uses_server(self, environment: Mapping[str, str]) -> bool:
+        """Do the settings speak of a server? Those of `ssh:` pools alone do not."""
+        is_named = self.address != DEFAULT_ADDRESS or "TEMPORAL_ADDRESS" in environment
+        has_pool = any(not pool.hosts for pool in self.pools.values())
+        return bool(is_named or self.remote or self.keys or has_pool)
+
     @property
     def host(self) -> str:
         return self.address.rpartition(":")[0].strip("[]")
@@ -140,6 +146,15 @@ def load_fleet(environment: Mapping[str, str] = os.environ) -> FleetSettings:
         pools={name: _pool_of(name, one, publish) for name, one in given.get("pools", {}).items()},
     )
     return _with_environment(settings, given, environment)
+
+
+def keys_file(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """The key file alone: what a run publishes is sealed whatever becomes of the server."""
+    path = settings_file(environment)
+    if path is None or not path.exists():
+        return None
+    refuse_readable(path)
+    return _beside(path, read_settings_file(path, str(path), "fleet").get("keys"))
 
 
 def find_pool(name: str, environment: Mapping[str, str] = os.environ) -> Pool:

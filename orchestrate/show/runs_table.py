@@ -32,7 +32,7 @@ def runs_table(summaries: list[RunSummary]) -> str:
         definition = shown_definition(str(fields.get("workflow_file", "?")))
         started = seconds_or_none(fields.get("started_at"))
         took = elapsed_s(summary, now)
-        ago = "" if started is None else _age(max(0.0, now - started))
+        ago = "" if started is None else age_text(max(0.0, now - started))
         shown = "" if took is None else duration(took * 1000)
         pad = " " * (max(width, 11) - width_of(standing))
         lines.append(f"{summary.run.id}  {standing}{pad}  {ago:>8}  {shown:>8}  {definition}\n")
@@ -47,7 +47,8 @@ def _standing(summary: RunSummary) -> str:
     return f"{summary.shown_status} ({', '.join(words)})" if words else summary.shown_status
 
 
-def _age(seconds: float) -> str:
+def age_text(seconds: float) -> str:
+    """How long ago, in one unit."""
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= 2 * size:
             return f"{int(seconds // size)}{unit} ago"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -27,7 +27,11 @@ def doctor(state_dir: str | None, working_dir: str | None, as_json: bool) -> int
     missing, else 0. An agent that is not installed is no fault: you need those that your recipes
     name.
     """
-    findings = examine(workspace_of(working_dir), state_dir)
+    return tell_findings(examine(workspace_of(working_dir), state_dir), as_json=as_json)
+
+
+def tell_findings(findings: Sequence[Finding], *, as_json: bool) -> int:
+    """What was looked at, for people or programs; the exit code says whether all is there."""
     if as_json:
         answer_json({"findings": [_as_json(finding) for finding in findings]})
     else:

@@ -13,6 +13,7 @@ from orchestrate.cli.later import later
 from orchestrate.cli.moments import moment_of
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import AT_LEAST_0
+from orchestrate.errors import UsageError
 from orchestrate.show.output import answer, answer_json, note_once
 from orchestrate.show.runs_table import runs_table, summary_json
 from orchestrate.state.runs import id_beginning, list_runs
@@ -21,6 +22,7 @@ from orchestrate.view.run_list import ORDERS, Wanted, choose, ordered, summaries
 from orchestrate.view.run_summary import STATUSES
 
 _DIALECTS = ("machine", "recipe", "workflow")
+_list_fleet = later("fleet_list:list_fleet")
 _ask_their_machines: Callable[..., Any] = later("away:with_their_status")
 
 
@@ -39,6 +41,8 @@ _ask_their_machines: Callable[..., Any] = later("away:with_their_status")
 @click.option("--sort", "order", type=click.Choice(ORDERS), default="started",
               help="Order: newest, last changed or longest first; or by name.")  # fmt: skip
 @click.option("--reverse", is_flag=True, help="Reverse the order.")
+@click.option("--fleet", "of_fleet", is_flag=True,
+              help="All runs of the server and the machines of fleet.yaml instead.")  # fmt: skip
 @state_dir_option
 @working_dir_option
 @json_option
@@ -46,6 +50,7 @@ def runs(
     limit: int,
     order: str,
     reverse: bool,
+    of_fleet: bool,
     state_dir: str | None,
     working_dir: str | None,
     as_json: bool,
@@ -58,6 +63,13 @@ def runs(
     as 90m or 7d, or a date or time.
     """
     wanted = _wanted(filters)
+    if of_fleet:
+        if wanted.dialects or wanted.definition or order != "started" or reverse:
+            raise UsageError(
+                "--fleet cannot be used with --dialect, --definition, --sort or --reverse",
+                "a server knows ids, pools, times and statuses, and lists the newest run first",
+            )
+        return _list_fleet(wanted, limit, as_json=as_json)
     folder = runs_of(Place(working_dir, state_dir), tell_fault=note_once)
     known = list_runs(folder)
     found = summaries_of(known, wanted, reverse and order == "started")

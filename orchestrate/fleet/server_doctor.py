@@ -1,0 +1,103 @@
+"""What the server of a fleet says when it is examined: whether it answers, its clock, its pools."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from datetime import UTC, timedelta
+
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import (
+    DescribeTaskQueueRequest,
+    GetSystemInfoRequest,
+    PollActivityTaskQueueRequest,
+)
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from orchestrate.app.doctor import Finding
+from orchestrate.errors import ConfigError, UsageError
+from orchestrate.fleet.connect import connect
+from orchestrate.fleet.doctor import clock_finding
+from orchestrate.fleet.pollers import live_pollers
+from orchestrate.fleet.protocol import pool_queue
+from orchestrate.fleet.server_list import runs_of_namespace
+from orchestrate.fleet.settings import FleetSettings
+
+# The server refuses to hold a poll for less than a second.
+_POLL_S = 5.0
+_LOOK_S = 0.05
+
+
+async def examine_server(settings: FleetSettings, pools: Sequence[str]) -> list[Finding]:
+    """The server, and the pools that are named, set up or used by runs."""
+    try:
+        client = await connect(settings)
+    except (ConfigError, UsageError) as error:
+        return [Finding("server", False, error.message, error.hint, is_needed=True)]
+    found = [one async for one in _server(client, settings)]
+    used = [run.pool for run in await runs_of_namespace(client) if run.is_open and run.pool]
+    set_up = [pool.name for pool in settings.pools.values() if not pool.hosts]
+    names = dict.fromkeys((*pools, *set_up, *sorted(used)))
+    return [*found, *[await _pool(client, name) for name in names]]
+
+
+async def _server(client: Client, settings: FleetSettings) -> AsyncIterator[Finding]:
+    info = await client.workflow_service.get_system_info(GetSystemInfoRequest())
+    yield Finding("server", True, f"Temporal {info.server_version} at {settings.address}")
+    yield Finding("namespace", True, settings.namespace)
+    if settings.tls is None:
+        where = "this computer" if settings.is_local else "another computer (insecure: true)"
+        yield Finding("tls", settings.is_local, f"plain text to {where}")
+    else:
+        who = "with a client certificate" if settings.tls.cert else "without a client certificate"
+        yield Finding("tls", True, who)
+    if settings.keys is None:
+        yield Finding("keys", True, "none: the server, on this computer, holds all in clear")
+    else:
+        yield Finding("keys", True, f"what runs say is encrypted ({settings.keys})")
+    yield await _clock(client)
+
+
+async def _clock(client: Client) -> Finding:
+    """The server tells no time, but notes when somebody polled: we poll a queue of our own."""
+    identity = f"doctor-{os.getpid()}-{time.time_ns()}"
+    queue = TaskQueue(name=identity)
+    before = time.time()
+    asked = PollActivityTaskQueueRequest(
+        namespace=client.namespace, task_queue=queue, identity=identity
+    )
+    poll = asyncio.ensure_future(
+        client.workflow_service.poll_activity_task_queue(asked, timeout=timedelta(seconds=_POLL_S))
+    )
+    look = DescribeTaskQueueRequest(
+        namespace=client.namespace, task_queue=queue,
+        task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
+    )  # fmt: skip
+    try:
+        while not poll.done():
+            described = await client.workflow_service.describe_task_queue(look)
+            for poller in described.pollers:
+                noted = poller.last_access_time.ToDatetime(UTC).timestamp()
+                return clock_finding("clock", noted, before, time.time())
+            await asyncio.sleep(_LOOK_S)
+    finally:
+        poll.cancel()
+        with suppress(asyncio.CancelledError, RPCError):
+            await poll
+    return Finding("clock", False, "the server did not tell its time")
+
+
+async def _pool(client: Client, name: str) -> Finding:
+    workers = sorted(await live_pollers(client, pool_queue(name)))
+    if not workers:
+        return Finding(
+            f"pool {name}", False, f"no worker serves the pool {name}",
+            f"orchestrate worker --pools {name} --root DIR", is_needed=True,
+        )  # fmt: skip
+    names = ", ".join(worker.partition("@")[0] for worker in workers)
+    return Finding(f"pool {name}", True, f"served by {names}")

@@ -1,0 +1,53 @@
+"""All runs of a namespace, by workflow type and memo: no worker has to be alive for it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
+
+from orchestrate.errors import OrchestrateError
+from orchestrate.fleet.protocol import WORKFLOW
+from orchestrate.record import record
+
+_QUEUE = "pool:"
+
+
+@record
+class ListedRun:
+    """A run as the server lists it; `status` is `unknown` where its memo cannot be opened."""
+
+    id: str
+    status: str
+    pool: str
+    machine: str
+    started_at: datetime
+    ended_at: datetime | None
+    is_open: bool
+
+
+async def runs_of_namespace(client: Client, limit: int | None = None) -> list[ListedRun]:
+    """The newest first."""
+    listed = client.list_workflows(f'WorkflowType = "{WORKFLOW}"', limit=limit)
+    return [await _listed(one) async for one in listed]
+
+
+async def _listed(one: WorkflowExecution) -> ListedRun:
+    is_open = one.status == WorkflowExecutionStatus.RUNNING
+    try:
+        memo = await one.memo()
+        status = str(memo.get("status", "running"))
+    except OrchestrateError:
+        memo, status = {}, "unknown"  # sealed with a key that is not here
+    if not is_open and status == "running":
+        status = "cancelled"  # ended by a hand on the server itself
+    return ListedRun(
+        id=one.id,
+        status=status,
+        # Queues are readable whatever seals the memo.
+        pool=str(memo.get("pool", "") or one.task_queue.removeprefix(_QUEUE)),
+        machine=str(memo.get("machine", "")),
+        started_at=one.start_time,
+        ended_at=one.close_time,
+        is_open=is_open,
+    )
