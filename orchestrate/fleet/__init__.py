@@ -4,6 +4,7 @@
     connect.py    a client of the Temporal server (ADR 0026), or a sentence why not
     probe.py      why a server cannot be reached
     keys.py       the fleet's keys, and what they seal
+    sealed.py     a run folder as it is published where keys are set
     codec.py      what the server holds, sealed
     doctor.py     what answers of what the settings name; server_doctor.py asks the server
     server_list.py  all runs of a namespace

@@ -13,6 +13,8 @@ from orchestrate.checkpoints.program import find_git, own_git
 from orchestrate.errors import ConfigError, OrchestrateError, StateError
 from orchestrate.fleet import ssh
 from orchestrate.fleet.host import PROTOCOL
+from orchestrate.fleet.keys import fleet_keys
+from orchestrate.fleet.sealed import open_files
 from orchestrate.fleet.seat import state_ref, work_ref
 from orchestrate.fleet.stub import Stub, remove_stub
 from orchestrate.plan.visible import visible
@@ -66,6 +68,7 @@ def fetch(run: Run, stub: Stub, workspace: Path) -> Fetched:
         git = own_git(program, store, files)
         git.output("read-tree", "refs/heads/state")
         git.output("checkout-index", "-a", "-f", "-q")
+        open_files(files, fleet_keys(), is_ours_alone=stub.is_on_server)
         _take_over(files, run.root)
     status = summary_of(run).status  # of a run that has ended; else it is the stub's
     # One that failed may go on in its seat.

@@ -16,6 +16,8 @@ from pathlib import Path
 from orchestrate.checkpoints.model import CheckpointError
 from orchestrate.checkpoints.program import Git, deadline_in, find_git, own_git
 from orchestrate.errors import ConfigError
+from orchestrate.fleet.keys import fleet_keys
+from orchestrate.fleet.sealed import seal_files
 from orchestrate.fleet.seat import COMMITTER, Seat, seat_of, state_ref, work_ref
 from orchestrate.fleet.transport import push
 from orchestrate.git_head import head_of
@@ -62,7 +64,7 @@ class Publisher:
             self._store.sync()
             self._store.checkpoint()
             publish(self._seat, self._store.run.root, self._program, what)
-        except (CheckpointError, OSError) as error:
+        except (CheckpointError, ConfigError, OSError) as error:
             if not self._has_failed:
                 self._tell(f"orchestrate: the run could not be published: {error}\n")
             self._has_failed = True
@@ -80,6 +82,7 @@ def begin_publishing(store: Store, tell: Callable[[str], None]) -> Publisher:
     program = find_git(os.environ)
     if program is None:
         raise ConfigError("git is not installed", "a run in a seat publishes what it makes by git")
+    fleet_keys()  # refuses what it cannot seal with, before anything has run
     return Publisher(seat_of(store.state.settings["seat"]), store, program, tell)
 
 
@@ -145,10 +148,14 @@ def tree_of_workspace(seat: Seat, git: Git, old: str) -> str:
 def tree_of_folder(seat: Seat, folder: Path, git: Git) -> str:
     """What of a run folder means something elsewhere."""
     index = seat.indexes / "state"
-    here = git.with_variables(GIT_WORK_TREE=str(folder), GIT_INDEX_FILE=str(index))
     until = deadline_in(_PATIENCE_S)
+    names, keys = list(_files_of(folder)), fleet_keys()
+    if keys is not None:
+        seal_files(folder, names, keys, seat.indexes / "sealed")
+        folder = seat.indexes / "sealed"
+    here = git.with_variables(GIT_WORK_TREE=str(folder), GIT_INDEX_FILE=str(index))
     known = here.output("ls-files", "-z", until=until)
-    listed = known + b"".join(os.fsencode(path) + b"\0" for path in _files_of(folder))
+    listed = known + b"".join(os.fsencode(path) + b"\0" for path in names)
     here.output("update-index", "--add", "--remove", "-z", "--stdin", given=listed, until=until)
     return _text(here.output("write-tree", until=until))
 

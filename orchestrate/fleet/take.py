@@ -14,6 +14,7 @@ from pathlib import Path
 from orchestrate.checkpoints.program import Git, deadline_in, own_git
 from orchestrate.errors import StateError
 from orchestrate.fleet.host import alone, ensure_mirror, prepare_tree, remove_seat
+from orchestrate.fleet.keys import fleet_keys
 from orchestrate.fleet.publish import (
     commit_of,
     publish,
@@ -21,6 +22,7 @@ from orchestrate.fleet.publish import (
     tree_of_folder,
     tree_of_workspace,
 )
+from orchestrate.fleet.sealed import open_files
 from orchestrate.fleet.seat import Seat, state_ref, work_ref
 from orchestrate.fleet.transport import fetch_refs, require_git
 from orchestrate.state.runs import Runs, point_latest
@@ -108,6 +110,7 @@ def lay_out(git: Git, commit: str, folder: Path) -> None:
         here.output("checkout-index", "-a", "-f", "-q", until=deadline_in(_CHECKOUT_S))
     finally:
         index.unlink(missing_ok=True)
+    open_files(folder, fleet_keys(), is_ours_alone=True)
     for inside, folders, names in os.walk(folder):
         for name in folders:
             os.chmod(os.path.join(inside, name), 0o700)
