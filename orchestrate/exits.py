@@ -75,7 +75,9 @@ FinishKind = Literal["completed", "exit", "partial", "exit-failed"]
 AbortKind = Literal["failed", "denied", "orchestration-error", "agent", "lost", "check-failed"]
 # The bounds of a plan. A flag widens a guardrail for its `resume`; a "limit" stands in the recipe
 # alone.
-LimitKind = Literal["guardrail-visits", "guardrail-steps", "guardrail-restarts", "limit"]
+LimitKind = Literal[
+    "guardrail-visits", "guardrail-steps", "guardrail-restarts", "limit", "no-progress"
+]
 # What a run may use up; it parks before an agent is asked once more.
 BudgetKind = Literal["max-cost", "max-tokens", "max-time", "max-calls"]
 # The same in other scopes: a visit of a step, a day of a recipe or of the user; a cost that is not
@@ -121,6 +123,8 @@ ENDS: dict[EndKind, End] = {
     "guardrail-steps": End("failed", LIMIT),
     "guardrail-restarts": End("failed", LIMIT),
     "limit": End("failed", LIMIT),
+    # Round after round a circle of agents has come to nothing.
+    "no-progress": End("failed", LIMIT),
     # What an agent did has not held, as often as it was told so.
     "check-failed": End("failed", LIMIT),
     # A person has to decide: about a gate, or whether a step that was lost is started anew.

@@ -18,6 +18,7 @@ _NAMES = {
     "tokens": "max_tokens",
     "time": "max_time",
     "calls": "max_calls",
+    "no_progress": "no_progress",
 }
 _PER_DAY = {"cost_usd": "day_cost", "tokens": "day_tokens", "calls": "day_calls"}
 

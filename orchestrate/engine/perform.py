@@ -16,6 +16,7 @@ from orchestrate.engine.ops.rehearse import rehearse_run, rehearse_wait, rehears
 from orchestrate.engine.ops.wait import perform_wait
 from orchestrate.engine.patterns import match_pattern
 from orchestrate.engine.programs import was_started
+from orchestrate.engine.progress import progress_lacking
 from orchestrate.engine.reserving import reserve
 from orchestrate.engine.reuse import reuse
 from orchestrate.engine.runtime import Runtime
@@ -51,9 +52,9 @@ def perform(rt: Runtime, frame: Frame, *, may_wait: bool = False) -> list[Event]
         if skipped is not None:
             return [skipped]
         index = rt.store.index
-        reached = limit_reached(index, frame, step.node, step.plan) or budget_reached(
-            index, rt.store.state, frame, step.node, rt.now()
-        )
+        reached = limit_reached(index, frame, step.node, step.plan)
+        reached = reached or progress_lacking(index, frame, step.node)
+        reached = reached or budget_reached(index, rt.store.state, frame, step.node, rt.now())
         reached = reached or reserve(step, may_wait=may_wait)
         if reached is not None:
             return [rt.ended(reached)]

@@ -31,6 +31,8 @@ class Limits:
     max_restarts: int | None = None
     max_depth: int | None = None
     max_parallel: int = 8
+    # Rounds of a circle of agents that may come to nothing.
+    no_progress: int | None = None
     # Those that park the run; the limits of a called plan hold for the call.
     max_cost: float | None = None
     max_tokens: int | None = None

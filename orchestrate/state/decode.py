@@ -194,6 +194,7 @@ class _Reader:
             calls=written.get("calls", 0),
             worked_before=written.get("worked_before", 0.0),
             anew=written.get("anew", ""),
+            turns=written.get("turns", []),
         )
         if self._index is not None:
             self._index.block(frame.plan, frame.block)

@@ -10,6 +10,7 @@ from orchestrate.state.earlier import turn_of
 from orchestrate.state.events import Edited, StepFinished
 from orchestrate.state.gates import without_pending
 from orchestrate.state.model import Frame, Index, RunState, Visit
+from orchestrate.state.progress import note_turn
 from orchestrate.state.result import StepResult
 from orchestrate.state.routing import arrive
 from orchestrate.state.sessions import kept_session
@@ -59,6 +60,7 @@ def keep_turn(
     index: Index, state: RunState, frame: Frame, here: Visit, event: StepFinished
 ) -> None:
     """The last turn of a session that stands; one that an edit takes over brings its session."""
+    note_turn(index, state, frame, event)
     op = index.place(frame.plan, here.node).node.op
     is_shared = isinstance(op, Ask) and op.session == "shared"
     if not isinstance(op, Ask) or not (is_shared or op.session_name):

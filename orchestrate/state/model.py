@@ -136,6 +136,8 @@ class Frame:
     worked_before: float = 0.0
     # After an edit: the first node that ran anew, with its visit; whatever follows it does, too.
     anew: str = ""
+    # Where circles without progress end the run: the turns of agents (`state/progress`).
+    turns: list[list[Json]] = field(default_factory=list)
 
     @property
     def is_iteration(self) -> bool:

@@ -76,7 +76,7 @@ def resume_flags(ending: Ending, reached: Reached) -> tuple[str, ...] | None:
             return "--max-cost", f"{ceil(100 * _wanted(ending, reached.cost, 0.01)) / 100:.2f}"
         case "max-time":
             return "--max-time", f"{max(2 * reached.worked_s, 1):.0f}s"
-        case "limit":
+        case "limit" | "no-progress":
             return None
         case _:
             return ()

@@ -50,6 +50,15 @@ LIMITS = record(
             minimum=1,
             hint=_ONE_OR_MORE,
         ),
+        "no_progress": count(
+            "How many rounds in a row a circle of agents may leave the workspace unchanged, or get "
+            "the same answers (at least two rounds of them); then the run ends with exit code 3 "
+            "before the next. Counts only where checkpoints are taken; rounds of a `check` do not. "
+            "Default: off.",
+            2,
+            minimum=1,
+            hint=_ONE_OR_MORE,
+        ),
         "per_day": field(
             "What all runs of this file may use in one calendar day of the user's, by the local "
             "clock; then runs are parked. In the user's configuration: what all runs may use.",
@@ -80,7 +89,12 @@ CONCURRENT = record(
     description="How many agents may run at once, over all runs of the user.",
 )
 CONFIGURED_LIMITS = LIMITS | {
-    "properties": LIMITS["properties"]
+    "properties": {
+        # A circle is the file's own.
+        name: field_
+        for name, field_ in LIMITS["properties"].items()
+        if name != "no_progress"
+    }
     | {
         "concurrent": field(
             "How many programs of an agent, and of all (`total`), may run at once on this "
@@ -145,7 +159,8 @@ def limits(**more: Any) -> Schema:
     """Describe `limits:`."""
     needs = f" Needs version {more['since']}." if "since" in more else ""
     return field(
-        "How much a run may do and use: visits, steps, cost_usd, tokens, time, calls, per_day. A "
+        "How much a run may do and use: visits, steps, cost_usd, tokens, time, calls, "
+        "no_progress, per_day. A "
         f"parked run goes on with `resume` and a higher flag.{needs}",
         _EXAMPLE,
         ref="limits",

@@ -43,6 +43,7 @@ CONTRACT: dict[EndKind, int] = {
     "failed": 1, "failures": 1, "denied": 1, "cancelled": 1, "exit-failed": 1,
     "orchestration-error": 2,
     "guardrail-visits": 3, "guardrail-steps": 3, "guardrail-restarts": 3, "limit": 3,
+    "no-progress": 3,
     "check-failed": 3,
     "agent": 4,
     "environment": 5, "session-locked": 5, "state": 5, "upgrade": 5,

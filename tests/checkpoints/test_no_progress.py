@@ -1,0 +1,159 @@
+"""`limits: {no_progress: 2}`: a circle of agents that comes to nothing ends with exit code 3."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.checkpoints.places import git, write
+from tests.edits.ledger import Ledger
+
+# With a file `differ` each turn says something else, with `change` the fixes change something.
+_CLAUDE = """
+import os, re
+def answer(prompt):
+    name = (re.findall(r"STEP:([A-Za-z0-9_-]+)", prompt) or ["work"])[-1]
+    with open("ledger", "a") as ledger:
+        ledger.write(name + "\\n")
+    turns = open("ledger").read().split().count(name)
+    if os.path.exists("change") and name == "fix":
+        with open("work", "a") as work:
+            work.write(f"{turns}\\n")
+    said = f"turn {turns}" if os.path.exists("differ") else "  The   Same "
+    return said + '\\n{"outcome": "again"}'
+"""
+_GIVE_UP = "other: {action: exit, reason: gave up, status: failed}"
+SHAPES = {
+    "machine": """
+id: trial
+label: Trial
+description: d
+initialStep: review
+guardrails: {maxStepVisits: 6}
+LIMITS
+steps:
+  review: {outcomes: [again, other], prompt: "STEP:review",
+           onOutcome: {again: {nextStep: fix}, OTHER}}
+  fix: {outcomes: [again, other], prompt: "STEP:fix",
+        onOutcome: {again: {nextStep: review}, OTHER}}
+""".replace("OTHER", _GIVE_UP),
+    "recipe": """
+name: trial
+description: d
+version: 1.0.0
+LIMITS
+context: {going: "yes"}
+steps:
+  - id: circle
+    while_condition: "{{going}} == 'yes'"
+    max_while_iterations: 6
+    while_steps:
+      - {id: review, agent: helper, prompt: "STEP:review"}
+      - {id: fix, agent: helper, prompt: "STEP:fix"}
+""",
+    "goto": """
+version: "1.4"
+name: trial
+LIMITS
+steps:
+  - {name: review, provider: claude, prompt: "STEP:review"}
+  - {name: fix, provider: claude, prompt: "STEP:fix"}
+  - {name: enough, command: ["sh", "-c", "test $(wc -l < ledger) -ge 12"],
+     on: {success: {goto: _end}, failure: {goto: review}}}
+""",
+    "repeat": """
+version: "1.4"
+name: trial
+LIMITS
+steps:
+  - name: circle
+    repeat:
+      until: {equals: {left: "${steps.fix.exit_code}", right: "9"}}
+      max: 6
+      steps:
+        - {name: review, provider: claude, prompt: "STEP:review"}
+        - {name: fix, provider: claude, prompt: "STEP:fix"}
+""",
+}
+LIMITED = "limits: {no_progress: 2}"
+TWO_ROUNDS = ["review", "fix"] * 2
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Ledger:
+    made = Ledger(tmp_path)
+    made.claude(_CLAUDE)
+    write(made.folder, ".gitignore", "ledger\nchange\ndiffer\nw.yaml\n")
+    git(made.folder, "init", "-q")
+    git(made.folder, "add", "-A")
+    git(made.folder, "commit", "-q", "-m", "first")
+    return made
+
+
+def run(place: Ledger, shape: str, *flags: str, limits: str = LIMITED) -> int:
+    place.write("w.yaml", SHAPES[shape].replace("LIMITS", limits))
+    return place.run("run", "w.yaml", *flags).exit_code
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_circle_that_changes_nothing_ends(place: Ledger, shape: str) -> None:
+    place.touch("differ")
+    assert run(place, shape) == 3
+    assert place.ran() == TWO_ROUNDS
+    reason = place.state()["reason"]
+    assert reason.startswith("no-progress: 2 rounds in a row left the workspace unchanged"), reason
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_circle_with_the_same_answers_ends(place: Ledger, shape: str) -> None:
+    place.touch("change")
+    assert run(place, shape) == 3
+    assert place.ran() == TWO_ROUNDS
+    assert place.state()["reason"].startswith("no-progress: 2 rounds in a row got the same answers")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_circle_that_gets_on_goes_on(place: Ledger, shape: str) -> None:
+    place.touch("change")
+    place.touch("differ")
+    run(place, shape)
+    assert place.ran() == ["review", "fix"] * 6
+    assert "no-progress" not in (place.state().get("reason") or "")
+
+
+@pytest.mark.parametrize(
+    ("flags", "limits"), [((), ""), (("--checkpoints", "off"), LIMITED)], ids=["unwritten", "off"]
+)
+def test_it_counts_only_if_written_and_with_checkpoints(
+    place: Ledger, flags: tuple[str, ...], limits: str
+) -> None:
+    run(place, "machine", *flags, limits=limits)
+    assert place.ran() == ["review", "fix"] * 6
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rounds_are_counted_over_a_resume(place: Ledger, shape: str) -> None:
+    assert run(place, shape, "--max-calls", "3") == 6
+    place.resume("--max-calls", "100", exit_code=3)
+    assert place.ran() == TWO_ROUNDS
+    # It has not got on, and who resumes it is told so without a call.
+    place.resume(exit_code=3)
+    assert place.ran() == []
+
+
+def test_rounds_of_a_check_do_not_count(place: Ledger) -> None:
+    text = """
+id: trial
+label: Trial
+description: d
+initialStep: work
+limits: {no_progress: 2}
+steps:
+  work: {outcomes: [again, other], prompt: "STEP:work",
+         check: {command: ["false"], rounds: 4},
+         onOutcome: {again: {action: exit, reason: done}, OTHER}}
+""".replace("OTHER", _GIVE_UP)
+    place.write("w.yaml", text)
+    place.run("run", "w.yaml").assert_exit(3)
+    assert place.state()["reason"].startswith("check-failed")
