@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrate.app.edit_run import meant
-from orchestrate.app.worktree_files import OwnPlace, files_before
-from orchestrate.app.worktrees import in_worktree, plan_worktree, remove_unbegun
+from orchestrate.app.worktree_files import files_before
+from orchestrate.app.worktrees import OwnPlace, in_worktree, plan_worktree, remove_unbegun
 from orchestrate.checkpoints.inheriting import borrow, inherit
 from orchestrate.checkpoints.model import Checkpoint, checkpoint_from_json
 from orchestrate.checkpoints.store import CHECKPOINTS, Store, open_store

@@ -15,8 +15,7 @@ from orchestrate.app.prepare import Prepared, warn
 from orchestrate.app.queues import archive_processed, check_archive, clean_processed
 from orchestrate.app.stand_ins import holding_session, with_stand_in
 from orchestrate.app.stopping import stoppable
-from orchestrate.app.worktree_files import OwnPlace
-from orchestrate.app.worktrees import in_worktree, plan_worktree, require_worktree
+from orchestrate.app.worktrees import OwnPlace, in_worktree, plan_worktree, require_worktree
 from orchestrate.record import record, replace
 
 if TYPE_CHECKING:

@@ -23,25 +23,13 @@ from orchestrate.state.recorded import read_events
 from orchestrate.view.file_history import FileHistory, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from orchestrate.state.address import Address
     from orchestrate.state.earlier import Entry
     from orchestrate.state.runs import Run
-    from orchestrate.state.store import Store
-    from orchestrate.state.worktree import Worktree
 
 _SUBMODULE = "160000"
-
-
-@record
-class OwnPlace:
-    """Where a new run works if not in its workspace, by its id; what its folder has before it
-    begins; and what becomes of the place when the run has `left` it."""
-
-    worktree: Callable[[str], Worktree] | None
-    furnish: Callable[[Path], None] = lambda _: None
-    left: Callable[[Store], None] = lambda _: None
 
 
 @record

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrate.app.git import GitError, git, has_git
-from orchestrate.app.worktree_files import fill
 from orchestrate.app.worktree_prepare import run_prepare
 from orchestrate.checkpoints.model import checkpoint_from_json, checkpoint_to_json
 from orchestrate.errors import ConfigError, UsageError, explain
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from orchestrate.engine.stop import Stop
     from orchestrate.state.model import RunState
     from orchestrate.state.runs import Run
+    from orchestrate.state.store import Store
     from orchestrate.workspace import Workspace
 
 _BRANCHES = "orchestrate/"
@@ -37,6 +37,16 @@ _SUBMODULE = "160000"
 _PATIENCE_S = 5.0
 _LOOK_S = 0.2
 Plan = Callable[[str], Worktree]
+
+
+@record
+class OwnPlace:
+    """Where a new run works if not in its workspace, by its id; what its folder has before it
+    begins; and what becomes of the place when the run has `left` it."""
+
+    worktree: Plan | None
+    furnish: Callable[[Path], None] = lambda _: None
+    left: Callable[[Store], None] = lambda _: None
 
 
 @record
@@ -186,6 +196,8 @@ def make_worktree(
         raise explain("make", Path(tree.root), error) from error
     changed = changed_files(tree.repository)
     if tree.files is not None:
+        from orchestrate.app.worktree_files import fill
+
         fill(run, Path(tree.root), checkpoint_from_json(tree.files))
     elif tree.with_changes:
         left_out = copy_changes(tree, changed)

@@ -16,6 +16,7 @@ from orchestrate.app.workspaces import workspace_of
 from orchestrate.catalogue import recipe_files
 from orchestrate.cli.commands.schema import SCHEMAS
 from orchestrate.cli.group import COMMANDS, root
+from orchestrate.cli.later import answer_later
 from orchestrate.plan.backends import BACKENDS
 from orchestrate.record import field, mutable_record, record
 from orchestrate.state.runs import Runs, list_runs
@@ -23,6 +24,10 @@ from orchestrate.view.place import Place
 
 Kind = Literal["words", "files", "dirs"]
 _MOST = 200
+# Each press of Tab starts a process, and few of them ask about steps.
+_find_steps = answer_later("completing_steps:steps_of")
+_find_steps_of_file = answer_later("completing_steps:steps_of_file")
+_find_waiting_stages = answer_later("completing_steps:waiting_stages")
 
 
 @record
@@ -226,9 +231,7 @@ def _run_named(line: TypedLine) -> str | None:
 
 
 def _steps_of_run(line: TypedLine) -> Iterator[Item]:
-    from orchestrate.cli.completing_steps import steps_of
-
-    for path, status in steps_of(_runs_folder(line), _run_named(line)):
+    for path, status in _find_steps(_runs_folder(line), _run_named(line)):
         yield Item(path, status)
 
 
@@ -239,16 +242,12 @@ def _runs_or_steps(line: TypedLine) -> Iterator[Item]:
 
 
 def _steps_of_file(line: TypedLine) -> Iterator[Item]:
-    from orchestrate.cli.completing_steps import steps_of_file
-
-    found = steps_of_file(line.options["--workflow"], line.options.get("--working-dir"))
+    found = _find_steps_of_file(line.options["--workflow"], line.options.get("--working-dir"))
     yield from (Item(step) for step in found)
 
 
 def _stages(line: TypedLine) -> Iterator[Item]:
-    from orchestrate.cli.completing_steps import waiting_stages
-
-    for stage in waiting_stages(_runs_folder(line), _run_named(line)):
+    for stage in _find_waiting_stages(_runs_folder(line), _run_named(line)):
         yield Item(stage, "waits for a decision")
 
 

@@ -11,12 +11,16 @@ def later(body: str) -> Callable[..., int]:
 
     The help of a command and the completion of its words need no more than its options.
     """
+    return answer_later(body)
 
-    def call(*given: Any, **named: Any) -> int:
+
+def answer_later(body: str) -> Callable[..., Any]:
+    """As `later`, for a function that gives anything else."""
+
+    def call(*given: Any, **named: Any) -> Any:
         from importlib import import_module
 
         module, _, name = body.partition(":")
-        code: int = getattr(import_module(f"orchestrate.cli.{module}"), name)(*given, **named)
-        return code
+        return getattr(import_module(f"orchestrate.cli.{module}"), name)(*given, **named)
 
     return call

@@ -117,10 +117,9 @@ LATE_IMPORTS_WITH_REASON: dict[tuple[str, str], str] = {
     ("orchestrate.cli.reporting", "orchestrate.cli.telling"): (
         "what tells of a run is loaded while its keeper starts"
     ),
-    (
-        "orchestrate.cli.completing",
-        "orchestrate.cli.completing_steps",
-    ): "each press of Tab starts a process, and few of them ask about steps",
+    ("orchestrate.app.worktrees", "orchestrate.app.worktree_files"): (
+        "only a worktree with the files of a checkpoint needs the store of checkpoints"
+    ),
     (
         "orchestrate.app.takeover",
         "orchestrate.agents.registry",
