@@ -99,6 +99,7 @@ def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs
             rt.take_session(rt.rules.backend, str(kept.session), held_session)
         if resumed is not None:
             rt.is_copy = resumed.copied
+            rt.lost_with = settings.lost_with
             note_unsettled(rt)
         if store.state.edit:
             _look_back(rt)

@@ -354,6 +354,8 @@ class RunSettings:
     run_step: dict[str, Any] | None = None
     # Of a run on a machine of a pool: its seat there (`fleet/seat`).
     seat: dict[str, Any] | None = None
+    # Of a resume there: the machine with which the sitting before it was lost.
+    lost_with: str = ""
 
     def is_given(self, name: str) -> bool:
         """Was the flag written? 0 was, and `--no-…`; they must not pass for False."""
@@ -393,7 +395,8 @@ class RunSettings:
     def with_unkept(self, given: RunSettings) -> RunSettings:
         """These settings, with the flags that hold for one process as they were given to it."""
         unkept = (name for name, row in FLAGS.items() if not row.kept)
-        return replace(self, **{name: getattr(given, name) for name in unkept})
+        values = {name: getattr(given, name) for name in unkept}
+        return replace(self, **values, lost_with=given.lost_with)
 
     def without_values(self) -> RunSettings:
         """The same flags without values for inputs and context."""

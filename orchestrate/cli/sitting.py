@@ -50,7 +50,8 @@ def hold_sitting(document: Mapping[str, Any]) -> int:
     if wish.decisions and run_view(run).is_denied:
         publish_rest(seat)
         return FAILED
-    settings = RunSettings(**flags_given(wish.flags), seat=seat.to_json())
+    lost = wish.lost if run_view(run).state.status == "running" else ""
+    settings = RunSettings(**flags_given(wish.flags), seat=seat.to_json(), lost_with=lost)
     return resume_run(run.id, settings, place, as_json=False)
 
 

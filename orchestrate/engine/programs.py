@@ -9,7 +9,7 @@ from collections.abc import Callable
 from orchestrate.engine.faults import Halted
 from orchestrate.engine.runtime import Runtime
 from orchestrate.execute.base import Executor, Exit, Found, Job, Lost, NotStarted, Running
-from orchestrate.execute.reasons import COPIED, KEEPER_TERMINATED
+from orchestrate.execute.reasons import COPIED, KEEPER_TERMINATED, lost_with
 from orchestrate.record import replace
 from orchestrate.state.store import LAG_S
 
@@ -139,6 +139,8 @@ def _find(rt: Runtime, attempt: str) -> Found:
         return rt.exits[attempt]
     is_announced = rt.may_be_known[attempt]
     found = rt.executor_of(attempt).find(attempt, is_announced=is_announced)
+    if isinstance(found, NotStarted | Lost) and is_announced and rt.lost_with:
+        return Lost(lost_with(rt.lost_with))
     if isinstance(found, NotStarted | Lost) and is_announced and rt.is_copy:
         return Lost(COPIED)  # whatever else became of its records
     if isinstance(found, Exit):

@@ -166,6 +166,8 @@ class Library:
 class Runtime:
     """One run's connection to the world."""
 
+    # The machine that an earlier sitting was lost with: what stood at a cursor was lost, too.
+    lost_with = ""
     # After an edit: the results of before it.
     earlier: Earlier | None = None
     # Who records the workspace, where that is wanted.

@@ -9,3 +9,7 @@ from __future__ import annotations
 COPIED = "this run is a copy, and its programs are the original's"
 # The keeper got a signal to end, and ended its programs first.
 KEEPER_TERMINATED = "the keeper was terminated"
+
+
+def lost_with(machine: str) -> str:
+    return f"it was lost with {machine}, which is not heard of any more"
