@@ -139,6 +139,13 @@ def _items(number: int) -> str:
     return f"{number} item" if number == 1 else f"{number} items"
 
 
+def _reused_of(result: StepResult) -> str:
+    """`in run X (3s), saves $0.0100`."""
+    of = "before" if result.from_run is None else f"in run {result.from_run}"
+    cost = "" if result.cost_usd is None else f", saves ${result.cost_usd:.4f}"
+    return f"{of} ({duration(result.duration_ms)}){cost}"
+
+
 def _finished(event: on.StepFinished, progress: Labels) -> list[str]:
     label = progress.label(event.frame, event.node)
     result = event.result
@@ -146,7 +153,7 @@ def _finished(event: on.StepFinished, progress: Labels) -> list[str]:
         return [f"{label}: skipped ({visible(result.reason)})"]
     took = f" ({duration(result.duration_ms)})"
     if result.reused:
-        return [f"{label}: reused, {result.status} before{took}"]
+        return [f"{label}: reused, {result.status} {_reused_of(result)}"]
     if result.status == "completed":
         lacks = [f"    {LACKS_LINES}"] if lacks_lines(result) else []
         files = changed_words(result.changed)
@@ -263,7 +270,8 @@ def _machine_course(event: Event, state: RunState, index: Index) -> list[str]:
             return [f"Outcome not readable, sending a reminder: {visible(event.result.message)}"]
         case on.StepFinished():
             if event.result.reused:
-                return [f"Step: {visible(event.node)} reused: {outcome_words(event)}"]
+                of = _reused_of(event.result)
+                return [f"Step: {visible(event.node)} reused: {outcome_words(event)} {of}"]
             found = [] if event.label == OK else [f"Outcome extracted: {outcome_words(event)}"]
             return [*found, *_transition(event, state, index)]
         case on.CallOpened():

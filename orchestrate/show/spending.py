@@ -5,6 +5,7 @@ from __future__ import annotations
 from orchestrate.plan.visible import plural
 from orchestrate.state.budget import Budget
 from orchestrate.state.result import Costs
+from orchestrate.state.times import duration
 
 
 def cost_words(costs: Costs) -> str:
@@ -37,8 +38,8 @@ def _count(tokens: int | None) -> str:
     return "unknown" if tokens is None else f"{tokens:,}"
 
 
-def reused_words(steps: int, saved_usd: float | None, from_run: str = "") -> str:
-    """`14 steps of before the edit, which had cost $3.1000`."""
-    cost = "" if saved_usd is None else f", which had cost ${saved_usd:.4f}"
+def reused_words(steps: int, saved_usd: float | None, saved_ms: int, from_run: str = "") -> str:
+    """`14 steps of before the edit, which had cost $3.1000 and taken 41 min`."""
+    cost = "" if saved_usd is None else f"cost ${saved_usd:.4f} and "
     of = f"of run {from_run}" if from_run else "of before the edit"
-    return f"{plural(steps, 'step')} {of}{cost}"
+    return f"{plural(steps, 'step')} {of}, which had {cost}taken {duration(saved_ms)}"

@@ -184,7 +184,7 @@ def _engine(state: RunState, *, has_gates: bool) -> dict[str, Any]:
         "ending": None if state.ending is None else encoded_ending(state.ending),
         "machine_started": state.machine_started,
         "late": state.late,
-        "edit": [state.edit, state.reused, state.saved_usd],
+        "edit": [state.edit, state.reused, state.saved_usd, state.saved_ms],
         "earlier_visits": state.earlier_visits,
         "checkpoint": state.checkpoint,
         "current": state.current,

@@ -140,7 +140,8 @@ def _decode(index: Index | None, document: dict[str, Any], items: dict[str, _Ite
         forked=engine.get("forked"),
         checkpoint=engine.get("checkpoint", {}),
     )
-    state.edit, state.reused, state.saved_usd = engine.get("edit", (0, 0, None))
+    edit = (*engine.get("edit", (0, 0, None)), 0)
+    state.edit, state.reused, state.saved_usd, state.saved_ms = edit[:4]
     if index is not None:
         index.turn_to(state.edit)
     state.ending = ending_in(document)

@@ -34,7 +34,7 @@ def begin_edit(index: Index, state: RunState, event: Edited) -> None:
     state.skipped, state.late, state.current = [], {}, ""
     state.retry_counts, state.earlier_visits = {}, {}
     state.ending, state.completed_at = None, None
-    state.reused, state.saved_usd = 0, None
+    state.reused, state.saved_usd, state.saved_ms = 0, None, 0
     leave_work(state, event.at)
     state.status, state.reason = "running", None
     arrive(root, block.entry)
@@ -42,6 +42,7 @@ def begin_edit(index: Index, state: RunState, event: Edited) -> None:
 
 def count_reused(state: RunState, result: StepResult) -> None:
     state.reused += 1
+    state.saved_ms += result.duration_ms
     if result.cost_usd is not None:
         state.saved_usd = round((state.saved_usd or 0.0) + result.cost_usd, 10)
 
@@ -50,7 +51,9 @@ def reused_document(state: RunState) -> dict[str, Any]:
     """For programs: what the last edit took over; nothing where there is none."""
     if not state.reused:
         return {}
-    shown: dict[str, Any] = {"steps": state.reused, "saved_usd": state.saved_usd}
+    shown: dict[str, Any] = {
+        "steps": state.reused, "saved_usd": state.saved_usd, "saved_ms": state.saved_ms
+    }  # fmt: skip
     if state.forked is not None and state.edit == state.forked["edit"] + 1:
         shown["from_run"] = state.forked["run"]
     return {"reused": shown}

@@ -228,10 +228,11 @@ class RunState:
     # Plans that were compiled on the way: the checksums of their files.
     late: dict[PlanId, dict[str, str]] = field(default_factory=dict)
     # How often the definition was edited, or steps were to be done again; how many results the last
-    # edit took over, and what those had cost, where that is known.
+    # edit took over, what those had cost, where that is known, and how long they had taken.
     edit: int = 0
     reused: int = 0
     saved_usd: float | None = None
+    saved_ms: int = 0
     # The git worktree that the run works in, as it was started with (`state/worktree`).
     worktree: dict[str, Json] | None = None
     # The run that this one is a fork of (`state/lineage`).

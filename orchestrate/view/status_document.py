@@ -8,7 +8,7 @@ from typing import Any
 from orchestrate.state.codec import machine_record
 from orchestrate.state.edits import reused_document
 from orchestrate.state.lineage import forked_document
-from orchestrate.state.model import Frame, Loop
+from orchestrate.state.model import Frame, Loop, RunState
 from orchestrate.state.result import StepResult
 from orchestrate.state.stages import stages_of
 from orchestrate.state.times import timestamp
@@ -62,7 +62,7 @@ def status_document(
         "start_over": start_over_command(view, place),
         **_by_dialect(view),
     }
-    shown |= reused_document(state) | worktree_document(state) | forked_document(state)
+    shown |= lineage_document(state)
     if state.costs.turns:
         shown["costs"] = state.costs.to_json()
     shown |= budgets_document(state, view.index, now if view.is_live else state.updated_at)
@@ -72,6 +72,11 @@ def status_document(
         shown["takeover"] = takeovers[0]
         shown["takeovers"] = list(takeovers)
     return shown
+
+
+def lineage_document(state: RunState) -> dict[str, Any]:
+    """Where a run is from, where it works, and what it took over; nothing of others."""
+    return reused_document(state) | worktree_document(state) | forked_document(state)
 
 
 def _by_dialect(view: RunView) -> dict[str, Any]:

@@ -41,6 +41,7 @@ export function runView(id, tab, console, live, go) {
     const next = shown.status?.next || [];
     fill(head, h("h1", {}, r.recipe), h("p", {}, badge(r.state), " ", r.state === "quiet" ? `for ${took(r.quiet_ms)} ` : "", r.reason && r.reason !== r.state ? r.reason : "", " "),
       h("p", { class: "quiet" }, took(r.elapsed_ms), r.cost ? ` · ${money(r.cost)}` : "", r.step ? ` · ${r.step}` : "", r.last_activity ? ` · active ${ago(r.last_activity)}` : "", ` · ${r.run_id}`),
+      lineage(shown.status || {}).map((words) => h("p", { class: "quiet" }, words)),
       (r.budgets || []).map((/** @type {any} */ b) => h("p", { class: "quiet" }, b.words)),
       r.note ? h("p", { class: "note" }, r.note) : null, shown.problem ? h("p", { class: "note bad" }, shown.problem) : null,
       console.read_only || !shown.status ? null : h("div", { class: "buttons" },
@@ -179,6 +180,16 @@ function recolour(before, after) {
     if (el.getAttribute("class") !== now[i].getAttribute("class")) el.setAttribute("class", now[i].getAttribute("class") || "");
     if (!el.children.length && el.textContent !== now[i].textContent) el.textContent = now[i].textContent;
   });
+}
+
+/** Where a run is from, where it works, and what it took over. @param {any} status @returns {string[]} */
+function lineage({ forked, worktree, reused }) {
+  const steps = reused && `${reused.steps} ${reused.steps === 1 ? "step" : "steps"}`;
+  return [
+    forked && `fork of ${forked.run_id}, from ${forked.from} on`,
+    worktree && `worktree ${worktree.path} · branch ${worktree.branch}`,
+    reused && `reused ${steps} of ${reused.from_run ? `run ${reused.from_run}` : "before the edit"}, saves ${took(reused.saved_ms)}${reused.saved_usd === null ? "" : ` · $${reused.saved_usd.toFixed(4)}`}`,
+  ].filter(Boolean);
 }
 
 /** Time without the gaps in which nothing worked. @param {any[]} sittings @param {any[]} bars */

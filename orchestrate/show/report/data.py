@@ -25,7 +25,7 @@ from orchestrate.view.changes import Changes, find_changes
 from orchestrate.view.history import Chronicle, read_chronicle
 from orchestrate.view.result_document import outputs_document
 from orchestrate.view.run_view import RunView, run_view
-from orchestrate.view.status_document import step_summaries
+from orchestrate.view.status_document import lineage_document, step_summaries
 from orchestrate.view.step_logs import entries_of
 from orchestrate.view.step_totals import Tally
 from orchestrate.view.usage import Usage
@@ -74,6 +74,8 @@ class Report:
     outputs: dict[str, Any] = field(default_factory=dict)
     limits: str = ""
     budgets: list[Budget] = field(default_factory=list)
+    # Where the run is from, where it works, and what it took over, as `status --json` has it.
+    lineage: dict[str, Any] = field(default_factory=dict)
 
     @property
     def denials(self) -> Denials:
@@ -148,6 +150,7 @@ def gather(
         outputs={} if view is None else outputs_document(run, view.state).get("outputs", {}),
         limits="" if program is None else limit_words(main_plan(program).limits),
         budgets=_budgets(view, now),
+        lineage={} if view is None else lineage_document(view.state),
     )
     _add_standing(report, view, place)
     _add_drawing(report, program, index, why_no_plan)
@@ -247,6 +250,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "ended_at": moment(report.ended),
         "notes": report.notes,
         "next": report.next,
+        **report.lineage,
         "usage": usage_json(report.usage),
         "budgets": [budget.to_json() for budget in report.budgets],
         "denials": [denial.to_json() for denial in report.denials],
@@ -285,6 +289,12 @@ def usage_json(usage: Usage) -> dict[str, Any]:
     }
 
 
+def _changed(tally: Tally) -> list[str]:
+    """The first files that the visits which are kept in full have changed."""
+    changed = [one.result.changed or {} for one in tally.examples]
+    return list(dict.fromkeys(name for one in changed for name in one.get("names", ())))
+
+
 def tally_json(tally: Tally) -> dict[str, Any]:
     return {
         "step": tally.path,
@@ -301,4 +311,5 @@ def tally_json(tally: Tally) -> dict[str, Any]:
         "error": tally.error or None,
         "denials": [denial.to_json() for denial in tally.denials],
         "usage": usage_json(tally.usage),
+        "changed": _changed(tally),
     }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from orchestrate.exits import STOPPED
 from orchestrate.plan.visible import clip, plural, visible
 from orchestrate.show.report.data import Report
-from orchestrate.show.spending import budget_words
+from orchestrate.show.spending import budget_words, reused_words
 from orchestrate.state.denials import denial_words
 from orchestrate.state.result import Approval
 from orchestrate.state.times import duration, local_time, seconds_of, timestamp, zone_at
@@ -64,6 +65,7 @@ def facts(report: Report) -> list[tuple[str, str]]:
     else:
         found.append(("Last event", moment(report.ended)))
     found.append(("Elapsed", _elapsed(report, sittings)))
+    found += _lineage(report.lineage)
     found.append(("Steps", _step_counts(report)))
     if agents := _all_of(tally.agents for tally in report.tallies):
         found.append(("Agents", agents))
@@ -80,6 +82,20 @@ def facts(report: Report) -> list[tuple[str, str]]:
     if denied := denial_words(report.denials):
         found.append(("Denied", visible(denied)))
     found.append(("Folder", visible(report.root)))
+    return found
+
+
+def _lineage(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Where a run is from and where it works, of a document that programs get."""
+    found = []
+    if "forked" in document:
+        forked = document["forked"]
+        found.append(("Fork of", f"run {forked['run_id']}, from step {visible(forked['from'])} on"))
+    if "worktree" in document:
+        tree = document["worktree"]
+        found.append(("Worktree", f"{visible(tree['path'])} (branch {visible(tree['branch'])})"))
+    if "reused" in document:
+        found.append(("Reused", reused_words(**document["reused"])))
     return found
 
 
