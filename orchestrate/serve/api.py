@@ -138,6 +138,11 @@ OPERATIONS: tuple[Operation, ...] = (
         RUN, _SINCE, Param("path", "As the list has it.", required=True),
         Param("committed", "What was committed, not what is not yet.", "boolean", False),
     )),
+    Operation("GET", f"{_V1}/runs/{{run}}/changes/step", "show_step_changes",
+              "What a step has changed, by the run's checkpoints.",
+              changes_api.show_step_changes, (
+        RUN, Param("step", "As `status` names it, with `@2` for a second visit.", required=True),
+    )),
     Operation("GET", f"{_V1}/runs/{{run}}/report", "show_report", "The report.",
               read_api.show_report, (
         RUN, Param("format", "Its form.", default="json", choices=("json", "md", "html")),

@@ -1,17 +1,21 @@
-"""What the HTTP interface answers about the files that a run has changed, as git tells it."""
+"""What the HTTP interface answers about the files that a run has changed.
+
+Git tells it of the run, its checkpoints of each step.
+"""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.app.diff_files import diff_files
 from orchestrate.app.secrets import secrets_of_run
 from orchestrate.serve.histories import kept_chronicle
 from orchestrate.serve.problems import Problem
 from orchestrate.show.draw.path_taken import index_or_reason
 from orchestrate.state.locks import is_held
 from orchestrate.view.changes import Changes, find_changes, last_gate
-from orchestrate.view.hunks import hunks_of
+from orchestrate.view.hunks import MOST_CHARS, hunks_of
 
 if TYPE_CHECKING:
     from orchestrate.serve.operations import Asked
@@ -47,6 +51,17 @@ def show_hunks(asked: Asked) -> Json:
             hunks = hunks_of(workspace.root, change, sittings, gate)
             return {**change.to_json(), "hunks": secrets_of_run(run, workspace).text(hunks)}
     raise Problem(404, f"'{path}' is not among the changed files")
+
+
+def show_step_changes(asked: Asked) -> Json:
+    """By the checkpoints of the run; a run or a step without any is refused, and says why."""
+    workspace, run = asked.console.find(asked.given["run"])
+    found = diff_files(run, asked.given["step"])
+    secrets = secrets_of_run(run, workspace)
+    patch = secrets.text(found.patch.decode("utf-8", "replace"))
+    left_out = max(0, len(patch) - MOST_CHARS)
+    told: Json = secrets.data(found.to_json())
+    return {**told, "patch": patch[:MOST_CHARS], "left_out": left_out}
 
 
 def _find(asked: Asked) -> tuple[Changes, list[Sitting], Approval | None]:

@@ -83,3 +83,33 @@ def test_no_other_file_can_be_read(client: TestClient, run: str, path: str) -> N
     answer = client.get(f"{V1}/runs/{run}/changes/file", params={"path": path})
     assert answer.status_code == 404
     assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_what_a_step_changed_is_told_by_the_checkpoints(client: TestClient, run: str) -> None:
+    told = get(client, f"/runs/{run}/changes/step", step="second")
+    assert [one["path"] for one in told["files"]] == ["second.txt"]
+    assert "+two " in told["patch"]
+    assert "hush" not in told["patch"]
+    assert told["left_out"] == 0
+
+
+@pytest.mark.parametrize("step", ["nosuch", "", "../x", "first..nosuch"])
+def test_a_step_that_is_not_there_is_refused_in_words(
+    client: TestClient, run: str, step: str
+) -> None:
+    answer = client.get(f"{V1}/runs/{run}/changes/step", params={"step": step})
+    assert answer.status_code in (400, 404)
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_a_run_without_checkpoints_says_how_to_have_them(
+    client: TestClient, project: Project
+) -> None:
+    """Outside of git there are none by default."""
+    workflow = 'version: "1.1"\nname: w\nsteps: [{name: A, command: ["true"]}]\n'
+    project.write("w.yaml", workflow)
+    project.run("run", "w.yaml", "--checkpoints", "off").assert_success()
+    run = project.run("status", "latest", "--json").json()["run_id"]
+    answer = client.get(f"{V1}/runs/{run}/changes/step", params={"step": "A"})
+    assert answer.status_code == 400
+    assert "no checkpoints" in answer.text

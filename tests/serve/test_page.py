@@ -311,6 +311,24 @@ def test_changed_files_open_to_their_hunks(
         assert page.run("document.querySelectorAll('.tab .files b').length") == 0
 
 
+def test_the_changes_of_a_step_open_to_their_lines(
+    browser: Browser, work: Project, make: MakeConsole
+) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=work.folder, check=True)
+    step = "{name: Make, command: [sh, -c, \"echo '<i>made</i>' > made.txt\"]}"
+    work.write("workflows/write.yaml", f'version: "1.4"\nname: write\nsteps: [{step}]\n')
+    work.spawn("run", "write").assert_success()
+    with serving(make) as console, signed_in(browser, console) as page:
+        show(page, console, f"/runs/{run_of(console, 'write.yaml')}/changes")
+        page.until("document.querySelector('.steps-changed summary')", 60)
+        page.click(".steps-changed summary")
+        page.until("document.querySelector('.steps-changed .diff .plus')", 60)
+        text = page.run("document.querySelector('.steps-changed').innerText")
+        assert "+<i>made</i>" in text
+        assert "1 file" in text
+        assert page.run("document.querySelectorAll('.steps-changed i').length") == 0
+
+
 def test_reading_works_without_scripts(browser: Browser, work: Project, make: MakeConsole) -> None:
     work.spawn("run", "hello").assert_success()
     with serving(make) as console, signed_in(browser, console) as page:

@@ -1,6 +1,6 @@
 // @ts-check
 /** One run: where it stands, and behind tabs with addresses of their own what is known of it. */
-import { changedFiles } from "./changes.js";
+import { changedFiles, changedSteps } from "./changes.js";
 import { chatBox } from "./chat.js";
 import { ago, api, badge, copyable, fill, h, money, query, say, took, trouble, twice } from "./dom.js";
 import { panel } from "./inbox.js";
@@ -122,13 +122,14 @@ export function runView(id, tab, console, live, go) {
     changes: async () => {
       const since = new URLSearchParams(location.search).get("since") === "gate" ? "gate" : "start";
       const told = await api(`/runs/${id}/changes${query({ since })}`);
-      const known = since + JSON.stringify(told);
+      const known = since + JSON.stringify([told, Object.values(shown.status?.steps || {}).map((/** @type {any} */ s) => s.changed)]);
       if (known === changed) return;
       changed = known;
       const ways = [["start", "since the run began"], ["gate", told.gate ? `since gate ${told.gate}` : "since the last gate"]];
       fill(body, h("p", { class: "ways" }, ways.map(([way, words]) => h("a", { href: `/runs/${id}/changes${way === "gate" ? "?since=gate" : ""}`, "aria-current": way === since ? "page" : null }, words))),
         since === "gate" && !told.gate ? h("p", { class: "note" }, "No gate was answered yet: this is since the run began.") : null,
         changedFiles(id, told.files.slice(0, MOST_ROWS), since), told.left_out ? h("p", { class: "quiet" }, `${told.left_out} more`) : null,
+        since === "start" ? changedSteps(id, shown.status?.steps || {}) : null,
         told.how.map((/** @type {string} */ t) => h("p", {}, t)), told.commits.length ? h("ul", {}, told.commits.map((/** @type {string} */ c) => h("li", {}, h("code", {}, c)))) : null);
     },
     cost: async () => {
