@@ -311,6 +311,27 @@ def test_changed_files_open_to_their_hunks(
         assert page.run("document.querySelectorAll('.tab .files b').length") == 0
 
 
+def test_a_long_path_is_broken_after_a_slash(
+    browser: Browser, work: Project, make: MakeConsole
+) -> None:
+    """At the width of a phone the name of the file stays in one piece."""
+    name = "a-folder-with-a-long-name/and-another-one/a-recipe-of-mine.yaml"
+    one = 'version: "1.4"\nname: w\nsteps: [{name: A, command: ["true"]}]\n'
+    work.write(name, one)
+    work.spawn("run", name).assert_success()
+    with serving(make) as console, signed_in(browser, console) as page:
+        page.size(320)
+        show(page, console, f"/runs/{run_of(console, name)}")
+        page.until("document.querySelector('.run-head h1 wbr')", 60)
+        lines = (
+            "(() => { const r = document.createRange();"
+            " r.selectNodeContents(document.querySelector('.run-head h1').lastChild);"
+            " return r.getClientRects().length; })()"
+        )
+        assert page.run(lines) == 1
+        assert page.run("document.querySelector('.run-head h1').textContent") == name
+
+
 def test_the_changes_of_a_step_open_to_their_lines(
     browser: Browser, work: Project, make: MakeConsole
 ) -> None:

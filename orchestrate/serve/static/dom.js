@@ -118,5 +118,7 @@ export function twice(label, sure, work, cls = "") {
   return button;
 }
 
+/** A path that is broken after a slash before it is broken inside a name. @param {string} path */
+export const breakable = (path) => path.split("/").flatMap((part, i) => (i ? ["/", h("wbr", {}), part] : [part]));
 /** @param {string} state */
 export const badge = (state) => h("span", { class: `state ${state.replaceAll(" ", "-")}` }, state);

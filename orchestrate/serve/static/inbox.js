@@ -1,7 +1,7 @@
 // @ts-check
 /** What waits for a person, answered from the list with the evidence in view. */
 import { changedFiles } from "./changes.js";
-import { api, badge, bounded, fill, h, say, trouble, twice } from "./dom.js";
+import { api, badge, bounded, breakable, fill, h, say, trouble, twice } from "./dom.js";
 
 /**
  * The panel of one question. It belongs to this very question: another one gets another panel.
@@ -26,7 +26,7 @@ export function panel(one, done, readOnly) {
   };
   const seen = one.evidence;
   const el = h("article", { class: "card question", tabindex: "0", "data-key": `${one.id}.${one.digest}` },
-    h("h2", {}, h("a", { href: `/runs/${one.run_id}` }, one.recipe), " · ", one.about),
+    h("h2", {}, h("a", { href: `/runs/${one.run_id}` }, breakable(one.recipe)), " · ", one.about),
     h("pre", { class: "text", tabindex: "0" }, bounded(one.text)),
     seen.answer ? h("details", { open: true }, h("summary", {}, `${seen.step} answered`), h("pre", { class: "text", tabindex: "0" }, bounded(seen.answer))) : null,
     seen.check ? h("p", {}, `check of ${seen.step}: ${seen.check}`) : null,

@@ -2,7 +2,7 @@
 /** One run: where it stands, and behind tabs with addresses of their own what is known of it. */
 import { changedFiles, changedSteps } from "./changes.js";
 import { chatBox } from "./chat.js";
-import { ago, api, badge, copyable, fill, h, money, query, say, took, trouble, twice } from "./dom.js";
+import { ago, api, badge, breakable, copyable, fill, h, money, query, say, took, trouble, twice } from "./dom.js";
 import { panel } from "./inbox.js";
 import { logView } from "./log.js";
 
@@ -39,7 +39,7 @@ export function runView(id, tab, console, live, go) {
     const isOver = ["completed", "cancelled"].includes(r.status);
     const isLive = shown.status && ["working", "quiet", "waits for quota"].includes(r.state);
     const next = shown.status?.next || [];
-    fill(head, h("h1", {}, r.recipe), h("p", {}, badge(r.state), " ", r.state === "quiet" ? `for ${took(r.quiet_ms)} ` : "", r.reason && r.reason !== r.state ? r.reason : "", " "),
+    fill(head, h("h1", {}, breakable(r.recipe)), h("p", {}, badge(r.state), " ", r.state === "quiet" ? `for ${took(r.quiet_ms)} ` : "", r.reason && r.reason !== r.state ? r.reason : "", " "),
       h("p", { class: "quiet" }, took(r.elapsed_ms), r.cost ? ` · ${money(r.cost)}` : "", r.step ? ` · ${r.step}` : "", r.last_activity ? ` · active ${ago(r.last_activity)}` : "", ` · ${r.run_id}`),
       lineage(shown.status || {}).map((words) => h("p", { class: "quiet" }, words)),
       (r.budgets || []).map((/** @type {any} */ b) => h("p", { class: "quiet" }, b.words)),
