@@ -203,6 +203,31 @@ def test_stopped_at_every_call_it_leaves_everything_as_it_was(
     assert number > 20
 
 
+def test_a_capture_that_is_killed_at_any_call_harms_nothing(store: Store, place: Path) -> None:
+    """The next one captures what is there; workspace and repository are as they were."""
+    store.capture(place)
+    store.complete()
+    for number in itertools.count(1):
+        write(place, "a", f"changed {number}")
+        write(place, f"new-{number}", "new")
+        before, theirs = photograph(place), inside_git(place)
+        with pytest.MonkeyPatch.context() as patched:
+            count = stopping_at(patched, number, killed=True)
+            with suppress(Dead):
+                Store(store.folder, store.program).capture(place)
+        again = Store(store.folder, store.program)
+        taken = again.capture(place)
+        again.close()
+        assert photograph(place) == before, f"call {number}"
+        assert inside_git(place) == theirs, f"call {number}"
+        seen = {f"new-{one}" for one in range(1, number + 1)} | {"a", "keep", "sub/b"}
+        assert store.files(taken.tree).keys() == seen, f"call {number}"
+        assert store.patch(taken.tree, taken.tree) == b""
+        if count[0] < number:
+            break
+    assert number > 5
+
+
 def spoil(place: Path) -> None:
     write(place, "a", "spoilt")
     os.chmod(place / "keep", 0o700)
