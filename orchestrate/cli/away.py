@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from orchestrate.app.config import runs_folder
 from orchestrate.app.prepare import Prepared
-from orchestrate.cli.later import later
 from orchestrate.cli.terminal import has_terminal
+from orchestrate.cli.with_extra import with_extra
 from orchestrate.errors import OrchestrateError, RunElsewhereError, UsageError
 from orchestrate.fleet.forward import forward, runs_on
 from orchestrate.fleet.publish import Publisher, begin_publishing
@@ -28,10 +27,10 @@ from orchestrate.view.run_summary import RunSummary
 __all__ = ["hand_over", "publisher_of", "release", "run_elsewhere", "with_their_status"]
 _MOST_NAMED = 20
 # What speaks to a server costs most of a second to load.
-_carry_out_on_server = later("on_server:carry_out_on_server")
-_submit_to_server: Callable[..., Any] = later("on_server:submit_to_server")
-_standings: Callable[..., Any] = later("on_server:standings")
-_release_refs = later("on_server:release_refs")
+_carry_out_on_server: Callable[..., int] = with_extra("on_server:carry_out_on_server")
+_submit_to_server = with_extra("on_server:submit_to_server")
+_standings = with_extra("on_server:standings")
+_release_refs = with_extra("on_server:release_refs")
 # How a run is shown that works in this process, and what needs no machine.
 _NOT_AWAY = ("quiet", "verbose", "progress", "events", "raw", "cover")
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from orchestrate.app.doctor import Finding
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.commands.doctor import tell_findings
-from orchestrate.cli.later import later
+from orchestrate.cli.with_extra import with_extra
 from orchestrate.errors import ConfigError
 from orchestrate.fleet.doctor import machine_findings, remote_finding, timing_finding
-from orchestrate.fleet.extra import require_extra
 from orchestrate.fleet.settings import load_fleet
 
-_ask_server: Callable[..., Any] = later("on_server_list:examine")
+_ask_server = with_extra("on_server_list:examine")
 
 
 def examine_fleet(pools: Sequence[str], working_dir: str | None, *, as_json: bool) -> int:
@@ -27,10 +25,8 @@ def examine_fleet(pools: Sequence[str], working_dir: str | None, *, as_json: boo
     if on_server or settings.uses_server(os.environ):
         findings.append(timing_finding(settings))
         try:
-            require_extra()
+            findings += _ask_server(settings, on_server)
         except ConfigError as error:
             findings.append(Finding("server", False, error.message, error.hint, is_needed=True))
-        else:
-            findings += _ask_server(settings, on_server)
         findings.append(remote_finding(settings, workspace_of(working_dir).root))
     return tell_findings(findings, as_json=as_json)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import time
 from calendar import timegm
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from orchestrate.cli.later import later
+from orchestrate.cli.with_extra import with_extra
 from orchestrate.errors import OrchestrateError
-from orchestrate.fleet.extra import require_extra
 from orchestrate.fleet.forward import runs_on
 from orchestrate.fleet.settings import FleetSettings, load_fleet
 from orchestrate.plan.visible import visible
@@ -22,7 +20,7 @@ from orchestrate.state.runs import Run, second_of
 from orchestrate.state.times import timestamp
 from orchestrate.view.run_list import Wanted
 
-_list_server: Callable[..., Any] = later("on_server_list:list_runs_of")
+_list_server = with_extra("on_server_list:list_runs_of")
 
 
 @record
@@ -66,7 +64,6 @@ def _is_wanted(row: _Row, wanted: Wanted) -> bool:
 
 def _rows(settings: FleetSettings) -> Iterator[_Row]:
     if settings.uses_server(os.environ):
-        require_extra()
         for run in _list_server(settings, None):
             yield _Row(run.id, run.status, run.pool, run.machine, run.started_at.timestamp())
     for pool in settings.pools.values():

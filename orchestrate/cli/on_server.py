@@ -16,7 +16,6 @@ from orchestrate.errors import OrchestrateError, StateError, UsageError
 from orchestrate.exits import DONE
 from orchestrate.fleet.connect import connect
 from orchestrate.fleet.enqueue import enqueue
-from orchestrate.fleet.extra import require_extra
 from orchestrate.fleet.forward import refuse_here, without_places
 from orchestrate.fleet.protocol import Decision, Wish
 from orchestrate.fleet.release import remove_published
@@ -47,7 +46,6 @@ def submit_to_server(
     may_take: Callable[[list[str]], bool],
 ) -> Stub:
     """Submit a run to a pool of the server; a pool that nobody serves is named at once."""
-    require_extra()
     settings.timing.check()
 
     async def submit() -> Stub:
@@ -62,7 +60,6 @@ def submit_to_server(
 
 def carry_out_on_server(words: Sequence[str], run: Run, stub: Stub) -> int:
     """What a command does with a run that is on a server; its exit code."""
-    require_extra()
     command, *rest = words
     refuse_here(command, rest, run.id, "a server")
     kept = without_places(rest)
@@ -71,7 +68,6 @@ def carry_out_on_server(words: Sequence[str], run: Run, stub: Stub) -> int:
 
 def standings(runs: Sequence[str]) -> dict[str, str]:
     """How runs stand, by the server's word; those that it does not tell are left out."""
-    require_extra()
 
     async def ask() -> dict[str, str]:
         client = await connect(load_fleet())
@@ -88,7 +84,6 @@ def standings(runs: Sequence[str]) -> dict[str, str]:
 
 def release_refs(run: str, stub: Stub) -> int:
     """Remove what a run has published, unless it can still go on."""
-    require_extra()
 
     async def ask() -> bool:
         server = ServerRun(await connect(load_fleet()), run)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,3 +55,26 @@ def test_fleet_doctor_without_settings_names_the_file(fleet: Fleet) -> None:
     fleet.settings("").unlink()
     refused = fleet.run("fleet", "doctor").assert_exit(5)
     assert "fleet.yaml does not exist" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("worker", "--pools", "desk", "--root", "seats"),
+        ("runs", "--fleet"),
+        ("run", "r.yaml", "--fleet", "gpu"),
+    ],
+)
+def test_fleet_without_the_extra_it_is_named(fleet: Fleet, words: tuple[str, ...]) -> None:
+    fleet.settings("address: 127.0.0.1:1\nremote: origin\n")
+    script = (
+        "import sys; sys.modules['temporalio'] = None\n"
+        "from orchestrate.__main__ import main; sys.exit(main())"
+    )
+    done = subprocess.run(
+        (sys.executable, "-c", script, *words), cwd=fleet.folder, capture_output=True, text=True,
+        env={**os.environ, **fleet.surroundings}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 5, done.stderr
+    assert "the extra orchestrate[fleet]: temporalio is not installed" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from orchestrate.cli.later import later
+from orchestrate.cli.with_extra import with_extra
 
-_serve_pools = later("working:serve_pools")
+_serve_pools = with_extra("working:serve_pools")
 
 
 @click.command(short_help="Serve pools of a fleet on this machine.")
@@ -34,4 +34,5 @@ def worker(pools: str, slots: int, root: str, name: str | None) -> int:
     runs can come. A worker that is terminated hands its runs to others; one that is killed goes on
     with them when it is started again.
     """
-    return _serve_pools(pools, slots, root, name)
+    code: int = _serve_pools(pools, slots, root, name)
+    return code
