@@ -9,6 +9,7 @@ from orchestrate.app.resume import Resumed, resume, start_over
 from orchestrate.app.settings import RunSettings
 from orchestrate.cli.default_run import tell_paused
 from orchestrate.cli.detach import detached
+from orchestrate.cli.raising import go_on_with_more
 from orchestrate.cli.reporting import CommandLine
 from orchestrate.cli.watching import refuse_events, watching_of
 from orchestrate.show.output import answer, answer_json, note
@@ -55,7 +56,8 @@ def resume_run(
         _tell_over(resumed, watching)
         if run is None and resumed.store.state.status == "completed":
             tell_paused(place)
-    return resumed.code
+    more = go_on_with_more(resumed.store, resumed.ending, settings, watching)
+    return resumed.code if more is None else more
 
 
 def _tell_over(resumed: Resumed, watching: Watching) -> None:

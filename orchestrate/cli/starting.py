@@ -9,6 +9,7 @@ from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.asking import asking
 from orchestrate.cli.detach import detached
 from orchestrate.cli.later import later
+from orchestrate.cli.raising import go_on_with_more
 from orchestrate.cli.reporting import CommandLine
 from orchestrate.cli.watching import refuse_events, watching_of
 from orchestrate.view.place import Place
@@ -34,4 +35,6 @@ def run_recipe(
     if isinstance(departure, int):
         return departure
     watching = watching_of(prepared.settings, as_json, prepared.config, place, departure)
-    return start(prepared, CommandLine(watching, departure)).ending.code
+    outcome = start(prepared, CommandLine(watching, departure))
+    more = go_on_with_more(outcome.store, outcome.ending, settings, watching)
+    return outcome.ending.code if more is None else more

@@ -1,0 +1,97 @@
+"""A run has parked at a limit, and a person is at the terminal: may it have more?
+
+The question comes when the run is on record as parked, so that a kill, or no answer, leaves what
+there is without a terminal; a yes is the `resume` that is advised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from orchestrate.app.reporter import CONVERSATION
+from orchestrate.app.settings import RunSettings
+from orchestrate.app.stopping import stoppable
+from orchestrate.cli.later import later
+from orchestrate.cli.terminal import has_terminal, read_line
+from orchestrate.plan.durations import seconds_of
+from orchestrate.plan.visible import visible
+from orchestrate.record import replace
+from orchestrate.show.output import note
+from orchestrate.view.advice import Reached, as_started_flag, resume_flags
+
+if TYPE_CHECKING:
+    from orchestrate.exits import Ending, EndKind
+    from orchestrate.state.store import Store
+    from orchestrate.view.watching import Watching
+
+_resume_run = later("resuming:resume_run")
+_LONGEST_WORD = 40
+# The limits that a flag raises, with its field; and the one of which there is as much again. What
+# a day allows stands in a file: no answer here changes it.
+_RAISED_BY: dict[EndKind, str] = {
+    "max-cost": "max_cost",
+    "max-tokens": "max_tokens",
+    "max-calls": "max_calls",
+    "max-time": "max_time",
+    "step-limit": "",
+}
+
+
+def go_on_with_more(
+    store: Store, ending: Ending | None, settings: RunSettings, watching: Watching
+) -> int | None:
+    """Ask, and go on if the answer allows more: the exit code of that; None where it stays as it
+    is."""
+    is_asked = has_terminal() and not (watching.as_json or watching.events or settings.detach)
+    if ending is None or ending.kind not in _RAISED_BY or not is_asked:
+        return None
+    with CONVERSATION, stoppable() as stop:
+        given = _ask(store, ending, lambda: read_line(stop))
+    if given is None:
+        return None
+    return _resume_run(
+        store.run.id,
+        given.with_unkept(settings),
+        watching.place,
+        as_json=False,
+        as_started=bool(as_started_flag(store.run, store.state)),
+    )
+
+
+def _ask(store: Store, ending: Ending, read: Callable[[], str | None]) -> RunSettings | None:
+    """The limit that the person allows; None to leave the run parked."""
+    name = _RAISED_BY[ending.kind]
+    flags = resume_flags(ending, Reached.of(store.state)) or ()
+    offer = " ".join(flags) or "as much again"
+    other = ", or type another limit" if name else ""
+    while True:
+        note(f"Go on with {offer}? [y]es, [n]o{other}: ")
+        typed = read()
+        word = "no" if typed is None else typed.strip().lower()
+        if typed is None:
+            note("\n")
+        if word and "no".startswith(word):
+            return None
+        is_yes = bool(word) and "yes".startswith(word)
+        if is_yes and not name:
+            return RunSettings()
+        value = _limit(name, flags[1] if is_yes else word) if name else None
+        if value is not None:
+            return replace(RunSettings(), **{name: value})
+        wanted = " or a limit" if name else ""
+        note(f"'{visible(word[:_LONGEST_WORD])}' is not an answer here: type y, n{wanted}\n")
+
+
+def _limit(name: str, typed: str) -> float | None:
+    """What was typed as a limit of this kind; None if it is none."""
+    try:
+        if name == "max_time":
+            value = seconds_of(typed)
+        elif name == "max_cost":
+            value = float(typed.removeprefix("$"))
+        else:
+            value = int(typed)
+    except ValueError:
+        return None
+    return value if 0 < value < float("inf") else None

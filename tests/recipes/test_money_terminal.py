@@ -1,0 +1,87 @@
+"""At the limit with a person at the terminal: the run asks, and goes on or stays parked."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.acceptance.fakes import read_state
+from tests.recipes.fakes import Workshop, recipe, rule
+from tests.recipes.terminal import at_terminal
+from tests.recipes.test_budgets import FILES
+from tests.recipes.test_money import costing
+
+QUESTION = "[y]es, [n]o, or type another limit: "
+
+
+@pytest.fixture
+def shop(quick_top: object, shop: Workshop) -> Workshop:
+    shop.answers(rule("STEP", costing(0.40)))
+    return shop
+
+
+@pytest.mark.parametrize("dialect", list(FILES))
+def test_a_yes_raises_the_limit_and_the_run_goes_on(shop: Workshop, dialect: str) -> None:
+    shop.write("r.yaml", FILES[dialect].format(more="limits: {cost_usd: 0.5}"))
+    with at_terminal(shop.folder, shop.surroundings, "run", "r.yaml", "--no-live") as terminal:
+        shown = terminal.read_until(QUESTION)
+        assert "$0.40 of $0.50 spent; the next call may need $0.40" in shown
+        assert "Go on with --max-cost 0.80?" in shown
+        assert read_state(shop.latest)["status"] == "paused", "whoever looks sees that it waits"
+        terminal.type("perhaps\n")
+        assert "'perhaps' is not an answer here" in terminal.read_until(QUESTION)
+        terminal.type("y\n")
+        assert "$0.80 of $0.80 spent" in terminal.read_until(QUESTION), "it asks again"
+        terminal.type("$2\n")
+        assert terminal.wait() == 0
+    assert shop.asked() == ["one", "two", "three"]
+    assert read_state(shop.latest)["status"] == "completed"
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\x04", "\x03"], ids=["no", "end-of-input", "ctrl-c"])
+def test_a_no_leaves_it_parked_and_resume_asks_again(shop: Workshop, answer: str) -> None:
+    shop.write("r.yaml", FILES["recipe"].format(more="limits: {cost_usd: 0.5}"))
+    with at_terminal(shop.folder, shop.surroundings, "run", "r.yaml", "--no-live") as terminal:
+        terminal.read_until(QUESTION)
+        terminal.type(answer)
+        assert terminal.wait() == 6
+    assert shop.asked() == ["one"]
+    with at_terminal(shop.folder, shop.surroundings, "resume", "--no-live") as terminal:
+        terminal.read_until(QUESTION)
+        terminal.type("9\n")
+        assert terminal.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("limit", "offer", "more"),
+    [("calls: 1", "--max-calls 2", "3"), ("tokens: 1200", "--max-tokens 2200", "9000")],
+)
+def test_calls_and_tokens_are_asked_for_too(
+    shop: Workshop, limit: str, offer: str, more: str
+) -> None:
+    shop.write("r.yaml", FILES["recipe"].format(more=f"limits: {{{limit}}}"))
+    with at_terminal(shop.folder, shop.surroundings, "run", "r.yaml", "--no-live") as terminal:
+        assert f"Go on with {offer}?" in terminal.read_until(QUESTION)
+        terminal.type(f"{more}\n")
+        assert terminal.wait() == 0
+    assert shop.asked() == ["one", "two", "three"]
+
+
+def test_a_steps_limit_allows_as_much_again(shop: Workshop) -> None:
+    failing = {"fail": "overloaded", "cost": 0.4}
+    shop.answers(rule("STEP", failing, failing, costing(0.1)))
+    shop.write("r.yaml", recipe("""
+        steps:
+          - {id: one, agent: helper, prompt: "STEP:one", limits: {cost_usd: 0.7},
+             retry: {max_attempts: 5, initial_delay: 0}}
+    """))  # fmt: skip
+    with at_terminal(shop.folder, shop.surroundings, "run", "r.yaml", "--no-live") as terminal:
+        terminal.read_until("Go on with as much again? [y]es, [n]o: ")
+        terminal.type("yes\n")
+        assert terminal.wait() == 0
+
+
+def test_a_days_limit_is_in_a_file_and_no_question(shop: Workshop) -> None:
+    shop.write("r.yaml", FILES["recipe"].format(more="limits: {per_day: {cost_usd: 0.5}}"))
+    with at_terminal(shop.folder, shop.surroundings, "run", "r.yaml", "--no-live") as terminal:
+        assert terminal.wait() == 6
+        assert "allow more in the file" in terminal.shown
