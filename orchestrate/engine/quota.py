@@ -29,16 +29,27 @@ _CONFIGURED_BY = {"claude-code": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
 
 
 def wait_for_quota(step: Step, agent: str) -> CallWaits | None:
-    """The wait of a call whose account may not be asked yet; `--retry-delay 0` tries now."""
-    if step.rt.store.state.settings.get("retry_delay") == 0:
-        return None
+    """The wait of a call whose account may not be asked yet."""
     with suppress(OSError, ValueError, TypeError, OrchestrateError):
-        until = float(parse_json(read_file(_note(step, agent)) or b"null"))
+        path = _note(step, agent)
+        if _is_waived(step, path):
+            return None
+        until = float(parse_json(read_file(path) or b"null"))
         if _is_trusted(step, until):
             here = step.here
             return CallWaits(step.frame.key, step.node.id, here.visit, step.rt.now(), "quota",
                              agent, until)  # fmt: skip
     return None
+
+
+def _is_waived(step: Step, path: Path) -> bool:
+    """`--retry-delay 0` tries now, whatever was noted before it was given; what is noted after
+    that counts as ever."""
+    state = step.rt.store.state
+    if state.settings.get("retry_delay") != 0:
+        return False
+    begun = max(state.started_at, state.unwatched[1])
+    return path.stat().st_mtime <= begun
 
 
 def note_quota(step: Step, agent: str, until: float | None) -> float | None:

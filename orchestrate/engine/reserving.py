@@ -9,7 +9,7 @@ two runs can set the same dollar aside.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 
 from orchestrate.agents.registry import STAND_INS
 from orchestrate.engine.costing import (
@@ -27,7 +27,7 @@ from orchestrate.plan.nodes import Ask
 from orchestrate.plan.visible import plural
 from orchestrate.record import record, replace
 from orchestrate.state.budget import Budget, Unit, budgets_at, step_budgets
-from orchestrate.state.events import AttemptEnded, CostReserved, Event, StepFinished
+from orchestrate.state.events import AttemptEnded, CallWaits, CostReserved, Event, StepFinished
 from orchestrate.state.ledger import LedgerEntry, day_of
 from orchestrate.state.model import Frame, RunState, frames_below, plan_stack
 from orchestrate.state.result import Costs, StepResult
@@ -230,6 +230,7 @@ def _entry(step: Step, at: float) -> LedgerEntry:
         workspace=step.rt.store.state.workspace,
         recipes=tuple(plan_stack(step.frame)),
         step=step.own_name,
+        root=str(step.rt.run.root),
     )
 
 
@@ -248,6 +249,30 @@ def settle(rt: Runtime, events: list[Event]) -> None:
             rt.ledger.write(_settled(Step(rt, frame), event.result))
         except OrchestrateError as error:
             rt.logbook.write("warn", f"[costs] the ledger was not written: {error.message}")
+
+
+def put_off(rt: Runtime, events: list[Event]) -> list[LedgerEntry]:
+    """What was set aside for calls that now wait for a quota, as entries that give it back; asked
+    before the events are folded in."""
+    frames = rt.store.state.frames
+    waiting = [
+        frames[e.frame]
+        for e in events
+        if isinstance(e, CallWaits) and e.why == "quota" and e.frame in frames
+    ]
+    return [
+        replace(_entry(Step(rt, frame), frame.here.reserved["at"]), is_void=True)
+        for frame in waiting
+        if frame.here is not None and frame.here.reserved
+    ]
+
+
+def give_back(rt: Runtime, voids: list[LedgerEntry]) -> None:
+    """Written after the run's journal says so: a kill in between leaves too much set aside, not too
+    little, until the call is looked at again."""
+    for entry in voids:
+        with suppress(OrchestrateError):
+            rt.ledger.write(entry)
 
 
 def _is_paid(result: StepResult) -> bool:

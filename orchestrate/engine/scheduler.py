@@ -20,7 +20,7 @@ from orchestrate.engine.perform import expiry, perform
 from orchestrate.engine.programs import end_begun
 from orchestrate.engine.quota import quota_reason, waits_for_quota
 from orchestrate.engine.ready import Task, ready
-from orchestrate.engine.reserving import settle
+from orchestrate.engine.reserving import give_back, put_off, settle
 from orchestrate.engine.reuse import reuse_move
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.stop import LONGEST_NAP_S
@@ -300,13 +300,14 @@ class _Conductor:
         if self._rt.checkpoints is not None:
             events = self._rt.checkpoints.note(events, is_quiet=not self._working)
         frames = [getattr(event, "frame", "") for event in events]
-        of_steps = steps_used(self._rt, events)
+        of_steps, voids = steps_used(self._rt, events), put_off(self._rt, events)
         if len(events) == 1 and self._rt.is_on_record(frames[0]) and is_alone:
             self._store.fold(events[0])
         else:
             self._store.record(*events)
         for frame in frames:
             self._rt.forget_now(frame)
+        give_back(self._rt, voids)
         self._warn_of_limits(events, of_steps)
         self._store.checkpoint(is_due=False)
 

@@ -8,6 +8,7 @@ from orchestrate.plan.visible import visible, width_of
 from orchestrate.view.bill import Spending
 
 _BAR = 24
+_MOST_RUNS = 3
 
 
 def spending_table(rows: Sequence[Spending], total: Spending, *, with_bars: bool) -> str:
@@ -32,5 +33,15 @@ def _more(row: Spending) -> str:
     if row.unknown_calls:
         told.append(f"{row.unknown_calls} of unknown cost (counted as ${row.counted_usd:.2f})")
     if row.reserved_usd:
-        told.append(f"${row.reserved_usd:.2f} reserved")
+        told.append(f"${row.reserved_usd:.2f} reserved{_left(row)}")
     return "  " + ", ".join(told)
+
+
+def _left(row: Spending) -> str:
+    """Which of it nobody gives back until the run is resumed."""
+    if not row.left_runs:
+        return ""
+    runs = ", ".join(row.left_runs[:_MOST_RUNS])
+    more = f" and {len(row.left_runs) - _MOST_RUNS} more" * (len(row.left_runs) > _MOST_RUNS)
+    share = "" if row.left_usd == row.reserved_usd else f"${row.left_usd:.2f} of it "
+    return f" ({share}by {runs}{more}, which no process works on: resume settles it)"

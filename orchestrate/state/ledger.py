@@ -50,6 +50,9 @@ class LedgerEntry:
     input_tokens: int | None = None
     output_tokens: int | None = None
     reserved_tokens: int = 0
+    # The run's folder; and whether what was set aside was given back, without a call.
+    root: str = ""
+    is_void: bool = False
 
     @property
     def tells_tokens(self) -> bool:
@@ -85,7 +88,10 @@ class Ledger:
                 entry = _entry(parse_json(line))
             except (ValueError, TypeError, KeyError):
                 continue  # a kill has torn it
-            known[entry.call] = entry
+            if entry.is_void:
+                known.pop(entry.call, None)
+            else:
+                known[entry.call] = entry
         return list(known.values())
 
     def _more(self, day: str) -> list[bytes]:

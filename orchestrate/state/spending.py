@@ -61,6 +61,8 @@ def put_off(here: Visit, event: CostReserved | CallWaits | AttemptEnded) -> None
                       "ahead": event.ahead}  # fmt: skip
         if event.why == "quota":
             here.phase, here.rest_until = "resting", event.until
+            # It may be hours: others can use what was set aside, and it is set aside anew.
+            here.reserved = {}
         return
     here.reserved = {"usd": event.usd, "unknown": event.unknown_usd, "at": event.at}
     if event.cap_usd is not None:

@@ -7,10 +7,13 @@ have counted for them. What is set aside for calls that are not settled yet is r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
-from orchestrate.record import mutable_record
+from orchestrate.record import field, mutable_record
 from orchestrate.state.ledger import LedgerEntry
+from orchestrate.state.locks import is_held
+from orchestrate.state.runs import Run
 
 
 def _model(entry: LedgerEntry) -> str:
@@ -38,6 +41,9 @@ class Spending:
     unknown_calls: int = 0
     counted_usd: float = 0.0
     reserved_usd: float = 0.0
+    # Of `reserved_usd`: by runs that no process works on, which are named.
+    left_usd: float = 0.0
+    left_runs: list[str] = field(default_factory=list)
     tokens: int = 0
 
     def add(self, entry: LedgerEntry) -> None:
@@ -45,6 +51,9 @@ class Spending:
         self.tokens += entry.tokens
         if not entry.is_settled:
             self.reserved_usd += entry.reserved_usd
+            if entry.root and not is_held(Run(entry.run, Path(entry.root)).lock_file):
+                self.left_usd += entry.reserved_usd
+                self.left_runs += [entry.run] if entry.run not in self.left_runs else []
         elif entry.cost_usd is None:
             self.unknown_calls += 1
             self.counted_usd += entry.counted_usd or 0.0
@@ -53,12 +62,13 @@ class Spending:
             self.computed_usd += entry.cost_usd if entry.is_computed else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        figures = ("spent_usd", "computed_usd", "counted_usd", "reserved_usd")
+        figures = ("spent_usd", "computed_usd", "counted_usd", "reserved_usd", "left_usd")
         counts = ("calls", "unknown_calls", "tokens")
         return {
             "name": self.name,
             **{figure: round(getattr(self, figure), 6) for figure in figures},
             **{count: getattr(self, count) for count in counts},
+            "left_runs": self.left_runs,
         }
 
 
