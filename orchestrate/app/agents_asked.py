@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.agents.registry import default_model
@@ -66,6 +67,17 @@ def who_is_asked(program: Program, workspace: Workspace, settings: RunSettings) 
         except OrchestrateError:
             continue  # told when the run is refused, or when the step comes to it
         found[asked] = found.get(asked, 0) + (node.part_of is None)
+    return found
+
+
+def asked_by_step(
+    program: Program, workspace: Workspace, settings: RunSettings
+) -> dict[tuple[str, str], Asked]:
+    """The same by plan and node."""
+    found: dict[tuple[str, str], Asked] = {}
+    for plan, node, op in asks_in(program):
+        with suppress(OrchestrateError):
+            found[plan.id, node.id] = _asked(plan, node, op, workspace, settings)
     return found
 
 

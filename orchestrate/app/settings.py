@@ -25,6 +25,7 @@ Group = Literal[
     "worktree",
     "detach",
     "fleet",
+    "start",
     "output",
     "none",
 ]
@@ -118,7 +119,7 @@ def flag(group: Group, kind: Kind, *, kept: bool, help: str = "", **more: Any) -
 FLAGS_OF: dict[str, tuple[Group, ...]] = {
     "run": (
         "plan", "context", "queue", "agents", "concurrency", "worktree", "detach", "fleet",
-        "output",
+        "start", "output",
     ),
     "resume": ("plan", "context", "agents", "concurrency", "detach", "output"),
 }  # fmt: skip
@@ -302,6 +303,11 @@ class RunSettings:
     yes: bool = flag(
         "fleet", "switch", kept=False,
         help="With --fleet, send untracked files without a question.",
+    )  # fmt: skip
+    confirm_above: float | None = flag(
+        "start", "amount", kept=False, metavar="USD",
+        help="Ask before a run that may cost more, as earlier runs or at worst; without a terminal "
+        "nothing is started.",
     )  # fmt: skip
     raw: bool = flag(
         "output", "switch", kept=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from orchestrate.app.estimate import estimate
 from orchestrate.app.prepare import prepare, rehearse
 from orchestrate.app.settings import RunSettings
 from orchestrate.app.workspaces import workspace_of
@@ -12,6 +13,7 @@ from orchestrate.exits import DONE
 from orchestrate.plan.nodes import main_plan
 from orchestrate.plan.to_json import program_json
 from orchestrate.show.dry_run import render_dry_run
+from orchestrate.show.estimate import estimate_lines
 from orchestrate.show.output import answer, answer_json, note
 from orchestrate.view.place import Place
 
@@ -27,10 +29,16 @@ def show_dry_run(
     prepared = prepare(file, workspace, settings, text=text, may_lack=True)
     program = prepared.program
     lines, asked = rehearse(prepared, Notes(is_quiet=prepared.settings.quiet))
+    expected = estimate(prepared).to_json()
+    # Where no agent is asked, no line says so either.
+    told = estimate_lines(expected) if asked else ()
     if as_json:
         dialect = main_plan(program).dialect
-        answer_json({"dialect": dialect, "program": program_json(program), "asked": asked})
+        answer_json({
+            "dialect": dialect, "program": program_json(program), "asked": asked,
+            "estimate": expected,
+        })  # fmt: skip
     else:
         answer(render_dry_run(program))
-        note("".join(f"{line}\n" for line in lines))
+        note("".join(f"{line}\n" for line in (*lines, *told)))
     return DONE

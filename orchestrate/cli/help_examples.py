@@ -93,6 +93,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("orchestrate plan --run latest --format svg", "the path that a run took, as a picture"),
         ("orchestrate plan workflows/release.yaml", "every step, and where its outcomes lead"),
         ("orchestrate plan rebase --format mermaid", "a drawing for Markdown"),
+        ("orchestrate plan rebase --estimate", "calls at worst, and what earlier runs have cost"),
     ),
     "report": (
         ("orchestrate report latest --output report.html", "one page to send around"),

@@ -14,6 +14,7 @@ from orchestrate.cli.reporting import CommandLine
 from orchestrate.cli.watching import refuse_events, watching_of
 from orchestrate.view.place import Place
 
+_confirm_cost = later("confirming:confirm_at_terminal")
 _run_elsewhere = later("away:run_elsewhere")
 _show_cover = later("covering:show_cover")
 
@@ -27,6 +28,8 @@ def run_recipe(
     # What a secret input is, only the machine knows that the run is on.
     is_away = settings.fleet is not None
     prepared = prepare(file, workspace, settings, text=text, ask=asking(), may_lack=is_away)
+    if settings.confirm_above is not None:
+        _confirm_cost(prepared)
     if settings.fleet is not None:
         return _run_elsewhere(prepared, file, text, place, as_json=as_json)
     if prepared.settings.cover:

@@ -35,6 +35,11 @@ def asking_in_circles(plan: Plan) -> Iterator[Node]:
         yield from (node for node in block.nodes if node.id in around and _asks(node, bodies))
 
 
+def nodes_in_circles(plan: Plan, block: Block) -> set[NodeId]:
+    """The nodes of a block that can be reached from themselves."""
+    return _circles(block, {body.owner: body for body in plan.blocks})
+
+
 def _within(node: Node, bodies: dict[NodeId | None, Block]) -> Iterator[Node]:
     """The step, and those of the loops in it."""
     waiting = [node]

@@ -98,8 +98,8 @@ def test_every_flag_of_the_plan_has_its_override() -> None:
 def test_the_commands_have_the_options_of_the_table() -> None:
     for command, without in (
         (run, {"none"}),
-        (resume, {"none", "queue", "worktree", "fleet"}),
-        (run_step, {"none", "queue", "concurrency", "worktree", "detach", "fleet"}),
+        (resume, {"none", "queue", "worktree", "fleet", "start"}),
+        (run_step, {"none", "queue", "concurrency", "worktree", "detach", "fleet", "start"}),
     ):
         options = {p.name: p for p in command.params if isinstance(p, click.Option)}
         for name, row in FLAGS.items():

@@ -11,6 +11,7 @@ import click
 from orchestrate.app.definition import compiled
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.workspaces import workspace_of
+from orchestrate.cli.later import later
 from orchestrate.cli.options import (
     choose_format,
     json_option,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     "--format", "output_format", type=click.Choice(["text", "json", "mermaid", "dot", "svg"]),
     help="How to show the plan (default: text).",
 )  # fmt: skip
+@click.option("--estimate", "is_estimate", is_flag=True,
+              help="Show what a run may take: calls at worst, costs of earlier runs.")  # fmt: skip
 @state_dir_option
 @working_dir_option
 @json_option
@@ -51,6 +54,7 @@ def plan(
     file: str | None,
     run_text: str | None,
     output_format: str | None,
+    is_estimate: bool,
     state_dir: str | None,
     working_dir: str | None,
     as_json: bool,
@@ -66,6 +70,8 @@ def plan(
     shape = choose_format(output_format, as_json)
     if (file is None) == (run_text is None):
         raise UsageError("give either FILE or --run RUN", "e.g. orchestrate plan --run latest")
+    if is_estimate:
+        return _show_estimate(file, shape, working_dir)
     if run_text is not None:
         return _show_run(run_text, shape, working_dir, state_dir)
     assert file is not None
@@ -80,6 +86,9 @@ def plan(
             main = main_plan(program)
             _draw(draw_program(program), shape, main.title or main.name or main.id)
     return 0
+
+
+_show_estimate = later("estimating:show_estimate")
 
 
 def _draw(drawing: Drawing, shape: str, title: str) -> None:

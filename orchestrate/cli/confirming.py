@@ -1,0 +1,25 @@
+"""`run --confirm-above`: asks at the terminal before a run that may cost more than that."""
+
+from __future__ import annotations
+
+from orchestrate.app.estimate import confirm_cost
+from orchestrate.app.prepare import Prepared
+from orchestrate.cli.terminal import has_terminal
+from orchestrate.exits import DONE
+from orchestrate.plan.visible import visible
+from orchestrate.show.output import note
+
+
+def confirm_at_terminal(prepared: Prepared) -> int:
+    """Return if the run may start."""
+    confirm_cost(prepared, _ask if has_terminal() else None)
+    return DONE
+
+
+def _ask(what: str) -> bool:
+    note(f"{visible(what)}\nstart it? [y/N] ")
+    try:
+        return input().strip().lower() in ("y", "yes")
+    except EOFError:
+        note("\n")
+        return False

@@ -1,0 +1,133 @@
+"""What a run may take before it starts: the worst case, earlier runs, `--confirm-above`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.recipes.fakes import Workshop, recipe, rule
+
+ONE = recipe('steps: [{id: one, agent: helper, prompt: "STEP:one"}]')
+CIRCLE = """
+id: trial
+label: Trial
+description: d
+initialStep: review
+guardrails: {maxStepVisits: 3}
+steps:
+  review: {outcomes: [again, ok], prompt: "STEP:review",
+           onOutcome: {again: {nextStep: fix}, ok: {action: exit, reason: done}}}
+  fix: {outcomes: [again, ok], prompt: "STEP:fix", model: opus,
+        onOutcome: {again: {nextStep: review}, ok: {action: exit, reason: done}}}
+"""
+LOOPS = recipe("""
+    context: {items: [1, 2, 3], going: "yes"}
+    steps:
+      - {id: each, foreach: "{{items}}", agent: helper, prompt: "STEP:each"}
+      - id: rounds
+        while_condition: "{{going}} == 'yes'"
+        max_while_iterations: 5
+        while_steps: [{id: round, agent: helper, prompt: "STEP:round"}]
+      - {id: last, agent: helper, prompt: "STEP:last"}
+""")
+UNBOUNDED = """
+version: "1.4"
+name: trial
+steps:
+  - {name: list, command: [cat, list.txt], output_capture: lines}
+  - name: each
+    for_each:
+      items_from: steps.list.lines
+      steps: [{name: work, provider: claude, prompt: "STEP:work"}]
+"""
+GOTO = """
+version: "1.4"
+name: trial
+LIMITS
+steps:
+  - {name: fix, provider: claude, prompt: "STEP:fix",
+     check: {command: ["false"], rounds: 2}}
+  - {name: test, command: ["false"], on: {failure: {goto: fix}}}
+"""
+
+
+@pytest.fixture
+def shop(quick_top: object, shop: Workshop) -> Workshop:
+    return shop
+
+
+def estimated(shop: Workshop, text: str) -> dict[str, Any]:
+    shop.write("r.yaml", text)
+    shown = shop.run("plan", "r.yaml", "--estimate", "--json").assert_success().stdout
+    found: dict[str, Any] = json.loads(shown)
+    return found
+
+
+def calls(document: dict[str, Any]) -> list[tuple[str, str | None, int | None]]:
+    return [(o["agent"], o["model"], o["calls"]) for o in document["worst"]["by_agent"]]
+
+
+def test_visits_and_reminders_of_a_machine_count_by_agent_and_model(shop: Workshop) -> None:
+    found = estimated(shop, CIRCLE)
+    assert calls(found) == [("claude-code", "sonnet", 6), ("claude-code", "opus", 6)]
+    assert (found["worst"]["calls"], found["worst"]["cost_usd"]) == (12, 3.0)
+    assert found["expected"] == {"runs": 0, "usual_usd": None, "p95_usd": None}
+
+
+def test_items_and_rounds_of_a_recipe_count(shop: Workshop) -> None:
+    assert estimated(shop, LOOPS)["worst"]["calls"] == 3 + 5 + 1
+
+
+def test_circles_and_rounds_of_checks_of_a_workflow_count(shop: Workshop) -> None:
+    text = GOTO.replace("LIMITS", "limits: {visits: 4}")
+    assert estimated(shop, text)["worst"]["calls"] == 4 * (1 + 2)
+    assert estimated(shop, GOTO.replace("LIMITS", "limits: {calls: 7}"))["worst"]["calls"] == 7
+
+
+def test_what_has_no_bound_is_said_to_have_none(shop: Workshop) -> None:
+    found = estimated(shop, UNBOUNDED)
+    assert (found["worst"]["calls"], found["worst"]["cost_usd"]) == (None, None)
+    text = shop.run("plan", "r.yaml", "--estimate").assert_success().stdout
+    assert "at worst:  calls without bound\n" in text
+    dry = shop.run("run", "r.yaml", "--dry-run").assert_success().stderr
+    assert "at worst:  calls without bound\n" in dry
+    limited = UNBOUNDED.replace("name: trial", "name: trial\nlimits: {cost_usd: 2}")
+    bounded = estimated(shop, limited)
+    assert bounded["worst"]["cost_usd"] == 2
+
+
+def test_earlier_runs_say_what_is_to_be_expected(shop: Workshop) -> None:
+    shop.answers(rule("STEP", *({"text": "done", "cost": usd} for usd in (0.1, 0.5, 0.2))))
+    for _ in range(3):
+        shop.play(ONE)
+    found = estimated(shop, ONE)
+    assert found["expected"] == {"runs": 3, "usual_usd": 0.2, "p95_usd": 0.5}
+    assert found["worst"]["cost_usd"] == 0.5
+    dry = json.loads(shop.run("run", "r.yaml", "--dry-run", "--json").assert_success().stdout)
+    assert dry["estimate"] == found
+    asked = len(shop.calls())
+    shop.run("run", "r.yaml", "--confirm-above", "0.49").assert_exit(2)
+    assert len(shop.calls()) == asked
+    shop.run("run", "r.yaml", "--confirm-above", "0.5").assert_success()
+
+
+def test_without_a_terminal_nothing_is_started_that_may_cost_more(shop: Workshop) -> None:
+    refused = shop.refuse(ONE, "--confirm-above", "0.2", exit_code=2)
+    assert "the run may cost $0.25 (at worst), more than --confirm-above 0.2" in refused.stderr
+    refused = shop.refuse(UNBOUNDED, "--confirm-above", "100", exit_code=2)
+    assert "may cost without bound" in refused.stderr
+    shop.play(ONE, "--confirm-above", "0.25")
+
+
+@pytest.mark.parametrize(("typed", "code", "asked"), [("y", 0, 1), ("n", 2, 0)])
+def test_at_a_terminal_a_person_is_asked(
+    shop: Workshop, typed: str, code: int, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrate.cli.confirming.has_terminal", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda: typed)
+    shop.write("r.yaml", ONE)
+    result = shop.run("run", "r.yaml", "--confirm-above", "0.1").assert_exit(code)
+    assert "start it? [y/N]" in result.stderr
+    assert len(shop.calls()) == asked
