@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from orchestrate.exits import DONE
@@ -26,7 +27,11 @@ def serve_pools(pools: str, slots: int, root: str, name: str | None) -> int:
         asyncio.run(_serve(settings, machine))
     finally:
         os.close(lock)
-    return DONE
+    # The library's own threads may abort an interpreter that is taken apart.
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # its reader may have gone
+            stream.flush()
+    os._exit(DONE)
 
 
 async def _serve(settings: FleetSettings, machine: Machine) -> None:

@@ -27,7 +27,7 @@ LIMIT_S = 120.0
 # Beats are quick, so that a wish is heard soon; nothing is lost while a machine is slow.
 PATIENT = {"lease": 40, "grace": 10, "beat": 1, "heartbeat_timeout": 60, "lost_after": 60}
 # The other way round: what is silent is lost soon.
-HASTY = {"lease": 5, "grace": 4, "beat": 1, "heartbeat_timeout": 12, "lost_after": 2}
+HASTY = {"lease": 12, "grace": 4, "beat": 1, "heartbeat_timeout": 19, "lost_after": 2}
 _MARK = "FLEET_TEST_MACHINE"
 
 
