@@ -23,7 +23,9 @@ def note_turn(index: Index, state: RunState, frame: Frame, event: StepFinished) 
     if not tree or event.result.reused:
         return
     files = (event.result.changed or {}).get("files")
-    turn = [event.node, files, tree, _said(event)]
+    # A commit is a change too, also where it leaves the files as they are.
+    stands = f"{tree} {state.checkpoint.get('head', '')}"
+    turn = [event.node, files, stands, _said(event)]
     for around in rounds_around(index, frame):
         around.turns = [*around.turns[-_MOST_TURNS:], turn]
 

@@ -9,9 +9,10 @@ import pytest
 from tests.checkpoints.places import git, write
 from tests.edits.ledger import Ledger
 
-# With a file `differ` each turn says something else, with `change` the fixes change something.
+# With a file `differ` each turn says something else, with `change` the fixes change something, with
+# `commit` they commit without a change.
 _CLAUDE = """
-import os, re
+import os, re, subprocess
 def answer(prompt):
     name = (re.findall(r"STEP:([A-Za-z0-9_-]+)", prompt) or ["work"])[-1]
     with open("ledger", "a") as ledger:
@@ -20,6 +21,9 @@ def answer(prompt):
     if os.path.exists("change") and name == "fix":
         with open("work", "a") as work:
             work.write(f"{turns}\\n")
+    if os.path.exists("commit") and name == "fix":
+        mail = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", *mail, "commit", "-q", "--allow-empty", "-m", "m"], check=True)
     said = f"turn {turns}" if os.path.exists("differ") else "  The   Same "
     return said + '\\n{"outcome": "again"}'
 """
@@ -84,7 +88,7 @@ TWO_ROUNDS = ["review", "fix"] * 2
 def place(tmp_path: Path) -> Ledger:
     made = Ledger(tmp_path)
     made.claude(_CLAUDE)
-    write(made.folder, ".gitignore", "ledger\nchange\ndiffer\nw.yaml\n")
+    write(made.folder, ".gitignore", "ledger\nchange\ncommit\ndiffer\nw.yaml\n")
     git(made.folder, "init", "-q")
     git(made.folder, "add", "-A")
     git(made.folder, "commit", "-q", "-m", "first")
@@ -113,9 +117,10 @@ def test_a_circle_with_the_same_answers_ends(place: Ledger, shape: str) -> None:
     assert place.state()["reason"].startswith("no-progress: 2 rounds in a row got the same answers")
 
 
+@pytest.mark.parametrize("by", ["change", "commit"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_circle_that_gets_on_goes_on(place: Ledger, shape: str) -> None:
-    place.touch("change")
+def test_a_circle_that_gets_on_goes_on(place: Ledger, shape: str, by: str) -> None:
+    place.touch(by)
     place.touch("differ")
     run(place, shape)
     assert place.ran() == ["review", "fix"] * 6
