@@ -30,7 +30,7 @@ _CONFIGURED_BY = {"claude-code": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
 
 def wait_for_quota(step: Step, agent: str) -> CallWaits | None:
     """The wait of a call whose account may not be asked yet."""
-    with suppress(OSError, ValueError, TypeError, OrchestrateError):
+    with suppress(OSError, ValueError, TypeError, OverflowError, OrchestrateError):
         path = _note(step, agent)
         if _is_waived(step, path):
             return None

@@ -24,6 +24,8 @@ from orchestrate.state.locks import user_state_folder
 
 _FOLDER = "spending"
 _DAY = "%Y-%m-%d"
+# More than any figure of one call.
+_MOST = 1e15
 
 
 @record
@@ -87,7 +89,7 @@ class Ledger:
             try:
                 entry = _entry(parse_json(line))
             except (ValueError, TypeError, KeyError):
-                continue  # a kill has torn it
+                continue  # a kill has torn it, or it was damaged
             if entry.is_void:
                 known.pop(entry.call, None)
             else:
@@ -160,7 +162,20 @@ def ledger_of(environment: Mapping[str, str]) -> Ledger:
     return Ledger(user_state_folder(environment) / _FOLDER)
 
 
-def _entry(written: dict[str, Any]) -> LedgerEntry:
+def _entry(written: Any) -> LedgerEntry:
+    """What a line says; `ValueError` and the like for what no run has written."""
+    if not isinstance(written, dict):
+        raise TypeError
     known = LedgerEntry.__match_args__
     fields = {name: value for name, value in written.items() if name in known}
-    return LedgerEntry(**{**fields, "recipes": tuple(written["recipes"])})
+    entry = LedgerEntry(**{**fields, "recipes": tuple(written["recipes"])})
+    texts = (entry.call, entry.run, entry.workspace, entry.step, entry.agent, entry.root)
+    dollars = (entry.reserved_usd, entry.cost_usd, entry.counted_usd)
+    tokens = (entry.reserved_tokens, entry.input_tokens, entry.output_tokens)
+    figures = [figure for figure in (*dollars, *tokens) if figure is not None]
+    if not all(isinstance(text, str) for text in (*texts, *entry.recipes, entry.model or "")):
+        raise TypeError
+    # Below nothing, or without end, it would make room in budgets, or never leave any.
+    if not all(0 <= figure < _MOST for figure in (entry.at, *figures)):
+        raise ValueError
+    return entry

@@ -1,0 +1,65 @@
+"""Damaged ledgers, notes and queues: no line of them stops a run or makes room in a budget."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.recipes.fakes import Workshop, rule
+from tests.recipes.test_money import ONE, _used_up, _users, costing
+
+
+@pytest.fixture
+def shop(quick_top: object, shop: Workshop) -> Workshop:
+    shop.answers(rule("STEP", costing(0.40)))
+    return shop
+
+
+def state_folder(shop: Workshop) -> Path:
+    return Path(shop.surroundings["XDG_STATE_HOME"]) / "orchestrate"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        None,
+        [1],
+        {"cost_usd": "much"},
+        {"cost_usd": -50},
+        {"cost_usd": 1e300},
+        {"cost_usd": []},
+        {"call": ["a"]},
+        {"at": "noon"},
+        {"input_tokens": "q"},
+        {"recipes": 5},
+        {"recipes": [5]},
+        {"workspace": None},
+    ],
+    ids=str,
+)
+def test_a_damaged_line_of_the_ledger_counts_for_nothing(shop: Workshop, damage: Any) -> None:
+    _users(shop, "limits: {per_day: {cost_usd: 0.7, tokens: 2000}}\n")
+    shop.play(ONE)
+    (ledger,) = (state_folder(shop) / "spending").glob("*.jsonl")
+    line = json.loads(ledger.read_bytes().splitlines()[-1])
+    bad = {**line, "call": "other", **damage} if isinstance(damage, dict) else damage
+    with ledger.open("ab") as file:
+        file.write(json.dumps(bad).encode() + b"\n")
+    for by in ("day", "recipe", "step", "model", "workspace"):
+        shop.run("cost", "--all", "--by", by).assert_success()
+    assert shop.run("cost", "--json").json()["total"]["spent_usd"] == 0.4
+    found = shop.run("plan", "r.yaml", "--estimate", "--json").json()
+    assert found["expected"] == {"runs": 1, "usual_usd": 0.4, "p95_usd": 0.4}
+    parked = shop.play(ONE, exit_code=6)
+    assert "the user's limits.per_day.cost_usd is reached: $0.40 of $0.70" in parked.state["reason"]
+
+
+@pytest.mark.parametrize("note", [b"1" + b"0" * 400, b"[", b"{}", b"\0\0", b"NaN", b"true"])
+def test_a_damaged_note_of_a_quota_counts_for_nothing(shop: Workshop, note: bytes) -> None:
+    _used_up(shop, 3600)
+    (path,) = (state_folder(shop) / "quotas").iterdir()
+    path.write_bytes(note)
+    shop.play(ONE)
