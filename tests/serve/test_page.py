@@ -332,6 +332,34 @@ def test_a_long_path_is_broken_after_a_slash(
         assert page.run("document.querySelector('.run-head h1').textContent") == name
 
 
+def test_on_a_phone_a_long_question_is_in_reach_and_hides_no_state(
+    browser: Browser, work: Project, make: MakeConsole
+) -> None:
+    prompt = " ".join(["Read this with care."] * 200)
+    step = f'{{name: ask, approval: {{prompt: "{prompt}"}}}}'
+    work.write("workflows/long.yaml", f'version: "1.4"\nname: long\nsteps: [{step}]\n')
+    work.spawn("run", "long").assert_exit(6)
+    seen = (
+        "(() => { const at = (q) => document.querySelector(q).getBoundingClientRect();"
+        " const b = at('.question .good'); const x = b.x + b.width / 2, y = b.y + b.height / 2;"
+        " return [document.elementFromPoint(x, y)?.textContent, at('.question').top]; })()"
+    )
+    with serving(make) as console, signed_in(browser, console) as page:
+        page.size(360, 640)
+        show(page, console, f"/runs/{run_of(console, 'long.yaml')}")
+        page.until("document.querySelector('.question .good') && document.querySelector('svg')", 60)
+        for place in ("0", "document.body.scrollHeight"):
+            page.run(f"scrollTo(0, {place})")
+            button, top = page.run(seen)
+            assert button == "approve", place
+            assert top >= 640 * 0.35, place
+        page.run("scrollTo(0, 0)")
+        state = page.run(
+            "document.querySelector('.run-head .state').getBoundingClientRect().bottom"
+        )
+        assert state < top
+
+
 def test_the_changes_of_a_step_open_to_their_lines(
     browser: Browser, work: Project, make: MakeConsole
 ) -> None:

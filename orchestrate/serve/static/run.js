@@ -18,7 +18,7 @@ export function runView(id, tab, console, live, go) {
   const body = h("section", { class: "tab" });
   const tabs = h("nav", { class: "tabs", "aria-label": "Run" }, TABS.map((t) => h("a", { href: `/runs/${id}${t === "overview" ? "" : `/${t}`}`, "aria-current": t === tab ? "page" : null }, t)));
   const said = h("div", { "aria-live": "polite" });
-  const el = h("div", {}, head, said, asks, tabs, body);
+  const el = h("div", { class: "run-view" }, head, said, asks, tabs, body);
   /** @type {any} */ let inner = null;
   /** @type {any} */ let shown = null;
   let seq = 0;
