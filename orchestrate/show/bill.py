@@ -8,21 +8,26 @@ from orchestrate.plan.visible import visible, width_of
 from orchestrate.view.bill import Spending
 
 _BAR = 24
+_LEAST_BAR = 8  # a shorter one tells nothing
 _MOST_RUNS = 3
 
 
-def spending_table(rows: Sequence[Spending], total: Spending, *, with_bars: bool) -> str:
-    """A line for each, and one for all."""
+def spending_table(rows: Sequence[Spending], total: Spending, columns: int) -> str:
+    """A line for each, and one for all, with bars as far as a terminal of so many columns goes."""
     names = [visible(row.name) for row in (*rows, total)]
     width = max(map(width_of, names))
+    spent = [f"${row.spent_usd:.4f}" for row in (*rows, total)]
     most = max((row.spent_usd for row in rows), default=0.0)
     lines = []
-    for name, row in zip(names, (*rows, total), strict=True):
+    for name, cost, row in zip(names, spent, (*rows, total), strict=True):
         pad = " " * (width - width_of(name))
-        share = row.spent_usd / most if most and row is not total else 0.0
-        bar = "  " + "█" * round(_BAR * share) if with_bars and share else ""
-        lines.append(f"{name}{pad}  ${row.spent_usd:>9.4f}{_more(row)}{bar}\n")
-    return "".join(lines)
+        lines.append(f"{name}{pad}  {cost:>{max(map(len, spent))}}{_more(row)}")
+    room = columns - max(map(width_of, lines)) - 2
+    longest = min(_BAR, room) if most and room >= _LEAST_BAR else 0
+    for number, row in enumerate(rows):
+        bar = "█" * round(longest * row.spent_usd / most) if longest else ""
+        lines[number] += f"  {bar}" if bar else ""
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _more(row: Spending) -> str:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from orchestrate.show.bill import spending_table
 from orchestrate.state.ledger import Ledger, LedgerEntry
-from orchestrate.view.bill import spending_by
+from orchestrate.view.bill import Spending, spending_by
 from tests.recipes.fakes import Workshop, rule
 from tests.recipes.test_money import DONE, STEPS, costing
 
@@ -31,7 +32,7 @@ def test_a_run_is_in_the_bill_and_what_is_unknown_is_not_zero(shop: Workshop) ->
     steps = shop.run("cost", "--by", "step", "--json").assert_success().json()["rows"]
     assert [one["spent_usd"] for one in steps] == [0.4, 0, 0]
     text = shop.run("cost").assert_success().stdout
-    assert "$   0.4000  3 calls, 2 of unknown cost" in text
+    assert "  $0.4000  3 calls, 2 of unknown cost" in text
     assert "█" not in text, "not to a pipe"
 
 
@@ -40,7 +41,10 @@ def test_another_workspace_is_counted_only_with_all(shop: Workshop, tmp_path: Pa
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     inside = ("--working-dir", str(elsewhere))
-    assert "No agent was asked" in shop.run("cost", *inside).assert_success().stdout
+    none = shop.run("cost", "--since", "2026-01-02", *inside).assert_success().stdout
+    assert (
+        none == "No agent was asked since 2026-01-02 00:00:00 in this workspace (--all: in all).\n"
+    )
     everywhere = shop.run("cost", "--all", "--by", "workspace", "--json", *inside).json()
     assert everywhere["total"]["calls"] == 3
     shop.run("cost", "--since", "yesterday-ish").assert_exit(2)
@@ -63,3 +67,17 @@ def test_what_is_not_settled_is_reserved_and_days_stand_in_order(tmp_path: Path)
     _, total = spending_by("model", ledger.since("1970-01-01"))
     assert total.reserved_usd == 0
     assert json.dumps(total.to_json()["spent_usd"]) == "2.1"
+
+
+def test_the_table_has_bars_only_where_they_fit() -> None:
+    rows = [
+        Spending("monday", calls=1, spent_usd=8.0),
+        Spending("tuesday", calls=2, spent_usd=12.0),
+    ]
+    total = Spending("total", calls=3, spent_usd=20.0)
+    plain = "monday    $8.0000  1 call\ntuesday  $12.0000  2 calls\ntotal    $20.0000  3 calls\n"
+    assert spending_table(rows, total, 0) == spending_table(rows, total, 34) == plain
+    monday, tuesday, last = spending_table(rows, total, 40).splitlines()
+    assert tuesday == "tuesday  $12.0000  2 calls  " + "█" * 12
+    assert monday == "monday    $8.0000  1 call  " + "█" * 8
+    assert last == "total    $20.0000  3 calls"

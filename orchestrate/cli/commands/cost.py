@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 
 import click
@@ -13,6 +14,7 @@ from orchestrate.cli.options import json_option, working_dir_option
 from orchestrate.show.bill import spending_table
 from orchestrate.show.output import answer, answer_json
 from orchestrate.state.ledger import day_of, ledger_of
+from orchestrate.state.times import local_time, timestamp
 from orchestrate.view.bill import WAYS, spending_by
 
 
@@ -46,8 +48,9 @@ def cost(since: str, way: str, everywhere: bool, working_dir: str | None, as_jso
         )  # fmt: skip
     elif not rows:
         where = "" if everywhere else " in this workspace (--all: in all)"
-        answer(f"No agent was asked since then{where}.\n")
+        answer(f"No agent was asked since {local_time(timestamp(start))}{where}.\n")
     else:
         is_terminal = sys.stdout is not None and sys.stdout.isatty()
-        answer(spending_table(rows, total, with_bars=is_terminal))
+        columns = shutil.get_terminal_size().columns if is_terminal else 0
+        answer(spending_table(rows, total, columns))
     return 0
