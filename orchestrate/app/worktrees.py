@@ -137,7 +137,7 @@ def repository_of(workspace: Workspace) -> tuple[Path, str]:
     except GitError:
         raise UsageError(
             "a worktree begins at a commit, and this repository has none yet",
-            "commit something first: git add -A && git commit",
+            "commit something first: git add -A && git commit (fork: or add --in-place)",
         ) from None
     return Path(os.path.realpath(top)), base
 
