@@ -159,6 +159,7 @@ BUDGETS: tuple[EndKind, ...] = (
 )  # fmt: skip
 # A person asked for these.
 STOPPED: tuple[EndKind, ...] = ("interrupted", "hung-up", "terminated", "left")
+_BY_SIGNAL = ("interrupted", "terminated")
 
 
 @record
@@ -176,6 +177,11 @@ class Ending:
     def tells(self) -> bool:
         """Does the reason say more than the status?"""
         return self.kind != "completed" and self.reason not in ("", self.status)
+
+    @property
+    def is_rewound(self) -> bool:
+        """Was the run put back by `rewind`, not stopped at work? Its reason says to where."""
+        return self.kind == "interrupted" and self.reason not in ("", *_BY_SIGNAL)
 
 
 def end(kind: EndKind, reason: str, budget: Mapping[str, Any] | None = None) -> Ending:
@@ -195,7 +201,8 @@ def stopped_by(number: int) -> Ending:
     """The end that a signal asked for."""
     kinds: dict[int, StopKind] = {TERMINATED: "terminated", HUNG_UP: "hung-up"}
     kind = kinds.get(of_signal(number), "interrupted")
-    return end(kind, "terminated" if kind == "terminated" else "interrupted")
+    by_interrupt, by_termination = _BY_SIGNAL
+    return end(kind, by_termination if kind == "terminated" else by_interrupt)
 
 
 def cancelled_by(user: str) -> Ending:

@@ -19,6 +19,7 @@ from orchestrate.app.scopes import starting_values
 from orchestrate.app.single_step import as_started as reduced_as_started
 from orchestrate.app.undefined import refuse_undefined
 from orchestrate.compile import compile_file, require_program
+from orchestrate.diagnostics import closest
 from orchestrate.dialects.lowering import constant_map
 from orchestrate.engine.catch_up import catch_up
 from orchestrate.engine.foresee import Foreseen, Scratch, foresee
@@ -223,7 +224,9 @@ def meant(earlier: Earlier, text: str, flag: str) -> list[Entry]:
         return found
     names = list(dict.fromkeys(entry.name for entry in earlier.entries.values() if entry.key))
     shown = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
-    raise UsageError(f"{flag}: the run has no result of a step '{text}'", f"it has: {shown}")
+    near = closest(text, names)
+    also = f" (did you mean '{near}'?)" if near else ""
+    raise UsageError(f"{flag}: the run has no result of a step '{text}'{also}", f"it has: {shown}")
 
 
 def _accepted(earlier: Earlier, wishes: Wishes) -> list[list[str]]:

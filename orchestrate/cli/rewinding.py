@@ -52,7 +52,11 @@ def rewind_run(
 
 def _preview(rewound: Rewound) -> str:
     plan = rewound.plan
-    lines = [f"to {visible(rewound.aim.words)}: {plural(len(rewound.aim.void), 'result')} void"]
+    aim = rewound.aim
+    void = f"{plural(len(aim.void), 'result')} void"
+    # Taking a rewind back voids nothing: what it had voided counts again.
+    means = "all results count again" if aim.is_undo and not aim.void else void
+    lines = [f"to {visible(aim.words)}: {means}"]
     for verb, names in (
         ("write", [change.path for change in plan.write]),
         ("delete", [change.path for change in plan.delete]),

@@ -230,7 +230,7 @@ def _machine_command(event: on.StepFinished) -> list[str]:
     result = event.result
     if result.is_turn or (result.status != "completed" and not _is_foreseen(result)):
         return []
-    took = duration(result.duration_ms)
+    took = "reused" if result.reused else duration(result.duration_ms)
     return [f"Step {visible(event.node)}: {visible(result.outcome or 'passed')} ({took})"]
 
 

@@ -193,4 +193,5 @@ def _heading(event: on.StepFinished | on.AttemptEnded) -> str:
     # The agents of a recipe that a machine calls are asked for none.
     is_plain = isinstance(event, on.StepFinished) and event.label == OK
     outcome = event.result.outcome or ("answered" if is_plain else "no readable outcome")
-    return f"-- {visible(event.node)}{visit}: {visible(outcome)}"
+    reused = " (reused)" if event.result.reused else ""
+    return f"-- {visible(event.node)}{visit}: {visible(outcome)}{reused}"

@@ -55,13 +55,11 @@ def _lines(view: dict[str, Any], ending: Ending | None) -> Iterator[str]:
         yield f"  denied      {_short(denial_words(read_denials(view['denials'])))}"
     yield from _steps(view)
     yield from _decisions(view["decisions"])
-    if view["not_reached"]:
-        yield f"  not yet     {_listed(view['not_reached'])}"
-    word = "now" if view["status"] == "running" else "at"
-    for current in view["current"]:
-        # A step outside loops that failed stands in the list above.
-        if current["phase"] != "failed" or current["step"] not in view["steps"]:
-            yield f"  {word:10}  {_current(current, view['status'])}"
+    if ending is not None and ending.is_rewound:
+        # By the journal it stands at its beginning, whence `resume` takes over what is kept.
+        yield "  at          what came before is kept, and not done again"
+    else:
+        yield from _ahead(view)
     for gate in view["approvals"]:
         yield from _gate(gate)
     if view["at_terminal"]:
@@ -76,6 +74,17 @@ def _lines(view: dict[str, Any], ending: Ending | None) -> Iterator[str]:
         yield f"  output      {line}"
 
 
+def _ahead(view: dict[str, Any]) -> Iterator[str]:
+    """What has not begun, and where the run stands."""
+    if view["not_reached"]:
+        yield f"  not yet     {_listed(view['not_reached'])}"
+    word = "now" if view["status"] == "running" else "at"
+    for current in view["current"]:
+        # A step outside loops that failed stands in the list above.
+        if current["phase"] != "failed" or current["step"] not in view["steps"]:
+            yield f"  {word:10}  {_current(current, view['status'])}"
+
+
 def _listed(names: list[str]) -> str:
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return ", ".join(clip(visible(name), 40) for name in names[:_MOST_NAMED]) + more
@@ -84,7 +93,8 @@ def _listed(names: list[str]) -> str:
 def standing(status: str, ending: Ending | None) -> str:
     verb = "has" if status == "failed" else "is"
     if status == "paused" and ending is not None and ending.kind in STOPPED:
-        return "is interrupted"  # as one whose process was killed
+        # As one whose process was killed.
+        return f"is interrupted: {_short(ending.reason)}" if ending.is_rewound else "is interrupted"
     if ending is None or not ending.tells:
         return f"{verb} {status}"
     if ending.kind == "cancelled":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from orchestrate.diagnostics import closest
 from orchestrate.errors import UsageError
 from orchestrate.plan.visible import visible
 from orchestrate.record import field, mutable_record, record
@@ -145,8 +146,11 @@ class FileHistory:
             return max(found, key=lambda span: span.position)
         names = list(dict.fromkeys(span.shown for span in self.spans.values()))
         listed = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
+        near = closest(text, names)
+        also = f" (did you mean '{visible(near)}'?)" if near else ""
         raise UsageError(
-            f"the run has not begun a step '{visible(text)}'", f"it has begun: {visible(listed)}"
+            f"the run has not begun a step '{visible(text)}'{also}",
+            f"it has begun: {visible(listed)}",
         )
 
     def after(self, span: Span) -> dict[str, Json] | None:

@@ -98,6 +98,10 @@ def test_rewind_puts_files_and_run_before_a_step(tmp_path: Path, dialect: str) -
     theirs, before = inside_git(stage.folder), photograph(stage.folder)
     refused = stage.run("rewind", "latest", "b").assert_exit(2)
     assert "agree with --yes" in refused.stderr
+    mistyped = stage.run("rewind", "latest", "B").assert_exit(2).stderr
+    assert "has not begun a step 'B' (did you mean 'b'?)" in mistyped
+    mistyped = stage.run("resume", "latest", "--redo", "B").assert_exit(2).stderr
+    assert "no result of a step 'B' (did you mean 'b'?)" in mistyped
     assert without_runs(photograph(stage.folder)) == without_runs(before)
     done = stage.run("rewind", "latest", "b", "--yes").assert_exit(0)
     assert "  delete by-b\n  delete by-c\n" in done.stderr
@@ -107,7 +111,13 @@ def test_rewind_puts_files_and_run_before_a_step(tmp_path: Path, dialect: str) -
     assert (stage.folder / "fail-never").read_text() == ignored
     assert inside_git(stage.folder) == theirs
     assert stage.state()["status"] == "paused"
-    stage.resume()
+    stands = stage.run("status").stdout
+    assert " is interrupted: rewound to before 'b'\n" in stands
+    assert "what came before is kept" in stands
+    assert "a is next" not in stands
+    assert "not yet" not in stands
+    told = stage.resume().stderr
+    assert ("-- a: done (reused)\n" if dialect == "machine" else "a: reused, ") in told
     assert stage.ran() == ["b", "c"]
     assert (stage.folder / "common").read_text() == "a\nb\nc\n"
     assert stage.state()["status"] == "completed"
@@ -118,7 +128,8 @@ def test_what_was_rewound_can_be_undone(tmp_path: Path) -> None:
     stage.play(SHAPES["recipe"])
     stage.run("rewind", "latest", "a", "--yes").assert_exit(0)
     assert stage.files() == set()
-    stage.run("rewind", "latest", "--undo", "--yes").assert_exit(0)
+    back = stage.run("rewind", "latest", "--undo", "--yes").assert_exit(0)
+    assert "to before the last rewind: all results count again\n" in back.stderr
     assert stage.files() == {"by-a", "by-b", "by-c"}
     stage.ran()
     stage.resume()
