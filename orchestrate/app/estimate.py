@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -21,8 +21,8 @@ from orchestrate.engine.costing import (
 )
 from orchestrate.engine.evaluate import evaluate
 from orchestrate.errors import OrchestrateError, UsageError
-from orchestrate.plan.nodes import Each, Plan, main_plan
-from orchestrate.plan.worst_case import most_calls, most_in_all
+from orchestrate.plan.nodes import Call, Each, Node, Plan, Program, main_plan
+from orchestrate.plan.worst_case import most_calls, most_in_all, times
 from orchestrate.record import record
 from orchestrate.state.ledger import LedgerEntry, day_of, ledger_of
 
@@ -84,7 +84,7 @@ def estimate(prepared: Prepared) -> Estimate:
     """What a run of a prepared recipe may take."""
     program, workspace = prepared.program, str(prepared.workspace.root)
     rules = money_rules(prepared.config)
-    calls = most_calls(program, _count_items)
+    calls = most_calls(program, lambda plan, each: _count_items(program, plan, each))
     asked = asked_by_step(program, prepared.workspace, prepared.settings)
     entries = list(ledger_of(os.environ).since(day_of(time.time() - LOOK_BACK_S)))
     by_agent: dict[tuple[str, str | None], float] = {}
@@ -93,11 +93,11 @@ def estimate(prepared: Prepared) -> Estimate:
         one = asked.get(key)
         who = ("a file that is known later", None) if one is None else (one.agent, one.model)
         by_agent[who] = by_agent.get(who, 0.0) + often
-        worst += often * _price(entries, key, one, rules, workspace)
+        worst += times(often, _price(entries, key, one, rules, workspace))
     total = most_in_all(program, calls)
     if calls and total < sum(calls.values()):
         prices = [_price(entries, key, asked.get(key), rules, workspace) for key in calls]
-        worst = min(worst, total * max(prices))
+        worst = min(worst, times(total, max(prices)))
     limit = main_plan(program).limits.max_cost
     worst = worst if limit is None else min(worst, limit)
     found = [CallsOf(*who, min(often, total)) for who, often in by_agent.items()]
@@ -133,15 +133,33 @@ def _earlier_runs(
     return list(runs.values())
 
 
-def _count_items(plan: Plan, each: Each) -> int | None:
-    """The items of a loop that the file itself, or a flag, gives."""
+def _count_items(program: Program, plan: Plan, each: Each) -> int | None:
+    """The items of a loop that the file itself, or a flag, gives, and nothing else sets."""
     with suppress(OrchestrateError, AssertionError, LookupError, TypeError, ValueError):
-        set_later = {node.output for block in plan.blocks for node in block.nodes}
-        values = starting_values(plan).items()
+        values, set_later = starting_values(plan).items(), _set_later(program, plan)
         items = evaluate(each.items, _Given({k: v for k, v in values if k not in set_later}))
         if isinstance(items, list):
             return len(items)
     return None
+
+
+def _set_later(program: Program, plan: Plan) -> set[str]:
+    """The variables of a plan that its steps set, or whoever calls it."""
+    names: set[str] = set()
+    for node in _nodes(plan):
+        names |= node.variables
+        if isinstance(node.op, Each):
+            names |= {node.op.variable, node.op.collect or ""}
+            if node.op.rounds is not None:
+                names |= {name for name, _ in node.op.rounds.updates.items}
+    for node in (node for other in program.plans for node in _nodes(other)):
+        if isinstance(node.op, Call) and node.op.plan == plan.id:
+            names |= {name for name, _ in node.op.arguments.items}
+    return names
+
+
+def _nodes(plan: Plan) -> Iterator[Node]:
+    return (node for block in plan.blocks for node in block.nodes)
 
 
 class _Given:

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 CODE = "E125"
 
 
+# Plans with what their callers give them: each is looked at once, however many ways lead to it.
+Seen = set[tuple[str, frozenset[str]]]
+
+
 @record
 class Undefined:
     """A reference to a variable that nothing sets before the step is reached."""
@@ -53,10 +57,10 @@ def find_undefined(compilation: Compilation, program: Program) -> tuple[Diagnost
 def undefined_in(program: Program) -> Iterator[Undefined]:
     """Those of the main plan, and of the recipes that it is certain to call."""
     plan = main_plan(program)
-    yield from _in_plan(program, plan, set(), {plan.id})
+    yield from _in_plan(program, plan, set(), {(plan.id, frozenset())})
 
 
-def _in_plan(program: Program, plan: Plan, given: set[str], seen: set[str]) -> Iterator[Undefined]:
+def _in_plan(program: Program, plan: Plan, given: set[str], seen: Seen) -> Iterator[Undefined]:
     if plan.dialect == "workflow":
         known = _told(plan) | given
         for node in (node for block in plan.blocks for node in block.nodes):
@@ -71,9 +75,7 @@ def _told(plan: Plan) -> set[str]:
     return {key for key, _ in plan.context.items} | {one.name for one in plan.inputs}
 
 
-def _in_recipe(
-    program: Program, plan: Plan, given: set[str], seen: set[str]
-) -> Iterator[Undefined]:
+def _in_recipe(program: Program, plan: Plan, given: set[str], seen: Seen) -> Iterator[Undefined]:
     """The steps in their order, with what has been set by then."""
     known = _told(plan) | given
     bodies = {block.id: block.nodes for block in plan.blocks}
@@ -100,14 +102,14 @@ def _may_be_empty(each: Each) -> bool:
     return each.rounds is not None and each.rounds.before is not None
 
 
-def _called(program: Program, node: Node, seen: set[str]) -> Iterator[Undefined]:
+def _called(program: Program, node: Node, seen: Seen) -> Iterator[Undefined]:
     op = node.op
     if not isinstance(op, Call) or is_conditional(node) or not isinstance(op.plan, str):
         return
-    if op.plan not in seen:
-        called = plan_of(program, op.plan)
-        given = {key for key, _ in op.arguments.items}
-        for one in _in_plan(program, called, given, seen | {op.plan}):
+    given = frozenset(key for key, _ in op.arguments.items)
+    if (op.plan, given) not in seen:
+        seen.add((op.plan, given))
+        for one in _in_plan(program, plan_of(program, op.plan), set(given), seen):
             yield replace(one, is_called=True)
 
 

@@ -55,8 +55,7 @@ def _asks(node: Node, bodies: dict[NodeId | None, Block]) -> bool:
 
 
 def _circles(block: Block, bodies: dict[NodeId | None, Block]) -> set[NodeId]:
-    """The nodes of a block that can be reached from themselves: Tarjan's components, without
-    recursion."""
+    """The nodes of a block that can be reached from themselves."""
     position = {node.id: number for number, node in enumerate(block.nodes)}
     edges = {
         node.id: [
@@ -69,10 +68,11 @@ def _circles(block: Block, bodies: dict[NodeId | None, Block]) -> set[NodeId]:
     }
     if not any(position[to] <= position[name] for name in edges for to in edges[name]):
         return set()
-    return _components(edges)
+    return in_circles(edges)
 
 
-def _components(edges: dict[NodeId, list[NodeId]]) -> set[NodeId]:
+def in_circles(edges: dict[str, list[str]]) -> set[str]:
+    """The names that lead back to themselves: Tarjan's components, without recursion."""
     number: dict[NodeId, int] = {}
     lowest: dict[NodeId, int] = {}
     open_nodes: dict[NodeId, None] = {}

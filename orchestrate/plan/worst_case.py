@@ -7,12 +7,12 @@ none, and that is said.
 from __future__ import annotations
 
 from collections.abc import Callable
+from graphlib import TopologicalSorter
 from math import inf
 
-from orchestrate.plan.circles import nodes_in_circles
+from orchestrate.plan.circles import in_circles, nodes_in_circles
 from orchestrate.plan.nodes import (
     Ask,
-    Block,
     Call,
     Each,
     Gate,
@@ -26,6 +26,7 @@ from orchestrate.plan.nodes import (
     Wait,
     plan_of,
 )
+from orchestrate.record import field, record
 
 # How many items a loop has, where that is known before the run; None if not.
 CountItems = Callable[[Plan, Each], int | None]
@@ -35,9 +36,19 @@ Calls = dict[tuple[PlanId, NodeId], float]
 
 def most_calls(program: Program, count_items: CountItems) -> Calls:
     """How often each step that asks an agent may ask it in one run."""
-    counter = _Counter(program, count_items)
-    counter.count_plan(plan_of(program, program.main), 1.0, ())
-    return counter.calls
+    once = {plan.id: _once_through(plan, count_items) for plan in program.plans}
+    calls: Calls = {}
+    for started, often in _starts(program, once).items():
+        for plan_id, again in _rounds_of(program, started).items():
+            for node, asked in once[plan_id].asked.items():
+                key = (plan_id, node)
+                calls[key] = calls.get(key, 0.0) + times(times(often, again), asked)
+    return calls
+
+
+def times(one: float, other: float) -> float:
+    """What never happens does not, however often."""
+    return one * other if one and other else 0.0
 
 
 def most_in_all(program: Program, calls: Calls) -> float:
@@ -66,57 +77,84 @@ def _turns_of(op: Ask) -> int:
     return 2 if op.outcomes else 1
 
 
-class _Counter:
-    def __init__(self, program: Program, count_items: CountItems) -> None:
-        self._program = program
-        self._count_items = count_items
-        self.calls: Calls = {}
+@record
+class _Once:
+    """What going through a plan once does: how often its steps ask, and which plans it calls."""
 
-    def count_plan(self, plan: Plan, times: float, callers: tuple[PlanId, ...]) -> None:
-        if plan.id in callers:
-            times = inf  # a plan that calls itself: only its depth is bounded, not its breadth
-        blocks = {block.id: block for block in plan.blocks}
-        again = _restarts(plan)
-        if again:
-            most = plan.limits.max_restarts
-            more = inf if most is None else float(most)
-            for other in again - {plan.id, *callers}:
-                self.count_plan(plan_of(self._program, other), times * more, (*callers, plan.id))
-            times *= 1 + more
-        if callers.count(plan.id) < 2:
-            self._count_block(plan, blocks, plan.blocks[0], times, callers)
+    asked: dict[NodeId, float] = field(default_factory=dict)
+    called: dict[PlanId, float] = field(default_factory=dict)
 
-    def _count_block(
-        self,
-        plan: Plan,
-        blocks: dict[str, Block],
-        block: Block,
-        times: float,
-        callers: tuple[PlanId, ...],
-    ) -> None:
+
+def _once_through(plan: Plan, count_items: CountItems) -> _Once:
+    once = _Once()
+    blocks = {block.id: block for block in plan.blocks}
+    waiting = [(plan.blocks[0], 1.0)]
+    while waiting:
+        block, around = waiting.pop()
         circles = nodes_in_circles(plan, block)
         nodes = {node.id: node for node in block.nodes}
         for node in block.nodes:
             owner = nodes.get(node.part_of or node.id, node)
-            often = times * (_most_visits(plan, owner) if owner.id in circles else 1)
+            often = times(around, _most_visits(plan, owner) if owner.id in circles else 1)
             match node.op:
                 case Ask() as op:
-                    key = (plan.id, node.id)
-                    self.calls[key] = self.calls.get(key, 0.0) + often * _turns_of(op)
+                    once.asked[node.id] = often * _turns_of(op)
                 case Each() as op:
-                    items = self._count_items(plan, op)
-                    most = op.limit if op.rounds is not None else items
-                    most = op.limit if most is None else most
-                    inner = often * (inf if most is None else most) if most != 0 else 0.0
-                    self._count_block(plan, blocks, blocks[op.body], inner, callers)
+                    items = None if op.rounds is not None else count_items(plan, op)
+                    most = op.limit if items is None else items
+                    waiting.append((blocks[op.body], times(often, inf if most is None else most)))
                 case Call(str(called)):
-                    self.count_plan(plan_of(self._program, called), often, (*callers, plan.id))
+                    once.called[called] = once.called.get(called, 0.0) + often
                 case Call():
-                    self.calls[plan.id, node.id] = (
-                        inf  # a file that is known only when it is called
-                    )
+                    once.asked[node.id] = inf  # a file that is known only when it is called
                 case Run() | Wait() | Gate():
                     pass
+    return once
+
+
+def _starts(program: Program, once: dict[PlanId, _Once]) -> dict[PlanId, float]:
+    """How often each plan that is reached is started. Each is looked at once, however many ways
+    lead to it; of one that calls itself only the depth is bounded, not the breadth."""
+    calls: dict[PlanId, dict[PlanId, float]] = {}
+    waiting = [program.main]
+    while waiting:
+        started = waiting.pop()
+        if started in calls:
+            continue
+        found = calls[started] = {}
+        for plan_id, again in _rounds_of(program, started).items():
+            for called, often in once[plan_id].called.items():
+                if often:
+                    found[called] = found.get(called, 0.0) + times(again, often)
+        waiting += found
+    endless = in_circles({caller: list(called) for caller, called in calls.items()})
+    order: TopologicalSorter[PlanId] = TopologicalSorter()
+    for caller, found in calls.items():
+        order.add(caller)
+        for called in found.keys() - endless:
+            order.add(called, caller)
+    starts = {plan_id: inf if plan_id in endless else 0.0 for plan_id in calls}
+    starts[program.main] += 1.0
+    for caller in order.static_order():
+        for called, often in calls[caller].items():
+            starts[called] += times(starts[caller], often)
+    return starts
+
+
+def _rounds_of(program: Program, started: PlanId) -> dict[PlanId, float]:
+    """How often each plan is gone through for one start of a plan, which may restart as another:
+    there are so many restarts in all, whichever plan each leads to."""
+    rounds = {started: 1.0}
+    waiting, most = [started], 0.0
+    while waiting:
+        plan = plan_of(program, waiting.pop())
+        again = _restarts(plan)
+        if again:
+            limit = plan.limits.max_restarts
+            most = inf if limit is None else max(most, float(limit))
+        waiting += again - rounds.keys()
+        rounds |= dict.fromkeys(again - rounds.keys(), 0.0)
+    return {plan_id: number + most for plan_id, number in rounds.items()}
 
 
 def _most_visits(plan: Plan, node: Node) -> float:

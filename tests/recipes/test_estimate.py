@@ -131,3 +131,46 @@ def test_at_a_terminal_a_person_is_asked(
     result = shop.run("run", "r.yaml", "--confirm-above", "0.1").assert_exit(code)
     assert "start it? [y/N]" in result.stderr
     assert len(shop.calls()) == asked
+
+
+def test_files_that_call_each_other_are_counted_once_and_never_hang(shop: Workshop) -> None:
+    """Two ways to each of 40 files are 2**40 ways; seven that call each other are without end."""
+    twice = "steps:\n" + "".join(
+        f"  - {{id: {name}, type: recipe, recipe: cNEXT.yaml}}\n" for name in "ab"
+    )
+    for number in range(1, 40):
+        shop.write(f"c{number}.yaml", recipe(twice.replace("NEXT", str(number + 1))))
+    shop.write("c40.yaml", ONE)
+    unlimited = "limits: {steps: 1000000000000000}\n"
+    found = estimated(shop, recipe(unlimited + twice.replace("NEXT", "1")))
+    assert found["worst"]["calls"] == 2**40
+    each = "".join(f"  - {{id: s{n}, type: recipe, recipe: k{n}.yaml}}\n" for n in range(7))
+    for number in range(7):
+        text = f'steps:\n{each}  - {{id: one, agent: helper, prompt: "STEP:one"}}\n'
+        shop.write(f"k{number}.yaml", recipe(text))
+    assert estimated(shop, recipe(f"steps:\n{each}"))["worst"]["calls"] == 100, "steps of a run"
+
+
+def test_a_list_that_a_caller_or_a_round_sets_is_not_known_before(shop: Workshop) -> None:
+    shop.write("child.yaml", recipe("""
+        context: {list: []}
+        steps: [{id: each, foreach: "{{list}}", agent: helper, prompt: "STEP:x"}]
+    """))  # fmt: skip
+    found = estimated(
+        shop,
+        recipe("""
+        context: {more: []}
+        steps:
+          - {id: look, type: bash, command: "ls", output: names}
+          - {id: call, type: recipe, recipe: child.yaml, context: {list: "{{names}}"}}
+    """),
+    )
+    assert found["worst"]["calls"] == 100, "so many steps has a run at most"
+    assert estimated(shop, (shop.folder / "child.yaml").read_text())["worst"]["calls"] == 0
+
+
+def test_a_stand_in_costs_nothing_however_often_it_is_asked(shop: Workshop) -> None:
+    shop.write("r.yaml", UNBOUNDED)
+    flags = ("--dry-run", "--json", "--backend", "rehearsal")
+    found = shop.run("run", "r.yaml", *flags).assert_success().json()["estimate"]["worst"]
+    assert (found["calls"], found["cost_usd"]) == (None, 0)
