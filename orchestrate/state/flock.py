@@ -29,6 +29,10 @@ class Flock:
         self._descriptor = descriptor
         _HELD.add(self)
 
+    @property
+    def descriptor(self) -> int:
+        return self._descriptor
+
     def release(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
         _HELD.discard(self)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -58,8 +59,16 @@ def ahead(shop: Workshop) -> set[int]:
     return {event.get("ahead", 0) for event in events_of(shop, "call-waits")}
 
 
+def slots_folder(shop: Workshop) -> Path:
+    return Path(shop.surroundings["XDG_STATE_HOME"]) / "orchestrate" / "slots"
+
+
+def is_stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] == "T"
+
+
 def tickets(shop: Workshop) -> list[str]:
-    folder = Path(shop.surroundings["XDG_STATE_HOME"]) / "orchestrate" / "slots"
+    folder = slots_folder(shop)
     return sorted(name for name in os.listdir(folder) if name != "lock") if folder.exists() else []
 
 
@@ -145,6 +154,67 @@ def test_a_slot_is_the_programs_and_outlives_the_orchestrator(shop: Workshop) ->
         Path(go).touch()
         assert other.wait(60) == 0
     assert tickets(shop) == []
+
+
+def test_nobody_waits_for_a_run_that_was_stopped_in_the_queue(shop: Workshop) -> None:
+    limit(shop, "claude-code: 1")
+    go = str(shop.top / "go")
+    shop.answers(rule("STEP", {"delay": 120, "until": go}))
+    for name in "abc":
+        steps = f'steps: [{{id: one, agent: helper, prompt: "STEP:{name}"}}]'
+        shop.write(f"{name}.yaml", recipe(steps))
+    with shop.started("run", "a.yaml", "--allow-concurrent") as first:
+        wait_until(lambda: len(shop.calls()) == 1, "the first is not asked")
+        with shop.started("run", "b.yaml", "--allow-concurrent") as stopped:
+            wait_until(lambda: bool(events_of(shop, "call-waits")), "the second does not wait")
+            os.kill(stopped.pid, signal.SIGSTOP)
+            wait_until(lambda: is_stopped(stopped.pid), "the second goes on")
+            (waiting,) = [name for name in tickets(shop) if name.endswith(".wait")]
+            os.utime(slots_folder(shop) / waiting, (0, 0))
+            Path(go).touch()
+            assert first.wait(60) == 0
+            shop.run("run", "c.yaml", "--allow-concurrent").assert_success()
+            os.kill(stopped.pid, signal.SIGCONT)
+            assert stopped.wait(60) == 0
+    assert shop.asked() == ["a", "c", "b"]
+
+
+@pytest.mark.parametrize("what", ["ticket", "folder"])
+def test_who_waits_goes_on_when_somebody_tidies_the_queue_up(shop: Workshop, what: str) -> None:
+    state = slots_folder(shop).parent
+    first, second = (draw_ticket(state, "claude-code", {"claude-code": 1}) for _ in range(2))
+    assert (first.ahead(), second.ahead()) == (None, 0)
+    if what == "folder":
+        shutil.rmtree(slots_folder(shop))
+    else:
+        next(slots_folder(shop).glob("*.wait")).unlink()
+        assert second.ahead() == 0
+    first.release()
+    assert second.ahead() is None
+    second.release()
+    assert tickets(shop) == []
+
+
+@pytest.mark.parametrize("counter", [b"", b"-5", b"abc", b"\0\0", b"9" * 25, b"1"])
+def test_a_damaged_queue_is_no_hindrance(shop: Workshop, counter: bytes) -> None:
+    limit(shop, "claude-code: 1")
+    folder = slots_folder(shop)
+    (folder / "000000000007.claude-code.wait").mkdir(parents=True)
+    (folder / "000000000003.claude-code.held").symlink_to("nowhere")
+    (folder / "lock").write_bytes(counter)
+    shop.play(recipe('steps: [{id: one, agent: helper, prompt: "STEP:one"}]'))
+    assert int((folder / "lock").read_bytes()) >= 8, "after all that lie there"
+
+
+def test_a_queue_that_cannot_be_kept_is_named(shop: Workshop) -> None:
+    lock = slots_folder(shop) / "lock"
+    lock.mkdir(parents=True)
+    shop.write("r.yaml", recipe('steps: [{id: one, agent: helper, prompt: "STEP:one"}]'))
+    refused = shop.run("run", "r.yaml").assert_exit(5)
+    assert f"cannot queue for a slot in {lock}: Is a directory" in refused.stderr
+    assert shop.calls() == []
+    lock.rmdir()
+    shop.go_on()
 
 
 def test_an_agent_that_starts_a_run_lends_it_its_slot(shop: Workshop) -> None:
