@@ -61,6 +61,11 @@ if TYPE_CHECKING:
     from orchestrate.state.store import Store
     from orchestrate.workspace import Workspace
 
+_NO_PROGRESS_UNSEEN = (
+    "limits.no_progress counts for nothing, because no checkpoints of the workspace are taken; "
+    "--checkpoints on takes them"
+)
+
 
 def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs
     store: Store,
@@ -105,6 +110,8 @@ def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs
             _look_back(rt)
         if rehearsal is None and _wants_checkpoints(kept, rt.workspace.root):
             _keep_checkpoints(rt, reporter)
+        if rehearsal is None and rt.checkpoints is None:
+            _tell_unlooked_at(rt, reporter)
         ending = run_to_end(rt) if rehearsal else run_and_tell(rt, untold, reporter)
         is_over = True
         return ending
@@ -121,6 +128,13 @@ def _keep_checkpoints(rt: Runtime, reporter: Reporter) -> None:
     from orchestrate.app.checkpoints import checkpoints_of
 
     rt.checkpoints = checkpoints_of(rt, reporter.note)
+
+
+def _tell_unlooked_at(rt: Runtime, reporter: Reporter) -> None:
+    """A limit that nothing can be held against is not silently none."""
+    if any(plan.limits.no_progress is not None for plan in rt.store.index.program.plans):
+        rt.logbook.write("warn", _NO_PROGRESS_UNSEEN)
+        reporter.note(f"orchestrate: warning: {_NO_PROGRESS_UNSEEN}\n")
 
 
 def _wants_checkpoints(settings: RunSettings, workspace: Path) -> bool:

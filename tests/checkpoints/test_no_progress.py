@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -133,8 +134,25 @@ def test_a_circle_that_gets_on_goes_on(place: Ledger, shape: str, by: str) -> No
 def test_it_counts_only_if_written_and_with_checkpoints(
     place: Ledger, flags: tuple[str, ...], limits: str
 ) -> None:
-    run(place, "machine", *flags, limits=limits)
+    place.write("w.yaml", SHAPES["machine"].replace("LIMITS", limits))
+    told = place.run("run", "w.yaml", *flags).stderr
     assert place.ran() == ["review", "fix"] * 6
+    # A limit that is written and cannot be held is not silently none.
+    assert ("limits.no_progress counts for nothing" in told) == bool(limits)
+
+
+def test_without_git_it_counts_as_soon_as_checkpoints_are_wanted(place: Ledger) -> None:
+    shutil.rmtree(place.folder / ".git")
+    place.touch("differ")
+    place.write("w.yaml", SHAPES["machine"].replace("LIMITS", LIMITED))
+    told = place.run("run", "w.yaml", "--max-calls", "2").assert_exit(6).stderr
+    assert "--checkpoints on takes them" in told
+    assert (
+        place.run("run", "w.yaml", "--checkpoints", "on")
+        .assert_exit(3)
+        .stderr.count("counts for nothing")
+        == 0
+    )
 
 
 @pytest.mark.parametrize("shape", SHAPES)
