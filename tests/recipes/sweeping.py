@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -234,7 +234,46 @@ DOLLAR = Shape(
     most_paid=2,
 )
 
-SHAPES = (STAGED, PARALLEL, NESTED, WHILE, SESSIONS, CALLS, LIMITED, BUDGET, DOLLAR)
+DOLLAR_MACHINE = replace(
+    DOLLAR,
+    name="dollar-machine",
+    text="""
+id: trial
+label: Trial
+description: A trial of ours
+initialStep: one
+limits: {cost_usd: 1}
+steps:
+"""
+    + "".join(
+        f"""
+  {name}: {{outcomes: [complete, other], prompt: "STEP:{name}",
+    onOutcome: {{complete: {{{then}}}, other: {{action: exit, reason: other, status: failed}}}}}}
+"""
+        for name, then in (
+            ("one", "nextStep: two"),
+            ("two", "nextStep: three"),
+            ("three", "action: exit, reason: completed"),
+        )
+    ),
+    answers=(rule("STEP", {**DONE, "cost": 0.4}),),
+)
+DOLLAR_WORKFLOW = replace(
+    DOLLAR,
+    name="dollar-workflow",
+    text="""
+version: "1.4"
+name: trial
+limits: {cost_usd: 1}
+steps:
+  - {name: one, provider: claude, prompt: "STEP:one"}
+  - {name: two, provider: claude, prompt: "STEP:two"}
+  - {name: three, provider: claude, prompt: "STEP:three"}
+""",
+)
+DOLLARS = (DOLLAR, DOLLAR_MACHINE, DOLLAR_WORKFLOW)
+
+SHAPES = (STAGED, PARALLEL, NESTED, WHILE, SESSIONS, CALLS, LIMITED, BUDGET, *DOLLARS)
 
 
 @dataclass(frozen=True)
@@ -266,6 +305,7 @@ class Trial:
             self.shop.write(name, text)
         self.shop.answers(*shape.answers)
         self.kills = 0
+        self._is_widened = False
         self._messages = (f"message {number}" for number in range(1, 100))
 
     def play(self, lane: Lane, kills: list[Kill]) -> Left:
@@ -278,6 +318,7 @@ class Trial:
             self.kills += code == KILLED
             assert before <= self.recorded(), "what was recorded as done is gone"
             if code == 0 and words[0] != "approve":
+                assert self._is_widened or not self.shape.wider, "the limit has parked nothing"
                 return self._left()
             words = self._next_words(words, code)
         raise AssertionError(f"no end after {_MOST_COMMANDS} commands:\n{self.said()}")
@@ -303,6 +344,7 @@ class Trial:
             assert len(self.shop.calls()) <= self.shape.most_paid, (
                 "more than the limit was paid for"
             )
+            self._is_widened = True
             return ("resume", run_id, *self.shape.wider)
         return ("approve", run_id, "--message", next(self._messages))
 
@@ -351,6 +393,6 @@ class Trial:
         return Left(
             sorted((call.marker, call.text) for call in calls),
             state["context"],
-            state["skipped_steps"],
-            [(gate["stage"], gate["status"], gate["prompt"]) for gate in state["approvals"]],
+            state.get("skipped_steps", []),
+            [(one["stage"], one["status"], one["prompt"]) for one in state.get("approvals", [])],
         )
