@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from orchestrate.app.config import runs_folder
 from orchestrate.app.prepare import Prepared
-from orchestrate.cli.terminal import has_terminal
+from orchestrate.cli.terminal import agrees, has_terminal
 from orchestrate.cli.with_extra import with_extra
 from orchestrate.errors import OrchestrateError, RunElsewhereError, UsageError
 from orchestrate.fleet.forward import forward, runs_on
@@ -87,7 +87,7 @@ def _agrees(files: Sequence[str]) -> bool:
     if not has_terminal():
         return False
     note("Send them? [y/N] ")
-    return input().strip().lower() in ("y", "yes")
+    return agrees()
 
 
 def publisher_of(store: Store) -> Publisher:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from orchestrate.app.reporter import Operator, Person, Reporter, Stop
 from orchestrate.cli.notes import Notes
-from orchestrate.cli.terminal import AtTerminal, has_terminal, read_line
+from orchestrate.cli.terminal import AtTerminal, agrees, has_terminal, read_line
 from orchestrate.plan.visible import visible
 from orchestrate.show.output import note
 from orchestrate.state.address import shown_path
@@ -82,7 +82,7 @@ class CommandLine(Notes, Reporter):
         if not has_terminal() or self._watching.as_json or self._departure is not None:
             return None
         note(f"{question}\n  go on with that? [y/N] ")
-        return input().strip().lower() in ("y", "yes")
+        return agrees()
 
     def operator(self, stop: Stop) -> Operator:
         """No question is asked without a terminal on both sides, nor where the answer is JSON."""

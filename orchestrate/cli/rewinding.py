@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.rewind import Rewound
 from orchestrate.app.rewind import rewind as go_back
 from orchestrate.cli.reporting import CommandLine
+from orchestrate.cli.terminal import agrees as says_yes
 from orchestrate.cli.terminal import has_terminal
 from orchestrate.errors import UsageError
 from orchestrate.plan.visible import plural, visible
@@ -33,7 +32,7 @@ def rewind_run(
         if as_json or not has_terminal():
             raise UsageError("nothing was changed", "without a terminal, agree with --yes")
         note("Go back? [y/N] ")
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
+        return says_yes()
 
     rewound = go_back(found, workspace, reporter, step, force=force, agrees=agrees)
     if as_json:

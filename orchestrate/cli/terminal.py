@@ -9,10 +9,11 @@ from contextlib import suppress
 from typing import Literal
 
 from orchestrate.app.reporter import CONVERSATION, Answer, Operator, Stop, has_terminal
+from orchestrate.app.stopping import stoppable
 from orchestrate.plan.visible import visible
 from orchestrate.show.output import diversion, note
 
-__all__ = ["AtTerminal", "has_terminal", "read_line"]
+__all__ = ["AtTerminal", "agrees", "has_terminal", "read_line"]
 
 
 # Of a failed step's errors; as many as `run` tells.
@@ -111,6 +112,20 @@ def _meant(word: str, *, is_alone: bool) -> str:
 
 def _not_understood(word: str) -> str:
     return f"'{visible(word[:_LONGEST_WORD])}' is not an answer here: " if word else "please "
+
+
+def agrees() -> bool:
+    """Is the answer to a question yes? Ctrl-C ends the command, the end of input is a no.
+
+    Also where signals only request a stop: nothing is at work yet that would notice one.
+    """
+    with stoppable() as stop:
+        typed = read_line(stop)
+    if stop.is_requested:
+        raise KeyboardInterrupt
+    if typed is None:
+        note("\n")
+    return (typed or "").strip().lower() in ("y", "yes")
 
 
 def read_line(
