@@ -85,7 +85,7 @@ def note_unsettled(rt: Runtime) -> None:
             name = rt.store.index.here(frame).node.name
             is_announced = here.phase == "running"
             # It may have begun there after what was published last.
-            is_lost = bool(rt.lost_with) and here.phase == "arriving"
+            is_lost = bool(rt.lost_with) and here.phase != "running"
             number = here.attempt + (0 if is_announced else 1)
             attempt = attempt_address(frame, here, name, number).attempt_id
             rt.may_be_known[attempt] = is_announced or is_lost
