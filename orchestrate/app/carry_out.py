@@ -65,6 +65,7 @@ _NO_PROGRESS_UNSEEN = (
     "limits.no_progress counts for nothing, because no checkpoints of the workspace are taken; "
     "--checkpoints on takes them"
 )
+_MOVED = "the run goes on in another place than before: agents begin new sessions"
 
 
 def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs
@@ -105,6 +106,10 @@ def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs
         if resumed is not None:
             rt.is_copy = resumed.copied
             rt.lost_with = settings.lost_with
+            if rt.is_copy and kept.seat is not None:
+                # Its log travels with it: who started the run reads it there.
+                logbook.write("warn", _MOVED)
+                reporter.note(f"orchestrate: {_MOVED}\n")
             note_unsettled(rt)
         if store.state.edit:
             _look_back(rt)

@@ -12,7 +12,7 @@ from orchestrate.app.worktrees import has_unmerged, remove_merged
 from orchestrate.errors import OrchestrateError
 from orchestrate.record import field, mutable_record, record
 from orchestrate.state.locks import LockHeldError, is_held, lock_run
-from orchestrate.state.runs import ELSEWHERE, clean_runs, last_change, list_runs
+from orchestrate.state.runs import ELSEWHERE, FETCHED, clean_runs, last_change, list_runs
 from orchestrate.state.worktree import Worktree
 from orchestrate.view.run_summary import RunSummary, summary_of
 
@@ -82,7 +82,7 @@ def clean(folder: Runs, before: float, chosen: Chosen, release: Callable[[Run], 
             kept.add(run.id)
             unmerged.append(run.id)
             return True
-        if os.path.lexists(run.root / ELSEWHERE):
+        if any(os.path.lexists(run.root / name) for name in (ELSEWHERE, FETCHED)):
             release(run)
         sizes[run.id] = _size_of(run)
         return False

@@ -219,7 +219,7 @@ def _record(course: Course, given: RunSettings, reporter: Reporter) -> RunResume
     keep_flags(program, course.late, store.state.late, kept)
     tell_unread_of(program, values, course.header.context, given, reporter.detail)
     resumed = _resumed(store, kept, values, workspace)
-    if resumed.copied:
+    if resumed.copied and not store.state.settings.get("seat"):
         reporter.note(_COPY)
     _tell_put_aside(store.state, reporter)
     store.record(resumed)

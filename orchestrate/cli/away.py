@@ -12,9 +12,9 @@ from orchestrate.cli.with_extra import with_extra
 from orchestrate.errors import OrchestrateError, RunElsewhereError, UsageError
 from orchestrate.fleet.forward import forward, runs_on
 from orchestrate.fleet.publish import Publisher, begin_publishing
-from orchestrate.fleet.release import release_seat
+from orchestrate.fleet.release import release_seat, remove_published
 from orchestrate.fleet.settings import DEFAULT_ADDRESS, find_pool, load_fleet
-from orchestrate.fleet.stub import Stub, read_stub, write_stub
+from orchestrate.fleet.stub import Stub, read_fetched, read_stub, write_stub
 from orchestrate.fleet.submit import submit
 from orchestrate.plan.visible import visible
 from orchestrate.record import replace
@@ -122,8 +122,10 @@ def with_their_status(summaries: Sequence[RunSummary]) -> list[RunSummary]:
 
 def release(run: Run) -> None:
     """Give back what a run holds elsewhere, whose stub is removed; refused while it is open."""
-    stub = read_stub(run)
-    if stub is not None and stub.is_on_server:
+    stub, fetched = read_stub(run), read_fetched(run)
+    if fetched is not None:
+        remove_published(fetched)
+    elif stub is not None and stub.is_on_server:
         _release_refs(run.id, stub)
     elif stub is not None:
         release_seat(stub)

@@ -126,7 +126,8 @@ class _Client:
         stands = await self._published(waits=bool(waits))
         if not self._shadow.run.root.is_dir():
             return self._tell_unpublished(stands, "--json" in words, is_end=bool(waits))
-        self._shadow.set_at_work(stands.is_at_work)
+        machine = stands.machine or f"pool {stands.pool}"
+        self._shadow.set_at_work(stands.is_at_work, machine)
         child = await self._begin(command, words)
         ends = asyncio.ensure_future(child.wait())
         fetched = time.monotonic()

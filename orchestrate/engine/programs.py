@@ -9,7 +9,7 @@ from collections.abc import Callable
 from orchestrate.engine.faults import Halted
 from orchestrate.engine.runtime import Runtime
 from orchestrate.execute.base import Executor, Exit, Found, Job, Lost, NotStarted, Running
-from orchestrate.execute.reasons import COPIED, KEEPER_TERMINATED, lost_with
+from orchestrate.execute.reasons import COPIED, KEEPER_TERMINATED, MOVED, lost_with
 from orchestrate.record import replace
 from orchestrate.state.store import LAG_S
 
@@ -142,7 +142,8 @@ def _find(rt: Runtime, attempt: str) -> Found:
     if isinstance(found, NotStarted | Lost) and is_announced and rt.lost_with:
         return Lost(lost_with(rt.lost_with))
     if isinstance(found, NotStarted | Lost) and is_announced and rt.is_copy:
-        return Lost(COPIED)  # whatever else became of its records
+        # Whatever else became of its records.
+        return Lost(MOVED if rt.store.state.settings.get("seat") else COPIED)
     if isinstance(found, Exit):
         rt.exits[attempt] = found
     return found

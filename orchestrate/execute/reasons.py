@@ -7,6 +7,8 @@ from __future__ import annotations
 
 # A copy of a run's folder knows nothing of the original's open attempts.
 COPIED = "this run is a copy, and its programs are the original's"
+# A run of a fleet that goes on on another machine knows nothing of the first one's.
+MOVED = "the run has moved, and its programs are on the machine where it was"
 # The keeper got a signal to end, and ended its programs first.
 KEEPER_TERMINATED = "the keeper was terminated"
 

@@ -94,7 +94,7 @@ async def _start(client: Client, order: Order) -> None:
         task_queue=pool_queue(order.pool),
         id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-        memo={"status": "running", "pool": order.pool, "machine": ""},
+        memo={"status": "running", "pool": order.pool, "machine": "", "protocol": order.protocol},
     )
 
 

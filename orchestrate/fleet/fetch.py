@@ -16,7 +16,7 @@ from orchestrate.fleet.host import PROTOCOL
 from orchestrate.fleet.keys import fleet_keys
 from orchestrate.fleet.sealed import open_files
 from orchestrate.fleet.seat import state_ref, work_ref
-from orchestrate.fleet.stub import Stub, remove_stub
+from orchestrate.fleet.stub import Stub, retire_stub
 from orchestrate.plan.visible import visible
 from orchestrate.record import record
 from orchestrate.state.runs import Run
@@ -74,7 +74,7 @@ def fetch(run: Run, stub: Stub, workspace: Path) -> Fetched:
     # One that failed may go on in its seat.
     is_ours = status in FINAL
     if is_ours:
-        remove_stub(run.root)
+        retire_stub(run.root, has_published=stub.is_on_server)
     if is_ours and not stub.is_on_server:
         # All that it made is here: its seat there is of no more use.
         with suppress(OrchestrateError):

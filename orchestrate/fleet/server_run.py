@@ -10,9 +10,19 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
+from orchestrate import __version__
 from orchestrate.errors import ConfigError, StateError
 from orchestrate.fleet.pollers import live_pollers
-from orchestrate.fleet.protocol import DECIDE, END, RESUME, Decision, Sat, Wish, pool_queue
+from orchestrate.fleet.protocol import (
+    DECIDE,
+    END,
+    PROTOCOL,
+    RESUME,
+    Decision,
+    Sat,
+    Wish,
+    pool_queue,
+)
 from orchestrate.record import record
 
 
@@ -51,6 +61,7 @@ class ServerRun:
             raise self._explained(error) from None
         is_open = found.status == WorkflowExecutionStatus.RUNNING
         memo = await found.memo()
+        self._require_protocol(int(memo.get("protocol", PROTOCOL)))
         status = str(memo.get("status", "running"))
         if not is_open and status == "running":
             status = "cancelled"  # ended by a hand on the server itself
@@ -63,6 +74,14 @@ class ServerRun:
             sitting=int(memo.get("sitting", 1)),
             is_open=is_open,
         )
+
+    def _require_protocol(self, spoken: int) -> None:
+        if spoken != PROTOCOL:
+            raise ConfigError(
+                f"run {self.id} speaks protocol {spoken} of orchestrate, and {__version__} here "
+                f"speaks {PROTOCOL}",
+                "install the version of orchestrate that has started it",
+            )
 
     async def _machine(self, found: WorkflowExecutionDescription) -> str:
         """Where it is at work now, which its last heartbeat has said."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 
 from orchestrate.checkpoints.program import Git, own_git
@@ -20,7 +21,7 @@ from orchestrate.fleet.seat import state_ref
 from orchestrate.fleet.stub import Stub
 from orchestrate.fleet.take import lay_out
 from orchestrate.fleet.transport import fetch_refs, require_git
-from orchestrate.state.locks import Lock, LockHeldError, lock_run
+from orchestrate.state.locks import Lock, LockHeldError, Owner, lock_run
 from orchestrate.state.runs import Run, Runs, point_latest
 from orchestrate.view.run_summary import summary_of
 
@@ -56,13 +57,14 @@ class Shadow:
         """Is what was published that of a run at work?"""
         return self.run.root.is_dir() and summary_of(self.run).status in ("running", "interrupted")
 
-    def set_at_work(self, is_at_work: bool) -> None:
-        """Let the shadow be locked as long as the run is at work."""
+    def set_at_work(self, is_at_work: bool, machine: str = "") -> None:
+        """Let the shadow be locked as long as the run is at work, in the name of its machine."""
         if is_at_work and self._lock is None and self.run.root.is_dir():
             try:
                 self._lock = lock_run(self.run.lock_file, self.run.id, sys.argv)
             except LockHeldError:
                 return  # another command of ours looks at it
+            self._lock.sign(Owner(0, machine, "orchestrate worker", time.time()))
         elif not is_at_work and self._lock is not None:
             self._lock.release()
             self._lock = None

@@ -13,7 +13,7 @@ from orchestrate.fleet.seat import Seat, seat_of
 from orchestrate.record import record
 from orchestrate.state.durable import dump_json, read_file, sync_folder, write_durably
 from orchestrate.state.locks import hide_from_git
-from orchestrate.state.runs import ELSEWHERE, Run, Runs, point_latest
+from orchestrate.state.runs import ELSEWHERE, FETCHED, Run, Runs, point_latest
 
 _FORMAT = 1
 
@@ -50,19 +50,31 @@ def write_stub(runs: Runs, stub: Stub) -> Run:
 
 def read_stub(run: Run) -> Stub | None:
     """Where a run is; None if it is here."""
-    content = read_file(run.root / ELSEWHERE)
+    return _read(run.root / ELSEWHERE)
+
+
+def read_fetched(run: Run) -> Stub | None:
+    """Where a run was that is here now, and has still published something there."""
+    return _read(run.root / FETCHED)
+
+
+def _read(path: Path) -> Stub | None:
+    content = read_file(path)
     if content is None:
         return None
     try:
         document: Mapping[str, Any] = json.loads(content)
         if document["format"] != _FORMAT:
-            raise StateError(f"{run.root / ELSEWHERE} has a format that this version does not know")
+            raise StateError(f"{path} has a format that this version does not know")
         return Stub(seat_of(document["seat"]), document["host"], document["pool"], document["file"])
     except (ValueError, KeyError, TypeError) as error:
-        raise StateError(f"{run.root / ELSEWHERE} is damaged: {error}") from error
+        raise StateError(f"{path} is damaged: {error}") from error
 
 
-def remove_stub(folder: Path) -> None:
-    """The run is here now."""
-    (folder / ELSEWHERE).unlink(missing_ok=True)
+def retire_stub(folder: Path, *, has_published: bool) -> None:
+    """The run is here now; what it has published elsewhere is removed with it one day."""
+    if has_published:
+        os.replace(folder / ELSEWHERE, folder / FETCHED)
+    else:
+        (folder / ELSEWHERE).unlink(missing_ok=True)
     sync_folder(folder)

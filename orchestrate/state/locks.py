@@ -43,7 +43,8 @@ class Owner:
     since: float
 
     def describe(self) -> str:
-        return f"process {self.pid} on {self.host} ({self.command})"
+        who = f"process {self.pid} on {self.host}" if self.pid else self.host
+        return f"{who} ({self.command})"
 
 
 class Lock:
@@ -57,6 +58,11 @@ class Lock:
 
     def release(self) -> None:
         self._held.release()
+
+    def sign(self, owner: Owner) -> None:
+        """Name somebody else, for whom this process holds it; pid 0 if that is no process here."""
+        words = [owner.pid, owner.host, owner.command, owner.since]
+        write_visibly(_owner_path(self.path), dump_json(words))
 
     def remove(self) -> None:
         """Release the lock for good: its file goes, too."""

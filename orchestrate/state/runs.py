@@ -50,6 +50,8 @@ RunId = str
 LATEST = "latest"
 # In the folder of a run that is on another machine: where it is.
 ELSEWHERE = "fleet.json"
+# Of a run that was brought here: what it has published is still there.
+FETCHED = "fetched.json"
 
 _RUN_ID = regex(r"\A[0-9]{8}T[0-9]{6}Z-[a-z0-9]{6}\Z")
 # How much of an id is the moment at which the run was started.

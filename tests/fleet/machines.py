@@ -9,10 +9,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowHandle
@@ -23,12 +23,27 @@ from tests.fleet.temporal_server import TemporalServer
 _T = TypeVar("_T")
 Handle = WorkflowHandle[Any, Any]
 # Only bounds a hang.
-LIMIT_S = 120.0
+LIMIT_S = 300.0
 # Beats are quick, so that a wish is heard soon; nothing is lost while a machine is slow.
 PATIENT = {"lease": 40, "grace": 10, "beat": 1, "heartbeat_timeout": 60, "lost_after": 60}
 # The other way round: what is silent is lost soon.
 HASTY = {"lease": 12, "grace": 4, "beat": 1, "heartbeat_timeout": 19, "lost_after": 2}
 _MARK = "FLEET_TEST_MACHINE"
+# A worker that stands still before or after one of its calls, and says so in a file.
+_STANDS_STILL = """
+import pathlib, sys, threading
+from orchestrate.__main__ import main
+from orchestrate.fleet.engine import Engine
+place, path = sys.argv.pop(1), sys.argv.pop(1)
+call = getattr(Engine, place)
+def stand_still(*given):
+    if place == "start":
+        call(*given)
+    pathlib.Path(path).touch()
+    threading.Event().wait()
+setattr(Engine, place, stand_still)
+sys.exit(main())
+"""
 
 
 def until(condition: Callable[[], _T]) -> _T:
@@ -52,12 +67,18 @@ class Worker:
         )  # fmt: skip
         self.environment = {**os.environ, **fleet.surroundings, _MARK: str(self.root)}
         self.log = fleet.top / f"{name}.log"
+        self.still = fleet.top / f"{name}.still"
         self.process: subprocess.Popen[str] | None = None
 
-    def start(self) -> Worker:
+    def start(self, stands_still: Literal["", "find", "start"] = "") -> Worker:
+        """With `stands_still`, it begins a sitting as far as before `find` or after `start`."""
+        words: tuple[str, ...] = self.words
+        if stands_still:
+            program, _, _, *rest = words
+            words = (program, "-c", _STANDS_STILL, stands_still, str(self.still), *rest)
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
-                self.words, stdout=subprocess.PIPE, stderr=log, text=True, env=self.environment,
+                words, stdout=subprocess.PIPE, stderr=log, text=True, env=self.environment,
                 stdin=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
         assert self.process.stdout is not None
@@ -83,23 +104,56 @@ class Worker:
         """Kill all that has grown from it, as a power cut does; nothing of it lives then."""
         if self.process is not None and self.process.poll() is None:
             self.kill()
-        while found := list(self.alive()):
-            for pid in found:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        while found := list(self.everything()):
+            self.tell(found, signal.SIGKILL)
             time.sleep(0.02)
 
+    def freeze(self) -> list[int]:
+        """Let all that has grown from it stand still, as a machine that sleeps; who that is."""
+        while awake := [pid for pid in self.everything() if _state(pid) != "T"]:
+            self.tell(awake, signal.SIGSTOP)
+            time.sleep(0.02)
+        return list(self.everything())
+
+    @staticmethod
+    def tell(pids: Iterable[int], number: int) -> None:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
     def alive(self) -> Iterator[int]:
+        """What has the worker's environment: the worker, its engines and their programs."""
         mark = f"{_MARK}={self.root}".encode()
-        for name in os.listdir("/proc"):
-            with suppress(OSError):
-                is_process = name.isdigit() and _is_alive(name)
-                if is_process and mark in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
-                    yield int(name)
+        return _processes(lambda pid: mark in _words(pid, "environ"))
+
+    def everything(self) -> Iterator[int]:
+        """Its keepers, too: they have nothing of its environment, but the path of their folder."""
+        mark, root = f"{_MARK}={self.root}".encode(), f"{self.root}/".encode()
+        return _processes(
+            lambda pid: (
+                mark in _words(pid, "environ")
+                or any(word.startswith(root) for word in _words(pid, "cmdline"))
+            )
+        )
 
 
-def _is_alive(pid: str) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+def _processes(is_wanted: Callable[[int], bool]) -> Iterator[int]:
+    for name in os.listdir("/proc"):
+        with suppress(OSError):
+            if name.isdigit() and _state(int(name)) not in "ZX" and is_wanted(int(name)):
+                yield int(name)
+
+
+def _words(pid: int, file: str) -> list[bytes]:
+    return Path(f"/proc/{pid}/{file}").read_bytes().split(b"\0")
+
+
+def _state(pid: int) -> str:
+    """The letter of /proc; X if there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "X"
 
 
 class ServerFleet(Project):
@@ -142,11 +196,18 @@ class ServerFleet(Project):
             "USER": "tester",
         }
 
-    def worker(self, name: str, slots: int = 2) -> Worker:
+    def worker(
+        self,
+        name: str,
+        slots: int = 2,
+        stands_still: Literal["", "find", "start"] = "",
+        **environment: str,
+    ) -> Worker:
         """A worker of the pool; its name is its own on the whole server."""
         made = Worker(self, f"{name}-{self.pool}", self.pool, slots)
+        made.environment |= environment
         self.workers.append(made)
-        return made.start()
+        return made.start(stands_still)
 
     def close(self) -> None:
         for worker in self.workers:

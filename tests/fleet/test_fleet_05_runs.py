@@ -5,6 +5,9 @@ The ledger is the judge: each command appends a line to it when it begins.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -172,6 +175,27 @@ def test_fleet_a_worker_that_leaves_hands_its_runs_over(fleet: ServerFleet) -> N
     fleet.allow()
     fleet.wait(run).assert_success()
     assert fleet.entries() == ["first", "long", "long", "last"]
+    # Its root is another one, so that agents' sessions cannot go on: that is said where users look.
+    told = fleet.run("logs", run).assert_success().stdout
+    assert "in another place than before: agents begin new sessions" in told
+    assert "copy" not in told
+
+
+def test_fleet_the_machine_of_a_run_is_named_not_who_looks(fleet: ServerFleet) -> None:
+    worker = fleet.worker("one")
+    run = fleet.begin("long.yaml")
+    fleet.await_entry("long")
+    words = (sys.executable, "-m", "orchestrate", "attach", run, "--no-live")
+    with subprocess.Popen(
+        words, cwd=fleet.folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+        env={**os.environ, **fleet.surroundings},
+    ) as looks:  # fmt: skip
+        assert looks.stderr is not None
+        said = looks.stderr.readline()
+        fleet.allow()
+        looks.communicate()
+    assert said == f"run {run} goes on in {worker.name} (orchestrate worker)\n"
+    assert looks.returncode == 0
 
 
 def test_fleet_a_pool_without_workers_is_named_and_served_later(fleet: ServerFleet) -> None:
@@ -205,3 +229,13 @@ def test_fleet_clean_takes_what_was_published_and_leaves_what_is_open(fleet: Ser
     assert over not in refs
     assert f"refs/orchestrate/{open_}/state" in refs
     assert [one["run_id"] for one in fleet.run("runs", "--json").json()["runs"]] == [open_]
+
+
+def test_fleet_clean_takes_what_a_run_has_published_that_was_fetched(fleet: ServerFleet) -> None:
+    fleet.worker("one")
+    run = fleet.send("r.yaml").assert_success().stderr.split()[1]
+    fleet.run("fetch", run).assert_success()
+    assert run in fleet.git("ls-remote", str(fleet.top / "remote.git"))
+    fleet.run("clean", "--older-than", "0s", timeout_s=LIMIT_S).assert_success()
+    assert run not in fleet.git("ls-remote", str(fleet.top / "remote.git"))
+    assert fleet.run("runs", "--json").json()["runs"] == []

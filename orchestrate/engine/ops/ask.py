@@ -57,7 +57,7 @@ from orchestrate.engine.versions import program_version
 from orchestrate.engine.whole_output import NotWhole
 from orchestrate.errors import ConfigError
 from orchestrate.execute.base import Lost
-from orchestrate.execute.reasons import COPIED, lost_with
+from orchestrate.execute.reasons import COPIED, MOVED, lost_with
 from orchestrate.exits import NOT_FOUND, STEP_FAILED, STEP_TIMED_OUT, STEP_UNUSABLE, end
 from orchestrate.plan.backends import BACKENDS
 from orchestrate.plan.nodes import (
@@ -159,7 +159,7 @@ def _ask_now(
         return _conclude(step, op, agent, turn, replace(question, prompt=own_prompt), reply)
     except LostAttempt as fault:
         # The logs of a copy, or of what was lost elsewhere, name a session that is not here.
-        is_ours = fault.ended.reason not in (COPIED, lost_with(step.rt.lost_with))
+        is_ours = fault.ended.reason not in (COPIED, MOVED, lost_with(step.rt.lost_with))
         session = session_left(step, agent, turn, question) if is_ours else None
         return _lose(step, agent, turn, session, fault.ended)
     except NotWhole as lack:
