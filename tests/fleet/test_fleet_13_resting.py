@@ -19,7 +19,7 @@ name: tries
 steps:
   - name: Try
     command: ["sh", "-c", "echo try >> ledger; test -e go"]
-    retries: {max: 3, delay_ms: 3000}
+    retries: {max: 3, delay_ms: 8000}
 """
 
 
