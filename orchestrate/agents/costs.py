@@ -20,6 +20,8 @@ class Usage:
 
 
 NOTHING_YET = Usage()
+# More than any session can have used, of dollars or tokens.
+_MOST = 1e12
 
 
 def own_usage(reply: Reply, before: Usage = NOTHING_YET) -> tuple[Usage, Usage]:
@@ -41,7 +43,7 @@ def _own(
     reported: float | None, before: float | None, counts_up: bool
 ) -> tuple[float | None, float | None]:
     """The turn's own part of a figure, and the figure's total after the turn."""
-    if reported is None or reported < 0:  # nothing that can be true was reported
+    if reported is None or not 0 <= reported <= _MOST:  # nothing that can be true was reported
         return None, before
     if not counts_up:
         return reported, _exact((before or 0) + reported)

@@ -63,3 +63,12 @@ def test_a_damaged_note_of_a_quota_counts_for_nothing(shop: Workshop, note: byte
     (path,) = (state_folder(shop) / "quotas").iterdir()
     path.write_bytes(note)
     shop.play(ONE)
+
+
+@pytest.mark.parametrize("cost", [1e300, -1, "much", True, 10**400, [1]], ids=lambda c: str(c)[:9])
+def test_a_cost_that_cannot_be_true_is_unknown(shop: Workshop, cost: Any) -> None:
+    shop.answers(rule("STEP", costing(cost)))
+    played = shop.play(ONE, "--max-cost", "1")
+    assert (played.state["costs"]["cost_usd"], played.state["costs"]["counted_usd"]) == (None, 0.25)
+    total = shop.run("cost", "--json").json()["total"]
+    assert (total["unknown_calls"], total["reserved_usd"]) == (1, 0)
