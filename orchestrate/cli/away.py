@@ -86,8 +86,7 @@ def _agrees(files: Sequence[str]) -> bool:
         note(f"  and {len(files) - _MOST_NAMED} more\n")
     if not has_terminal():
         return False
-    note("Send them? [y/N] ")
-    return agrees()
+    return agrees("Send them? [y/N] ")
 
 
 def publisher_of(store: Store) -> Publisher:

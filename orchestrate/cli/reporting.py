@@ -81,8 +81,7 @@ class CommandLine(Notes, Reporter):
     def confirm(self, question: str) -> bool | None:
         if not has_terminal() or self._watching.as_json or self._departure is not None:
             return None
-        note(f"{question}\n  go on with that? [y/N] ")
-        return agrees()
+        return agrees(f"{question}\n  go on with that? [y/N] ")
 
     def operator(self, stop: Stop) -> Operator:
         """No question is asked without a terminal on both sides, nor where the answer is JSON."""

@@ -31,8 +31,7 @@ def rewind_run(
             return True
         if as_json or not has_terminal():
             raise UsageError("nothing was changed", "without a terminal, agree with --yes")
-        note("Go back? [y/N] ")
-        return says_yes()
+        return says_yes("Go back? [y/N] ")
 
     rewound = go_back(found, workspace, reporter, step, force=force, agrees=agrees)
     if as_json:

@@ -114,12 +114,13 @@ def _not_understood(word: str) -> str:
     return f"'{visible(word[:_LONGEST_WORD])}' is not an answer here: " if word else "please "
 
 
-def agrees() -> bool:
+def agrees(question: str) -> bool:
     """Is the answer to a question yes? Ctrl-C ends the command, the end of input is a no.
 
     Also where signals only request a stop: nothing is at work yet that would notice one.
     """
     with stoppable() as stop:
+        note(question)  # heard from before it is seen
         typed = read_line(stop)
     if stop.is_requested:
         raise KeyboardInterrupt
