@@ -25,7 +25,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
-.PHONY: setup help demo quick test test-agents test-browser test-fleet coverage goldens lint soak mutants bench bench-peers clean stale
+.PHONY: setup help demo fleet-demo quick test test-agents test-browser test-fleet coverage goldens lint soak mutants bench bench-peers clean stale
 
 # The stamp holds the folder it was made for: an environment that was moved, copied or lost its
 # interpreter would quietly test another tree, so it is made again.
@@ -61,6 +61,9 @@ help: ## list the targets
 
 demo: $(PRODUCT) ## the loop with a stand-in agent: tests decide, killed and resumed, approved, reported
 	@$(PY) demo/demo.py
+
+fleet-demo: $(READY) ## a server and two workers on this computer; a run goes on when a machine is lost (Linux)
+	@$(PY) demo/fleet_demo.py
 
 quick: $(READY) ## the tests of a minute: units, goldens, schemas, structure
 	@$(PY) -m pytest -n $(WORKERS) $(QUICK) $(ARGS)

@@ -65,6 +65,7 @@ _NO_PROGRESS_UNSEEN = (
     "limits.no_progress counts for nothing, because no checkpoints of the workspace are taken; "
     "--checkpoints on takes them"
 )
+_LOST = "is not heard of any more: what it did since the last publication is lost, and done again"
 _MOVED = "the run goes on in another place than before: agents begin new sessions"
 
 
@@ -110,6 +111,8 @@ def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs
                 # Its log travels with it: who started the run reads it there.
                 logbook.write("warn", _MOVED)
                 reporter.note(f"orchestrate: {_MOVED}\n")
+            if rt.lost_with:
+                logbook.write("warn", f"{rt.lost_with} {_LOST}")
             note_unsettled(rt)
         if store.state.edit:
             _look_back(rt)
