@@ -94,7 +94,7 @@ EndKind = (
     | OtherBudgetKind
     | StopKind
     | FaultKind
-    | Literal["failures", "gate", "approved", "left", "cancelled"]
+    | Literal["failures", "gate", "approved", "left", "rewound", "cancelled"]
 )
 
 
@@ -146,6 +146,8 @@ ENDS: dict[EndKind, End] = {
     "terminated": End("paused", TERMINATED),
     # The person who was the agent closed the input.
     "left": End("paused", INTERRUPTED),
+    # `rewind` put it back to before a step; the reason says which.
+    "rewound": End("paused", INTERRUPTED),
     "session-locked": End("paused", ENVIRONMENT),
     "environment": End("paused", ENVIRONMENT),
     "state": End("paused", ENVIRONMENT),
@@ -158,7 +160,7 @@ BUDGETS: tuple[EndKind, ...] = (
     "quota",
 )  # fmt: skip
 # A person asked for these.
-STOPPED: tuple[EndKind, ...] = ("interrupted", "hung-up", "terminated", "left")
+STOPPED: tuple[EndKind, ...] = ("interrupted", "hung-up", "terminated", "left", "rewound")
 _BY_SIGNAL = ("interrupted", "terminated")
 
 
@@ -177,11 +179,6 @@ class Ending:
     def tells(self) -> bool:
         """Does the reason say more than the status?"""
         return self.kind != "completed" and self.reason not in ("", self.status)
-
-    @property
-    def is_rewound(self) -> bool:
-        """Was the run put back by `rewind`, not stopped at work? Its reason says to where."""
-        return self.kind == "interrupted" and self.reason not in ("", *_BY_SIGNAL)
 
 
 def end(kind: EndKind, reason: str, budget: Mapping[str, Any] | None = None) -> Ending:

@@ -254,7 +254,7 @@ def _carry_out(files: Files, workspace: Path, edit: Course, rewound: Rewound) ->
                 undoes={} if aim.is_undo else checkpoint_to_json(plan.now),
                 is_undo=aim.is_undo,
             ),
-            run_ended(at, end("interrupted", f"rewound to {aim.words}"), after.head),
+            run_ended(at, end("rewound", f"rewound to {aim.words}"), after.head),
         )
 
     carry_out(files, workspace, plan, put_on_record)

@@ -49,4 +49,5 @@ def _left(row: Spending) -> str:
     runs = ", ".join(row.left_runs[:_MOST_RUNS])
     more = f" and {len(row.left_runs) - _MOST_RUNS} more" * (len(row.left_runs) > _MOST_RUNS)
     share = "" if row.left_usd == row.reserved_usd else f"${row.left_usd:.2f} of it "
-    return f" ({share}by {runs}{more}, which no process works on: resume settles it)"
+    settling = "which no process works on: resume settles it, else it counts for its day"
+    return f" ({share}by {runs}{more}, {settling})"

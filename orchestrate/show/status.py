@@ -55,7 +55,7 @@ def _lines(view: dict[str, Any], ending: Ending | None) -> Iterator[str]:
         yield f"  denied      {_short(denial_words(read_denials(view['denials'])))}"
     yield from _steps(view)
     yield from _decisions(view["decisions"])
-    if ending is not None and ending.is_rewound:
+    if ending is not None and ending.kind == "rewound":
         # By the journal it stands at its beginning, whence `resume` takes over what is kept.
         yield "  at          what came before is kept, and not done again"
     else:
@@ -94,7 +94,11 @@ def standing(status: str, ending: Ending | None) -> str:
     verb = "has" if status == "failed" else "is"
     if status == "paused" and ending is not None and ending.kind in STOPPED:
         # As one whose process was killed.
-        return f"is interrupted: {_short(ending.reason)}" if ending.is_rewound else "is interrupted"
+        return (
+            f"is interrupted: {_short(ending.reason)}"
+            if ending.kind == "rewound"
+            else "is interrupted"
+        )
     if ending is None or not ending.tells:
         return f"{verb} {status}"
     if ending.kind == "cancelled":

@@ -74,7 +74,7 @@ def test_what_a_killed_run_has_set_aside_counts_and_is_named_until_it_is_resumed
     total = shop.run("cost", "--json").json()["total"]
     assert (total["left_usd"], total["left_runs"]) == (0.25, [killed])
     said = shop.run("cost").stdout
-    assert f"$0.25 reserved (by {killed}, which no process works on: resume settles it)" in said
+    assert f"$0.25 reserved (by {killed}, which no process works on: resume settles it, " in said
     other = recipe('steps: [{id: other, agent: helper, prompt: "STEP:other"}]')
     shop.write("other.yaml", other)
     parked = shop.run("run", "other.yaml").assert_exit(6)

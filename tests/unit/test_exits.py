@@ -51,7 +51,7 @@ CONTRACT: dict[EndKind, int] = {
     "max-cost": 6, "max-tokens": 6, "max-time": 6, "max-calls": 6,
     "step-limit": 6, "day-limit": 6, "unknown-cost": 6, "quota": 6,
     "bug": 70,
-    "hung-up": 129, "interrupted": 130, "left": 130, "terminated": 143,
+    "hung-up": 129, "interrupted": 130, "left": 130, "rewound": 130, "terminated": 143,
 }  # fmt: skip
 
 
