@@ -106,8 +106,8 @@ def time_passes(monkeypatch: pytest.MonkeyPatch) -> TimePasses:
     """Let seconds pass for the commands that are run in this process, without waiting for them."""
 
     def skip(seconds: float) -> None:
-        since_boot = clock._since_boot
-        monkeypatch.setattr(clock, "_since_boot", lambda: since_boot() + seconds)
+        since_boot = clock.since_boot
+        monkeypatch.setattr(clock, "since_boot", lambda: since_boot() + seconds)
 
     return skip
 

@@ -8,7 +8,6 @@ the keeper ends the engine before anybody else believes it to be lost.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -23,6 +22,7 @@ from orchestrate.execute.base import Exit, Lost, NotStarted
 from orchestrate.fleet.engine import Engine
 from orchestrate.fleet.notes import Note, Notes
 from orchestrate.fleet.protocol import Sat
+from orchestrate.state.clock import since_boot
 
 _T = TypeVar("_T")
 # A report is tried for as long as it takes; between two tries.
@@ -93,7 +93,7 @@ class _Held:
     async def sit(self, *, is_new: bool) -> Sat:
         """Begin it, or go on with what is there."""
         call = self._holder.call
-        sent = time.monotonic()
+        sent = since_boot()
         if is_new:
             # Before anything begins, the server knows where it is.
             await self._beat(sent, must_answer=True)
@@ -101,7 +101,7 @@ class _Held:
         if isinstance(found, NotStarted):
             if not is_new:
                 return Sat("nothing", self._holder.machine)
-            await call(self.engine.start, self._timing.lease - (time.monotonic() - sent))
+            await call(self.engine.start, self._timing.lease - (since_boot() - sent))
         ended = found if isinstance(found, Exit | Lost) else await self._watch()
         self.is_over = True
         if self._ending is not None:
@@ -114,11 +114,11 @@ class _Held:
         leaves = asyncio.ensure_future(self._holder.leaving.wait())
         try:
             while True:
-                sent = time.monotonic()
+                sent = since_boot()
                 await self._beat(sent)
                 if self._holder.leaving.is_set() and not self._how:
                     self._end("leave")
-                pause = max(0.0, sent + self._timing.beat - time.monotonic())
+                pause = max(0.0, sent + self._timing.beat - since_boot())
                 watched = {waits} if leaves.done() else {waits, leaves}
                 await asyncio.wait(watched, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
                 if waits.done():
@@ -146,7 +146,7 @@ class _Held:
                 raise Gone from error
             return
         if not must_answer:
-            left = self._timing.lease - (time.monotonic() - sent)
+            left = self._timing.lease - (since_boot() - sent)
             await self._holder.call(self.engine.renew, left)
 
     async def _wished(self) -> str:

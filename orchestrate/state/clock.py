@@ -18,7 +18,7 @@ Anchor = list[Any]
 
 def drop_anchor() -> Anchor:
     """What the clock shows now, for the next process of the run."""
-    return [_boot(), time.time() - _since_boot()]
+    return [_boot(), time.time() - since_boot()]
 
 
 def holds(anchor: Anchor | None) -> bool:
@@ -29,11 +29,11 @@ def holds(anchor: Anchor | None) -> bool:
 def now_by(anchor: Anchor | None) -> float:
     """The time of a run in seconds since 1970."""
     if anchor is not None and holds(anchor):
-        return float(anchor[1]) + _since_boot()
+        return float(anchor[1]) + since_boot()
     return time.time()
 
 
-def _since_boot() -> float:
+def since_boot() -> float:
     """Unlike `monotonic`, it goes on while the machine sleeps, as people's deadlines do."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)

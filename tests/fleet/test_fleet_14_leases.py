@@ -1,0 +1,47 @@
+"""A lease is renewed from when its heartbeat was sent, by a clock that counts a machine's sleep."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrate.fleet import hold
+from orchestrate.fleet.notes import Note
+from orchestrate.fleet.protocol import Order, Sitting, Timing, Wish, sitting_key
+
+RUN = "20261118T000000Z-abcdef"
+ORDER = Order(RUN, "pool", "", "", "", "step", "w.yaml", timing=Timing(lease=60, beat=10))
+
+
+class Machine:
+    """One that sleeps between a heartbeat and its answer; the clock of its lease goes on."""
+
+    def __init__(self, slept_s: float) -> None:
+        self.slept_s = slept_s
+        self.now = 1000.0
+        self.renewed: list[float] = []
+
+    async def heartbeat(self, *_: Any, **__: Any) -> None:
+        self.now += self.slept_s
+
+    def renew(self, lease_s: float) -> None:
+        self.renewed.append(lease_s)
+
+
+@pytest.mark.parametrize(("slept_s", "left"), [(0.0, 60.0), (40.0, 20.0), (90.0, -30.0)])
+def test_fleet_sleep_before_an_answer_shortens_the_lease(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, slept_s: float, left: float
+) -> None:
+    machine = Machine(slept_s)
+    monkeypatch.setattr(hold, "since_boot", lambda: machine.now)
+    monkeypatch.setattr(hold, "Engine", lambda *_: machine)
+    client: Any = None
+    handle: Any = machine
+    holder = hold.Holder(client, tmp_path, "here")
+    note = Note(RUN, "", "1", Sitting(sitting_key(RUN, 1), ORDER, Wish()))
+    held = hold._Held(holder, note, handle)
+    asyncio.run(held._beat(machine.now))
+    assert machine.renewed == [left]
