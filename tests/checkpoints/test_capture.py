@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,16 +20,6 @@ from orchestrate.checkpoints.model import (
 )
 from orchestrate.checkpoints.store import Store, open_store, size_of
 from tests.checkpoints.places import git, inside_git, photograph, repository, write
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    run = tmp_path / "run"
-    run.mkdir()
-    found = open_store(run)
-    assert found is not None
-    yield found
-    found.close()
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,16 +24,6 @@ from tests.checkpoints.histories import History
 from tests.checkpoints.places import git, inside_git, photograph, repository, write
 
 Photograph = dict[str, tuple[str, bytes]]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    run = tmp_path / "run"
-    run.mkdir()
-    found = open_store(run)
-    assert found is not None
-    yield found
-    found.close()
 
 
 @pytest.fixture
