@@ -27,6 +27,7 @@ from orchestrate.fleet.host import (
     statuses,
 )
 from orchestrate.fleet.seat import seat_of
+from orchestrate.fleet.settle import settle
 from orchestrate.show.output import answer_json
 from orchestrate.view.place import Place
 
@@ -46,6 +47,9 @@ def serve(verb: str) -> int:
             return _begin(order_of(document))
         case "sit":
             return hold_sitting(document)
+        case "publish":
+            require_protocol(document)
+            answer_json({"is_at_rest": settle(seat_of(document["seat"]))})
         case "remove":
             require_protocol(document)
             seat = seat_of(document["seat"])

@@ -45,6 +45,9 @@ def fetch(run: Run, stub: Stub, workspace: Path) -> Fetched:
     program = find_git(os.environ)
     if program is None:
         raise ConfigError("git is not installed", "it carries runs between machines")
+    order = {"protocol": PROTOCOL, "seat": stub.seat.to_json()}
+    if not stub.is_on_server:
+        ssh.ask(stub.host, ("seat", "publish"), order, _PATIENCE_S)
     branch = f"orchestrate/{run.id}"
     address = stub.seat.remote or ssh.git_address(stub.host, str(stub.seat.repository))
     _git(
@@ -78,7 +81,6 @@ def fetch(run: Run, stub: Stub, workspace: Path) -> Fetched:
     if is_ours and not stub.is_on_server:
         # All that it made is here: its seat there is of no more use.
         with suppress(OrchestrateError):
-            order = {"protocol": PROTOCOL, "seat": stub.seat.to_json()}
             ssh.ask(stub.host, ("seat", "remove"), order, _ANSWER_S)
     return Fetched(branch, commit, summary_of(run).shown_status, is_ours)
 

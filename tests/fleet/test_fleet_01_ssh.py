@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from orchestrate.state.runs import Run
 from orchestrate.testing import Project, Result
+from orchestrate.view.follower import looks
 
 SSH = """\
 #!/bin/sh
@@ -196,6 +198,21 @@ def test_fleet_a_failed_run_stays_there_and_goes_on_there(fleet: Fleet) -> None:
     (fleet.hosts / "alpha" / "orchestrate-seats" / "may-pass").write_text("")
     fleet.run("resume", run, timeout_s=120).assert_success()
     assert fleet.run("fetch", run, "--json").assert_success().json()["is_here"]
+
+
+def test_fleet_what_was_not_published_at_the_end_is_fetched_all_the_same(fleet: Fleet) -> None:
+    """As when the process is killed, or not yet done with it: the run has ended before that."""
+    fleet.send("r.yaml").assert_success()
+    run = only_run(fleet)
+    top = fleet.hosts / "alpha" / "orchestrate-seats"
+    (mirror,) = (top / "mirrors").iterdir()
+    for _ in looks(Run(run, top / "states" / run / run), within_s=60):
+        pass  # until its process is gone
+    state = f"refs/orchestrate/{run}/state"
+    subprocess.run(("git", "update-ref", "-d", state), cwd=mirror, check=True)
+    assert fleet.run("fetch", run, "--json").assert_success().json()["is_here"]
+    assert fleet.run("status", run, "--json").json()["status"] == "completed"
+    assert fleet.git("show", f"orchestrate/{run}:made.txt") == "made"
 
 
 def test_fleet_untracked_files_are_named_and_need_a_yes(fleet: Fleet) -> None:

@@ -10,14 +10,15 @@ _serve = later("seating:serve")
 
 
 @click.command(short_help="Take runs from other machines, over ssh.")
-@click.argument("verb", type=click.Choice(("offer", "begin", "remove", "list", "sit")))
+@click.argument("verb", type=click.Choice(("offer", "begin", "publish", "remove", "list", "sit")))
 @click.pass_context
 def seat(ctx: click.Context, verb: str) -> int:
     """Take a run that another machine sends: `run --fleet` calls this over ssh, people need not.
 
     Reads a JSON document from stdin and answers with one: `offer` says how many slots are free,
-    `begin` starts a run in a seat of its own, `remove` deletes a seat, `list` names the runs here.
-    `sit`, which a worker calls, works on a run until it ends or waits.
+    `begin` starts a run in a seat of its own, `publish` lets one at rest be fetched whole, `remove`
+    deletes a seat, `list` names the runs here. `sit`, which a worker calls, works on a run until it
+    ends or waits.
     """
     ctx.obj["json"] = verb != "sit"
     return _serve(verb)
