@@ -22,7 +22,8 @@ def settle(seat: Seat) -> bool:
     run = Run(seat.run, seat.folder)
     is_owned = True
     for is_owned in looks(run, within_s=_PATIENCE_S):
-        if is_owned and summary_of(run).status == "running":
+        # As its file has it: that a process holds a run does not say whether it has ended.
+        if is_owned and summary_of(run).field("status") == "running":
             return False
     if is_owned:
         raise StateError(f"run {seat.run} has ended and is still being published", "try again")

@@ -96,9 +96,10 @@ def _follow(
         for line in running_lines(follower.state, progress.label, time.time()):
             note(line + "\n")
     try:
+        # Until its process is gone, not only until the run has ended: what is advised then works.
         for _ in looks(run, stop.rest):
             follower.catch_up(progress.hear)
-            if follower.state.status != "running" or stop.is_requested:
+            if stop.is_requested:
                 break
     finally:
         progress.close()

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 from pathlib import Path
+
+import pytest
 
 from orchestrate.state.locks import is_held
 from orchestrate.testing import Project
+from tests.cli.background import await_file
 from tests.cli.live.scenes import command, give_sign, loop, workflow
 from tests.cli.live.screens import display
 from tests.cli.live.test_detaching import FAILING, detached, owner_of
@@ -100,6 +104,24 @@ def test_lines_on_a_plain_stream(folder: Path) -> None:
     over = Project(folder).run("attach", run_id)
     assert over.exit_code == 1
     assert "has failed: step 'Bad' failed" in over.stderr
+
+
+def test_what_is_advised_at_the_end_works_then(folder: Path) -> None:
+    """A run has ended before its process has: that one may still notify somebody."""
+    told = ["sh", "-c", "touch telling; while ! test -e heard; do sleep 0.05; done"]
+    settings = {"notifications": [{"on": ["failed"], "command": told}]}
+    (folder / ".orchestrate" / "config.yaml").write_text(json.dumps(settings))
+    run_id = detached(folder, FAILING)
+    with Command("attach", run_id, cwd=folder) as watcher:
+        give_sign(folder, "go")
+        await_file(Project(folder), "telling")
+        with pytest.raises(subprocess.TimeoutExpired):
+            watcher.wait(timeout=1)
+        (folder / "heard").write_text("")
+        assert watcher.wait(timeout=60) == 1
+    resumed = Project(folder).run("resume", run_id)
+    assert resumed.exit_code == 1
+    assert "in use" not in resumed.stderr
 
 
 def test_a_definition_that_has_changed_since(folder: Path) -> None:
