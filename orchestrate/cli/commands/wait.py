@@ -49,7 +49,7 @@ def wait(
 
 def wait_for(run: Run, place: Place, *, timeout_s: float | None, as_json: bool) -> int:
     """Wait, tell how the run stands then, and give its exit code."""
-    if not await_end(run, timeout_s):
+    if not await_end(run, timeout_s) and summary_of(run).status == "running":
         return _tell_late(run, timeout_s or 0, as_json)
     view = settled_view(run)
     code = view.exit_code
@@ -61,11 +61,11 @@ def wait_for(run: Run, place: Place, *, timeout_s: float | None, as_json: bool) 
 
 
 def await_end(run: Run, timeout_s: float | None) -> bool:
-    """Wait until no process works on the run, or it is over; False if that took too long."""
-    for is_owned in looks(run, within_s=timeout_s):
-        if not is_owned or summary_of(run).status != "running":
-            return True
-    return False
+    """Wait until no process works on the run; False if that took too long.
+
+    One whose run is over may still notify somebody: what is done with the run next waits for that.
+    """
+    return not all(looks(run, within_s=timeout_s))
 
 
 def words_about(view: RunView, place: Place) -> str:

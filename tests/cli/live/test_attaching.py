@@ -106,22 +106,22 @@ def test_lines_on_a_plain_stream(folder: Path) -> None:
     assert "has failed: step 'Bad' failed" in over.stderr
 
 
-def test_what_is_advised_at_the_end_works_then(folder: Path) -> None:
+@pytest.mark.parametrize("verb", ["attach", "wait"])
+@pytest.mark.parametrize(("last", "code"), [("false", 1), ("true", 0)])
+def test_what_is_done_next_works_then(folder: Path, verb: str, last: str, code: int) -> None:
     """A run has ended before its process has: that one may still notify somebody."""
     told = ["sh", "-c", "touch telling; while ! test -e heard; do sleep 0.05; done"]
-    settings = {"notifications": [{"on": ["failed"], "command": told}]}
+    settings = {"notifications": [{"command": told}]}
     (folder / ".orchestrate" / "config.yaml").write_text(json.dumps(settings))
-    run_id = detached(folder, FAILING)
-    with Command("attach", run_id, cwd=folder) as watcher:
+    run_id = detached(folder, FAILING.replace("false", last))
+    with Command(verb, run_id, cwd=folder) as watcher:
         give_sign(folder, "go")
         await_file(Project(folder), "telling")
         with pytest.raises(subprocess.TimeoutExpired):
             watcher.wait(timeout=1)
         (folder / "heard").write_text("")
-        assert watcher.wait(timeout=60) == 1
-    resumed = Project(folder).run("resume", run_id)
-    assert resumed.exit_code == 1
-    assert "in use" not in resumed.stderr
+        assert watcher.wait(timeout=60) == code
+    assert not is_held(Project(folder).latest_run / "run.lock")
 
 
 def test_a_definition_that_has_changed_since(folder: Path) -> None:
