@@ -61,19 +61,21 @@ def test_an_attempt_is_never_started_twice(world: World) -> None:
 
 
 def test_an_attempt_that_runs_is_joined_not_started_twice(world: World) -> None:
-    job = world.job("A:1.1", Act(after_s=2))
+    job = world.job("A:1.1", FOR_EVER)
     assert world.executor.start(job)
-    assert isinstance(world.executor.run(job), Exit)
+    assert isinstance(world.executor.run(job, meanwhile=lambda: world.let_go("A:1.1")), Exit)
     assert world.starts_of("A:1.1") == 1
 
 
 def test_several_run_at_once(world: World) -> None:
-    began = time.monotonic()
-    for number in range(5):
-        assert world.executor.start(world.job(f"A:1.{number}", Act(after_s=10)))
-    ends = [world.executor.wait(f"A:1.{number}") for number in range(5)]
+    attempts = [f"A:1.{number}" for number in range(5)]
+    for attempt in attempts:
+        assert world.executor.start(world.job(attempt, FOR_EVER))
+    wait_until(lambda: all(map(world.starts_of, attempts)))
+    for attempt in attempts:
+        world.let_go(attempt)
+    ends = [world.executor.wait(attempt) for attempt in attempts]
     assert all(isinstance(end, Exit) and end.code == 0 for end in ends)
-    assert time.monotonic() - began < 5 * 10
 
 
 def test_what_never_ran_is_not_found(world: World) -> None:
@@ -84,11 +86,12 @@ def test_what_never_ran_is_not_found(world: World) -> None:
 
 def test_a_program_is_found_after_a_restart(world: World) -> None:
     ended = run(world, "A:1.1", Act(stdout=b"before"))
-    assert world.executor.start(world.job("B:1.1", Act(after_s=3, last=b"after")))
+    assert world.executor.start(world.job("B:1.1", Act(after_s=None, last=b"after")))
     world.executor.close()
     again = world.another()
     assert again.find("A:1.1") == ended
     assert again.find("B:1.1") == Running()
+    world.let_go("B:1.1")
     found = again.wait("B:1.1")
     assert isinstance(found, Exit)
     assert found.stdout == b"after"
@@ -161,8 +164,9 @@ def test_a_wake_up_is_for_all_who_wait(world: World) -> None:
 
 
 def test_output_is_read_while_it_comes(world: World) -> None:
-    world.executor.start(world.job("A:1.1", Act(stdout=b"first,", last=b"last", after_s=4)))
+    world.executor.start(world.job("A:1.1", Act(stdout=b"first,", last=b"last", after_s=None)))
     wait_until(lambda: world.executor.read("A:1.1.stdout") == b"first,")
+    world.let_go("A:1.1")
     world.executor.wait("A:1.1")
     read = world.executor.read
     assert read("A:1.1.stdout") == b"first,last"
@@ -239,8 +243,10 @@ def test_a_lease_lasts_as_long_as_it_is_renewed(world: World) -> None:
 
 
 def test_a_program_without_a_lease_gets_none_by_renewing(world: World) -> None:
-    assert world.executor.start(world.job("A:1.1", Act(after_s=2)))
+    assert world.executor.start(world.job("A:1.1", FOR_EVER))
     assert world.executor.renew("A:1.1", 0.1)
+    assert world.executor.wait("A:1.1", 0.5) == Running()
+    world.let_go("A:1.1")
     found = world.executor.wait("A:1.1")
     assert isinstance(found, Exit)
     assert (found.code, found.lease_expired) == (0, False)

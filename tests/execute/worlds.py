@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from orchestrate.execute import local
 from orchestrate.execute.base import Executor, Job
 from orchestrate.execute.liveness import is_keeper_alive, keeper_pid
+from orchestrate.record import replace
 from orchestrate.testing import Act, FakeExecutor
 
 PATIENCE_S = 60.0
@@ -50,6 +51,9 @@ class World(Protocol):
     def another(self) -> Executor:
         """Another client of the same run, as after a restart of the orchestrator."""
 
+    def let_go(self, attempt: str) -> None:
+        """Let a program that never ends by itself go on to its end."""
+
     def lose(self, attempt: str) -> None:
         """End a program, and all who could say how it ended."""
 
@@ -73,6 +77,13 @@ class FakeWorld:
 
     def another(self) -> Executor:
         return self.executor.another()
+
+    def let_go(self, attempt: str) -> None:
+        records = self.executor._records
+        with records.changed:
+            found = records.attempts[attempt]
+            found.act = replace(found.act, after_s=0.0)
+            records.changed.notify_all()
 
     def lose(self, attempt: str) -> None:
         self.executor.lose(attempt)
@@ -105,7 +116,9 @@ class LocalWorld:
             f"echo started >> '{self.folder / attempt}.starts'",
             f"cat '{texts[0]}'",
             f"cat '{texts[1]}' >&2",
-            "sleep 3600" if act.after_s is None else f"sleep {act.after_s}",
+            f"until test -e '{self._gate(attempt)}'; do sleep 0.05; done"
+            if act.after_s is None
+            else f"sleep {act.after_s}",
             f"cat '{texts[2]}'",
             f"exit {act.code}" if act.signal is None else f"kill -{act.signal} $$",
         ]
@@ -121,6 +134,12 @@ class LocalWorld:
     def another(self) -> Executor:
         self._clients.append(local.LocalExecutor(self.run_dir, self.workspace))
         return self._clients[-1]
+
+    def _gate(self, attempt: str) -> Path:
+        return self.folder / f"{attempt}.go"
+
+    def let_go(self, attempt: str) -> None:
+        self._gate(attempt).touch()
 
     def lose(self, attempt: str) -> None:
         wait_until(lambda: self.starts_of(attempt))
