@@ -161,9 +161,9 @@ class Scene(Stage):
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """The journal of the newest run."""
-        lines = (self.runs_folder / "latest" / "events.jsonl").read_text("utf-8").splitlines()
-        return [json.loads(line)["event"] for line in lines]
+        """The journal of the newest run; its last line may just be written."""
+        text = (self.runs_folder / "latest" / "events.jsonl").read_text("utf-8")
+        return [json.loads(line)["event"] for line in text.split("\n")[:-1]]
 
     def happened(self, kind: str) -> list[dict[str, Any]]:
         return [event for event in self.events if event["on"] == kind]

@@ -99,7 +99,7 @@ class Place(Workshop):
         return "B" if self.dialect == "workflow" else "b"
 
     def lines(self, kind: str = "") -> list[list[str]]:
-        found = [line.split() for line in self.book.read_text("utf-8").splitlines()]
+        found = [line.split() for line in self.book.read_text("utf-8").split("\n")[:-1]]
         return [words for words in found if not kind or words[0] == kind]
 
     def starts(self) -> list[int]:
@@ -157,8 +157,9 @@ class Place(Workshop):
         return found
 
     def events(self, folder: Path | None = None) -> list[dict[str, Any]]:
+        """The journal; its last line may just be written."""
         text = (self.root(folder) / "events.jsonl").read_text("utf-8")
-        return [json.loads(line)["event"] for line in text.splitlines()]
+        return [json.loads(line)["event"] for line in text.split("\n")[:-1]]
 
     def lost(self, folder: Path | None = None) -> int:
         return sum(event.get("why") == "lost" for event in self.events(folder))
