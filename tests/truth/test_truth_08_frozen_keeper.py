@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -139,9 +139,11 @@ def test_truth_08_a_resume_goes_on_when_the_keeper_does(stage: Stage) -> None:
         stage.await_file("started")
         process.kill()
         process.wait()
-    stage.write("go", "")
-    with stage.command("resume", "latest") as process:
+    with ExitStack() as stack:
+        # Before anything can end: then there is a keeper, and resume finds it so.
         with frozen(stage) as pid:
+            stage.write("go", "")
+            process = stack.enter_context(stage.command("resume", "latest"))
             said(stage, process, pid)
         _, rest = process.communicate(timeout=60)
     assert process.returncode == 0, rest
