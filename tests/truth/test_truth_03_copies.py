@@ -44,11 +44,11 @@ def test_truth_03_a_copy_of_a_living_run_leaves_it_alone(dialect: str, quick_top
             assert second != first
             assert is_alive(first), "the original's program was ended"
             place.go()
-            _, said = other.communicate(timeout=40)
+            _, said = other.communicate(timeout=60)
             assert other.returncode == 0, said
         assert "this run is a copy" in said
         assert "was lost: this run is a copy" in said
-        assert original.wait(40) == 0
+        assert original.wait(60) == 0
     assert sorted(place.ends()) == sorted([first, second])
     assert (place.lost(), place.lost(folder)) == (0, 1)
     assert place.step_result()["attempts"] == 1
@@ -73,8 +73,8 @@ def test_truth_03_a_copy_of_a_run_without_orchestrator_leaves_its_program_alone(
                 lambda: any(e["on"] == "run-resumed" for e in place.events()), "it never went on"
             )
             place.go()
-            assert original.wait(40) == 0
-        assert other.wait(40) == 0
+            assert original.wait(60) == 0
+        assert other.wait(60) == 0
     assert place.starts() == [first, second]
     assert sorted(place.ends()) == sorted([first, second])
     assert (place.lost(), place.lost(folder)) == (0, 1)

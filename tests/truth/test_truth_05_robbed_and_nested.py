@@ -52,7 +52,7 @@ def test_truth_05_a_deleted_keeper_folder_starts_nothing_twice(
         second = place.await_starts(2, resumed)
         assert not is_alive(first), "two live attempts of one step"
         place.go()
-        _, said = resumed.communicate(timeout=40)
+        _, said = resumed.communicate(timeout=60)
         assert resumed.returncode == 0, said
     assert "attempt 1 was lost" in said
     assert place.lost() == 1
@@ -90,7 +90,7 @@ def test_truth_05_single_files_of_the_keeper_are_deleted(names: str, quick_top: 
 
         # A keeper that can still be reached goes on with it.
         if "socket" in names:
-            wait_until(is_decided, "nothing came of it", 40.0)
+            wait_until(is_decided, "nothing came of it")
         place.go()
         _, said = resumed.communicate(timeout=60)
         assert resumed.returncode == 0, said
@@ -213,7 +213,7 @@ def test_truth_05_a_nested_run_does_not_escape_the_end_of_its_step(quick_top: Pa
         assert not is_alive(first), "two inner programs"
         assert not any(map(is_alive, inner_keepers))
         place.go()
-        assert resumed.wait(40) == 0
+        assert resumed.wait(60) == 0
     assert place.ends() == [second]
     assert place.lost() == 1
 

@@ -16,9 +16,9 @@ from tests.truth.places import DIALECTS, Place
 # Whoever watches a program is its parent: the keeper's own hand, or a warden. An agent's program
 # is the parent of ours in these trials.
 KILL_WATCHER = {
-    "workflow": "kill -9 $PPID; sleep 20",
-    "machine": "kill -9 $(ps -o ppid= $PPID); sleep 20",
-    "recipe": "kill -9 $(ps -o ppid= $PPID); sleep 20",
+    "workflow": "kill -9 $PPID; sleep 100",
+    "machine": "kill -9 $(ps -o ppid= $PPID); sleep 100",
+    "recipe": "kill -9 $(ps -o ppid= $PPID); sleep 100",
 }
 
 
@@ -58,7 +58,7 @@ def test_truth_06_the_keeper_that_settles_a_loss_is_seen_out(quick_top: Path) ->
 
 
 def test_truth_06_resume_begins_a_new_count(quick_top: Path) -> None:
-    deed = "test $(grep -c ^start.B ledger) -gt 4 || { kill -9 $PPID; sleep 20; }; cd /"
+    deed = "test $(grep -c ^start.B ledger) -gt 4 || { kill -9 $PPID; sleep 100; }; cd /"
     place = Place(quick_top, "workflow", deed=f"cd {quick_top}; {deed}")
     place.go()
     place.run("run", "w.yaml", timeout_s=90).assert_exit(6)
@@ -89,7 +89,7 @@ def test_truth_06_others_of_a_parallel_loop_finish(quick_top: Path) -> None:
     place.go()
     claude = place.top / "claude"
     text = claude.read_text("utf-8")
-    die = "test -e ../mended || { kill -9 $PPID; sleep 20; }"
+    die = "test -e ../mended || { kill -9 $PPID; sleep 100; }"
     bad = f'prompt=$(cat)\ncase "$prompt" in *bad*) {die};; esac\n'
     claude.write_text(text.replace("cat > /dev/null\n", bad), "utf-8")
     place.run("run", "w.yaml", timeout_s=90).assert_exit(6)
@@ -104,7 +104,7 @@ def test_truth_06_others_of_a_parallel_loop_finish(quick_top: Path) -> None:
 
 def test_truth_06_a_terminated_keeper_counts(quick_top: Path) -> None:
     """`kill $PPID` ends the keeper in good order, which is no reason to go on for ever."""
-    place = Place(quick_top, "workflow", deed="kill $PPID; sleep 20")
+    place = Place(quick_top, "workflow", deed="kill $PPID; sleep 100")
     place.run("run", "w.yaml", timeout_s=90).assert_exit(6)
     assert len(place.starts()) == 3
     assert place.status()["status"] == "paused"
@@ -113,7 +113,7 @@ def test_truth_06_a_terminated_keeper_counts(quick_top: Path) -> None:
 def test_truth_06_guardrails_and_retries_are_not_spent(quick_top: Path) -> None:
     """A lost attempt is none of the step's own tries."""
     place = Place(quick_top, "workflow", more="retries: {max: 1, delay_ms: 0}",
-        deed=f"cd {quick_top}; test $(wc -l < ledger) -gt 1 || {{ kill -9 $PPID; sleep 20; }}; "
+        deed=f"cd {quick_top}; test $(wc -l < ledger) -gt 1 || {{ kill -9 $PPID; sleep 100; }}; "
         "test $(wc -l < ledger) -gt 2 || exit 3; cd /",
     )  # fmt: skip
     place.go()

@@ -103,7 +103,7 @@ def test_truth_18_with_an_orchestrator_watching_it_is_a_failure(
     with place.started("run", "w.yaml") as run:
         place.await_starts(1, run)
         os.kill(program_of(place), signal.SIGKILL)
-        _, said = run.communicate(timeout=40)
+        _, said = run.communicate(timeout=60)
     assert run.returncode == code, said
     assert place.lost() == 0
     assert place.status()["status"] == "failed"
@@ -123,7 +123,7 @@ def test_truth_18_a_shutdown_interrupts_the_run(dialect: str, quick_top: Path) -
             for pid in everybody:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGTERM)
-            _, said = run.communicate(timeout=40)
+            _, said = run.communicate(timeout=60)
         assert run.returncode == 143, said
         assert place.status()["status"] == "paused"
         assert not any(map(is_alive, place.starts()))

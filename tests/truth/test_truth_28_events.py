@@ -141,7 +141,7 @@ def test_truth_28_a_reader_that_goes_away_does_not_hurt_the_run(tmp_path: Path) 
         scene.await_call(1)
         process.stdout.close()
         scene.let_go()
-        wait_until(lambda: process.poll() is not None, "the run did not end", 40)
+        wait_until(lambda: process.poll() is not None, "the run did not end")
     assert process.returncode == 0
     assert scene.happened("run-ended")[-1]["status"] == "completed"
 
@@ -172,9 +172,9 @@ def test_truth_28_a_reader_that_stalls_stops_no_work(tmp_path: Path, command: st
         stage.write("good", "")
         words = ["resume", "latest"]
     with stage.command(*words, "--events") as process:
-        wait_until((stage.folder / "ledger").exists, "the run stands still", 60)
+        wait_until((stage.folder / "ledger").exists, "the run stands still")
         latest = stage.runs_folder / "latest"
-        wait_until(lambda: read_state(latest)["status"] == "completed", "it does not end", 20)
+        wait_until(lambda: read_state(latest)["status"] == "completed", "it does not end")
         # Read after all, it is complete.
         out, _ = process.communicate(timeout=60)
     assert process.returncode == 0
