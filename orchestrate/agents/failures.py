@@ -38,7 +38,7 @@ _WORDS: dict[FailureKind, tuple[str, ...]] = {
         r"session (?:id )?\S* ?(?:is )?(?:already|not found|in use)|no (?:saved )?session",
     ),
     "rate-limit": (
-        r"rate.?limit|usage limit|too many requests|quota|resource.?exhausted",
+        r"rate.?limit|usage limit|too many requests|\bquota\b|resource.?exhausted",
         r"hit your limit|limit reached",
     ),
     "auth": (
@@ -50,7 +50,8 @@ _WORDS: dict[FailureKind, tuple[str, ...]] = {
         r"try again in a moment|transient|bad gateway|internal error|empty response",
     ),
     "network": (
-        r"econn|enotfound|eai_again|etimedout|ehostunreach|enetunreach|epipe|getaddrinfo|dns",
+        r"\beconn|\b(?:enotfound|eai_again|etimedout|ehostunreach|enetunreach|epipe|dns)\b",
+        r"getaddrinfo",
         r"connection|unable to connect|network|fetch failed|socket|sending request",
         r"stream (?:disconnected|closed)|timed? ?out",
     ),

@@ -60,6 +60,8 @@ def test_a_status_says_the_kind(status: int, kind: FailureKind) -> None:
         ("error: unknown option '--zork'", "invalid-request"),
         ("No prompt provided via stdin.", "invalid-request"),
         ("segmentation fault", "crash"),
+        ("ModuleNotFoundError: No module named 'x'", "crash"),
+        ("cannot read quotation.txt", "crash"),
         ("", "crash"),
     ],
 )

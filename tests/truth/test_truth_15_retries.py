@@ -50,7 +50,12 @@ def test_truth_15_the_sixth_outage_is_final(tmp_path: Path, dialect: str) -> Non
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(
     "line",
-    [{"error": "Invalid API key"}, {"exit": 3}, {"error": "API Error: 400 x", "status": 400}],
+    [
+        {"error": "Invalid API key"},
+        {"exit": 3},
+        {"error": "API Error: 400 x", "status": 400},
+        {"error": "FileNotFoundError: no such file"},
+    ],
 )
 def test_truth_15_nothing_else_is_tried_again(
     tmp_path: Path, dialect: str, line: dict[str, Any]
