@@ -40,16 +40,16 @@ class Unnumbered:
 
 
 def plain_lines(event: Event, progress: Labels, item: str = "") -> list[str]:
-    """`item`: what the item is called whose step starts."""
+    """`item`: what the item is called whose step it is."""
+    named = f" ({item})" if item else ""
     match event:
         case on.StepStarted():
-            named = f" ({item})" if item else ""
             again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
             return [f"{progress.label(event.frame, event.node)}{named}: Running{again}..."]
         case on.StepFinished():
-            return _finished(event, progress)
+            return _finished(event, progress, named)
         case on.AttemptEnded():
-            return [_attempt_ended(event, progress), *_denied(event.result)]
+            return [_attempt_ended(event, progress, named), *_denied(event.result)]
         case on.LoopOpened():
             count = _items(len(event.items))
             if event.most is not None:
@@ -58,7 +58,8 @@ def plain_lines(event: Event, progress: Labels, item: str = "") -> list[str]:
         case on.RoundEnded() | on.OutputsGiven():
             return _lacking_outputs(event)
         case on.CallOpened():
-            return [f"{progress.label(event.frame, event.node)}: calls {visible(event.plan)}"]
+            label = f"{progress.label(event.frame, event.node)}{named}"
+            return [f"{label}: calls {visible(event.plan)}"]
         case on.CallExpired():
             label = progress.label(event.frame, event.node)
             return [f"{label}: timed out after {event.timeout_s:g} s; what it calls is given up"]
@@ -146,8 +147,8 @@ def _reused_of(result: StepResult) -> str:
     return f"{of} ({duration(result.duration_ms)}){cost}"
 
 
-def _finished(event: on.StepFinished, progress: Labels) -> list[str]:
-    label = progress.label(event.frame, event.node)
+def _finished(event: on.StepFinished, progress: Labels, named: str) -> list[str]:
+    label = progress.label(event.frame, event.node) + named
     result = event.result
     if result.status == "skipped":
         return [f"{label}: skipped ({visible(result.reason)})"]
@@ -171,8 +172,8 @@ def _denied(result: StepResult) -> list[str]:
     return [f"    warning: {visible(words)}"] if words else []
 
 
-def _attempt_ended(event: on.AttemptEnded, progress: Labels) -> str:
-    label = progress.label(event.frame, event.node)
+def _attempt_ended(event: on.AttemptEnded, progress: Labels, named: str) -> str:
+    label = progress.label(event.frame, event.node) + named
     message = visible(event.result.message)
     match event.why:
         case "failed":

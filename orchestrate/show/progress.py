@@ -25,9 +25,9 @@ from orchestrate.show.output import (
 from orchestrate.show.ticking import Ticking
 from orchestrate.show.transcript_text import last_turn_lines
 from orchestrate.state import events as on
-from orchestrate.state.address import FrameKey, log_name_in, name_of_node
+from orchestrate.state.address import FrameKey, Item, log_name_in, name_of_node
 from orchestrate.state.events import Event, attempt_of
-from orchestrate.state.model import RunState, frames_below
+from orchestrate.state.model import RunState
 from orchestrate.view.item_names import item_name
 from orchestrate.view.step_logs import Entry
 
@@ -173,13 +173,21 @@ class Progress:
 
 
 def _item_of(event: Event, state: RunState) -> str:
-    """The value of the item whose step starts: `Loop[3]` alone tells a reader little."""
-    if not isinstance(event, on.StepStarted) or not event.frame.endswith("]"):
+    """The value of the item that starts or has trouble: `Loop[3]` alone tells a reader little."""
+    if not isinstance(event, on.StepStarted | on.CallOpened | on.AttemptEnded | on.StepFinished):
         return ""
-    frame = next((found for found in frames_below(state.root) if found.key == event.frame), None)
-    if frame is None or not frame.variable:
+    if isinstance(event, on.StepFinished) and not _has_failed(event):
         return ""
-    return clip(visible(item_name(frame.item)), _LONGEST_ITEM)
+    key = FrameKey.parse(event.frame)
+    item = key.parts[-1] if key.parts else None
+    if not isinstance(item, Item) or item.index is None:
+        return ""
+    # The frame of an item that has failed may be gone by now; its loop is not.
+    outer = state.frames.get(FrameKey(key.restart, key.parts[:-1], key.edit).text)
+    for loop in () if outer is None else outer.loops.values():
+        if loop.name == item.loop and loop.items[item.index] is not None:
+            return clip(visible(item_name(loop.items[item.index])), _LONGEST_ITEM)
+    return ""
 
 
 def _has_failed(event: Event) -> bool:

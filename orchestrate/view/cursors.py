@@ -6,7 +6,7 @@ from typing import Any
 
 from orchestrate.record import record
 from orchestrate.state.address import Address, address_of, name_in_block
-from orchestrate.state.model import Frame, RunState, Visit, frames_below
+from orchestrate.state.model import Frame, Loop, RunState, Visit, frames_below
 from orchestrate.state.result import StepResult
 
 
@@ -45,6 +45,16 @@ def cursors_in(state: RunState) -> list[Cursor]:
         for frame in frames_below(state.root)
         if frame.here is not None and frame.here.phase != "open"
     ]
+
+
+def failed_items(loop: Loop) -> list[int]:
+    """The items that have failed: those that are over, and those that have stopped the run."""
+    stopped = [
+        position
+        for position, item in loop.open.items()
+        if any(frame.here and frame.here.phase == "failed" for frame in frames_below(item))
+    ]
+    return sorted({*loop.failed, *stopped})
 
 
 def _cursor(frame: Frame, here: Visit) -> Cursor:

@@ -13,6 +13,7 @@ from orchestrate.state.runs import Run
 from orchestrate.state.values import restore_value
 from orchestrate.state.worktree import worktree_document
 from orchestrate.view.budgets import budgets_document
+from orchestrate.view.cursors import failed_items
 
 # What a step says in `--json`, and what it is called there.
 _STATUS_FIELDS = {
@@ -71,7 +72,7 @@ def _step_statuses(root: Frame) -> dict[str, Any]:
         steps[loop.name] = {
             "items": len(loop.items),
             "completed": len(loop.done),
-            "failed": len(loop.failed),
+            "failed": len(failed_items(loop)),
         }
     return steps
 

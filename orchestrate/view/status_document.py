@@ -15,7 +15,7 @@ from orchestrate.state.times import timestamp
 from orchestrate.state.worktree import worktree_document
 from orchestrate.view.advice import look_command, next_commands, start_over_command
 from orchestrate.view.budgets import budgets_document
-from orchestrate.view.cursors import Cursor
+from orchestrate.view.cursors import Cursor, failed_items
 from orchestrate.view.event_words import waits_document
 from orchestrate.view.place import Place
 from orchestrate.view.rehearsed import banner
@@ -157,17 +157,19 @@ def _recorded(result: Any) -> dict[str, Any]:
 
 
 def _loop(loop: Loop, root: Frame) -> dict[str, Any]:
-    here = root.here
+    here, failed = root.here, failed_items(loop)
     status = "running"
-    if loop.is_closed:
-        status = "failed" if loop.failed else "completed"
+    if failed:
+        status = "failed"
+    elif loop.is_closed:
+        status = "completed"
     elif here is not None and here.node == loop.node and here.phase == "failed":
         status = "failed"
     return {
         "status": status,
         "total": len(loop.items),
         "completed": len(loop.done),
-        "failed": loop.failed,
+        "failed": failed,
     }
 
 
