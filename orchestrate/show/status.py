@@ -67,7 +67,9 @@ def _lines(view: dict[str, Any], ending: Ending | None) -> Iterator[str]:
     if view["look"]:
         yield f"  look:       {visible(view['look'])}"
     for command in view["next"]:
-        yield f"  go on:      {visible(command)}"
+        verb = command.split()[1]
+        label = verb if verb in ("approve", "deny") else "go on"
+        yield f"  {label + ':':11} {visible(command)}"
     if view["start_over"]:
         yield f"  start over: {visible(view['start_over'])}"
     for line in output_lines(view.get("outputs") or {}):

@@ -140,7 +140,9 @@ def _texts_of(
     if did is not None:
         first = list(islice(did, _MOST_BYTES))
         text = "\n".join([*first, *deque(did, maxlen=_MOST_BYTES)]).encode("utf-8", "replace")
-        parts.append(_part("What the agent did", text, "the whole: orchestrate logs", _MOST_BYTES))
+        if text:
+            whole = "the whole: orchestrate logs"
+            parts.append(_part("What the agent did", text, whole, _MOST_BYTES))
         if not result.has("response_length"):
             output = b""  # its program's events, which are told already
     if output != b"":

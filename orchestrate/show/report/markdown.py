@@ -10,7 +10,7 @@ from orchestrate.plan.visible import plural, visible, width_of
 from orchestrate.regex import regex
 from orchestrate.show.draw.graph import mermaid_of
 from orchestrate.show.report.data import MOST_STEPS, Report
-from orchestrate.show.report.details import MOST_DETAILED, Detail
+from orchestrate.show.report.details import MOST_DETAILED, Detail, Part
 from orchestrate.show.report.timeline import MOST_ROWS, timeline_rows
 from orchestrate.show.report.words import (
     COLUMNS,
@@ -180,8 +180,10 @@ def _approvals(report: Report) -> Iterator[str]:
     if not approvals:
         return
     yield from _heading("Approvals")
-    rows = [(a.stage, decision_of(a), a.message, a.prompt) for a in approvals[:MOST_STEPS]]
-    yield from _table(("stage", "decision", "message", "asked"), rows)
+    for approval in approvals[:MOST_STEPS]:
+        said = [Part("Said with it", approval.message)] if approval.message else []
+        heading = f"{approval.stage}: {decision_of(approval)}"
+        yield from _detail(Detail(approval.stage, heading, [Part("Asked", approval.prompt), *said]))
     yield from _left_out(len(approvals) - MOST_STEPS, "approval")
 
 
