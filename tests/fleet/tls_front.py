@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import os
 import ssl
-import threading
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -75,38 +77,38 @@ def _write(path: Path, certificate: x509.Certificate) -> None:
 def tls_front(
     port: int, certificate: tuple[Path, Path], wants_clients_of: Path | None = None
 ) -> Iterator[int]:
-    """Pass TLS connections on to a port of this computer; the port to connect to."""
+    """Pass TLS connections on to a port of this computer; the port to connect to.
+
+    It is a process of its own: what clients leave half-open when a test ends, ends with it.
+    """
+    files = (*certificate, wants_clients_of or "")
+    with subprocess.Popen(
+        (sys.executable, "-m", __name__, str(port), *map(str, files)),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2],
+    ) as front:  # fmt: skip
+        try:
+            assert front.stdout is not None
+            yield int(front.stdout.readline())
+        finally:
+            front.kill()
+
+
+async def _serve(port: int, certificate: str, key: str, wants_clients_of: str) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*certificate)
+    context.load_cert_chain(certificate, key)
     context.set_alpn_protocols(["h2"])
-    if wants_clients_of is not None:
+    if wants_clients_of:
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(wants_clients_of)
-    loop = asyncio.new_event_loop()
-    loop.set_exception_handler(lambda *_: None)  # refused handshakes are what is tested
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-
-    async def serve() -> asyncio.Server:
-        return await asyncio.start_server(
-            lambda reader, writer: _pass_on(reader, writer, port), "127.0.0.1", 0, ssl=context
-        )
-
-    async def close(server: asyncio.Server) -> None:
-        server.close()
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-
-    server = asyncio.run_coroutine_threadsafe(serve(), loop).result()
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        asyncio.run_coroutine_threadsafe(close(server), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+    # Refused handshakes are what is tested.
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    server = await asyncio.start_server(
+        lambda reader, writer: _pass_on(reader, writer, port), "127.0.0.1", 0, ssl=context
+    )
+    print(server.sockets[0].getsockname()[1], flush=True)
+    # It ends with the test also where that is killed.
+    await asyncio.to_thread(sys.stdin.read)
+    os._exit(0)
 
 
 async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
@@ -115,8 +117,12 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, p
 
 
 async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    with suppress(OSError, asyncio.CancelledError):
+    with suppress(OSError):
         while piece := await source.read(65536):
             target.write(piece)
             await target.drain()
     target.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve(int(sys.argv[1]), *sys.argv[2:]))
