@@ -19,7 +19,7 @@ from orchestrate.serve.app import make_app
 from orchestrate.serve.console import Console
 from orchestrate.serve.hosts import is_loopback
 from orchestrate.serve.keys import Keys, key_file, make_link, serve_folder
-from orchestrate.serve.patience import PatientProtocol
+from orchestrate.serve.patience import PatientProtocol, PatientSocket
 from orchestrate.serve.ways_in import address_of, ways_in
 from orchestrate.state.durable import dump_json, parse_json, read_file, write_durably
 from orchestrate.state.locks import LockHeldError, is_held, read_owner, take
@@ -31,6 +31,8 @@ USUAL_PORT = 8484
 # Frames of clients; a longer one closes the connection with 1009.
 MOST_FRAME = 256 * 1024
 _MOST_CLIENTS = 256
+# How often a WebSocket client has to show that it is there, and how long it may take.
+_PING_S = 20.0
 
 
 @record
@@ -78,7 +80,7 @@ def config_of(console: Console) -> uvicorn.Config:
         make_app(console),
         loop="asyncio",
         http=PatientProtocol,
-        ws="websockets-sansio",
+        ws=PatientSocket,
         lifespan="off",
         log_config=None,
         # What a stranger sends is no news; a bug of ours is, where it is looked for.
@@ -87,6 +89,8 @@ def config_of(console: Console) -> uvicorn.Config:
         proxy_headers=False,
         server_header=False,
         ws_max_size=MOST_FRAME,
+        ws_ping_interval=_PING_S,
+        ws_ping_timeout=_PING_S,
         limit_concurrency=_MOST_CLIENTS,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=1,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import stat
 import time
 from contextlib import ExitStack
@@ -25,6 +24,7 @@ from orchestrate.serve.server import Wanted, check_hosts, link_of_running
 from orchestrate.testing import Project
 from orchestrate.workspace import open_workspace
 from tests.serve.conftest import PORT, MakeConsole, client_of, serving
+from tests.serve.raw import dial, exchange, rest_of, upgrade
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -275,23 +275,6 @@ def test_another_interface_needs_a_name(project: Project) -> None:
     check_hosts(Wanted((workspace,), host="0.0.0.0", allowed=("box.lan",)))
 
 
-def exchange(port: int, sent: bytes, patience_s: float = 5) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), patience_s) as line:
-        line.sendall(sent)
-        got = b""
-        while part := line.recv(65536):
-            got += part
-            if b"\r\n\r\n" in got:
-                break
-        return got
-
-
-UPGRADE = (
-    "GET {path} HTTP/1.1\r\nHost: {host}\r\n{more}Connection: Upgrade\r\nUpgrade: websocket\r\n"
-    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-)
-
-
 def test_raw_requests(make: MakeConsole) -> None:
     """What no client library sends: each gets a 4xx and the server goes on."""
     with serving(make) as console:
@@ -315,23 +298,23 @@ def test_raw_requests(make: MakeConsole) -> None:
                 b"POST /api/v1/session HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: text/plain\r\n"
                 b"Content-Length: 2\r\n\r\n{}"
             ),
-            UPGRADE.format(path="/ws", host="evil.example", more="").encode(),
-            UPGRADE.format(path="/ws", host=host, more="Origin: http://evil.example\r\n").encode(),
-            UPGRADE.format(path="/ws", host=host, more="Origin: null\r\n").encode(),
-            UPGRADE.format(path="/api/v1/stream", host=host, more="").encode(),
-            UPGRADE.format(
+            upgrade("evil.example"),
+            upgrade(host, "Origin: http://evil.example"),
+            upgrade(host, "Origin: null"),
+            upgrade(host, path="/api/v1/stream"),
+            # A cookie without an origin is not from our page.
+            upgrade(
+                host,
+                f"Cookie: {console.keys.cookie_name}={console.keys.cookie()}",
                 path="/api/v1/stream",
-                host=host,
-                # A cookie without an origin is not from our page.
-                more=f"Cookie: {console.keys.cookie_name}={console.keys.cookie()}\r\n",
-            ).encode(),
+            ),
         ]
         for sent in refused:
             got = exchange(port, sent)
             assert got.startswith(b"HTTP/1.1 4"), (sent[:200], got[:200])
             assert b"Traceback" not in got
         # A slow client keeps no other one waiting.
-        with socket.create_connection(("127.0.0.1", port), 5) as slow:
+        with dial(port) as slow:
             slow.sendall(
                 b"POST /api/v1/session HTTP/1.1\r\nHost: 127.0.0.1\r\n"
                 b"Content-Type: application/json\r\nContent-Length: 20\r\n\r\n{"
@@ -356,15 +339,13 @@ def test_headers_that_never_end_are_not_waited_for(
         slow = []
         # The first has had an answer, and begins a second request.
         for sent in (ok + b"GET", *begun * 100):
-            line = stack.enter_context(socket.create_connection(("127.0.0.1", console.port), 60))
+            line = stack.enter_context(dial(console.port))
             line.sendall(sent)
             slow.append(line)
         for line in slow:
-            got = b""
-            while part := line.recv(65536):
-                got += part
+            got = rest_of(line)
             assert b"HTTP/1.1 408" in got, got[:200]
-        assert exchange(console.port, ok, 60).startswith(b"HTTP/1.1 200")
+        assert exchange(console.port, ok).startswith(b"HTTP/1.1 200")
 
 
 def test_a_body_that_never_comes_is_not_waited_for(
@@ -376,7 +357,7 @@ def test_a_body_that_never_comes_is_not_waited_for(
             b"POST /api/v1/session HTTP/1.1\r\nHost: 127.0.0.1\r\n"
             b"Content-Type: application/json\r\nContent-Length: 20\r\n\r\n{"
         )
-        assert exchange(console.port, begun, 60).startswith(b"HTTP/1.1 408")
+        assert exchange(console.port, begun).startswith(b"HTTP/1.1 408")
 
 
 def test_a_client_that_does_not_connect_is_closed(
