@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 # The ledger lies outside of the workspace and of the run's folder. A line is one append. The lock
-# is held by the step and all that it starts: who finds it taken is a second live attempt.
+# is held by the step and all that it starts: who finds it taken is a second live attempt. While
+# the file `hold` is there, no line comes after as many as it says: the test has all the time.
 ACT = """\
 #!/bin/sh
 attempt="${ORCHESTRATE_ATTEMPT#*:}"
@@ -21,10 +22,12 @@ pid() { echo $$; }
 enough() { test "$(wc -l < "count-$1")" -gt "$2"; }
 exec 9> "../live/$1-$2"
 flock -n 9 || echo "twice $1 $2 $attempt" >> ../ledger
-echo "start $1 $2 $attempt" >> ../ledger
+held() { test -e ../hold && test "$(wc -l < ../ledger)" -ge "$(cat ../hold)"; }
+note() { while held; do sleep 0.02; done; echo "$@" >> ../ledger; }
+note start "$1" "$2" "$attempt"
 eval "$3"
 code=$?
-echo "end $1 $2 $attempt $code" >> ../ledger
+note end "$1" "$2" "$attempt" $code
 exit $code
 """
 
@@ -135,7 +138,7 @@ WAITING = Shape(
       - name: Ask
         command: {act("Ask")}
       - name: Await
-        wait_for: {{glob: "replies/*.txt", timeout_sec: 20, poll_ms: 20}}
+        wait_for: {{glob: "replies/*.txt", timeout_sec: 120, poll_ms: 20}}
       - name: Read
         command: {act("Read", "-", "cat replies/answer.txt")}
         depends_on: {{required: ["replies/*.txt"]}}

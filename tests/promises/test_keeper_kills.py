@@ -178,13 +178,18 @@ def test_the_keeper_is_killed_at_its_system_calls(
 
 
 def run_with_traced_keeper(trial: Trial, lane: Lane, options: list[str]) -> int:
-    """The orchestrator runs free; its keeper is traced from its first moments on."""
+    """The orchestrator runs free; its keeper is traced from its first program on."""
     traced: list[int] = []
+    hold = trial.top / "hold"
+    hold.write_text("0")
     with tracing(options) as attach:
 
         def watch() -> None:
-            traced.append(await_keeper(trial))
-            attach(traced[0])
+            try:
+                traced.append(await_keeper(trial))
+                attach(traced[0])
+            finally:
+                hold.unlink()
 
         watcher = threading.Thread(target=watch)
         code = lane.run(trial.start_order(), lambda _: watcher.start())

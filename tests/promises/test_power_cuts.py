@@ -110,6 +110,8 @@ def test_a_run_goes_on_after_a_power_cut(
 
     def judge(lane: Lane, lines: int) -> str:
         trial = Trial(quick_top / str(lines), shape)
+        hold = trial.top / "hold"
+        hold.write_text(str(lines))
 
         def cut(pid: int) -> None:
             await_lines(trial, 1)
@@ -120,6 +122,7 @@ def test_a_run_goes_on_after_a_power_cut(
 
         code = lane.run(trial.start_order(), strike_in_thread(cut))
         assert code == -9
+        hold.unlink()
         loss(trial.root)
         try:
             code = go_on_until_over(trial, lane)
