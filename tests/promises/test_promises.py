@@ -339,7 +339,7 @@ def test_promise_07_nothing_of_a_tree_survives_its_step(end: str, tmp_path: Path
         with doing(trial, "run", "w.yaml") as process:
             await_file(trial, "grown")
             if end == "interrupted":
-                assert len(tree.living()) >= 5, "the tree did not grow"
+                wait_until(lambda: len(tree.living()) >= 5, "the tree did not grow")
                 process.send_signal(signal.SIGINT)
                 time.sleep(0.3)
                 process.send_signal(signal.SIGINT)
