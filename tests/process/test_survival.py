@@ -185,12 +185,14 @@ def test_a_killed_warden_costs_one_attempt(run_dir: Path, guarded_request: MakeR
         keeper.start(request_for("a", "sh", "-c", NESTED))
         [warden] = children_of(keeper.pid)
         pids = [pid_in(run_dir / "pid"), pid_in(run_dir / "inner")]
-        keeper.start(request_for("b", "sh", "-c", "echo $$ > other; sleep 1; exit 5"))
+        until_go = "until test -e go; do sleep 0.02; done"
+        keeper.start(request_for("b", "sh", "-c", f"echo $$ > other; {until_go}; exit 5"))
         other = pid_in(run_dir / "other")
         os.kill(warden, signal.SIGKILL)
         assert isinstance(keeper.wait("a", 60), Lost)
         assert not any(map(is_alive, pids))
         assert is_alive(other)
+        (run_dir / "go").touch()
         end = keeper.wait("b", 60)
         assert isinstance(end, Ended)
         assert end.exit.code == 5

@@ -31,7 +31,7 @@ def is_alive(pid):
     return pid in tree.parents()
 
 def wait_until(is_so):
-    give_up = time.monotonic() + 15
+    give_up = time.monotonic() + 60
     while not is_so():
         assert time.monotonic() < give_up
         time.sleep(0.005)
@@ -46,7 +46,7 @@ def in_own_process(script: str, **env: str) -> None:
             env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), **env},
             stdout=said,
             stderr=said,
-            timeout=60,
+            timeout=180,
             check=False,
             start_new_session=True,
         )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from orchestrate.errors import ConfigError, InternalError
 from orchestrate.execute.base import Lost
 from orchestrate.execute.keeper.client import Keeper, ensure_keeper
 from orchestrate.execute.keeper.facts import Ended
-from tests.process.conftest import MakeRequest, children_of, do_at_once, parent_of
+from tests.process.conftest import MakeRequest, children_of, do_at_once, parent_of, wait_until
 
 UNTIL_GO = "while [ ! -e go ]; do sleep 0.02; done; exit 7"
 
@@ -27,6 +29,13 @@ def sleeper(keeper: Keeper, request_for: MakeRequest) -> Iterator[str]:
     keeper.stop("sleeper", "enough", grace_s=0.1)
     while keeper.wait("sleeper", 60) is None:
         pass
+
+
+def is_waiting(thread: threading.Thread) -> bool:
+    """Has it begun to wait for the keeper, so that it is among those whom a wake-up wakes?"""
+    frame = sys._current_frames().get(thread.ident or 0)
+    calls = {frame.f_code.co_name for frame, _ in traceback.walk_stack(frame)}
+    return not calls.isdisjoint({"_await", "_wait_for_record"})
 
 
 def test_run(keeper: Keeper, request_for: MakeRequest, run_dir: Path) -> None:
@@ -142,6 +151,7 @@ def test_all_threads_wake_up(keeper: Keeper, sleeper: str) -> None:
     ]
     for thread in threads:
         thread.start()
+    wait_until(lambda: all(map(is_waiting, threads)))
     time.sleep(0.3)
     assert results == []
     keeper.wake()
@@ -180,6 +190,7 @@ def test_waking_while_a_dead_keepers_program_is_being_ended(
         ]
         for thread in threads:
             thread.start()
+        wait_until(lambda: all(map(is_waiting, threads)))
         time.sleep(0.3)
         assert results == []
         keeper.wake()
