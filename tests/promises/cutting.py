@@ -58,7 +58,7 @@ class Disk:
         os.close(folder)
 
     def unmount(self) -> None:
-        give_up = time.monotonic() + 20
+        give_up = time.monotonic() + 60
         while subprocess.run(
             ["umount", str(self.place)], capture_output=True, check=False
         ).returncode:

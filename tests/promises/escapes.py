@@ -372,7 +372,7 @@ def main() -> None:
     names = list(ESCAPES) if what == "all" else what.split(",")
     for name in names:
         ESCAPES[name]()
-    end = time.monotonic() + 20
+    end = time.monotonic() + 90
     while time.monotonic() < end and not (os.path.exists(PIDS) and noted().keys() >= set(names)):
         time.sleep(0.01)
     time.sleep(0.1)

@@ -25,7 +25,7 @@ def can_trace() -> bool:
     """Is there an strace that may trace?"""
     if shutil.which("strace") is None:
         return False
-    sleeper = subprocess.Popen(["sleep", "10"])
+    sleeper = subprocess.Popen(["sleep", "120"])
     try:
         with _attached(sleeper.pid, []):
             return True
@@ -79,7 +79,7 @@ def _attach(pid: int, options: list[str]) -> subprocess.Popen[str]:
         ["strace", *output, *options, "-p", str(pid)], stderr=subprocess.PIPE, text=True
     )
     assert tracer.stderr is not None
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while time.monotonic() < end:
         if select.select([tracer.stderr], [], [], 0.2)[0]:
             line = tracer.stderr.readline()

@@ -88,7 +88,7 @@ def check_nobody_escapes(top: Path, names: str, end: str) -> None:
                 process.kill()
                 kill(keeper)
                 with suppress(AssertionError):
-                    wait_until(lambda: are_gone(trial), "", 10.0)
+                    wait_until(lambda: are_gone(trial), "", 60.0)
             else:
                 await_file(trial, "after")
                 assert not survivors(trial), "they live when the next step begins"
