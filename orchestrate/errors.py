@@ -110,6 +110,10 @@ def repair_hint(run_id: str) -> str:
 
 _RESUME = ", then resume"
 _RESUME_WHOLE = f"{_RESUME}; nothing that was recorded is lost"
+_KEPT_ELSEWHERE = (
+    "; where a step may remove it (git clean -fdx), keep runs elsewhere with --state-dir or "
+    "`state_dir` in the configuration"
+)
 # What to do about an error of the system, and what after that.
 _WAYS_OUT = {
     errno.ENOSPC: ("free some disk space", _RESUME_WHOLE),
@@ -122,7 +126,7 @@ _WAYS_OUT = {
     errno.ENFILE: ("the machine has too many open files: end other programs", _RESUME),
     errno.ENOMEM: ("the machine has too little memory: end other programs", _RESUME),
     errno.EIO: ("the disk reports errors: check it before you resume", ""),
-    errno.ENOENT: ("the run's folder is gone; look at the other runs with: orchestrate runs", ""),
+    errno.ENOENT: ("the run's folder is gone: start a new run", _KEPT_ELSEWHERE),
     errno.ELOOP: ("a link stands where a file of ours belongs: remove it", ""),
 }
 

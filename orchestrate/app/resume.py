@@ -44,13 +44,13 @@ from orchestrate.plan.override import with_context
 from orchestrate.plan.visible import visible
 from orchestrate.record import record, replace
 from orchestrate.state.clock import drop_anchor, holds, now_by
-from orchestrate.state.durable import parse_json
 from orchestrate.state.events import RunResumed
 from orchestrate.state.lineage import lineage_of
 from orchestrate.state.locks import is_held
-from orchestrate.state.model import Index, frames_below
+from orchestrate.state.model import Index
 from orchestrate.state.plan_file import edits_of
 from orchestrate.state.runs import claim_run
+from orchestrate.view.cursors import put_aside
 from orchestrate.view.source_files import file_at
 
 if TYPE_CHECKING:
@@ -272,19 +272,12 @@ def _refuse_results(state: RunState, program: Program, values: dict[str, Any]) -
 
 def _tell_put_aside(state: RunState, reporter: Reporter) -> None:
     """Items that failed and whose files were moved: their loops go on behind them."""
-    for frame in frames_below(state.root):
-        loop = frame.loops.get(frame.here.node) if frame.here is not None else None
-        if frame.here is None or frame.here.phase != "failed" or loop is None or loop.is_closed:
-            continue
-        for index in loop.failed:
-            lifecycle = parse_json(loop.done[index]).get("lifecycle") or {}
-            if lifecycle.get("action_applied"):
-                where = visible(str(lifecycle["to"]))
-                reporter.note(
-                    f"{visible(loop.name)}[{index}] is not tried again: it failed, and its file is "
-                    f"{where} now; move it back and start a new run for it, or leave it behind "
-                    "with --on-error continue\n"
-                )
+    for loop, index, where in put_aside(state):
+        reporter.note(
+            f"{visible(loop.name)}[{index}] is not tried again: it failed, and its file was moved "
+            f"to {visible(where)}; move it back and start a new run for it, or leave it behind "
+            "with --on-error continue\n"
+        )
 
 
 def _archive(

@@ -110,10 +110,10 @@ def _told(step: Step, what: str, name: str) -> StateError:
     remedy = (
         way_out(_number(name)) if name else ""
     ) or "keep other programs from changing the run's files"
-    return StateError(
-        f"step '{step.address.step.shown}' has no result: {what}",
-        f"{remedy}, then run the step again: orchestrate resume {step.rt.facts.id}",
-    )
+    hint = f"{remedy}, then run the step again: orchestrate resume {step.rt.facts.id}"
+    if not os.path.exists(step.rt.store.run.root):
+        hint = explain("read", step.rt.store.run.root, OSError(errno.ENOENT, "")).hint
+    return StateError(f"step '{step.address.step.shown}' has no result: {what}", hint)
 
 
 def _number(name: str) -> int:

@@ -16,6 +16,7 @@ from orchestrate.state.model import RunState
 from orchestrate.view.advice import (
     Reached,
     as_started_flag,
+    behind_flags,
     failed_in,
     resume_flags,
     stopped_at,
@@ -112,7 +113,8 @@ def _after_failure(store: WatchedRun, ending: Ending, place: Place) -> list[str]
     flags = resume_flags(ending, Reached.of(state))
     is_at_end = state.root.here is None and state.restart is None
     if not is_denied and not is_at_end and flags is not None:
-        flags += (*values_wanted(failed_in(state)), *as_started_flag(store.run, state))
+        flags += (*values_wanted(failed_in(state)), *behind_flags(state))
+        flags += as_started_flag(store.run, state)
         lines.append(f"  go on:  {visible(place.command('resume', run_id, *flags))}")
     return lines
 

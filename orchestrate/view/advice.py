@@ -16,7 +16,7 @@ from orchestrate.state.model import frames_below
 from orchestrate.state.plan_file import is_plan_whole
 from orchestrate.state.result import Results, StepResult
 from orchestrate.state.spending import worked_until
-from orchestrate.view.cursors import cursors_in
+from orchestrate.view.cursors import cursors_in, put_aside
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import FINAL
 from orchestrate.view.source_files import changed_files
@@ -127,6 +127,14 @@ def values_wanted(failed: Iterable[tuple[str, StepResult]]) -> tuple[str, ...]:
     return tuple(word for name in dict.fromkeys(names) for word in ("--context", f"{name}=VALUE"))
 
 
+def behind_flags(state: RunState) -> tuple[str, ...]:
+    """`--on-error continue` where a loop has no other item left than those that were put aside: as
+    before, `resume` would only fail again."""
+    loops = [loop for loop, _, _ in put_aside(state)]
+    is_over = any(loop.is_spent and not loop.open for loop in loops)
+    return ("--on-error", "continue") if is_over else ()
+
+
 def what_to_look_at(
     run_id: str, stopped: Iterable[str], results: Results, *, is_denied: bool
 ) -> tuple[str, ...] | None:
@@ -178,7 +186,7 @@ def next_commands(view: RunView, place: Place) -> list[str]:
         return [place.command("resume", run_id, *(flags or ()), *view_flags(view))]
     if view.is_denied or view.is_at_end or flags is None:
         return []
-    more = (*values_wanted(failed_in(view.state)), *view_flags(view))
+    more = (*values_wanted(failed_in(view.state)), *behind_flags(view.state), *view_flags(view))
     return [place.command("resume", run_id, *flags, *more)]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from orchestrate.record import record
 from orchestrate.state.address import Address, address_of, name_in_block
+from orchestrate.state.durable import parse_json
 from orchestrate.state.model import Frame, Loop, RunState, Visit, frames_below
 from orchestrate.state.result import StepResult
 
@@ -55,6 +56,21 @@ def failed_items(loop: Loop) -> list[int]:
         if any(frame.here and frame.here.phase == "failed" for frame in frames_below(item))
     ]
     return sorted({*loop.failed, *stopped})
+
+
+def put_aside(state: RunState) -> list[tuple[Loop, int, str]]:
+    """The items that have failed and whose files were moved, and where to: nothing is left there
+    to be tried again, and their loop can only go on behind them."""
+    found = []
+    for frame in frames_below(state.root):
+        loop = frame.loops.get(frame.here.node) if frame.here is not None else None
+        if frame.here is None or frame.here.phase != "failed" or loop is None or loop.is_closed:
+            continue
+        for index in loop.failed:
+            lifecycle = parse_json(loop.done[index]).get("lifecycle") or {}
+            if lifecycle.get("action_applied"):
+                found.append((loop, index, str(lifecycle["to"])))
+    return found
 
 
 def _cursor(frame: Frame, here: Visit) -> Cursor:

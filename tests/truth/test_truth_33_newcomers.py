@@ -205,9 +205,16 @@ steps:
 
 def test_truth_33_a_resume_says_why_a_moved_item_is_not_tried_again(tmp_path: Path) -> None:
     project = Project(tmp_path, {"w.yaml": MOVED, "inbox/a.task": "a", "inbox/b.task": "b"})
-    project.run("run", "w.yaml").assert_exit(1)
+    failed = project.run("run", "w.yaml").assert_exit(1)
+    assert "--on-error" not in failed.stderr, "there is another item to go on with"
     resumed = project.run("resume").assert_exit(1)
-    assert "Each[0] is not tried again: it failed, and its file is failed/a.task" in resumed.stderr
+    assert "Each[0] is not tried again: it failed, and its file was moved to " in resumed.stderr
+    assert " moved to failed/a.task; " in resumed.stderr
+    # Only what leaves it behind goes on: no advice leads to the same failure for ever.
+    assert "go on:  orchestrate resume 2" in resumed.stderr
+    for told in (resumed.stderr, project.run("status").stdout):
+        (advised,) = (line for line in told.splitlines() if "go on:" in line)
+        assert advised.endswith(" --on-error continue")
     # Moved out of the way is not mended: asking again and again makes no success of it.
     project.run("resume").assert_exit(1)
     assert project.latest_state["status"] == "failed"

@@ -36,20 +36,35 @@ def test_truth_33_the_grace_before_a_kill_is_a_setting(tmp_path: Path, grace: st
     assert took >= 5 + float(grace)
 
 
+CLEANS = """
+version: "1.1"
+name: cleans
+steps:
+  - {name: Clean, command: [git, clean, -qfdx, --exclude, w.yaml]}
+  - {name: After, command: [echo, still here]}
+"""
+
+
+@pytest.mark.parametrize("flags", ["-qfdx", "-fdx"])
+def test_truth_33_a_run_that_git_clean_removed_names_the_way_out(
+    tmp_path: Path, flags: str
+) -> None:
+    stage = Stage(tmp_path)
+    git(stage.folder, "init", "-q")
+    stage.write("w.yaml", CLEANS.replace("-qfdx", flags))
+
+    told = stage.run("run", "w.yaml").assert_exit(5).stderr
+
+    assert "the run's folder is gone: start a new run" in told
+    assert "`state_dir` in the configuration" in told
+    assert "orchestrate resume" not in told, "there is nothing to resume"
+
+
 def test_truth_33_runs_outside_the_tree_survive_git_clean(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     stage.write(".orchestrate/config.yaml", "state_dir: ../runs\n")
     git(stage.folder, "init", "-q")
-    stage.write(
-        "w.yaml",
-        """
-        version: "1.1"
-        name: cleans
-        steps:
-          - {name: Clean, command: [git, clean, -qfdx, --exclude, w.yaml]}
-          - {name: After, command: [echo, still here]}
-    """,
-    )
+    stage.write("w.yaml", CLEANS)
 
     stage.run("run", "w.yaml").assert_success()
 
