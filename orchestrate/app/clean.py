@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.app.end_calls import settle_calls
 from orchestrate.app.kept_programs import is_kept
 from orchestrate.app.open_run import newest_document
 from orchestrate.app.worktrees import has_unmerged, remove_merged
@@ -84,6 +85,8 @@ def clean(folder: Runs, before: float, chosen: Chosen, release: Callable[[Run], 
             return True
         if any(os.path.lexists(run.root / name) for name in (ELSEWHERE, FETCHED)):
             release(run)
+        if summary.status in UNFINISHED:
+            settle_calls(run, None)
         sizes[run.id] = _size_of(run)
         return False
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from orchestrate.app.claim import AtWorkError, claim_briefly
+from orchestrate.app.end_calls import settle_calls
 from orchestrate.app.kept_programs import are_programs_left, do_programs_run
 from orchestrate.app.reach_owner import ask_to_end, await_end, end_programs, still_running
 from orchestrate.app.record_unfolded import index_if_kept, record_cancelled, record_end
@@ -103,6 +104,8 @@ def _cancel(run: Run, again: str, give_up: float, note: Note) -> tuple[str, str]
     while lock is None:
         over = _is_over(run, was_at_work=ending.was_at_work)
         if over is not None:
+            if over[1] == "cancelled":
+                settle_calls(run, None)  # whoever cancelled it may have been killed just then
             return over
         lock = ending.take_lock()
     ended = False

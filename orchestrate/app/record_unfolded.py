@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.app.end_calls import made_calls, settle_calls
 from orchestrate.app.open_run import newest_document, refuse_linked
 from orchestrate.app.open_store import open_stored
 from orchestrate.errors import OrchestrateError, StateError
@@ -60,10 +61,14 @@ def record_end(run: Run, lock: Lock, index: Index | None, ending: Ending, note: 
                 note(f"orchestrate: {visible(error.message)}\n")
         if store is None:
             _append_to_anything(run, event, note)
+            settle_calls(run, None)
             return
         try:
+            made = made_calls(run, store.index, store.state)
             store.record(event)
             store.checkpoint(durable=True)
+            if ending.kind == "cancelled":
+                settle_calls(run, made, store.state.started_at)
         finally:
             store.close()
 

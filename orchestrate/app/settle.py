@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from orchestrate.app.claim import AtWorkError, claim_briefly
+from orchestrate.app.end_calls import made_calls, settle_calls
 from orchestrate.app.open_store import open_stored
 from orchestrate.errors import OrchestrateError
 from orchestrate.exits import Ending, waits_for_person, waits_to_be_resumed
@@ -140,8 +141,12 @@ def gate_of(state: RunState, event: GateDecided) -> Approval:
 
 def record_decision(store: Store, event: GateDecided) -> None:
     """The decision and what it leads to, in one write."""
-    store.record(event, _standing_after(store, event))
+    standing = _standing_after(store, event)
+    made = made_calls(store.run, store.index, store.state)
+    store.record(event, standing)
     store.checkpoint(durable=True)
+    if standing.ending.kind == "denied":
+        settle_calls(store.run, made, store.state.started_at)
 
 
 def _standing_after(store: Store, event: GateDecided) -> RunEnded:

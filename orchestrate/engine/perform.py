@@ -17,7 +17,7 @@ from orchestrate.engine.ops.wait import perform_wait
 from orchestrate.engine.patterns import match_pattern
 from orchestrate.engine.programs import was_started
 from orchestrate.engine.progress import progress_lacking
-from orchestrate.engine.reserving import reserve
+from orchestrate.engine.reserving import given_back, reserve
 from orchestrate.engine.reuse import reuse
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.step import Step
@@ -69,7 +69,7 @@ def perform(rt: Runtime, frame: Frame, *, may_wait: bool = False) -> list[Event]
     except StepFault as fault:
         return [step.failed(fault)]
     except Halted:
-        return []
+        return given_back(step)
     except KeeperSilent:
         if rt.stop.is_requested:
             return []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
+from typing import TypeGuard
 
 from orchestrate.agents.registry import STAND_INS
 from orchestrate.engine.costing import (
@@ -32,6 +33,7 @@ from orchestrate.state.ledger import LedgerEntry, day_of
 from orchestrate.state.model import Frame, RunState, frames_below, plan_stack
 from orchestrate.state.result import Costs, StepResult
 
+_OfCall = CallWaits | CostReserved | AttemptEnded | StepFinished
 # Sums of binary fractions may miss a round limit by this much.
 _DUST = 1e-9
 # Of several limits that are reached, dollars are told first.
@@ -251,20 +253,36 @@ def settle(rt: Runtime, events: list[Event]) -> None:
             rt.logbook.write("warn", f"[costs] the ledger was not written: {error.message}")
 
 
+def given_back(step: Step) -> list[Event]:
+    """What was set aside for a call that is not made now, for whoever resumes the run reserves it
+    anew."""
+    here = step.here
+    if step.is_announced or not here.reserved:
+        return []
+    at = step.rt.now()
+    return [CostReserved(step.frame.key, step.node.id, here.visit, step.attempt, at, 0.0,
+                         given_back=True)]  # fmt: skip
+
+
 def put_off(rt: Runtime, events: list[Event]) -> list[LedgerEntry]:
-    """What was set aside for calls that now wait for a quota, as entries that give it back; asked
-    before the events are folded in."""
+    """What was set aside for calls that are not made, or have cost nothing, as entries that give it
+    back; asked before the events are folded in."""
     frames = rt.store.state.frames
-    waiting = [
-        frames[e.frame]
-        for e in events
-        if isinstance(e, CallWaits) and e.why == "quota" and e.frame in frames
-    ]
+    unpaid = [frames[e.frame] for e in events if _is_unpaid(e) and e.frame in frames]
     return [
         replace(_entry(Step(rt, frame), frame.here.reserved["at"]), is_void=True)
-        for frame in waiting
+        for frame in unpaid
         if frame.here is not None and frame.here.reserved
     ]
+
+
+def _is_unpaid(event: Event) -> TypeGuard[_OfCall]:
+    """Does it free what was set aside for a call, without anything to pay?"""
+    if isinstance(event, CallWaits):
+        return event.why == "quota"
+    if isinstance(event, CostReserved):
+        return event.given_back
+    return isinstance(event, AttemptEnded | StepFinished) and not _is_paid(event.result)
 
 
 def give_back(rt: Runtime, voids: list[LedgerEntry]) -> None:

@@ -13,6 +13,7 @@ class CostReserved:
 
     `unknown_usd` is what it counts for if it does not say; `cap_usd` is what the agent's program
     itself may spend, where it can be held to that; `tokens` are set aside as dollars are.
+    `given_back`: the call is not made, at least not now, and what was set aside for it is free.
     """
 
     frame: str
@@ -24,6 +25,7 @@ class CostReserved:
     unknown_usd: float = 0.0
     cap_usd: float | None = None
     tokens: int = 0
+    given_back: bool = False
 
 
 @record

@@ -24,6 +24,7 @@ from orchestrate.record import replace
 from orchestrate.state.calls import call_retry
 from orchestrate.state.model import Frame, Index, RunState, frames_below, plan_frame, plan_stack
 from orchestrate.state.result import StepError, StepResult
+from orchestrate.state.spending import end_calls
 
 
 def ending_of(index: Index, frame: Frame, target: Target) -> Ending | None:
@@ -116,3 +117,4 @@ def nothing_runs(index: Index, state: RunState) -> None:
         result = frame.steps.get(name)
         if result is not None and result.status == "running":
             frame.steps[name] = result | StepResult(status="pending")
+    end_calls(state)

@@ -64,11 +64,29 @@ def put_off(here: Visit, event: CostReserved | CallWaits | AttemptEnded) -> None
             # It may be hours: others can use what was set aside, and it is set aside anew.
             here.reserved = {}
         return
+    if event.given_back:
+        here.reserved = {}
+        return
     here.reserved = {"usd": event.usd, "unknown": event.unknown_usd, "at": event.at}
     if event.cap_usd is not None:
         here.reserved["cap"] = event.cap_usd
     if event.tokens:
         here.reserved["tokens"] = event.tokens
+
+
+def end_calls(state: RunState) -> None:
+    """Where the run is over for good, nobody will know what its last calls have cost: what was set
+    aside for one that was not made is free, and one that was made counts as one that did not say.
+    """
+    if state.ending is None or state.ending.kind not in ("cancelled", "denied"):
+        return
+    for frame in frames_below(state.root):
+        here = frame.here
+        if here is None or not here.reserved:
+            continue
+        if here.phase == "running":
+            count_costs(state, frame, here, {}, StepResult(agent=""))
+        here.reserved = {}
 
 
 def reserved_below(frame: Frame) -> float:

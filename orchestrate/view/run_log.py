@@ -184,7 +184,8 @@ def _before_call(event: on.CostReserved | on.LimitNear | on.CallWaits) -> LogLin
     if isinstance(event, on.CallWaits):
         words = wait_words(event)
         return "info", f"[step:waits] {event.node}: {words}", {"waits": words}
-    return "debug", f"[step:reserved] {event.node}", {"usd": event.usd}
+    what = "given back" if event.given_back else "reserved"
+    return "debug", f"[step:{what}] {event.node}", {"usd": event.usd}
 
 
 def _started_log(

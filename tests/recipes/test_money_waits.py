@@ -5,12 +5,18 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from orchestrate.execute.liveness import is_keeper_alive
+from orchestrate.state.slots import TOTAL, draw_ticket
+from tests.acceptance.fakes import read_state
 from tests.promises.processes import wait_until
 from tests.recipes.fakes import Workshop, recipe, rule
+from tests.recipes.test_budgets import FILES
 from tests.recipes.test_money import DONE, ONE, STEPS, _events, _used_up, _users, costing
+from tests.recipes.test_quota import ITEMS
 
 
 @pytest.fixture
@@ -84,3 +90,76 @@ def test_what_a_killed_run_has_set_aside_counts_and_is_named_until_it_is_resumed
     total = shop.run("cost", "--json").json()["total"]
     assert (total["spent_usd"], total["reserved_usd"], total["left_runs"]) == (0.1, 0, [])
     shop.run("resume", "latest").assert_exit(0)
+
+
+def _total(shop: Workshop) -> tuple[Any, ...]:
+    total = shop.run("cost", "--json").json()["total"]
+    return total["calls"], total["unknown_calls"], total["counted_usd"], total["reserved_usd"]
+
+
+@pytest.mark.parametrize("dialect", list(FILES))
+def test_a_call_that_waits_for_a_slot_gives_back_its_money_when_the_run_is_ended(
+    shop: Workshop, dialect: str
+) -> None:
+    _users(shop, "limits: {per_day: {cost_usd: 5}, concurrent: {total: 1}}\n")
+    state = Path(shop.surroundings["XDG_STATE_HOME"]) / "orchestrate"
+    other = draw_ticket(state, "claude-code", {TOTAL: 1})
+    assert other.ahead() is None
+    shop.write("r.yaml", FILES[dialect].format(more=""))
+    with shop.started("run", "r.yaml", "--max-cost", "1") as process:
+        wait_until(lambda: _waits(shop), "the wait for a slot")
+        assert _total(shop) == (1, 0, 0, 0.25)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    assert _total(shop) == (0, 0, 0, 0), "others may have it while the run is not worked on"
+    (budget,) = shop.run("status", "--json").json()["budgets"]
+    assert budget["reserved"] == 0
+    with shop.started("resume") as process:
+        wait_until(lambda: _total(shop)[3] == 0.25, "set aside anew")
+        shop.run("cancel", shop.latest.name).assert_success()
+        process.wait(60)
+    assert _total(shop) == (0, 0, 0, 0)
+    other.release()
+    assert shop.calls() == []
+
+
+def test_a_killed_run_that_is_cancelled_leaves_nothing_set_aside(shop: Workshop) -> None:
+    """A call that was made counts as one that did not say; one that was not made is free."""
+    _users(shop, "limits: {per_day: {cost_usd: 5}, concurrent: {total: 1}}\n")
+    shop.play(ITEMS.replace("[1, 2, 3]", "[9]"))
+    shop.answers(rule("STEP", {"text": DONE, "delay": 60, "until": str(shop.top / "never")}))
+    shop.write("r.yaml", ITEMS)
+    with shop.started("run", "r.yaml", "--max-cost", "9") as process:
+        shop.await_calls(2)
+        wait_until(lambda: _total(shop)[3] > 1, "all three have their money")
+        process.kill()
+        process.wait(60)
+    assert shop.run("cost", "--json").json()["total"]["left_runs"] == [shop.latest.name]
+    shop.run("cancel", shop.latest.name).assert_success()
+    assert _total(shop) == (2, 1, 0.4, 0), "the first run's, and the one that was made"
+    costs = read_state(shop.latest)["costs"]
+    assert (costs["cost_usd"], costs["counted_usd"]) == (None, 0.4)
+    shop.run("cancel", shop.latest.name).assert_success()
+    assert _total(shop) == (2, 1, 0.4, 0)
+
+
+def test_an_unfinished_run_that_is_removed_leaves_nothing_set_aside(shop: Workshop) -> None:
+    _users(shop, "limits: {per_day: {cost_usd: 5}}\n")
+    shop.answers(rule("STEP", {"text": DONE, "delay": 60, "until": str(shop.top / "never")}))
+    shop.write("r.yaml", ONE)
+    with shop.started("run", "r.yaml") as process:
+        shop.await_calls(1)
+        process.kill()
+        process.wait(60)
+    shop.run("stop", shop.latest.name).assert_success()
+    wait_until(lambda: not is_keeper_alive(shop.latest), "the keeper ends")
+    shop.run("clean", "--status", "interrupted", "--older-than", "0s", "--yes").assert_success()
+    assert _total(shop) == (1, 1, 0.25, 0)
+
+
+def test_a_step_that_fails_before_its_call_gives_its_money_back(shop: Workshop) -> None:
+    _users(shop, "limits: {per_day: {cost_usd: 5}}\n")
+    needs = "provider: claude, depends_on: {{required: [gone.txt]}}"
+    shop.write("r.yaml", FILES["workflow"].replace("provider: claude", needs).format(more=""))
+    assert "gone.txt" in shop.run("run", "r.yaml", "--max-cost", "1").assert_exit(1).stderr
+    assert _total(shop) == (0, 0, 0, 0)
