@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from orchestrate.app.reporter import CONVERSATION
-from orchestrate.app.settings import RunSettings
+from orchestrate.app.settings import RunSettings, settings_of
 from orchestrate.app.stopping import stoppable
 from orchestrate.cli.later import later
 from orchestrate.cli.terminal import has_terminal, read_line
@@ -18,6 +18,7 @@ from orchestrate.plan.durations import seconds_of
 from orchestrate.plan.visible import visible
 from orchestrate.record import replace
 from orchestrate.show.output import note
+from orchestrate.state.budget import Budget
 from orchestrate.view.advice import Reached, as_started_flag, resume_flags
 
 if TYPE_CHECKING:
@@ -27,14 +28,16 @@ if TYPE_CHECKING:
 
 _resume_run = later("resuming:resume_run")
 _LONGEST_WORD = 40
-# The limits that a flag raises, with its field; and the one of which there is as much again. What
-# a day allows stands in a file: no answer here changes it.
+# The limits that a flag raises, with its field; the one of which there is as much again; and the
+# end of a usage limit that nobody can believe. What a day allows stands in a file: no answer here
+# changes it.
 _RAISED_BY: dict[EndKind, str] = {
     "max-cost": "max_cost",
     "max-tokens": "max_tokens",
     "max-calls": "max_calls",
     "max-time": "max_time",
     "step-limit": "",
+    "quota": "",
 }
 
 
@@ -46,6 +49,8 @@ def go_on_with_more(
     is_asked = has_terminal() and not (watching.as_json or watching.events or settings.detach)
     if ending is None or ending.kind not in _RAISED_BY or not is_asked:
         return None
+    if ending.kind == "quota" and not _is_distrusted(store):
+        return None  # the user does not want to wait, and to ask again now is of no use
     with CONVERSATION, stoppable() as stop:
         given = _ask(store, ending, lambda: read_line(stop))
     if given is None:
@@ -59,14 +64,21 @@ def go_on_with_more(
     )
 
 
+def _is_distrusted(store: Store) -> bool:
+    """Has the run parked because of a reset time that cannot be one?"""
+    return settings_of(store.state.settings).wait_for_quota is not False
+
+
 def _ask(store: Store, ending: Ending, read: Callable[[], str | None]) -> RunSettings | None:
     """The limit that the person allows; None to leave the run parked."""
     name = _RAISED_BY[ending.kind]
     flags = resume_flags(ending, Reached.of(store.state)) or ()
-    offer = " ".join(flags) or "as much again"
+    offer = "Go on with " + (" ".join(flags) or "as much again")
+    if ending.kind == "quota":
+        offer = "Ask again now"
     other = ", or type another limit" if name else ""
     while True:
-        note(f"Go on with {offer}? [y]es, [n]o{other}: ")
+        note(f"{offer}? [y]es, [n]o{other}: ")
         typed = read()
         word = "no" if typed is None else typed.strip().lower()
         if typed is None:
@@ -77,8 +89,13 @@ def _ask(store: Store, ending: Ending, read: Callable[[], str | None]) -> RunSet
         if is_yes and not name:
             return RunSettings()
         value = _limit(name, flags[1] if is_yes else word) if name else None
-        if value is not None:
+        used = float(ending.budget.get("spent", 0))
+        if value is not None and value > used:
             return replace(RunSettings(), **{name: value})
+        if value is not None:
+            already = Budget(**ending.budget).used_words
+            note(f"{already} already: type a limit above that\n")
+            continue
         wanted = " or a limit" if name else ""
         note(f"'{visible(word[:_LONGEST_WORD])}' is not an answer here: type y, n{wanted}\n")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
+from orchestrate.plan.durations import as_written
 from orchestrate.plan.nodes import Node, PlanId
 from orchestrate.plan.settings import Limits
 from orchestrate.plan.visible import plural
@@ -49,9 +50,20 @@ class Budget:
         return self.spent / self.most if self.most else 0.0
 
     @property
+    def used_words(self) -> str:
+        """`$0.80 of $1.00 spent`, `2m10s of 2h worked`."""
+        verb = {"usd": "spent", "tokens": "used", "calls": "made", "s": "worked"}[self.unit]
+        if self.most is None:
+            return f"{amount(self.spent, self.unit)} {verb}"
+        used = {"usd": usd(self.spent), "s": as_written(round(self.spent, 1))}.get(
+            self.unit, f"{self.spent:.0f}"
+        )
+        return f"{used} of {amount(self.most, self.unit)} {verb}"
+
+    @property
     def words(self) -> str:
         """`$0.80 of $1.00 spent, $0.20 reserved; the next call may need $0.40`."""
-        parts = [_used_words(self)]
+        parts = [self.used_words]
         if self.unknown:
             parts.append(f"{plural(self.unknown, 'call')} did not say")
         if self.reserved:
@@ -75,7 +87,7 @@ def amount(value: float, unit: Unit) -> str:
         case "usd":
             return usd(value)
         case "s":
-            return f"{value:g} s"
+            return as_written(value)
         case _:
             return plural(round(value), unit.removesuffix("s"))
 
@@ -83,16 +95,6 @@ def amount(value: float, unit: Unit) -> str:
 def usd(value: float) -> str:
     whole, _, fraction = f"{value:.4f}".partition(".")
     return f"${whole}.{fraction[:2]}{fraction[2:].rstrip('0')}"
-
-
-def _used_words(budget: Budget) -> str:
-    verb = {"usd": "spent", "tokens": "used", "calls": "made", "s": "worked"}[budget.unit]
-    if budget.most is None:
-        return f"{amount(budget.spent, budget.unit)} {verb}"
-    used = {"usd": usd(budget.spent), "s": f"{budget.spent:.0f} s"}.get(
-        budget.unit, f"{budget.spent:.0f}"
-    )
-    return f"{used} of {amount(budget.most, budget.unit)} {verb}"
 
 
 def dollars_told(costs: Costs) -> float:

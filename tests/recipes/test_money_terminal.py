@@ -31,6 +31,9 @@ def test_a_yes_raises_the_limit_and_the_run_goes_on(shop: Workshop, dialect: str
         assert "'perhaps' is not an answer here" in terminal.read_until(QUESTION)
         terminal.type("y\n")
         assert "$0.80 of $0.80 spent" in terminal.read_until(QUESTION), "it asks again"
+        terminal.type("0.80\n")
+        shown = terminal.read_until(QUESTION)
+        assert "$0.80 of $0.80 spent already: type a limit above that" in shown
         terminal.type("$2\n")
         assert terminal.wait() == 0
     assert shop.asked() == ["one", "two", "three"]
@@ -53,14 +56,20 @@ def test_a_no_leaves_it_parked_and_resume_asks_again(shop: Workshop, answer: str
 
 @pytest.mark.parametrize(
     ("limit", "offer", "more"),
-    [("calls: 1", "--max-calls 2", "3"), ("tokens: 1200", "--max-tokens 2200", "9000")],
+    [
+        ("calls: 1", "--max-calls 2", "3"),
+        ("tokens: 1200", "--max-tokens 2200", "9000"),
+        ("time: 0.001", "--max-time 1s", "1h"),
+    ],
 )
-def test_calls_and_tokens_are_asked_for_too(
+def test_calls_tokens_and_time_are_asked_for_too(
     shop: Workshop, limit: str, offer: str, more: str
 ) -> None:
     shop.write("r.yaml", FILES["recipe"].format(more=f"limits: {{{limit}}}"))
     with at_terminal(shop.folder, shop.surroundings, "run", "r.yaml", "--no-live") as terminal:
         assert f"Go on with {offer}?" in terminal.read_until(QUESTION)
+        terminal.type("0.001s\n" if limit.startswith("time") else "1\n")
+        assert "already: type a limit above that" in terminal.read_until(QUESTION)
         terminal.type(f"{more}\n")
         assert terminal.wait() == 0
     assert shop.asked() == ["one", "two", "three"]
@@ -85,3 +94,28 @@ def test_a_days_limit_is_in_a_file_and_no_question(shop: Workshop) -> None:
     with at_terminal(shop.folder, shop.surroundings, "run", "r.yaml", "--no-live") as terminal:
         assert terminal.wait() == 6
         assert "allow more in the file" in terminal.shown
+
+
+def test_a_reset_time_that_cannot_be_one_is_asked_about(shop: Workshop) -> None:
+    limited = {"fail": "rate-limit", "resets_in": 20 * 86400}
+    shop.answers(rule("STEP", limited, limited, costing(0.1)))
+    shop.write("r.yaml", FILES["recipe"].format(more=""))
+    asked = "Ask again now? [y]es, [n]o: "
+    with at_terminal(shop.folder, shop.surroundings, "run", "r.yaml", "--no-live") as terminal:
+        assert "more than eight days ahead: look at the account" in terminal.read_until(asked)
+        assert len(shop.calls()) == 1
+        terminal.type("y\n")
+        terminal.read_until(asked)
+        assert len(shop.calls()) == 2
+        terminal.type("n\n")
+        assert terminal.wait() == 6
+    shop.go_on()
+    assert shop.asked() == ["one", "one", "one", "two", "three"]
+
+
+def test_who_does_not_wait_for_a_usage_limit_is_not_asked(shop: Workshop) -> None:
+    shop.answers(rule("STEP", {"fail": "rate-limit", "resets_in": 3600}))
+    shop.write("r.yaml", FILES["recipe"].format(more=""))
+    words = ("run", "r.yaml", "--no-live", "--no-wait-for-quota")
+    with at_terminal(shop.folder, shop.surroundings, *words) as terminal:
+        assert terminal.wait() == 6
