@@ -15,6 +15,7 @@ from orchestrate.app import resume as resuming
 from orchestrate.app import start as starting
 from orchestrate.app.definition import compiled
 from orchestrate.app.edit_run import Wishes
+from orchestrate.app.estimate import confirm_cost
 from orchestrate.app.listeners import listen_safely
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.prepare import prepare
@@ -76,6 +77,8 @@ def start(
     """
     place = Place(_text(workspace), _text(state_dir))
     prepared = prepare(str(file), workspace_of(place.working_dir), _settings(settings), context)
+    if prepared.settings.confirm_above is not None:
+        confirm_cost(prepared, None)
     reporter = _Messages(place, on_event)
     outcome = starting.start(prepared, reporter)
     return _result(outcome.store, outcome.ending.code, reporter)

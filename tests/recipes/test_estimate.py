@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from orchestrate.api import start
+from orchestrate.app.settings import RunSettings
+from orchestrate.errors import UsageError
 from tests.recipes.fakes import Workshop, recipe, rule
 
 ONE = recipe('steps: [{id: one, agent: helper, prompt: "STEP:one"}]')
@@ -119,6 +122,19 @@ def test_without_a_terminal_nothing_is_started_that_may_cost_more(shop: Workshop
     refused = shop.refuse(UNBOUNDED, "--confirm-above", "100", exit_code=2)
     assert "may cost without bound" in refused.stderr
     shop.play(ONE, "--confirm-above", "0.25")
+
+
+def test_from_python_nothing_is_started_that_may_cost_more(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = shop.write("r.yaml", ONE)
+    for name, value in shop.surroundings.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match="more than --confirm-above"):
+        start(file, workspace=shop.folder, settings=RunSettings(confirm_above=0.2))
+    assert not shop.runs_folder.exists()
+    done = start(file, workspace=shop.folder, settings=RunSettings(confirm_above=0.25))
+    assert (done.exit_code, len(shop.calls())) == (0, 1)
 
 
 @pytest.mark.parametrize(("typed", "code", "asked"), [("y", 0, 1), ("n", 2, 0)])
