@@ -172,7 +172,8 @@ class Ending:
     reason: str
     code: int
     kind: EndKind
-    # Of a budget that is used up: what was spent and reserved, and what would be needed.
+    # Of a budget that is used up: what was spent and reserved, and what would be needed. Without
+    # progress: the `last` turn.
     budget: Mapping[str, Any] = field(default_factory=dict)
 
     @property

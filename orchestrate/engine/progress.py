@@ -29,14 +29,18 @@ def progress_lacking(index: Index, frame: Frame, node: Node) -> Ending | None:
     for around in rounds_around(index, frame):
         rounds = _rounds(around.turns, node.id)
         if _are_idle(rounds, most):
-            return _ended(node, f"{plural(most, 'round')} in a row left the workspace unchanged")
+            why = f"{plural(most, 'round')} in a row left the workspace unchanged"
+            return _ended(node, why, rounds[-1][-1])
         if _are_alike(rounds, max(most, 2)):
-            return _ended(node, f"{max(most, 2)} rounds in a row got the same answers")
+            why = f"{max(most, 2)} rounds in a row got the same answers"
+            return _ended(node, why, rounds[-1][-1])
     return None
 
 
-def _ended(node: Node, why: str) -> Ending:
-    return end("no-progress", f"no-progress: {why}, at step '{node.name}'")
+def _ended(node: Node, why: str, last: list[Any]) -> Ending:
+    """Who has seen to it that another turn helps lets the last one be asked again."""
+    reason = f"no-progress: {why}, at step '{node.name}'"
+    return end("no-progress", reason, {"last": last[4]} if len(last) > 4 else {})
 
 
 def _rounds(turns: Turns, node: str) -> list[Turns]:

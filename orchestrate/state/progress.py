@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from orchestrate.digest import sha256_of
 from orchestrate.plan.nodes import SKIPPED, Each
+from orchestrate.state.address import shown_path
 from orchestrate.state.durable import dump_json
 from orchestrate.state.events import StepFinished
 from orchestrate.state.model import Frame, Index, RunState
@@ -25,7 +26,8 @@ def note_turn(index: Index, state: RunState, frame: Frame, event: StepFinished) 
     files = (event.result.changed or {}).get("files")
     # A commit is a change too, also where it leaves the files as they are.
     stands = f"{tree} {state.checkpoint.get('head', '')}"
-    turn = [event.node, files, stands, _said(event)]
+    path = shown_path(frame.key, event.node) + (f"@{event.visit}" if event.visit > 1 else "")
+    turn = [event.node, files, stands, _said(event), path]
     for around in rounds_around(index, frame):
         around.turns = [*around.turns[-_MOST_TURNS:], turn]
 

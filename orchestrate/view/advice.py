@@ -76,8 +76,12 @@ def resume_flags(ending: Ending, reached: Reached) -> tuple[str, ...] | None:
             return "--max-cost", f"{ceil(100 * _wanted(ending, reached.cost, 0.01)) / 100:.2f}"
         case "max-time":
             return "--max-time", f"{max(2 * reached.worked_s, 1):.0f}s"
-        case "limit" | "no-progress":
+        case "limit":
             return None
+        case "no-progress":
+            # Without a change of anything it would end once more before the next call.
+            last = ending.budget.get("last")
+            return None if last is None else ("--redo", str(last))
         case _:
             return ()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
 from pathlib import Path
 
@@ -9,6 +11,9 @@ import pytest
 
 from tests.checkpoints.places import git, write
 from tests.edits.ledger import Ledger
+from tests.promises.damaging import COUNT
+from tests.promises.lanes import Lane, Order
+from tests.promises.trials import KILLED
 
 # With a file `differ` each turn says something else, with `change` the fixes change something, with
 # `commit` they commit without a change.
@@ -180,3 +185,110 @@ steps:
     place.write("w.yaml", text)
     place.run("run", "w.yaml").assert_exit(3)
     assert place.state()["reason"].startswith("check-failed")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_is_advised_goes_on_and_counts_anew(place: Ledger, shape: str) -> None:
+    place.touch("differ")
+    assert run(place, shape) == 3
+    advised = place.run("status", "--json").json()["next"]
+    assert advised == [line for line in advised if "--redo" in line], advised
+    place.ran()
+    place.touch("change")
+    _, *words = shlex.split(advised[0])
+    place.run(*words)
+    assert place.ran()[0] == "fix", "the last turn is asked again, and those before it are kept"
+    assert "no-progress" not in (place.state().get("reason") or "")
+
+
+# The circle is in a file that is called, or in one that the items of a parallel loop call.
+CALLED = """
+name: trial
+description: d
+version: 1.0.0
+context: {items: [1, 2]}
+steps:
+  - {id: call, type: recipe, recipe: child.yaml}
+"""
+PARALLEL = CALLED.replace("type: recipe", "foreach: '{{items}}', parallel: true, type: recipe")
+
+
+# Inside a parallel loop files belong to the loop: only answers tell there that nothing gets on.
+@pytest.mark.parametrize(
+    ("caller", "by", "why"),
+    [
+        (CALLED, "differ", "left the workspace unchanged"),
+        (CALLED, "change", "got the same answers"),
+        (PARALLEL, "change", "got the same answers"),
+    ],
+    ids=["unchanged", "same", "same-in-parallel"],
+)
+@pytest.mark.parametrize("shape", ["machine", "recipe", "repeat"])
+def test_a_circle_in_a_called_file_ends_the_run(
+    place: Ledger, shape: str, caller: str, by: str, why: str
+) -> None:
+    place.touch(by)
+    place.write("child.yaml", SHAPES[shape].replace("LIMITS", LIMITED))
+    place.write("w.yaml", caller)
+    result = place.run("run", "w.yaml", "--max-parallel", "1").assert_exit(3)
+    assert place.ran() == TWO_ROUNDS
+    assert place.state()["reason"].startswith(f"no-progress: 2 rounds in a row {why}")
+    assert "  go on:  orchestrate resume " in result.stderr
+    place.touch("change")
+    place.touch("differ")
+    _, *words = shlex.split(place.run("status", "--json").json()["next"][0])
+    place.run(*words)
+    assert place.ran()[0] == "fix"
+
+
+def test_items_at_once_are_no_rounds_of_each_other(place: Ledger) -> None:
+    """Four items say the same and change nothing: that is no circle."""
+    place.write("w.yaml", """
+name: trial
+description: d
+version: 1.0.0
+limits: {no_progress: 2}
+context: {items: [1, 2, 3, 4]}
+steps:
+  - {id: each, foreach: "{{items}}", parallel: true, agent: helper, prompt: "STEP:each {{item}}"}
+""")  # fmt: skip
+    place.run("run", "w.yaml").assert_success()
+    assert place.ran() == ["each"] * 4
+
+
+def _killed(place: Ledger, *words: str, before: int) -> tuple[int, int]:
+    """The exit code of a command that is killed in front of a change, and its changes."""
+    lane, top = Lane(), place.top
+    env = {**os.environ, **place.surroundings}
+    code = lane.run(Order(words, place.folder, top / "out", top / "err", env, before))
+    return code, lane.changes
+
+
+def _kill_at(place: Ledger, shape: str, share: float) -> None:
+    """Kill a run when it has done a share of its work, and let it end."""
+    assert run(place, shape) == 3
+    assert place.ran() == TWO_ROUNDS
+    _, changes = _killed(place, "run", "w.yaml", before=COUNT)
+    place.ran()
+    before = {path.name for path in place.runs_folder.iterdir()}
+    code, _ = _killed(place, "run", "w.yaml", before=max(round(share * changes), 1))
+    if before == {path.name for path in place.runs_folder.iterdir()}:
+        return  # it was killed before there was a run
+    assert code in (KILLED, 3)
+    place.resume(exit_code=3)
+    assert place.ran() == TWO_ROUNDS, "a round was counted twice, or not"
+
+
+@pytest.mark.parametrize("share", [0.4, 0.7, 0.97])
+@pytest.mark.parametrize("shape", ["machine", "recipe", "repeat"])
+def test_rounds_are_counted_over_a_kill(place: Ledger, shape: str, share: float) -> None:
+    place.touch("differ")
+    _kill_at(place, shape, share)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("share", [percent / 100 for percent in range(2, 101, 2)])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rounds_are_counted_over_every_kill(place: Ledger, shape: str, share: float) -> None:
+    place.touch("differ")
+    _kill_at(place, shape, share)
