@@ -21,6 +21,7 @@ from orchestrate.plan.nodes import (
 )
 from orchestrate.record import replace
 from orchestrate.state.address import FrameKey
+from orchestrate.state.calls import end_wait, pass_over
 from orchestrate.state.captured import keep_checkpoint
 from orchestrate.state.edits import begin_edit, count_reused, keep_turn
 from orchestrate.state.effects import may_have_happened
@@ -224,7 +225,7 @@ def _start_attempt(index: Index, state: RunState, event: StepStarted) -> None:
     if isinstance(node.op, Ask) and event.origin is None:
         count_call(state, frame)
     here.phase = "running"
-    here.waits = {}
+    end_wait(frame, here, event.at)
     here.attempt = event.attempt
     here.attempt_since = event.at
     here.where = event.where
@@ -406,9 +407,7 @@ def _resume(fold: Fold, event: RunResumed) -> None:
         forget_sessions(fold.index, state)
     for frame in list(frames_below(state.root)):
         here = frame.here
-        if frame.began:
-            # The time limit of a call is for work, not for the night between two sittings.
-            frame.began += idle_s
+        pass_over(frame, idle_s)
         if frame.call is not None:
             again = frame.steps[frame.call.owner] | StepResult(status="running", exit_code=None)
             frame.steps[frame.call.owner] = again.without("error")

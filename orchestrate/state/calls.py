@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from orchestrate.exits import STEP_FAILED
 from orchestrate.plan.retries import retry_delay
 from orchestrate.record import record
-from orchestrate.state.model import Frame, Index, RunState, frames_below, plan_frame
+from orchestrate.state.model import Frame, Index, RunState, Visit, frames_below, plan_frame
 
 # Kinds of failure that another try may cure, as agents report them in `error.context.kind`.
 _TRANSIENT = ("rate-limit", "overloaded", "network", "timeout")
@@ -20,7 +22,8 @@ class Expired:
 
 
 def call_deadline(index: Index, frame: Frame) -> float | None:
-    """When the innermost-ending call around a frame runs out of time; None if none does."""
+    """When the innermost-ending call around a frame runs out of time; None if none does, at least
+    not as long as an agent's call inside of it waits for a slot or a quota."""
     deadlines = [limit for _, limit, _ in _limits(index, frame)]
     return min(deadlines, default=None)
 
@@ -43,10 +46,38 @@ def _limits(index: Index, frame: Frame) -> list[tuple[Frame, float, float]]:
     called = plan_frame(frame)
     while called.parent is not None:
         timeout = index.here(called.parent).node.timeout_s
-        if timeout is not None:
+        if timeout is not None and not any(_waiting_below(called)):
             limits.append((called.parent, called.began + timeout, timeout))
         called = plan_frame(called.parent)
     return limits
+
+
+def _waiting_below(called: Frame) -> Iterator[Visit]:
+    """The visits in a called plan whose agents' calls wait, or have waited and not begun yet."""
+    visits = (frame.here for frame in frames_below(called))
+    return (here for here in visits if here is not None and here.waits)
+
+
+def end_wait(frame: Frame, here: Visit, at: float) -> None:
+    """What a step has waited for is there: the time of the calls around it goes on, where no other
+    of their steps waits. The wait of another one that began meanwhile is taken to be the same."""
+    since, here.waits = float(here.waits.get("since", at)), {}
+    called = plan_frame(frame)
+    while called.parent is not None:
+        other = next(_waiting_below(called), None)
+        if other is None:
+            called.began += max(at - since, 0.0)
+        else:
+            other.waits["since"] = min(since, float(other.waits.get("since", at)))
+        called = plan_frame(called.parent)
+
+
+def pass_over(frame: Frame, idle_s: float) -> None:
+    """The time limit of a call is for work, not for the night between two sittings."""
+    if frame.began:
+        frame.began += idle_s
+    if frame.here is not None and "since" in frame.here.waits:
+        frame.here.waits["since"] += idle_s
 
 
 def call_retry(index: Index, called: Frame, *, is_transient: bool = False) -> float | None:

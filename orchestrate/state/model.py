@@ -66,7 +66,7 @@ class Visit:
     reserved: dict[str, Json] = field(default_factory=dict)
     # What the visit has used since the run was last started or resumed: dollars and tokens.
     used: list[float] = field(default_factory=lambda: [0.0, 0])
-    # What the next call waits for: `why`, `agent`, `until` and `ahead` of `CallWaits`.
+    # What the next call waits for, and since when: the fields of `CallWaits`, and `since`.
     waits: dict[str, Json] = field(default_factory=dict)
 
 

@@ -50,15 +50,17 @@ def count_denials(state: RunState, name: str, result: StepResult) -> None:
 def put_off(here: Visit, event: CostReserved | CallWaits | AttemptEnded) -> None:
     """Before a call: money is set aside for it, or it has to wait; perhaps because the one before
     has met the usage limit of its account."""
+    since = here.waits.get("since", event.at)
     if isinstance(event, AttemptEnded):
         if event.why == "quota":
             backend = event.result.backend or event.result.agent or ""
             until = event.at + event.rest_s
-            here.waits = {"why": "quota", "agent": BACKENDS.get(backend, backend), "until": until}
+            here.waits = {"why": "quota", "agent": BACKENDS.get(backend, backend), "until": until,
+                          "since": since}  # fmt: skip
         return
     if isinstance(event, CallWaits):
         here.waits = {"why": event.why, "agent": event.agent, "until": event.until,
-                      "ahead": event.ahead}  # fmt: skip
+                      "ahead": event.ahead, "since": since}  # fmt: skip
         if event.why == "quota":
             here.phase, here.rest_until = "resting", event.until
             # It may be hours: others can use what was set aside, and it is set aside anew.

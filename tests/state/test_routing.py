@@ -7,6 +7,7 @@ import pytest
 from orchestrate.errors import StateError
 from orchestrate.plan.nodes import Goto, Target
 from orchestrate.plan.override import with_on_error
+from orchestrate.state.calls import call_deadline, expired_calls
 from tests.state.definitions import (
     CALLING,
     CHILD,
@@ -352,3 +353,62 @@ def test_an_event_that_does_not_fit_the_state_is_refused() -> None:
     run.finish().finish()
     with pytest.raises(StateError, match="it is at nowhere"):
         run.fold(finished | {"frame": "", "node": "Two", "visit": 1})
+
+
+# The time of a call, while an agent in it waits for a slot or for its account.
+
+
+_HEAD = "name: trial\ndescription: d\nversion: 1.0.0\n"
+
+
+def _timed() -> Folding:
+    call = "{id: call, type: recipe, recipe: child.yaml, timeout: 100}"
+    asks = "{id: one, agent: helper, prompt: p}"
+    run = Folding.of(f"{_HEAD}steps: [{call}]\n", child=f"{_HEAD}steps: [{asks}]\n")
+    return run.give("call-opened", run.tasks[0].frame, plan="child.yaml", context={})
+
+
+def _deadline(run: Folding) -> float | None:
+    return call_deadline(run.index, run.tasks[0].frame)
+
+
+@pytest.mark.parametrize("why", ["slot", "quota"])
+def test_a_wait_does_not_count_towards_the_time_of_the_call_around_it(why: str) -> None:
+    run = _timed()
+    opened, frame = run.now - 1, run.tasks[0].frame
+    assert _deadline(run) == opened + 100
+    run.give("call-waits", frame, at=opened + 10, why=why, agent="a", until=opened + 500, ahead=2)
+    assert _deadline(run) is None, "nothing runs out while it waits"
+    assert expired_calls(run.index, run.state, opened + 400) is None
+    run.give("call-waits", frame, at=opened + 90, why="slot", agent="a", ahead=1)
+    run.begin(frame, at=opened + 510)
+    assert _deadline(run) == opened + 600, "90 of 100 seconds are left"
+    assert expired_calls(run.index, run.state, opened + 600) is not None
+
+
+def test_a_night_in_a_wait_is_counted_once() -> None:
+    run = _timed()
+    opened, frame = run.now - 1, run.tasks[0].frame
+    run.give("call-waits", frame, at=opened + 10, why="quota", agent="a", until=opened + 50)
+    run.give("run-ended", at=opened + 20, status="paused", reason="interrupted", code=130)
+    run.give("run-resumed", at=opened + 1020)
+    run.begin(run.tasks[0].frame, at=opened + 1050)
+    assert _deadline(run) == opened + 100 + 1000 + 40
+
+
+def test_waits_of_parallel_items_that_overlap_are_one() -> None:
+    items = '{id: each, foreach: "{{items}}", parallel: true, agent: helper, prompt: p}'
+    child = f"{_HEAD}context: {{items: [1, 2]}}\nsteps: [{items}]\n"
+    call = "{id: call, type: recipe, recipe: child.yaml, timeout: 100}"
+    run = Folding.of(f"{_HEAD}steps: [{call}]\n", child=child)
+    context = {"items": [1, 2]}
+    run.give("call-opened", run.tasks[0].frame, plan="child.yaml", context=context)
+    opened = run.now - 1
+    run.give("loop-opened", run.tasks[0].frame, items=[1, 2])
+    one, two = (task.frame for task in run.tasks)
+    run.give("call-waits", one, at=opened + 10, why="slot", agent="a")
+    run.give("call-waits", two, at=opened + 20, why="slot", agent="a")
+    run.begin(one, at=opened + 30)
+    assert _deadline(run) is None
+    run.begin(two, at=opened + 50)
+    assert call_deadline(run.index, two) == opened + 140
