@@ -15,3 +15,14 @@ def test_every_number_has_a_test() -> None:
         for number in _TEST.findall(path.read_text("utf-8")):
             owned[int(number)] = owned.get(int(number), 0) + 1
     assert sorted(owned) == list(NUMBERS)
+
+
+def test_every_number_says_what_was_untrue() -> None:
+    """The promises lead to the list, and the list has a line for each."""
+    docs = Path(__file__).parents[2] / "docs"
+    page = "testing-the-promises.md"
+    promises = (docs / "explanation" / "promises.md").read_text("utf-8")
+    assert f"(../contributing/{page}#what-was-untrue)" in promises
+    listed = (docs / "contributing" / page).read_text("utf-8").split("## What was untrue")[1]
+    numbers = re.findall(r"^\| (\d+) \|", listed, re.MULTILINE)
+    assert [int(number) for number in numbers] == list(NUMBERS)
