@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,3 +22,14 @@ def lanes() -> Lanes:
 def shop(quick_top: Path) -> Workshop:
     """What survives a power cut is tested elsewhere, so syncing may cost nothing here."""
     return Workshop(quick_top)
+
+
+@pytest.fixture
+def noon() -> Iterator[None]:
+    """It is past noon: no budget of a day ends while the test runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        # The offset as POSIX has it, which is what is to be added for UTC.
+        patch.setenv("TZ", f"NOON{time.gmtime().tm_hour - 12:+d}")
+        time.tzset()
+        yield
+    time.tzset()

@@ -14,6 +14,8 @@ from orchestrate.view.bill import Spending, spending_by
 from tests.recipes.fakes import Workshop, rule
 from tests.recipes.test_money import DONE, STEPS, costing
 
+pytestmark = pytest.mark.usefixtures("noon")
+
 
 @pytest.fixture
 def shop(quick_top: object, shop: Workshop) -> Workshop:

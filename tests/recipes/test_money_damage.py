@@ -11,6 +11,8 @@ import pytest
 from tests.recipes.fakes import Workshop, rule
 from tests.recipes.test_money import ONE, _used_up, _users, costing
 
+pytestmark = pytest.mark.usefixtures("noon")
+
 
 @pytest.fixture
 def shop(quick_top: object, shop: Workshop) -> Workshop:

@@ -13,6 +13,8 @@ from tests.recipes.fakes import Workshop, recipe, rule
 from tests.recipes.test_budgets import FILES
 from tests.recipes.test_money import ITEMS, STEPS, _events, _users, costing
 
+pytestmark = pytest.mark.usefixtures("noon")
+
 
 @pytest.fixture
 def shop(quick_top: object, shop: Workshop) -> Workshop:

@@ -22,6 +22,8 @@ from tests.recipes.fakes import Workshop, rule
 from tests.recipes.test_budgets import FILES
 from tests.recipes.test_money import DONE, STEPS, costing
 
+pytestmark = pytest.mark.usefixtures("noon")
+
 KEEP = "import sys; open('told.json', 'wb').write(sys.stdin.buffer.read())"
 # $0.40, a call that does not say, and a third that does not fit.
 PARKED = {"limit": "limits.cost_usd", "unit": "usd", "most": 1.0, "spent": 0.8, "reserved": 0.0,

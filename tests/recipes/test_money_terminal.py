@@ -10,6 +10,8 @@ from tests.recipes.terminal import at_terminal
 from tests.recipes.test_budgets import FILES
 from tests.recipes.test_money import costing
 
+pytestmark = pytest.mark.usefixtures("noon")
+
 QUESTION = "[y]es, [n]o, or type another limit: "
 
 

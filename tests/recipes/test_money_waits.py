@@ -18,6 +18,8 @@ from tests.recipes.test_budgets import FILES
 from tests.recipes.test_money import DONE, ONE, STEPS, _events, _used_up, _users, costing
 from tests.recipes.test_quota import ITEMS
 
+pytestmark = pytest.mark.usefixtures("noon")
+
 
 @pytest.fixture
 def shop(quick_top: object, shop: Workshop) -> Workshop:
