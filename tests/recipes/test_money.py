@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from orchestrate.engine.runtime import Runtime
 from orchestrate.state.durable import dump_json
+from tests.conftest import TimePasses
 from tests.promises.processes import wait_until
 from tests.recipes.fakes import Workshop, recipe, rule
 
@@ -278,9 +280,20 @@ def _ends(shop: Workshop) -> list[dict[str, Any]]:
 ONE = recipe('steps: [{id: one, agent: helper, prompt: "STEP:one"}]')
 
 
-def test_a_call_waits_for_the_quota_that_another_run_has_met(shop: Workshop) -> None:
-    _used_up(shop, 3)
+def test_a_call_waits_for_the_quota_that_another_run_has_met(
+    shop: Workshop, time_passes: TimePasses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rests: list[float] = []
+
+    def rest(_: Runtime, seconds: float) -> bool:
+        rests.append(seconds)
+        time_passes(seconds)
+        return False
+
+    monkeypatch.setattr(Runtime, "rest", rest)
+    _used_up(shop, 3600)
     played = shop.play(ONE)
+    assert max(rests) > 1800
     (waits,) = _events(played, "call-waits")
     assert waits["why"] == "quota"
     assert "waits for quota until " in played.result.stderr
