@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.edits.ledger import Ledger, command, workflow
-from tests.promises.processes import programs_in, wait_until
+from tests.promises.processes import keepers_in, programs_in, wait_until
 
 HELD = "while test ! -e go; do sleep 0.02; done"
 BEATS = "for i in $(seq 3000); do touch beat; sleep 0.02; done"
@@ -36,7 +36,7 @@ def test_edits_09_what_nothing_adopts_is_ended_before_anything_new(
     stage = Ledger(tmp_path)
     with stage.started(workflow(*steps, *last, command("c", ALONE))) as run:
         wait_until(lambda: _began(stage, before[:2]), "the first ones never ran")
-        wait_until(lambda: _sent_ahead(run.pid), "the orchestrator never came to rest")
+        wait_until(lambda: _sent_ahead(stage), "the next one was never sent ahead")
         run.send_signal(signal.SIGSTOP)
         stage.touch("go")
         wait_until((stage.folder / "beat").exists, "the keeper has not begun the next one")
@@ -54,6 +54,12 @@ def _began(stage: Ledger, names: list[str]) -> bool:
     return ledger.exists() and ledger.read_text("utf-8").split() == names
 
 
-def _sent_ahead(pid: int) -> bool:
-    """Does it wait, with everything said that it had to say?"""
+def _sent_ahead(stage: Ledger) -> bool:
+    """What runs is written down after the next one was sent; who rests has taken that."""
+    journal = stage.runs_folder / "latest" / "events.jsonl"
+    begun = journal.read_text("utf-8").count('"on":"step-started"')
+    return begun == 2 and all(map(_rests, keepers_in(stage.folder)))
+
+
+def _rests(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()[0] == "S"
