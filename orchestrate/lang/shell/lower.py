@@ -119,6 +119,7 @@ _TEXTS: dict[str, tuple[str, str]] = {
         "is part of a trap, which would execute it",
         "Assign it to a variable and write the trap's action in single quotes.",
     ),
+    "unread": ("is kept in a variable that stands where the script cannot be followed", _PLAIN),
     "unbalanced": ("stands in a script whose quotes do not balance", "Close every quote."),
 }
 

@@ -31,6 +31,9 @@ _DOUBLE_RUN = regex(r"[^\\\"$`\0]+")
 _ARITHMETIC_RUN = regex(r"[^\\'\"$`\0()#<]+")
 
 _SUBSCRIPT = regex(r"\[|:[^-=?+]")
+# What a backslash in backticks is taken from before their commands are read.
+_ESCAPED = regex(r"\\([$`\\])")
+_ESCAPED_IN_DOUBLE = regex(r"\\([$`\\\"])")
 _INDIRECT = regex(r"[!#]?([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
 
 
@@ -49,6 +52,7 @@ class QuoteScanner:
         self.documents: list[Document] = []
         self.document_uses: set[str] = set()
         self.stack = [Frame("commands", 0, 0)]
+        self.followed_to = 0  # where the last command ended that was read
 
     # Values and words
 
@@ -178,8 +182,26 @@ class QuoteScanner:
         draft = self.draft()
         draft.inner.extend(self.take("bare", "backtick") for _ in range(body.count(VALUE)))
         draft.uses.update(_NAME.findall(body))
+        self.follow_backtick(body[1:])
         self.add_expansion("")
         self.at = end + 1
+
+    def follow_backtick(self, body: str) -> None:
+        """Read the commands in backticks: they may evaluate a variable that holds a value."""
+        escaped = _ESCAPED_IN_DOUBLE if self.stack[-1].kind == "double" else _ESCAPED
+        inner = type(self)(escaped.sub(r"\1", body.replace(VALUE, "")), self.shell)
+        try:
+            inner.run()
+        except (UnclearError, UnbalancedError):
+            self.evaluated.update(_NAME.findall(body))
+        self.commands += inner.commands
+        self.evaluated |= inner.evaluated
+        self.arrays |= inner.arrays
+        self.document_uses |= inner.document_uses
+
+    def run(self) -> None:
+        """Read all of the source; the upper half knows how."""
+        raise NotImplementedError
 
     def refuse_newline(self, text: str) -> None:
         """A here-document would begin inside this text, and shells differ on that."""

@@ -27,7 +27,7 @@ from orchestrate.lang.shell.words import (
     holes_before,
     split_assignment,
 )
-from orchestrate.record import field, mutable_record
+from orchestrate.record import field, mutable_record, record
 from orchestrate.regex import regex
 
 _MOST_PROGRAMS = 20  # in one command; each costs a pass over its words
@@ -64,11 +64,23 @@ _EVALUATORS = {
     "functions": "builtin",
     "zle": "builtin",
 }
+# What these evaluate is a number or a name: what a program printed of a value is taken for one.
+_NOT_RUN = frozenset({"arithmetic", "count", "format", "name", "operator"})
 _DECLARERS = frozenset({"declare", "typeset", "local", "export", "readonly", "private"})
 _COUNTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _TEST_WORDS = _COUNTS | word_set("= == != =~ < > -a -o -nt -ot -ef ! ( ) ] && ||")
 _EVALUATING_SHELLS = frozenset({"zsh", "ksh", "mksh"})  # their builtins read numbers as arithmetic
 _NUMBER_BUILTINS = frozenset({"exit", "return", "shift", "break", "continue", "kill"})
+
+
+@record
+class Kept:
+    """What a variable of the script is given."""
+
+    name: str
+    holes: tuple[int, ...]
+    uses: frozenset[str] = frozenset()
+    printed: tuple[int, ...] = ()  # values of commands whose output it is
 
 
 @mutable_record
@@ -79,8 +91,9 @@ class Verdict:
     troubles: list[tuple[int, str]] = field(default_factory=list)
     cautions: list[tuple[int, str]] = field(default_factory=list)
     evaluated: set[str] = field(default_factory=set)
+    run: set[str] = field(default_factory=set)  # of those the ones that are commands
     arrays: set[str] = field(default_factory=set)
-    kept: list[tuple[str, tuple[int, ...], frozenset[str]]] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
     declared: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
     reads_documents: bool = False
     aliased_from: int | None = None
@@ -93,6 +106,11 @@ class Verdict:
         for word in words:
             self.blame(word.values, code)
             self.evaluated |= word.uses
+            self.run |= frozenset() if code in _NOT_RUN else word.uses
+            if code in {"arithmetic", "name"}:
+                # Arithmetic needs no dollar sign; of a name only its subscript is arithmetic.
+                read = word.text if code == "arithmetic" else word.text.partition("[")[2]
+                self.evaluated.update(_NAME.findall(read))
 
 
 def judge(scan: Scan, shell: str) -> Verdict:
@@ -110,33 +128,36 @@ def judge(scan: Scan, shell: str) -> Verdict:
         verdict.evaluated |= scan.document_uses
     if verdict.aliased_from is not None:
         verdict.blame(range(verdict.aliased_from, len(scan.places)), "alias")
-    _follow_variables(verdict)
-    return verdict
-
-
-def _follow_variables(verdict: Verdict) -> None:
-    """Blame values kept in a variable that is evaluated elsewhere, also by way of others."""
-    feeds: dict[str, set[str]] = {}
-    for name, _, uses in verdict.kept:
-        feeds.setdefault(name, set()).update(uses)
-    pending = list(verdict.evaluated)
-    while pending:
-        for source in feeds.pop(pending.pop(), ()):
-            if source not in verdict.evaluated:
-                verdict.evaluated.add(source)
-                pending.append(source)
-    for name, holes, _ in verdict.kept:
-        if name in verdict.evaluated:
-            verdict.blame(holes, "kept")
+    for kept in _reached(verdict, verdict.evaluated):
+        verdict.blame(kept.holes, "kept")
+    for kept in _reached(verdict, verdict.run):
+        verdict.blame(kept.printed, "kept")
+    for kept in _reached(verdict, scan.unread):
+        verdict.blame(kept.holes, "unread")
     for name, holes in verdict.declared:
         # `declare a="(…)"` reads the text as an array literal when a is an array.
         if name in verdict.arrays:
             verdict.blame(holes, "kept")
+    return verdict
+
+
+def _reached(verdict: Verdict, names: Iterable[str]) -> list[Kept]:
+    """What is kept in these variables, also by way of others."""
+    feeds: dict[str, set[str]] = {}
+    for kept in verdict.kept:
+        feeds.setdefault(kept.name, set()).update(kept.uses)
+    reached, pending = set(names), list(names)
+    while pending:
+        for source in feeds.pop(pending.pop(), ()):
+            if source not in reached:
+                reached.add(source)
+                pending.append(source)
+    return [kept for kept in verdict.kept if kept.name in reached]
 
 
 def _judge_loop(verdict: Verdict, command: Command) -> None:
     for word in command.words:
-        verdict.kept.append((command.name, word.holes, word.uses))
+        verdict.kept.append(Kept(command.name, word.holes, word.uses, word.inner))
 
 
 def _judge_test(verdict: Verdict, command: Command) -> None:
@@ -167,7 +188,9 @@ def _assign(verdict: Verdict, word: Word, value_at: int, name: str) -> None:
         verdict.blame(word.values, "program")
     if name in STEERING:
         verdict.blame(word.values, "steering")
-    verdict.kept.append((name, word.holes + word.elements, word.uses))
+    # Where the variable is arithmetic, so are the plain names in its value.
+    uses = word.uses.union(_NAME.findall(word.text, value_at))
+    verdict.kept.append(Kept(name, word.holes + word.elements, uses, word.inner))
 
 
 def _judge_simple(verdict: Verdict, command: Command) -> None:
@@ -343,7 +366,9 @@ def _judge_read(verdict: Verdict, command: Command, rest: Sequence[Word]) -> Non
         elif word.text[:1] == "-":
             value_follows = word.text[-1] in "pdtnNui" and len(word.text) > 1
         else:
-            verdict.kept.append((word.text.partition("[")[0], holes, frozenset()))
+            name, _, subscript = word.text.partition("[")
+            verdict.evaluated.update(_NAME.findall(subscript))
+            verdict.kept.append(Kept(name, holes))
 
 
 def _judge_bracket(verdict: Verdict, _: Command, rest: Sequence[Word]) -> None:
@@ -369,7 +394,7 @@ def _judge_printf(verdict: Verdict, _: Command, rest: Sequence[Word]) -> None:
         holes = tuple(hole for word in rest[2:] for hole in word.values)
         if target:
             name = target[-1].text.removeprefix("-v").partition("[")[0]
-            verdict.kept.append((name, holes, frozenset()))
+            verdict.kept.append(Kept(name, holes))
         rest = rest[len(target) + (len(rest[0].text) == 2) :]
     elif rest and rest[0].text == "--":
         rest = rest[1:]

@@ -250,6 +250,8 @@ class ScriptScanner(QuoteScanner):
         frame.command_from = len(self.places)
         if not piped:
             frame.piped_from = frame.command_from
+        if frame is self.stack[0]:
+            self.followed_to = self.at
 
     def end_line(self) -> None:
         frame = self.stack[-1]
@@ -414,6 +416,7 @@ def scan(literals: Sequence[str], shell: str) -> Scan:
     total = len(literals) - 1
     scanner = ScriptScanner(source, shell)
     balanced = True
+    unread: set[str] = set()
     if RESERVED.intersection("".join(literals)):
         scanner.blame(range(total), "control")
     else:
@@ -421,6 +424,8 @@ def scan(literals: Sequence[str], shell: str) -> Scan:
             scanner.run()
         except UnclearError as unclear:
             scanner.blame(range(scanner.stack[0].piped_from, total), str(unclear))
+            # What is not followed may evaluate any variable, also one that holds an earlier value.
+            unread.update(_NAME.findall(source, scanner.followed_to))
         except UnbalancedError:
             balanced = False
     places = scanner.places + ["bare"] * (total - len(scanner.places))
@@ -431,5 +436,6 @@ def scan(literals: Sequence[str], shell: str) -> Scan:
         frozenset(scanner.evaluated),
         frozenset(scanner.arrays),
         frozenset(scanner.document_uses),
+        frozenset(unread),
         balanced,
     )

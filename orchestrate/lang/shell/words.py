@@ -66,6 +66,7 @@ class Scan:
     evaluated: frozenset[str]  # variables that arithmetic reads
     arrays: frozenset[str]
     document_uses: frozenset[str]  # variables that here-documents expand
+    unread: frozenset[str]  # names in what could not be followed
     balanced: bool
 
 
