@@ -15,19 +15,24 @@ from orchestrate.serve.problems import Problem
 from orchestrate.show.draw.path_taken import index_or_reason
 from orchestrate.state.locks import is_held
 from orchestrate.view.changes import Changes, find_changes, last_gate
+from orchestrate.view.file_history import shown_visit
 from orchestrate.view.hunks import MOST_CHARS, hunks_of
 
 if TYPE_CHECKING:
     from orchestrate.serve.operations import Asked
     from orchestrate.state.result import Approval
-    from orchestrate.view.history import Sitting
+    from orchestrate.view.history import Chronicle
 
 Json = dict[str, Any]
+_MOST_VISITS = 500
 
 
 def show_changes(asked: Asked) -> Json:
-    """The files with their lines; `gate` names the gate that they are told since."""
-    found, _, gate = _find(asked)
+    """The files with their lines; `gate` names the gate that they are told since.
+
+    `steps` are visits of steps that changed files, in order: the last ones of each step.
+    """
+    found, history, gate = _find(asked)
     workspace, run = asked.console.find(asked.given["run"])
     told: Json = secrets_of_run(run, workspace).data(
         {
@@ -36,19 +41,32 @@ def show_changes(asked: Asked) -> Json:
             "commits": found.commits,
             "files": [change.to_json() for change in found.files],
             "left_out": found.left_out,
+            "steps": _visits(history),
         }
     )
     return told
 
 
+def _visits(history: Chronicle) -> list[Json]:
+    """As `changes/step` takes them; the first visit of several is named with its number, too."""
+    found = [
+        (example.at, shown_visit(example.address, example.visit, is_one_of_many=tally.visits > 1),
+         example.result.changed["files"])
+        for tally in history.tallies.by_path.values()
+        for example in tally.examples
+        if example.result.changed and example.result.changed.get("files")
+    ]  # fmt: skip
+    return [{"step": name, "files": count} for _, name, count in sorted(found)[-_MOST_VISITS:]]
+
+
 def show_hunks(asked: Asked) -> Json:
     """Only of a file that is listed: no other can be read this way."""
-    found, sittings, gate = _find(asked)
+    found, history, gate = _find(asked)
     workspace, run = asked.console.find(asked.given["run"])
     path, is_committed = asked.given["path"], asked.given["committed"]
     for change in found.files:
         if (change.path, change.is_committed) == (path, is_committed):
-            hunks = hunks_of(workspace.root, change, sittings, gate)
+            hunks = hunks_of(workspace.root, change, history.sittings, gate)
             return {**change.to_json(), "hunks": secrets_of_run(run, workspace).text(hunks)}
     raise Problem(404, f"'{path}' is not among the changed files")
 
@@ -64,10 +82,10 @@ def show_step_changes(asked: Asked) -> Json:
     return {**told, "patch": patch[:MOST_CHARS], "left_out": left_out}
 
 
-def _find(asked: Asked) -> tuple[Changes, list[Sitting], Approval | None]:
+def _find(asked: Asked) -> tuple[Changes, Chronicle, Approval | None]:
     workspace, run = asked.console.find(asked.given["run"])
     now = time.time()
     index, _, _ = index_or_reason(run)
     told = kept_chronicle(run, index, now, is_live=is_held(run.lock_file))
     gate = last_gate(told.approvals) if asked.given["since"] == "gate" else None
-    return find_changes(workspace.root, told.sittings, now, gate), told.sittings, gate
+    return find_changes(workspace.root, told.sittings, now, gate), told, gate

@@ -39,9 +39,13 @@ class Span:
 
 def shown(address: Address) -> str:
     """As people type it, with `@2` for a second visit."""
-    again = address.visit is not None and address.visit > 1
+    return shown_visit(address, address.visit or 1)
+
+
+def shown_visit(address: Address, visit: int, *, is_one_of_many: bool = False) -> str:
+    """The same for a visit; the first one, too, where there are more: a bare name is the newest."""
     plain = Address(FrameKey(address.frame.restart, address.frame.parts), address.name)
-    return f"{plain.shown}@{address.visit}" if again else plain.shown
+    return f"{plain.shown}@{visit}" if visit > 1 or is_one_of_many else plain.shown
 
 
 @record

@@ -14,6 +14,7 @@ from orchestrate.record import field, mutable_record, record, replace
 from orchestrate.state import events as on
 from orchestrate.state.address import Address, FrameKey, Item, name_of_node
 from orchestrate.state.alike import Alike
+from orchestrate.state.captured import changed_by
 from orchestrate.state.denials import add_denials
 from orchestrate.state.events import Event
 from orchestrate.state.result import Denials, StepResult
@@ -185,7 +186,7 @@ class Tallies:
             case on.SessionChosen() | on.RoundEnded() | on.OutputsGiven():
                 pass
             case on.CostReserved() | on.LimitNear() | on.CallWaits() | on.Checkpointed():
-                pass
+                self._changed(event)
             case on.Edited():
                 self._give_up(event.at)
 
@@ -372,6 +373,22 @@ class Tallies:
         address = FrameKey.parse(event.frame).step(tally.address.name)
         item = self._names.get(event.frame, "")
         tally.keep(Example(address, event.visit, event.label, event.at, result, item))
+
+    def _changed(self, event: Event) -> None:
+        """Commands are told what they changed after their end, by the next checkpoint."""
+        if not isinstance(event, on.Checkpointed):
+            return
+        told = StepResult(changed=changed_by(event))
+        for text in event.steps:
+            visited = Address.parse(text)
+            tally = self.by_path.get(visited.of_all_items.shown)
+            if tally is not None:
+                tally.examples = [
+                    replace(one, result=one.result | told)
+                    if (one.address, one.visit) == (visited.step, visited.visit)
+                    else one
+                    for one in tally.examples
+                ]
 
     def _decided(self, event: on.GateDecided) -> None:
         key = (event.frame, event.node)

@@ -93,6 +93,41 @@ def test_what_a_step_changed_is_told_by_the_checkpoints(client: TestClient, run:
     assert told["left_out"] == 0
 
 
+AGAIN = """
+version: "1.4"
+name: again
+steps:
+  - name: Write
+    command: [sh, -c, 'echo x >> count; cp count "round-$(wc -l < count)"']
+  - {name: Ask, approval: {prompt: "Go on?"}}
+  - {name: Look, command: [sh, -c, 'test "$(wc -l < count)" -ge 3'], on: {failure: {goto: Write}}}
+"""
+
+
+def test_every_visit_of_a_step_is_listed_with_what_it_changed(
+    client: TestClient, project: Project
+) -> None:
+    """In order, by names that `changes/step` takes; the first visit, too."""
+    subprocess.run(["git", "init", "-q"], cwd=project.folder, check=True)
+    project.write("again.yaml", AGAIN)
+    project.run("run", "again.yaml").assert_exit(6)
+    for code in (6, 6, 0):
+        project.run("approve", "latest", "--resume").assert_exit(code)
+    run = project.run("status", "latest", "--json").json()["run_id"]
+    steps = get(client, f"/runs/{run}/changes")["steps"]
+    changed = {
+        one["step"]: [
+            file["path"]
+            for file in get(client, f"/runs/{run}/changes/step", step=one["step"])["files"]
+        ]
+        for one in steps
+    }
+    # Nothing is captured between a command and the next one: `Look` shares with `Write`.
+    written = [(name, files) for name, files in changed.items() if name.startswith("Write")]
+    assert written == [(f"Write@{n}", ["count", f"round-{n}"]) for n in (1, 2, 3)]
+    assert {one["files"] for one in steps} == {2}
+
+
 @pytest.mark.parametrize("step", ["nosuch", "", "../x", "first..nosuch"])
 def test_a_step_that_is_not_there_is_refused_in_words(
     client: TestClient, run: str, step: str

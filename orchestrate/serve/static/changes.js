@@ -20,23 +20,22 @@ export function changedFiles(run, files, since) {
   }));
 }
 
-/** What each step has changed, by the run's checkpoints. @param {string} run @param {Record<string, any>} steps */
+/** What each visit of a step has changed, by the run's checkpoints. @param {string} run @param {any[]} steps */
 export function changedSteps(run, steps) {
-  const found = Object.entries(steps).filter(([, s]) => s.changed?.files);
-  if (!found.length) return null;
-  return [h("h2", {}, "By step"), h("ul", { class: "plain steps-changed" }, found.map(([name, s]) => {
+  if (!steps.length) return null;
+  return [h("h2", {}, "By step"), h("ul", { class: "plain steps-changed" }, steps.map((s) => {
     const body = h("div", {});
     const load = async () => {
       if (body.firstChild) return;
       fill(body, "asking git …");
       try {
-        const told = await api(`/runs/${run}/changes/step${query({ step: name })}`);
+        const told = await api(`/runs/${run}/changes/step${query({ step: s.step })}`);
         const more = told.left_out ? h("p", { class: "quiet" }, `${told.left_out} characters more`) : null;
         fill(body, told.notes.map((/** @type {string} */ n) => h("p", { class: "note" }, n)), h("pre", { class: "text diff", tabindex: "0" }, told.patch.trimEnd().split("\n").map(line)), more);
       } catch (error) { fill(body, trouble(error)); }
     };
-    const files = `${s.changed.files} ${s.changed.files === 1 ? "file" : "files"}`;
-    return h("li", {}, h("details", { ontoggle: load }, h("summary", {}, h("code", {}, name), " ", h("small", { class: "quiet" }, files)), body));
+    const files = `${s.files} ${s.files === 1 ? "file" : "files"}`;
+    return h("li", {}, h("details", { ontoggle: load }, h("summary", {}, h("code", {}, s.step), " ", h("small", { class: "quiet" }, files)), body));
   }))];
 }
 

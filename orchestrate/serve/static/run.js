@@ -122,14 +122,14 @@ export function runView(id, tab, console, live, go) {
     changes: async () => {
       const since = new URLSearchParams(location.search).get("since") === "gate" ? "gate" : "start";
       const told = await api(`/runs/${id}/changes${query({ since })}`);
-      const known = since + JSON.stringify([told, Object.values(shown.status?.steps || {}).map((/** @type {any} */ s) => s.changed)]);
+      const known = since + JSON.stringify(told);
       if (known === changed) return;
       changed = known;
       const ways = [["start", "since the run began"], ["gate", told.gate ? `since gate ${told.gate}` : "since the last gate"]];
       fill(body, h("p", { class: "ways" }, ways.map(([way, words]) => h("a", { href: `/runs/${id}/changes${way === "gate" ? "?since=gate" : ""}`, "aria-current": way === since ? "page" : null }, words))),
         since === "gate" && !told.gate ? h("p", { class: "note" }, "No gate was answered yet: this is since the run began.") : null,
         changedFiles(id, told.files.slice(0, MOST_ROWS), since), told.left_out ? h("p", { class: "quiet" }, `${told.left_out} more`) : null,
-        since === "start" ? changedSteps(id, shown.status?.steps || {}) : null,
+        since === "start" ? changedSteps(id, told.steps) : null,
         told.how.map((/** @type {string} */ t) => h("p", {}, t)), told.commits.length ? h("ul", {}, told.commits.map((/** @type {string} */ c) => h("li", {}, h("code", {}, c)))) : null);
     },
     cost: async () => {
