@@ -1,7 +1,7 @@
-"""Runs on other machines (ADR 0025): a worktree there, git as the carrier, the unchanged engine.
+"""Runs on other machines (ADR 0024): a worktree there, git as the carrier, the unchanged engine.
 
     settings.py   fleet.yaml: the server, the timing, the pools and their hosts
-    connect.py    a client of the Temporal server (ADR 0026), or a sentence why not
+    connect.py    a client of the Temporal server (ADR 0025), or a sentence why not
     probe.py      why a server cannot be reached
     keys.py       the fleet's keys, and what they seal
     sealed.py     a run folder as it is published where keys are set

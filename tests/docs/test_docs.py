@@ -281,6 +281,17 @@ def test_the_catalogue_is_described() -> None:
             assert f"`{name}`" in text
 
 
+def test_decisions_are_numbered_without_gaps_and_listed() -> None:
+    folder = REPOSITORY / "docs" / "adr"
+    files = sorted(path.name for path in folder.glob("[0-9]*.md"))
+    assert [name[:4] for name in files] == [f"{n:04}" for n in range(1, len(files) + 1)]
+    titles = [(folder / name).read_text("utf-8").partition("\n")[0] for name in files]
+    assert [title[2:6] for title in titles] == [name[:4] for name in files]
+    table = (folder / "README.md").read_text("utf-8")
+    listed = re.findall(r"^\| \[(\d{4})\]\((\S+)\)", table, re.MULTILINE)
+    assert listed == [(name[:4], name) for name in files]
+
+
 @pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed here")
 def test_the_jq_examples_about_the_state_work_with_a_loop(tmp_path: Path) -> None:
     loop = """

@@ -62,7 +62,7 @@ LAYERS: dict[str, set[str]] = {
     | {"checkpoints"},
     "view": _DATA,
     "show": _DATA | {"view"},
-    # Runs on other machines (ADR 0025). A run in a seat there publishes itself, by `fleet.publish`.
+    # Runs on other machines (ADR 0024). A run in a seat there publishes itself, by `fleet.publish`.
     # A worker starts engines as engines start programs: by a keeper (`fleet.engine`).
     "fleet": _DATA | {"app", "view", "checkpoints", "git_head", "execute"},
     # The console: the application, for a browser and other clients (ADR 0018).
@@ -88,7 +88,7 @@ THIRD_PARTY = {
     "starlette": "orchestrate.serve",
     "uvicorn": "orchestrate.serve",
     "h11": "orchestrate.serve.patience",
-    # The extra `fleet` (ADR 0026).
+    # The extra `fleet` (ADR 0025).
     "cryptography": "orchestrate.fleet.keys",
     "temporalio": "orchestrate.fleet",
 }

@@ -39,7 +39,7 @@ def test_third_party_packages_have_their_place() -> None:
 def test_nothing_heavy_at_the_top_of_a_module() -> None:
     """What is imported at module level is paid for by every command but `serve`, which is alone.
 
-    What imports Temporal's library is loaded by the few commands that speak to a server (ADR 0026).
+    What imports Temporal's library is loaded by the few commands that speak to a server (ADR 0025).
     """
     speaks = {one.importer for one in all_imports() if within(one.imported, "temporalio")}
     # Who loads those at its top pays for no more with it.
