@@ -77,6 +77,30 @@ class Trial:
             return self.state()["seq"] == newest and any(words in line for line in lines)
         return False
 
+    @property
+    def held(self) -> str:
+        """A shell's wait until `run_held` lets the program print what has no room."""
+        return f"touch {self.top / 'begun'}; while ! test -e {self.go}; do sleep 0.02; done"
+
+    @property
+    def go(self) -> Path:
+        return self.top / "go"
+
+    def run_held(self, file: str, noted: str = "") -> Result:
+        """Let the program speak once what came before has its place on the disk.
+
+        Only its own output lacks one then. Otherwise the state, which is written a moment later,
+        could be the first to find none.
+        """
+
+        def let_speak(_: int) -> None:
+            if not noted:
+                wait_until((self.top / "begun").exists, "no program has begun")
+            wait_until(lambda: self.has_noted(noted or '"step-started"'), "nothing was noted")
+            self.go.touch()
+
+        return self.orchestrate("run", file, before=strike_in_thread(let_speak))
+
     def ledger(self) -> int:
         path = self.top / "ledger"
         return len(path.read_text().splitlines()) if path.exists() else 0
@@ -211,11 +235,11 @@ def test_truth_02_a_full_state_disk_leaves_the_output_file_whole(full_state: Tri
         + f"""\
 steps:
   - name: Big
-    command: ["sh", "-c", {json.dumps(trial.count(300_000))}]
+    command: ["sh", "-c", {json.dumps(f"{trial.held}; {trial.count(300_000)}")}]
     output_file: big.txt
 """,
     )
-    assert_stopped(trial.orchestrate("run", "w.yaml"), trial.disk.error, "Big")
+    assert_stopped(trial.run_held("w.yaml"), trial.disk.error, "Big")
     lines = trial.file("big.txt").read_text().splitlines()
     assert (len(lines), lines[-1]) == (300_000, "300000"), "this disk had room"
     trial.disk.enlarge()
@@ -226,7 +250,8 @@ steps:
 
 def test_truth_02_a_loop_goes_on_at_the_item_without_a_result(full_state: Trial) -> None:
     trial = full_state
-    script = "echo ${item} >> " + str(trial.top / "ledger") + "; seq 1 ${item}"
+    wait = f"if test ${{item}} = 300000; then {trial.held}; fi"
+    script = f"echo ${{item}} >> {trial.top / 'ledger'}; {wait}; seq 1 ${{item}}"
     trial.write(
         "w.yaml",
         HEAD
@@ -242,7 +267,7 @@ steps:
           output_capture: lines
 """,
     )
-    assert_stopped(trial.orchestrate("run", "w.yaml"), trial.disk.error, "Each[1]/Big")
+    assert_stopped(trial.run_held("w.yaml"), trial.disk.error, "Each[1]/Big")
     trial.disk.enlarge()
     trial.orchestrate("resume", "latest").assert_success()
     items = trial.state()["steps"]["Each"]
@@ -290,8 +315,7 @@ def agents_of(trial: Trial, big: dict[str, Any]) -> Workshop:
 def test_truth_02_an_agents_answer_is_held_to_it_in_a_recipe(full_state: Trial) -> None:
     """(d): "ended before it was done", and `on_error: continue` took the other way."""
     trial = full_state
-    go = str(trial.top / "go")
-    big = {"text": "word", "size": 900_000, "delay": 60, "until": go}
+    big = {"text": "word", "size": 900_000, "delay": 60, "until": str(trial.go)}
     shop = agents_of(trial, rule("STEP:big", big))
     agents = trial.file(".orchestrate/agents")
     agents.mkdir(parents=True)
@@ -313,13 +337,7 @@ def test_truth_02_an_agents_answer_is_held_to_it_in_a_recipe(full_state: Trial) 
             """),
     )
 
-    def let_speak(_: int) -> None:
-        """Once what came before has its place on the disk, so that only the answer lacks one."""
-        wait_until(lambda: trial.has_noted('"session-seen"'), "no session was seen")
-        Path(go).touch()
-
-    result = trial.orchestrate("run", "r.yaml", before=strike_in_thread(let_speak))
-    assert_stopped(result, trial.disk.error, "big")
+    assert_stopped(trial.run_held("r.yaml", '"session-seen"'), trial.disk.error, "big")
     assert shop.asked() == ["big"]
     trial.disk.enlarge()
     trial.orchestrate("resume", "latest").assert_success()
@@ -331,7 +349,8 @@ def test_truth_02_an_agents_answer_is_held_to_it_in_a_recipe(full_state: Trial) 
 def test_truth_02_an_agents_answer_is_held_to_it_in_a_machine(full_state: Trial) -> None:
     trial = full_state
     answer = "word " * 180_000 + '\n\n{"outcome": "done"}'
-    shop = agents_of(trial, rule("STEP:work", answer))
+    held = {"text": answer, "delay": 60, "until": str(trial.go)}
+    shop = agents_of(trial, rule("STEP:work", held))
     trial.write(
         "m.yaml",
         """\
@@ -348,7 +367,7 @@ def test_truth_02_an_agents_answer_is_held_to_it_in_a_machine(full_state: Trial)
               other: {action: exit, reason: other}
         """,
     )
-    result = trial.orchestrate("run", "m.yaml")
+    result = trial.run_held("m.yaml", '"session-seen"')
     assert_stopped(result, trial.disk.error, "work")
     assert "word" not in result.stdout, "half an answer is no answer"
     trial.disk.enlarge()
@@ -391,10 +410,10 @@ def test_truth_02_only_the_log_of_errors_counts_too(full_state: Trial) -> None:
         + f"""\
 steps:
   - name: Loud
-    command: ["sh", "-c", {json.dumps(trial.count(200_000) + " >&2; echo short")}]
+    command: ["sh", "-c", {json.dumps(f"{trial.held}; {trial.count(200_000)} >&2; echo short")}]
 """,
     )
-    assert_stopped(trial.orchestrate("run", "w.yaml"), trial.disk.error, "Loud")
+    assert_stopped(trial.run_held("w.yaml"), trial.disk.error, "Loud")
     trial.disk.enlarge()
     trial.orchestrate("resume", "latest").assert_success()
     assert trial.state()["steps"]["Loud"]["output"] == "short\n"
