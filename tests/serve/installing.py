@@ -35,16 +35,24 @@ def main() -> int:
         return _tell("there is no apt-get here to install it with")
     if os.geteuid() != 0:
         return _tell("only root can install it: apt-get install chromium")
-    words = ["apt-get", "install", "--yes", "--quiet", "--no-install-recommends"]
-    done = subprocess.run(
-        [*words, "chromium", "fonts-dejavu-core"],
-        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-        stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", check=False,
-    )  # fmt: skip
+    install_words = ["install", "--yes", "--no-install-recommends", "chromium", "fonts-dejavu-core"]
+    done = _apt_get(*install_words)
+    if done.returncode:  # a new machine's lists may be missing or old
+        _apt_get("update")
+        done = _apt_get(*install_words)
     if done.returncode or program() is None:
         said = (done.stderr or done.stdout).strip().splitlines()
         return _tell(f"apt-get could not install it: {said[-1] if said else 'no reason given'}")
     return 0
+
+
+def _apt_get(*words: str) -> subprocess.CompletedProcess[str]:
+    """Wait for another apt-get that is at work, as on a machine that has just started."""
+    return subprocess.run(
+        ["apt-get", "--quiet", "-o", "DPkg::Lock::Timeout=180", *words],
+        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+        stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", check=False,
+    )  # fmt: skip
 
 
 def _tell(why: str) -> int:
