@@ -34,17 +34,23 @@ Seen = set[tuple[str, frozenset[str]]]
 
 @record
 class Undefined:
-    """A reference to a variable that nothing sets before the step is reached."""
+    """A reference to a variable that nothing sets before its step, or the end, is reached."""
 
     plan: Plan
-    node: Node
+    # Without a node: in the plan's outputs.
+    node: Node | None
     ref: Ref
     # In a recipe that another one calls: nothing from outside gets there.
     is_called: bool = False
+    # In the condition of the stage that begins with the node.
+    is_of_stage: bool = False
 
 
 def refuse_undefined(compilation: Compilation, program: Program) -> None:
-    """All of them as one error, each at its place; a step with a condition may never need it."""
+    """All of them as one error, each at its place.
+
+    A step with a condition may never need what it uses; the condition itself is always looked at.
+    """
     found = find_undefined(compilation, program)
     if found:
         raise DefinitionError(found, invalid_definition(main_plan(program).dialect))
@@ -65,7 +71,9 @@ def _in_plan(program: Program, plan: Plan, given: set[str], seen: Seen) -> Itera
         known = _told(plan) | given
         for node in (node for block in plan.blocks for node in block.nodes):
             yield from _missing(plan, node, "context", known)
+            yield from _missing_after_rounds(plan, node, "context", known)
             yield from _called(program, node, seen)
+        yield from _unset(plan, None, plan.outputs, "context", known)
     elif plan.dialect == "recipe":
         yield from _in_recipe(program, plan, given, seen)
 
@@ -86,20 +94,17 @@ def _in_recipe(program: Program, plan: Plan, given: set[str], seen: Seen) -> Ite
             inner = bodies[node.op.body]
             within = known | {node.op.variable}
             for step in inner:
-                if not is_conditional(node) and not _may_be_empty(node.op):
+                if not is_conditional(node):
                     yield from _missing(plan, step, "var", within)
                     yield from _called(program, step, seen)
                 within |= step.variables
+            yield from _missing_after_rounds(plan, node, "var", within)
             known |= {node.op.collect} if node.op.collect else set()
             if node.op.rounds is not None:
                 known |= {key for key, _ in node.op.rounds.updates.items}
         yield from _called(program, node, seen)
         known |= {name for step in (node, *inner) for name in step.variables}
-
-
-def _may_be_empty(each: Each) -> bool:
-    """Is a condition asked before the first round?"""
-    return each.rounds is not None and each.rounds.before is not None
+    yield from _unset(plan, None, plan.outputs, "var", known)
 
 
 def _called(program: Program, node: Node, seen: Seen) -> Iterator[Undefined]:
@@ -114,31 +119,75 @@ def _called(program: Program, node: Node, seen: Seen) -> Iterator[Undefined]:
 
 
 def _missing(plan: Plan, node: Node, namespace: str, known: set[str]) -> Iterator[Undefined]:
-    if is_conditional(node):
+    for one in _unset(plan, node, node.stage_guard, namespace, known):
+        yield replace(one, is_of_stage=True)
+    if node.stage_guard or node.stage_head:
+        return
+    yield from _unset(plan, node, node.guard, namespace, known)
+    if node.guard:
         return
     op: Any = node.op
     if isinstance(op, Each) and op.rounds is not None:
-        op = op.rounds.before  # what is asked after a round may have been set in it
-    for ref in (r for part in (op, node.needs) for r in references_in(part)):
+        op = op.rounds.before
+    for part in (op, node.needs):
+        yield from _unset(plan, node, part, namespace, known)
+
+
+def _missing_after_rounds(
+    plan: Plan, node: Node, namespace: str, known: set[str]
+) -> Iterator[Undefined]:
+    """What is asked after a round, with what may have been set in it."""
+    rounds = node.op.rounds if isinstance(node.op, Each) else None
+    if rounds is None or is_conditional(node):
+        return
+    yield from _unset(plan, node, rounds.updates, namespace, known)
+    known = known | {key for key, _ in rounds.updates.items}
+    yield from _unset(plan, node, rounds.until, namespace, known)
+
+
+def _unset(
+    plan: Plan, node: Node | None, part: object, namespace: str, known: set[str]
+) -> Iterator[Undefined]:
+    """The references in a part of a node, or in the plan's outputs, that have no value."""
+    for ref in references_in(part):
         is_asked = len(ref.path) > 1 and ref.path[0] == namespace and not ref.optional
         if is_asked and ref.path[1] not in known:
-            yield Undefined(plan, node, ref)
+            yield Undefined(plan, None if node is None else _step_of(plan, node), ref)
+
+
+def _step_of(plan: Plan, node: Node) -> Node:
+    """The step that a check or a round is of: people know no other."""
+    nodes = (one for block in plan.blocks for one in block.nodes)
+    return next((one for one in nodes if one.id == node.part_of), node)
 
 
 def _finding(one: Undefined, compilation: Compilation) -> Diagnostic:
     """The warning that was given at that place becomes the error; else the step is named."""
-    ref, span = one.ref, one.node.span
-    hint = _way_out(one)
-    for warning in compilation.diagnostics:
-        if warning.code in ("W102", "W103") and ref.text in warning.message:
-            near = warning.span
-            if near.file == span.file and near.line >= span.line:
-                return replace(warning, code=CODE, message=_message(one), hint=hint)
+    ref, hint = one.ref, _way_out(one)
+    span = one.plan.blocks[0].nodes[0].span if one.node is None else one.node.span
+    warnings = [
+        warning
+        for warning in compilation.diagnostics
+        if warning.code in ("W102", "W103")
+        and ref.text in warning.message
+        and warning.span.file == span.file
+    ]
+    if one.is_of_stage:
+        # A stage's condition stands before its steps.
+        warnings = [w for w in reversed(warnings) if w.span.line <= span.line]
+    elif one.node is not None:
+        warnings = [w for w in warnings if w.span.line >= span.line]
+    for warning in warnings:
+        return replace(warning, code=CODE, message=_message(one), hint=hint)
     sources = compilation.sources
     return sources.diagnostic(CODE, _message(one), sources.first_behind(span, ref.text), hint=hint)
 
 
 def _message(one: Undefined) -> str:
+    if one.node is None:
+        return f"{one.ref.text} has no value for the outputs"
+    if one.is_of_stage:
+        return f"{one.ref.text} has no value when stage '{one.node.stage}' begins"
     return f"{one.ref.text} has no value when step '{one.node.name}' needs it"
 
 

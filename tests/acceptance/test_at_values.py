@@ -14,9 +14,6 @@ UNDEFINED = """
     version: "1.1"
     providers: {tool: {command: ["touch", "started", "${what}"]}}
     steps:
-      - name: When
-        command: ["touch", "started"]
-        when: {equals: {left: "${context.no}", right: x}}
       - {name: Argument, when: {not_exists: "no-such-file"}, command: ["touch", "started", "${context.no}"]}
       - {name: Shell, when: {not_exists: "no-such-file"}, command: ["sh", "-c", "touch started ${context.no}"]}
       - {name: Output, when: {not_exists: "no-such-file"}, command: ["touch", "started"], output_file: "${context.no}.txt"}
@@ -30,7 +27,7 @@ UNDEFINED = """
 def test_r9_11_undefined_variables_fail_the_step(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     played = stage.play(UNDEFINED, "--on-error", "continue", exit_code=1)
-    names = ["When", "Argument", "Shell", "Output", "Input", "Need", "Params", "Wait"]
+    names = ["Argument", "Shell", "Output", "Input", "Need", "Params", "Wait"]
     assert sorted(played.state["steps"]) == sorted(names)
     for name, step in played.state["steps"].items():
         assert (name, step["status"], step["exit_code"]) == (name, "failed", 2)

@@ -118,18 +118,20 @@ def test_b_condition_on_a_step_output_and_its_members(shop: Workshop) -> None:
 @pytest.mark.parametrize(
     ("condition", "name", "available"),
     [
-        ("{{missing}} == 'x'", "{{missing}}", "yes_"),
-        ("{{a}} == 'x' or {{missing}} == 'x'", "{{missing}}", "yes_"),
+        ("{{missing}} == 'x'", "{{missing}}", "skipped"),
+        ("{{a}} == 'x' or {{missing}} == 'x'", "{{missing}}", "skipped"),
         ("{{a.b}} == 'x'", "{{a.b}}", "a is text"),
     ],
 )
 def test_b_condition_an_undefined_variable_fails_the_recipe(
     shop: Workshop, condition: str, name: str, available: str
 ) -> None:
-    played = shop.play(guarded(condition, "{{a}} == 'x'"), exit_code=1)
+    """What nothing sets at all is refused before the start (truth 22)."""
+    text = guarded("{{a}} == 'y'", condition, "{{a}} == 'x'")
+    played = shop.play(text.replace("STEP:c0\"", "STEP:c0\", output: missing"), exit_code=1)
     assert played.state["status"] == "failed"
     assert shop.asked() == []
-    message = played.message("c0")
+    message = played.message("c1")
     assert name in message
     assert available in message.partition(name)[2], "what is available is not named"
     assert message in played.result.stderr

@@ -18,7 +18,7 @@ KINDS = {
     "no list": 'foreach: "{{word}}", agent: helper, prompt: x',
     "too many": 'foreach: "{{items}}", max_iterations: 1, agent: helper, prompt: x',
     "no recipe": 'type: recipe, recipe: "{{word}}.yaml"',
-    "condition": "agent: helper, prompt: x, condition: \"{{nothing}} == 'x'\"",
+    "condition": "agent: helper, prompt: x, condition: \"{{unmade}} == 'x'\"",
 }
 
 

@@ -51,10 +51,12 @@ def test_l4_a_first_step_that_failed_or_was_skipped_skips_no_stage(
 
 
 def test_l4_a_stage_whose_condition_is_undefined_does_not_run(shop: Workshop) -> None:
-    text = (STAGED % "on_error: continue,").replace("{{go}} ==", "{{unknown}} ==")
+    """Step a is skipped, and what it would have set stays undefined."""
+    text = (STAGED % "on_error: continue,").replace("{{go}} ==", "{{unmade}} ==")
+    text = text.replace("{id: a,", """{id: a, condition: "{{go}} == 'yes'", output: unmade,""")
     played = shop.play(text, exit_code=1)
-    assert shop.asked() == ["a"]
-    assert "unknown" in played.message("c")
+    assert shop.asked() == []
+    assert "unmade" in played.message("c")
 
 
 def test_l4_a_loop_may_be_the_first_step_of_a_stage(shop: Workshop) -> None:

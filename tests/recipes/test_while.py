@@ -105,8 +105,10 @@ def test_conditions_and_dependencies_inside_a_round(shop: Workshop) -> None:
 
 
 def test_an_undefined_variable_in_break_when_fails_and_names_it(shop: Workshop) -> None:
+    """Step rate is skipped, and what it would have set stays undefined."""
     text = REVISE.replace("collect:", 'break_when: "{{gone}}"\n    collect:')
-    played = shop.play(text, rules=(WRITES,), exit_code=1)
+    text = text.replace("{id: rate,", """{id: rate, condition: "{{draft}} == 'no'",""")
+    played = shop.play(text.replace("output: score", "output: gone"), rules=(WRITES,), exit_code=1)
     assert "{{gone}}" in str(played.state["reason"])
     assert played.state["status"] == "failed"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -55,6 +56,13 @@ def test_truth_22_validate_warns_and_checks_with_given_values(shop: Workshop) ->
         # In what is passed to a recipe, and in the recipe itself.
         '[{id: a, type: recipe, recipe: child.yaml, context: {y: "{{x}}"}}]',
         "[{id: a, type: recipe, recipe: child.yaml}]",
+        # In conditions, which are always looked at, and in what follows a round.
+        """[{id: a, agent: helper, prompt: "STEP:a", condition: "{{mode}} and {{x}} == 1"}]""",
+        '[{id: a, agent: helper, prompt: A, while_condition: "{{mode}}", break_when: "{{x}}"}]',
+        """[{id: a, agent: helper, prompt: "STEP:a", while_condition: "{{mode}}",
+             update_context: {y: "{{x}}"}}]""",
+        """[{id: a, while_condition: "{{mode}}",
+             while_steps: [{id: b, agent: helper, prompt: "STEP:b {{x}}"}]}]""",
     ],
 )
 def test_truth_22_every_place_of_a_recipe_counts(shop: Workshop, steps: str) -> None:
@@ -76,6 +84,56 @@ def test_truth_22_every_place_of_a_recipe_counts(shop: Workshop, steps: str) -> 
 def test_truth_22_what_may_be_defined_stays_a_warning(shop: Workshop, steps: str) -> None:
     shop.write("child.yaml", recipe('steps: [{id: in, agent: helper, prompt: "STEP:in {{y}}"}]'))
     shop.play(recipe(f"context: {{mode: short}}\nsteps: {steps}"))
+
+
+def test_truth_22_a_stage_s_condition_and_the_outputs_count(shop: Workshop) -> None:
+    steps = 'steps: [{id: %s, agent: helper, prompt: "STEP:%s"}]'
+    staged = f"""
+        outputs: {{found: "{{{{y}}}}"}}
+        stages:
+          - name: one
+            {steps % ("a", "a")}
+          - name: two
+            condition: "{{{{x}}}}"
+            {steps % ("b", "b")}
+    """
+    said = shop.refuse(recipe(staged), exit_code=2).stderr
+    assert "r.yaml:9:17: error E125: {{x}} has no value when stage 'two' begins" in said
+    assert "r.yaml:4:19: error E125: {{y}} has no value for the outputs" in said
+    shop.play(recipe(staged), "-i", "x=", "-i", "y=1")
+
+
+def test_truth_22_a_check_is_named_once_by_its_step(shop: Workshop) -> None:
+    said = shop.refuse(
+        recipe("""
+            steps:
+              - {id: a, agent: helper, prompt: "STEP:a", check: {command: [test, "{{x}}"]}}
+        """),
+        exit_code=2,
+    ).stderr
+    assert said.count("E125") == 1
+    assert "when step 'a' needs it" in said
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        'steps: [{name: A, command: [touch, started], when: {exists: "${context.x}"}}]',
+        """steps:
+          - name: A
+            repeat:
+              until: {equals: {left: "${context.x}", right: 1}}
+              max: 2
+              steps: [{name: B, command: [touch, started]}]""",
+        """outputs: {found: "${context.x}"}
+        steps: [{name: A, command: [touch, started]}]""",
+    ],
+)
+def test_truth_22_conditions_and_outputs_of_a_workflow_count(shop: Workshop, rest: str) -> None:
+    shop.write("w.yaml", f'version: "1.4"\n{dedent("        " + rest)}\n')
+    assert "error E125: ${context.x}" in shop.run("run", "w.yaml").assert_exit(2).stderr
+    assert not (shop.folder / "started").exists()
+    shop.run("run", "w.yaml", "-i", "x=1").assert_success()
 
 
 def test_truth_22_a_workflow_s_context_counts_too(shop: Workshop) -> None:
