@@ -7,8 +7,9 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.dialects.lowering import constant_map
+from orchestrate.dialects.lowering import constant, constant_map
 from orchestrate.errors import UsageError
+from orchestrate.plan.expr import Const
 from orchestrate.plan.inputs import Unfit, checked, read_text
 from orchestrate.plan.nodes import main_plan
 from orchestrate.plan.override import with_context
@@ -78,9 +79,7 @@ def value_in_call(one: Input, value: Any, workspace: Workspace) -> Any:
     try:
         is_text = isinstance(value, str) and one.type != "string"
         read = read_text(one, value) if is_text else checked(one, value)
-        if one.type == "path":
-            read = os.path.join(workspace.root, read)
-        return _settled(one, read, workspace)
+        return _settled(one, read, workspace, str(workspace.root))
     except Unfit as unfit:
         raise _fault(one, value, unfit) from None
 
@@ -89,11 +88,11 @@ def _fault(one: Input, value: Any, unfit: Unfit) -> UsageError:
     return UsageError(f"the input '{one.name}': {str(value)[:60]!r} {unfit}", one.description)
 
 
-def _settled(one: Input, value: Any, workspace: Workspace) -> Any:
+def _settled(one: Input, value: Any, workspace: Workspace, base: str = "") -> Any:
     """What only a computer can say: does the pattern match, is the path there?"""
     if one.pattern and not _matches(one.pattern, value):
         raise Unfit(f"does not match {one.pattern}")
-    return _path_of(value, workspace) if one.type == "path" else value
+    return _path_of(one, value, workspace, base) if one.type == "path" else value
 
 
 def _matches(pattern: str, text: str) -> bool:
@@ -113,12 +112,19 @@ def _matches(pattern: str, text: str) -> bool:
     return done.returncode == 0
 
 
-def _path_of(value: str, workspace: Workspace) -> str:
-    """A path of the caller's, as steps read it: from the workspace on."""
-    path = os.path.realpath(value)
+def _path_of(one: Input, value: str, workspace: Workspace, base: str) -> str:
+    """A path from the caller's folder, or from `base` on, as steps read it: from the workspace on.
+
+    An empty one means none, where the default says so.
+    """
+    if not value and one.default == constant(""):
+        return ""
+    if not value:
+        raise Unfit("is no path")
+    path = os.path.realpath(os.path.join(base, value))
     root = os.path.realpath(workspace.root)
     if path != root and not path.startswith(root.rstrip("/") + "/"):
-        raise Unfit(f"is not in the workspace {workspace.display(workspace.root)}")
+        raise Unfit(f"is not in the workspace {workspace.root}")
     if not os.path.exists(path):
         raise Unfit("does not exist")
     return os.path.relpath(path, root)
@@ -151,7 +157,30 @@ def require_inputs(program: Program, workspace: Workspace, ask: Ask | None) -> P
             asked[one.name] = value
     if lacking:
         raise _lack(lacking, main_plan(program).inputs[0])
-    return with_context(program, constant_map(asked)) if asked else program
+    program = with_context(program, constant_map(asked)) if asked else program
+    _check_untold(program, workspace)
+    return program
+
+
+def _check_untold(program: Program, workspace: Workspace) -> None:
+    """What nobody has typed must fit, too: secrets of the environment, and defaults that hold."""
+    plan = main_plan(program)
+    held = dict(plan.context.items)
+    faults = []
+    for one in plan.inputs:
+        try:
+            if one.secret:
+                _settled(one, checked(one, os.environ[one.variable]), workspace)
+            elif isinstance(one.default, Const) and held.get(one.name) == one.default:
+                _settled(one, one.default.value, workspace, str(workspace.root))
+        except Unfit as unfit:
+            what = f"what is in {one.variable}" if one.secret else "its default"
+            told = UsageError(
+                f"the input '{one.name}': {what} {unfit}",
+                "set another value" if one.secret else f"give another: -i {one.name}=…",
+            )
+            faults.append(told)
+    refuse_all(faults)
 
 
 def _read(one: Input, text: str, workspace: Workspace) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from orchestrate.app.definition import given_names
 from orchestrate.diagnostics import closest
 from orchestrate.plan.expr import references_in
+from orchestrate.plan.nodes import main_plan
 from orchestrate.plan.visible import visible
 
 if TYPE_CHECKING:
@@ -41,11 +42,13 @@ def tell_unread_of(
         return
     known = {*_read_names(program), *declared}
     pairs = {pair.partition("=")[0] for pair in (*settings.context, *settings.input)}
+    inputs = {one.name for one in main_plan(program).inputs}
     has_file = settings.context_file is not None or settings.inputs_file is not None
     for key in given:
         near = "" if key in known else closest(key, known)
         if key not in known and (key in pairs or near or not has_file):
             flag = "--context" if key in pairs else "--context-file" if has_file else "context"
+            flag = "input" if key in inputs else flag
             also = f" (did you mean '{visible(near)}'?)" if near else ""
             detail(f"orchestrate: warning: {flag}: nothing here reads '{visible(key)}'{also}\n")
 
@@ -55,6 +58,6 @@ def _read_names(program: Program) -> set[str]:
     return {
         ref.path[1]
         for plan in program.plans
-        for ref in references_in((plan.blocks, plan.context))
+        for ref in references_in((plan.blocks, plan.context, plan.outputs))
         if ref.path[0] in ("context", "var") and len(ref.path) > 1
     }

@@ -21,7 +21,20 @@ def lower_inputs(work: Lowering) -> tuple[Input, ...]:
         if isinstance(context, dict) and name in context:
             work.report("E110", f"'{name}' is an input and a key of the context, too", declared,
                         name, on_key=True, hint="keep one of them")  # fmt: skip
-    return tuple(_lower_input(work, declared, name) for name in declared)
+    inputs = tuple(_lower_input(work, declared, name) for name in declared)
+    _check_variables(work, declared, inputs)
+    return inputs
+
+
+def _check_variables(work: Lowering, declared: LocatedMap, inputs: tuple[Input, ...]) -> None:
+    """Variables of the environment are written in capitals, whatever the input is."""
+    owners: dict[str, str] = {}
+    for one in (one for one in inputs if one.secret):
+        owner = owners.setdefault(one.variable, one.name)
+        if owner != one.name:
+            work.report("E110", f"the secrets '{owner}' and '{one.name}' would both come from "
+                        f"{one.variable}", declared, one.name, on_key=True,
+                        hint="rename one of them")  # fmt: skip
 
 
 def _lower_input(work: Lowering, declared: LocatedMap, name: str) -> Input:
@@ -46,7 +59,20 @@ def _lower_input(work: Lowering, declared: LocatedMap, name: str) -> Input:
     _check_bounds(work, written, one)
     if "type" not in written and "default" in written and written["default"] is not None:
         one = replace(one, type=_type_of(written["default"]))
+    _check_choices(work, written, one)
     return _with_default(work, written, one)
+
+
+def _check_choices(work: Lowering, written: LocatedMap, one: Input) -> None:
+    """Could a run be given each value of `enum`?"""
+    if one.type in ("list", "object", "command"):
+        return
+    for number, item in enumerate(one.enum):
+        try:
+            checked(replace(one, enum=()), _plain(item))
+        except Unfit as unfit:
+            work.report("E110", f"'{one.name}' can never have this value: it {unfit}",
+                        written["enum"], number, hint="remove it, or correct the type")  # fmt: skip
 
 
 def _check_bounds(work: Lowering, written: LocatedMap, one: Input) -> None:
@@ -63,6 +89,9 @@ def _check_bounds(work: Lowering, written: LocatedMap, one: Input) -> None:
         if key in written and one.type in ("boolean", "object"):
             work.report("E110", f"'{key}' has no meaning for type {one.type}", written, key,
                         on_key=True, hint="remove it")  # fmt: skip
+    if one.enum and one.type in ("list", "object", "command"):
+        work.report("E110", f"'enum' has no meaning for type {one.type}", written, "enum",
+                    on_key=True, hint="remove it")  # fmt: skip
     if one.minimum is not None and one.maximum is not None and one.minimum > one.maximum:
         work.report("E110", "'minimum' is larger than 'maximum'", written, "minimum",
                     hint="no value could be given")  # fmt: skip

@@ -8,6 +8,7 @@ import shlex
 from typing import Any
 
 from orchestrate.plan.settings import Input, InputType
+from orchestrate.regex import regex
 
 _WORDS: dict[InputType, str] = {
     "string": "a text",
@@ -20,7 +21,11 @@ _WORDS: dict[InputType, str] = {
     "command": "an argument list, or a text that can be split into one",
 }
 _NUMBERS = ("integer", "number")
+# Python would also read 1_000, digits of other scripts and spaces around.
+_INTEGER = regex(r"[+-]?[0-9]+\Z")
+_NUMBER = regex(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
 _JSON = ("list", "object")
+_MOST_DIGITS = 300
 
 
 class Unfit(Exception):
@@ -41,11 +46,7 @@ def read_text(one: Input, text: str) -> Any:
             raise Unfit("is neither true nor false")
         return checked(one, text.lower() == "true")
     if one.type in _NUMBERS:
-        try:
-            number: int | float = int(text) if one.type == "integer" else _finite(text)
-        except ValueError:
-            raise Unfit(f"is not {_WORDS[one.type]}") from None
-        return checked(one, number)
+        return checked(one, _number_of(one, text))
     if one.type == "command" and text.lstrip().startswith("["):
         return read_text_as_words(one, text)
     return checked(one, text)
@@ -59,11 +60,13 @@ def read_text_as_words(one: Input, text: str) -> Any:
         raise Unfit('is not JSON: write an argument list as in \'["make", "test"]\'') from None
 
 
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError
-    return int(number) if number.is_integer() and text.strip().lstrip("+-").isdecimal() else number
+def _number_of(one: Input, text: str) -> float:
+    """The number; without a point and an exponent it is a whole one for both types."""
+    if _INTEGER.match(text) and len(text) <= _MOST_DIGITS:
+        return int(text)
+    if one.type == "number" and _NUMBER.match(text) and math.isfinite(float(text)):
+        return float(text)
+    raise Unfit(f"is not {_WORDS[one.type]}")
 
 
 def checked(one: Input, value: Any) -> Any:

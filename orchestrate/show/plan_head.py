@@ -44,12 +44,13 @@ def _input_lines(plan: Plan, *, is_called: bool) -> Iterator[str]:
     if plan.inputs:
         given = dict(plan.context.items)
         yield "  Inputs:"
-        for one in plan.inputs:
+        for number, one in enumerate(plan.inputs):
             value = given.get(one.name)
             if one.secret:
                 state = f"secret, from {one.variable}"
             elif value is None:
-                state = "missing: give it with the recipe, -i NAME=VALUE or at the terminal"
+                also = "" if number else ", or as the text after the file"
+                state = f"missing: give it with -i {visible(one.name)}=…{also}"
                 state = "given by what calls this" if is_called else state
             else:
                 state = clip(visible(show(value)), _LONGEST)

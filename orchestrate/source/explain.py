@@ -7,6 +7,7 @@ from typing import Any
 
 from orchestrate.diagnostics import Diagnostic, closest
 from orchestrate.record import replace
+from orchestrate.regex import regex
 from orchestrate.source.advice import FOREIGN_WORDS, advice, meant, quoting, reshaping, tidied
 from orchestrate.source.include import Document
 from orchestrate.source.invisible import HINT, at_the_edge, name_of
@@ -24,6 +25,7 @@ _TYPE_NAMES = {
     "integer": "a whole number",
     "number": "a number",
 }
+_LONE_VARIABLE = regex(r"\$\{[^{}]+\}\Z")
 
 
 def explain(document: Document, violation: Violation) -> Diagnostic | None:
@@ -238,6 +240,8 @@ def _type(document: Document, violation: Violation) -> Diagnostic:
     quoted = quoting(violation.value, authored, violation.schema)
     if named == "string" and violation.hint and "minLength" in violation.schema:
         quoted = ""  # an expression, such as B's condition: quotes alone would not make it one
+    if named == "array" and _LONE_VARIABLE.match(str(violation.value)) and _is_field(violation):
+        quoted = f'write it as the only item: {violation.path[-1]}: ["{violation.value}"]'
     better = replace(violation, hint=quoted or violation.hint)
     hint = reshaping(violation.value, violation.schema)
     return _finding(document, better, "E103", message, hint=hint)

@@ -241,9 +241,55 @@ def test_each_type_is_read_from_a_text(
 
 
 @pytest.mark.parametrize(
+    ("declaration", "fault"),
+    [
+        ("type: path, default: gone", "its default does not exist"),
+        ("type: path, default: ../x", "its default is not in the workspace"),
+        ('default: ABC, pattern: "[a-z]+"', "its default does not match [a-z]+"),
+        ('secret: true, pattern: "[a-z]+"', "what is in ORCHESTRATE_INPUT_X does not match"),
+        ("secret: true, minimum: 20", "what is in ORCHESTRATE_INPUT_X is less than 20 long"),
+        ("secret: true, enum: [other-value]", "is not one of"),
+    ],
+)
+def test_defaults_and_secrets_are_held_against_their_declaration(
+    tmp_path: Path, declaration: str, fault: str
+) -> None:
+    """What nobody has typed must fit, too; a secret's value is not shown."""
+    project = Project(tmp_path, {"f.yaml": typed(declaration)})
+    given = {"ORCHESTRATE_INPUT_X": "My-S3cret"}
+    said = project.run("run", "f.yaml", env=given).assert_exit(2).stderr
+    assert fault in said
+    assert "My-S3cret" not in said
+    assert not (tmp_path / ".orchestrate" / "runs" / "latest").is_symlink()
+
+
+def test_a_default_path_starts_at_the_workspace_and_an_empty_one_means_none(
+    tmp_path: Path,
+) -> None:
+    declared = 'type: path, default: sub/f, pattern: "sub/.*"'
+    project = Project(tmp_path, {"f.yaml": typed(declared), "sub/f": "x"})
+    project.run("run", "f.yaml").assert_success()
+    project.write("f.yaml", typed('type: path, default: ""'))
+    project.run("run", "f.yaml", "").assert_success()
+    assert project.latest_state["steps"]["Show"]["output"] == "\n"
+
+
+def test_an_input_that_nothing_reads_is_named_as_one(tmp_path: Path) -> None:
+    text = typed("minimum: 0")
+    project = Project(tmp_path, {"f.yaml": text.replace("${inputs.x}", "fixed")})
+    assert "warning: input: nothing here reads 'x'" in project.run("run", "f.yaml", "a").stderr
+    project.write("f.yaml", text.replace("${inputs.x}", "f") + 'outputs: {x: "${inputs.x}"}\n')
+    assert "nothing here reads" not in project.run("run", "f.yaml", "a").assert_success().stderr
+
+
+@pytest.mark.parametrize(
     ("declaration", "text", "fault"),
     [
         ("type: number", "nan", "is not a number"),
+        ("type: integer", "1_000", "is not a whole number"),
+        ("type: integer", "٣", "is not a whole number"),
+        ("type: number", " 1", "is not a number"),
+        ("type: path", "", "is no path"),
         ("type: boolean", "yes", "is neither true nor false"),
         ("type: list", "a,b", "is not JSON"),
         ("type: list", '{"a": 1}', "is not a list"),

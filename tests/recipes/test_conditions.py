@@ -128,7 +128,7 @@ def test_b_condition_an_undefined_variable_fails_the_recipe(
 ) -> None:
     """What nothing sets at all is refused before the start (truth 22)."""
     text = guarded("{{a}} == 'y'", condition, "{{a}} == 'x'")
-    played = shop.play(text.replace("STEP:c0\"", "STEP:c0\", output: missing"), exit_code=1)
+    played = shop.play(text.replace('STEP:c0"', 'STEP:c0", output: missing'), exit_code=1)
     assert played.state["status"] == "failed"
     assert shop.asked() == []
     message = played.message("c1")

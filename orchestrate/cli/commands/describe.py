@@ -54,7 +54,7 @@ def _input_json(one: Input, defaults: dict[str, Any]) -> dict[str, Any]:
     return shown | {
         "default": defaults.get(one.name),
         "required": one.default is None,
-        "variable": one.variable,
+        "variable": one.variable if one.secret else None,
     }
 
 
