@@ -267,7 +267,8 @@ steps:
           output_capture: lines
 """,
     )
-    assert_stopped(trial.run_held("w.yaml"), trial.disk.error, "Each[1]/Big")
+    stopped = trial.run_held("w.yaml", '"step-started","frame":"Each[1]"')
+    assert_stopped(stopped, trial.disk.error, "Each[1]/Big")
     trial.disk.enlarge()
     trial.orchestrate("resume", "latest").assert_success()
     items = trial.state()["steps"]["Each"]
