@@ -27,7 +27,7 @@ def is_unnamed(context: click.Context) -> bool:
     return source is not None and source.name == "DEFAULT"
 
 
-def run_that_waits(parked: list[RunView], place: Place, verb: str, stage: str | None = None) -> str:
+def run_that_waits(parked: list[RunView], place: Place, stage: str | None = None) -> str:
     """The run to decide about: the latest, else the only one that waits at a gate (of a stage)."""
     latest = find_stored(LATEST, place.working_dir, place.state_dir, tell_fault=note_once)[1]
     asking = {view.run.id: [gate.stage for gate in view.state.pending] for view in parked}
@@ -37,7 +37,7 @@ def run_that_waits(parked: list[RunView], place: Place, verb: str, stage: str | 
     if len(waiting) == 1:
         return waiting[0]
     more = [] if stage is None else [stage]
-    commands = [visible(place.command(verb, run_id, *more)) for run_id in waiting]
+    commands = [visible(place.command("approve", run_id, *more)) for run_id in waiting]
     raise UsageError(
         f"the latest run waits for no approval, and {len(waiting)} others do: name one",
         "\n".join(commands),

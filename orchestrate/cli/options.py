@@ -25,11 +25,13 @@ def working_dir_option(command: Command) -> Command:
 
 
 def run_argument(command: Command) -> Command:
-    """`[RUN]`: an id, the beginning of one, or `latest`, which it means when it is left out.
-
-    Not for what cannot be taken back: there, the run has to be named.
-    """
+    """`[RUN]`: an id, the beginning of one, or `latest`, which it means when it is left out."""
     return click.argument("run", metavar="[RUN]", required=False, default="latest")(command)
+
+
+def named_run_argument(command: Command) -> Command:
+    """`RUN`, for what is hard to take back: the run has to be named, if only as `latest`."""
+    return click.argument("run", metavar="RUN")(command)
 
 
 def end_within_option(command: Command) -> Command:

@@ -181,8 +181,10 @@ def test_a_run_without_gates(tmp_path: Path) -> None:
     command(project, "run", "w.yaml")
     told = command(project, "approve", "latest", code=2).stderr
     assert "waits for no approval: it is completed" in told
-    told = command(project, "deny", "x", code=2).stderr
+    told = command(project, "approve", "x", code=2).stderr
     assert "does not wait for an approval of 'x'" in told
+    told = command(project, "deny", "x", code=2).stderr
+    assert "there is no run 'x'" in told, "a denial is final: its run has to be named"
 
 
 def test_two_who_decide_at_once(parked: Project) -> None:

@@ -192,8 +192,10 @@ def test_truth_01_run_left_out_means_the_latest(workflow: Played, ask: Ask) -> N
     assert ask("wait")[0] == 0
     code, out, err = ask("resume")
     assert (code, run_id in out + err) == (0, True)
-    for command in ("cancel", "deny"):
-        assert ask(command)[0] == 2
+    assert json.loads(ask("stop", "--json")[1])["run_id"] == run_id
+    for words in (("cancel",), ("deny",), ("deny", "-m", "no"), ("rewind",), ("rewind", "--undo")):
+        code, _, err = ask(*words)
+        assert (code, "Missing argument 'RUN'" in err) == (2, True), "what is final has to be named"
 
 
 def test_truth_01_one_word_after_logs_is_a_run_or_a_step_of_the_latest(

@@ -44,7 +44,7 @@ def slow_run(shop: Workshop, *flags: str, ignores: bool = False) -> Iterator[Com
 @pytest.mark.parametrize("ignores", [False, True])
 def test_truth_23_stop_is_ctrl_c_from_anywhere(shop: Workshop, ignores: bool) -> None:
     with slow_run(shop, ignores=ignores) as process:
-        told = shop.run("stop", "latest").assert_success()
+        told = shop.run("stop").assert_success()
         assert f"orchestrate resume {shop.latest.name}" in told.stdout
         _, stderr = process.communicate(timeout=60)
         assert process.returncode == 130

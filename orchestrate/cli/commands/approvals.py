@@ -18,6 +18,7 @@ from orchestrate.cli.group import invoke
 from orchestrate.cli.options import (
     diff_option,
     json_option,
+    named_run_argument,
     run_argument,
     state_dir_option,
     working_dir_option,
@@ -99,7 +100,7 @@ def approve(
     path that `approvals` shows. A stage is decided once; a second decision is refused.
     """
     place = Place(working_dir, state_dir)
-    run, stage = _meant(ctx, run, stage, place, "approve")
+    run, stage = _meant(ctx, run, stage, place)
     found, decided = _decide(run, stage, "approved", message, place)
     if goes_on and decided.status == "paused":
         note(_told(found, decided, place, goes_on=True))
@@ -110,7 +111,7 @@ def approve(
 
 
 @click.command(short_help="Deny a stage, which ends its run.")
-@run_argument
+@named_run_argument
 @click.argument("stage", metavar="[STAGE]", required=False)
 @click.option(
     "-m", "--message", default="", metavar="TEXT", help="The reason; kept in the run's state."
@@ -118,9 +119,7 @@ def approve(
 @state_dir_option
 @working_dir_option
 @json_option
-@click.pass_context
 def deny(
-    ctx: click.Context,
     run: str,
     stage: str | None,
     message: str,
@@ -130,23 +129,20 @@ def deny(
 ) -> int:
     """Deny the stage at which a run waits. A denial is final: the run has failed.
 
-    RUN and STAGE are as for `approve`.
+    RUN and STAGE are as for `approve`, but RUN has to be named.
     """
     place = Place(working_dir, state_dir)
-    run, stage = _meant(ctx, run, stage, place, "deny")
     found, decided = _decide(run, stage, "denied", message, place)
     _tell(found, decided, place, as_json)
     return 0
 
 
-def _meant(
-    ctx: click.Context, run: str, stage: str | None, place: Place, verb: str
-) -> tuple[str, str | None]:
+def _meant(ctx: click.Context, run: str, stage: str | None, place: Place) -> tuple[str, str | None]:
     """As `logs`: one argument is a run when it names one, else a stage of the run that waits."""
     if is_unnamed(ctx):
-        return run_that_waits(_parked(place), place, verb), stage
+        return run_that_waits(_parked(place), place), stage
     if stage is None and not may_name_run(runs_of(place, tell_fault=note_once), run):
-        return run_that_waits(_parked(place), place, verb, run), run
+        return run_that_waits(_parked(place), place, run), run
     return run, stage
 
 

@@ -11,6 +11,7 @@ from orchestrate.app.open_run import find_stored
 from orchestrate.cli.options import (
     end_within_option,
     json_option,
+    named_run_argument,
     state_dir_option,
     working_dir_option,
 )
@@ -19,7 +20,7 @@ from orchestrate.view.place import Place
 
 
 @click.command(short_help="End a run for good.")
-@click.argument("run", metavar="RUN")
+@named_run_argument
 @end_within_option
 @state_dir_option
 @working_dir_option

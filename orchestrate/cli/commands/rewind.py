@@ -5,7 +5,12 @@ from __future__ import annotations
 import click
 
 from orchestrate.cli.later import later
-from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
+from orchestrate.cli.options import (
+    json_option,
+    named_run_argument,
+    state_dir_option,
+    working_dir_option,
+)
 from orchestrate.errors import UsageError
 from orchestrate.view.place import Place
 
@@ -13,7 +18,7 @@ _rewind_run = later("rewinding:rewind_run")
 
 
 @click.command(short_help="Put a run and its files back to before a step.")
-@run_argument
+@named_run_argument
 @click.argument("step", metavar="[STEP[@VISIT]]", required=False)
 @click.option("--undo", is_flag=True, help="Take the last rewind of this run back.")
 @click.option("--yes", is_flag=True, help="Do not ask.")

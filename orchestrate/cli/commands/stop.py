@@ -11,6 +11,7 @@ from orchestrate.app.open_run import find_stored
 from orchestrate.cli.options import (
     end_within_option,
     json_option,
+    run_argument,
     state_dir_option,
     working_dir_option,
 )
@@ -20,7 +21,7 @@ from orchestrate.view.place import Place
 
 
 @click.command(short_help="Stop a run, so that it can be resumed.")
-@click.argument("run", metavar="RUN")
+@run_argument
 @end_within_option
 @state_dir_option
 @working_dir_option
