@@ -15,7 +15,7 @@ from orchestrate.plan.visible import visible
 from orchestrate.show.event_lines import denied_more
 from orchestrate.show.event_stream import EventStream
 from orchestrate.show.last_words import last_words
-from orchestrate.show.output import answer, answer_json, note
+from orchestrate.show.output import answer, answer_json, note, stop_answers_if
 from orchestrate.show.progress import Progress
 from orchestrate.show.worktree_words import worktree_words
 from orchestrate.state.worktree import ready_file, worktree_of
@@ -51,6 +51,7 @@ class Telling:
             listen_safely(store, "events", lambda: stream.begin(store.run), note)
         listen_safely(store, "progress", lambda: progress.hear, note)
         stop.on_request.append(progress.stopping)
+        stop_answers_if(lambda: stop.is_requested)
         publisher: Any = _publisher_of(store) if store.state.settings.get("seat") else None
 
         def end() -> None:

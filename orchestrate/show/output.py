@@ -6,6 +6,8 @@ import os
 import select
 import stat
 import sys
+import time
+from collections.abc import Callable
 from typing import Any, Protocol, TextIO
 
 from orchestrate.errors import ConfigError
@@ -13,6 +15,11 @@ from orchestrate.show.inert import Inert, inert_json, is_wanted
 
 # How long the reader of a pipe may take nothing of our notes before they are dropped.
 PATIENCE_S = 5.0
+# And of an answer, once somebody wants the command to stop.
+_LAST_PATIENCE_S = 1.0
+_POLL_S = 0.25
+STALLED = "the reader of our output has stopped reading, and the rest is not shown"
+_ON_RECORD = "what a run has done is complete on record: orchestrate logs RUN"
 
 
 class Diversion(Protocol):
@@ -40,6 +47,8 @@ class _Speech:
         self.told_once: set[str] = set()
         # How many notes were dropped because stderr is a pipe that is not read.
         self.unread = 0
+        # Of a command that works on a run: was it asked to stop?
+        self.is_stopping: Callable[[], bool] | None = None
 
 
 # A process may run one command after the other: each begins with a new one, in its first entry.
@@ -77,6 +86,11 @@ def ask_for_raw() -> None:
     _speech[0].is_raw = True
 
 
+def stop_answers_if(is_stopping: Callable[[], bool]) -> None:
+    """From here on an answer that is not read does not keep the command from stopping."""
+    _speech[0].is_stopping = is_stopping
+
+
 def wants_raw() -> bool:
     return _speech[0].is_raw
 
@@ -95,8 +109,13 @@ def answer(text: str, *, is_ours: bool = False) -> None:
     drawing = diversion()
     if drawing is not None and _is_one_terminal() and drawing.take(text):
         return
+    text = _harmless(text, "stdout", is_ours=is_ours)
     try:
-        sys.stdout.write(_harmless(text, "stdout", is_ours=is_ours))
+        pipe = _pipe_that_may_stall()
+        if pipe is not None:
+            _answer_in_pipe(pipe, text.encode(sys.stdout.encoding, "backslashreplace"))
+            return
+        sys.stdout.write(text)
     except OSError as error:
         raise output_fault(error) from None
 
@@ -111,6 +130,10 @@ def answer_bytes(data: bytes) -> None:
     if sys.stdout is None:
         return
     try:
+        pipe = _pipe_that_may_stall()
+        if pipe is not None:
+            _answer_in_pipe(pipe, data)
+            return
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
     except OSError as error:
@@ -150,7 +173,40 @@ def note(text: str) -> None:
 def _pipe_of(stream: TextIO) -> int | None:
     """The descriptor of a stream whose reader may stall; None for files and terminals."""
     descriptor = stream.fileno()
-    return descriptor if stat.S_ISFIFO(os.fstat(descriptor).st_mode) else None
+    kind = os.fstat(descriptor).st_mode
+    # What other programs call a pipe may be a socket, as Node.js makes them.
+    return descriptor if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) else None
+
+
+def _pipe_that_may_stall() -> int | None:
+    """The pipe that stdout is, for a command that has to hear signals meanwhile."""
+    if _speech[0].is_stopping is None:
+        return None
+    try:
+        return _pipe_of(sys.stdout)
+    except ValueError:  # no file of the system's, as in a test
+        return None
+
+
+def _answer_in_pipe(pipe: int, data: bytes) -> None:
+    """Wait for the reader as any program does, but not when the command is to stop.
+
+    A write that blocks would be taken up again after each signal, and no Ctrl-C would end it.
+    """
+    is_stopping = _speech[0].is_stopping
+    assert is_stopping is not None
+    sys.stdout.flush()
+    room = select.poll()
+    room.register(pipe, select.POLLOUT)
+    for start in range(0, len(data), select.PIPE_BUF):
+        given_up_at = None
+        while not room.poll(_POLL_S * 1000):
+            if is_stopping() and given_up_at is None:
+                given_up_at = time.monotonic() + _LAST_PATIENCE_S
+            if given_up_at is not None and time.monotonic() > given_up_at:
+                give_up_output(ConfigError(STALLED, _ON_RECORD))
+                return
+        os.write(pipe, data[start : start + select.PIPE_BUF])
 
 
 def _note_in_pipe(pipe: int, text: str) -> None:
@@ -235,5 +291,5 @@ def output_fault(error: OSError) -> OutputClosed | ConfigError:
         return OutputClosed()
     return ConfigError(
         f"cannot write the answer: {error.strerror}",
-        "what a run has done is complete on record: orchestrate logs RUN",
+        _ON_RECORD,
     )

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from orchestrate.errors import ConfigError
 from orchestrate.show.output import (
+    STALLED,
     OutputClosed,
     answer,
     encoded_answer,
@@ -24,7 +25,6 @@ MOST_BYTES = 16 * 1024 * 1024
 # How long a reader may take nothing once there is no more to come.
 _LAST_PATIENCE_S = 10.0
 _POLL_S = 0.25
-_STALLED = "the reader of our output has stopped reading, and the rest is not shown"
 _WAY_OUT = "all of it is on record: orchestrate logs RUN --events"
 
 
@@ -64,7 +64,7 @@ class QueuedOutput:
             is_too_much = len(self._waiting) > MOST_BYTES
             self._changed.notify()
         if is_too_much:
-            note(f"orchestrate: {_STALLED}; the run goes on\n")
+            note(f"orchestrate: {STALLED}; the run goes on\n")
             self._stall()
 
     def close(self, patience_s: float = _LAST_PATIENCE_S) -> None:
@@ -83,7 +83,7 @@ class QueuedOutput:
 
     def _stall(self) -> None:
         if self._is_read:
-            self._give_up(ConfigError(_STALLED, _WAY_OUT))
+            self._give_up(ConfigError(STALLED, _WAY_OUT))
 
     def _give_up(self, error: OutputClosed | ConfigError) -> None:
         with self._changed:

@@ -211,7 +211,7 @@ def test_truth_28_what_waits_for_a_reader_is_bounded(monkeypatch: pytest.MonkeyP
         output = queued_output.QueuedOutput()
         for _ in range(300):
             output.write("x" * 999 + "\n")
-        assert [str(error) for error in given_up] == [queued_output._STALLED]
+        assert [str(error) for error in given_up] == [queued_output.STALLED]
         output.close(0.1)
 
 

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
+from collections.abc import Callable
 
 import pytest
 
 from orchestrate.show import output
 
 
-def test_a_reader_that_stalls_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    reader, writer = os.pipe()
+def a_socket() -> tuple[int, int]:
+    """What Node.js gives its children for a pipe."""
+    reader, writer = socket.socketpair()
+    return reader.detach(), writer.detach()
+
+
+@pytest.mark.parametrize("make", [os.pipe, a_socket])
+def test_a_reader_that_stalls_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch, make: Callable[[], tuple[int, int]]
+) -> None:
+    reader, writer = make()
     monkeypatch.setattr(output, "PATIENCE_S", 0.05)
     output.prepare_streams()
     with open(writer, "w", encoding="utf-8") as stream, open(reader, "rb", buffering=0) as pipe:
