@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from orchestrate.show import queued_output
+from orchestrate.show.output import STALLED
 from tests.acceptance.fakes import Stage, read_state
 from tests.gates import waiting_at
 from tests.machines.fakes import PAIR, ROUND, Scene, machine, said
@@ -211,7 +212,7 @@ def test_truth_28_what_waits_for_a_reader_is_bounded(monkeypatch: pytest.MonkeyP
         output = queued_output.QueuedOutput()
         for _ in range(300):
             output.write("x" * 999 + "\n")
-        assert [str(error) for error in given_up] == [queued_output.STALLED]
+        assert [str(error) for error in given_up] == [STALLED]
         output.close(0.1)
 
 
