@@ -25,6 +25,7 @@ from orchestrate.agents.base import (
     Question,
     Reply,
     RunProgram,
+    Used,
 )
 from orchestrate.agents.failures import failure_of, reason_in, stderr_tail
 from orchestrate.agents.finding import Missing, Program, find_program, missing_failure
@@ -169,6 +170,8 @@ class Adapter:
     add_usage: Callable[[Parsed, Event], Parsed] | None = None
     # Which event shows that the session is there, in programs that do not name it at once.
     begins_session: Callable[[Event], bool] = lambda _: False
+    # What an event tells of the tokens that a message has taken, in programs that tell at once.
+    used_of: Callable[[Event], Used | None] = lambda _: None
     # Is the session's file there, with the environment that the program has?
     has_session: Callable[[str, Mapping[str, str]], bool] = lambda _session, _environment: False
     # Does it take `Question.fork_of`, from any folder?
@@ -266,6 +269,10 @@ class ProgramAgent:
             if asked is not None and self.adapter.begins_session(event):
                 return asked
         return None
+
+    def used_in(self, output: bytes) -> list[Used]:
+        told = map(self.adapter.used_of, events_in(output))
+        return [used for used in told if used is not None]
 
     def has_session(self, session: str, environment: Mapping[str, str]) -> bool:
         is_id = _SESSION_ID.match(session) is not None
@@ -394,6 +401,8 @@ def _failure(adapter: Adapter, finished: Finished, parsed: Parsed, now: float) -
     last = f"; the last of it was: {one_line(parsed.note)}" if parsed.note else ""
     if finished.start_error:
         return Failure("not-installed", f"{title} cannot be started: {finished.start_error}")
+    if finished.is_over_budget:
+        return Failure("budget", f"{title} used more than it may, and was ended{last}")
     if finished.stopped:
         return Failure("stopped", f"{title} was ended: {finished.stopped}{last}")
     if finished.timed_out:

@@ -109,9 +109,23 @@ class Finished:
     timed_out: bool = False
     fell_silent: bool = False
     stopped: str = ""
+    # We ended it, because it had used more than it may.
+    is_over_budget: bool = False
     start_error: str = ""
     # Called again and again while the output is read; raises if that is to end.
     go_on: Callable[[], None] = lambda: None
+
+
+@record
+class Used:
+    """What a message has taken, as a program tells while it works; a later one with the same id
+    replaces it. `cached` are tokens that it has read again, at a price of their own."""
+
+    message: str
+    model: str
+    read: int
+    cached: int
+    written: int
 
 
 @record
@@ -197,6 +211,9 @@ class Agent(Protocol):
 
         `asked` is the id that the program was given, for programs that do not repeat it.
         """
+
+    def used_in(self, output: bytes) -> list[Used]:
+        """What a part of a program's output tells of what its messages have taken so far."""
 
     def has_session(self, session: str, environment: Mapping[str, str]) -> bool:
         """Is the session's own file there? False where we do not know how to look."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, Turn
-from orchestrate.agents.base import Failure, FailureKind
+from orchestrate.agents.base import Failure, FailureKind, Used
 from orchestrate.agents.costs import Usage
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
@@ -62,6 +62,7 @@ _LIMITS: dict[str, FailureKind] = {
 # What the model read: new text, and text that was cached.
 _USAGE_READ = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _MODEL_READ = ("inputTokens", "cacheCreationInputTokens", "cacheReadInputTokens")
+_USED = ("cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 _DISABLED = regex(r"No such tool available: (\S+?)\. \S+ is disabled for this session")
 # What Claude Code takes for the start of a file's name. Its white space includes U+FEFF.
 _MENTION = regex("(?<![^\\s\ufeff])@(?=\\S)")
@@ -296,6 +297,16 @@ def _sum_up(models: list[Any]) -> Usage:
     )
 
 
+def used_of(event: Event) -> Used | None:
+    """A message comes in several events, of which each tells what it has taken up to then."""
+    message = text_at(event, "message", "id")
+    read = whole_at(event, "message", "usage", "input_tokens")
+    if text_at(event, "type") != "assistant" or not message or read is None:
+        return None
+    made, cached, written = (whole_at(event, "message", "usage", key) or 0 for key in _USED)
+    return Used(message, text_at(event, "message", "model"), read + made, cached, written)
+
+
 def session_of(event: Event) -> str | None:
     return text_at(event, "session_id") or None
 
@@ -389,6 +400,7 @@ CLAUDE_CODE = Adapter(
     has_session=has_session,
     forks_sessions=True,
     pieces_of=pieces_of,
+    used_of=used_of,
     take_over=lambda session: ("claude", "--resume", session),
     permissions=("bypass", "edit", "default", "read-only"),
     own_flags=("-c", "-p", "-r", "--max-turns", "--max-budget-usd", "--effort", "--verbose"),

@@ -40,7 +40,7 @@ from orchestrate.source.reader import ReadFault, read_source
 from orchestrate.source.yaml import parse_yaml
 
 if TYPE_CHECKING:
-    from orchestrate.agents.base import Agent, Question, Reply, RunProgram
+    from orchestrate.agents.base import Agent, Question, Reply, RunProgram, Used
     from orchestrate.agents.definition import AgentDefinition
     from orchestrate.agents.registry import Equipment
     from orchestrate.app.settings import RunSettings
@@ -144,6 +144,9 @@ class Configured:
 
     def session_in(self, output: bytes, asked: str | None = None) -> str | None:
         return self._agent.session_in(output, asked)
+
+    def used_in(self, output: bytes) -> list[Used]:
+        return self._agent.used_in(output)
 
     def has_session(self, session: str, environment: Mapping[str, str]) -> bool:
         own = configured_environment(self.name, self._own, environment)

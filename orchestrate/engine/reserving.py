@@ -36,6 +36,8 @@ from orchestrate.state.result import Costs, StepResult
 _OfCall = CallWaits | CostReserved | AttemptEnded | StepFinished
 # Sums of binary fractions may miss a round limit by this much.
 _DUST = 1e-9
+# What a call may itself use, as its visit has it.
+_CAPS: dict[Unit, str] = {"usd": "cap", "tokens": "cap_tokens"}
 # Of several limits that are reached, dollars are told first.
 _ORDER: tuple[Unit, ...] = ("usd", "tokens", "calls", "s")
 KINDS: dict[Unit, BudgetKind] = {
@@ -86,11 +88,12 @@ def _reserve(step: Step, state: RunState, *, may_wait: bool) -> Ending | None:
         return over
     own = [p for p in own_purses(rt, state, step.frame) if p.budget.unit in ("usd", "tokens")]
     days = day_limits(rt, step.frame)
-    if not own and not days:
+    if not own and not days and not any(step_budgets(step.node, here.used)):
         return None
     with rt.ledger.holding() if days else nullcontext():
         purses = [*own, *day_purses(rt, days, but=_call(step))]
-        has_dollars = any(purse.budget.unit == "usd" for purse in purses)
+        has_dollars = step.node.most_cost is not None
+        has_dollars = has_dollars or any(purse.budget.unit == "usd" for purse in purses)
         if has_dollars and rules.unknown == "refuse" and state.costs.unreported:
             return _refuse_unknown(state.costs)
         return _set_aside(step, state, purses, may_wait=may_wait)
@@ -101,12 +104,12 @@ def _set_aside(
 ) -> Ending | None:
     rt, here, rules = step.rt, step.here, step.rt.rules.money
     earlier = _earlier(step)
-    left = None if step.node.most_cost is None else step.node.most_cost - here.used[0]
-    need = earlier.need(left, rules.guess_usd)
+    left = {budget.unit: budget.room for budget in step_budgets(step.node, here.used)}
+    need = earlier.need(left.get("usd"), rules.guess_usd)
     # A call whose tokens nobody can foresee is made as long as there is one left.
     needs: dict[Unit, float] = {"usd": need, "tokens": max(earlier.tokens, 1), "calls": 1}
     may_wait = may_wait or _is_any_reserved(state)
-    if not earlier.is_known and may_wait and _is_under_way(step, state):
+    if purses and not earlier.is_known and may_wait and _is_under_way(step, state):
         raise NoRoom  # what the first call of a step costs is worth waiting for
     lacking = [p for p in purses if needs[p.budget.unit] > p.budget.room + _DUST]
     if lacking:
@@ -114,24 +117,31 @@ def _set_aside(
             raise NoRoom
         first = min(lacking, key=lambda p: (_ORDER.index(p.budget.unit), p.budget.room))
         return first.parks(needs[first.budget.unit])
-    rooms = [purse.budget.room for purse in purses if purse.budget.unit == "usd"]
-    cap = _cap(step, state, min(rooms), need, left) if rooms else None
+    caps = {unit: _cap(step, state, purses, unit, needs[unit], left.get(unit)) for unit in _CAPS}
     counts = earlier.often or earlier.last or rules.guess_usd
     event = CostReserved(
         step.frame.key, step.node.id, here.visit, step.attempt, rt.now(), round(need, 6),
-        0.0 if rules.unknown == "allow" else round(counts, 6), cap, earlier.tokens,
+        0.0 if rules.unknown == "allow" else round(counts, 6), caps["usd"], earlier.tokens,
+        cap_tokens=None if caps["tokens"] is None else round(caps["tokens"]),
     )  # fmt: skip
-    entry = _entry(step, event.at)
-    rt.ledger.write(replace(entry, reserved_usd=event.usd, reserved_tokens=event.tokens))
+    entry = replace(_entry(step, event.at), reserved_usd=event.usd, reserved_tokens=event.tokens)
+    rt.ledger.write(replace(entry, cap_usd=event.cap_usd))
     rt.store.record(event)
     return None
 
 
-def _cap(step: Step, state: RunState, room: float, need: float, left: float | None) -> float:
-    """What the program itself may spend: what is set aside, and its share of what is free.
+def _cap(
+    step: Step, state: RunState, purses: list[Purse], unit: Unit, need: float, left: float | None
+) -> float | None:
+    """What the call itself may use: what is set aside, and its share of what is free; None where
+    nothing limits it.
 
     Items that are about to ask have theirs: all caps together never exceed the budget.
     """
+    rooms = [purse.budget.room - _handed(step, state, purse, unit) for purse in purses
+             if purse.budget.unit == unit]  # fmt: skip
+    if not rooms:
+        return None if left is None else round(left, 4)
     others = sum(
         frame is not step.frame
         and frame.here is not None
@@ -140,14 +150,21 @@ def _cap(step: Step, state: RunState, room: float, need: float, left: float | No
         and isinstance(step.rt.store.index.here(frame).node.op, Ask)
         for frame in frames_below(state.root)
     )
-    handed = sum(
-        frame.here.reserved.get("cap", 0.0) - frame.here.reserved.get("usd", 0.0)
-        for frame in frames_below(state.root)
-        if frame.here is not None and "cap" in frame.here.reserved
-    )
-    free = max(room - need - handed, 0.0)
-    cap: float = need + free / (others + 1)
+    cap = need + max(min(rooms) - need, 0.0) / (others + 1)
     return round(cap if left is None else min(cap, left), 4)
+
+
+def _handed(step: Step, state: RunState, purse: Purse, unit: Unit) -> float:
+    """How much more than was set aside for them other calls may use: in a day's budget those of
+    other runs, too."""
+    if purse.kind == "day-limit" and unit == "usd":
+        ledger = step.rt.ledger.day(day_of(step.rt.now()))
+        others = [e for e in ledger if not e.is_settled and e.call != _call(step)]
+        return sum(max((e.cap_usd or 0.0) - e.reserved_usd, 0.0) for e in others)
+    cap, reserved = _CAPS[unit], unit
+    here = (frame.here for frame in frames_below(state.root))
+    calls = [visit.reserved for visit in here if visit is not None and cap in visit.reserved]
+    return sum(max(float(call[cap]) - float(call.get(reserved, 0)), 0.0) for call in calls)
 
 
 def _is_under_way(step: Step, state: RunState) -> bool:
@@ -178,8 +195,8 @@ def _refuse_unknown(costs: Costs) -> Ending:
     silent = plural(costs.unreported, "call")
     return end(
         "unknown-cost",
-        f"{silent} did not report what it cost, and costs.unknown is refuse; set costs.prices of "
-        "the model, or costs.unknown to count or allow, in the configuration",
+        f"{silent} did not report what it cost, and costs.unknown is refuse; set costs.unknown to "
+        "count or allow in the configuration; costs.prices of the model tell what later calls cost",
     )
 
 

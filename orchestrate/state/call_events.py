@@ -12,7 +12,8 @@ class CostReserved:
     """Money is set aside for an agent's next call, until the end of that says what it has cost.
 
     `unknown_usd` is what it counts for if it does not say; `cap_usd` is what the agent's program
-    itself may spend, where it can be held to that; `tokens` are set aside as dollars are.
+    itself may spend, where it can be held to that; `tokens` are set aside as dollars are, and with
+    more than `cap_tokens` the call is ended.
     `given_back`: the call is not made, at least not now, and what was set aside for it is free.
     """
 
@@ -26,6 +27,7 @@ class CostReserved:
     cap_usd: float | None = None
     tokens: int = 0
     given_back: bool = False
+    cap_tokens: int | None = None
 
 
 @record

@@ -55,6 +55,8 @@ class LedgerEntry:
     # The run's folder; and whether what was set aside was given back, without a call.
     root: str = ""
     is_void: bool = False
+    # What its program itself may spend, where that is more than was set aside.
+    cap_usd: float | None = None
 
     @property
     def tells_tokens(self) -> bool:
@@ -170,7 +172,7 @@ def _entry(written: Any) -> LedgerEntry:
     fields = {name: value for name, value in written.items() if name in known}
     entry = LedgerEntry(**{**fields, "recipes": tuple(written["recipes"])})
     texts = (entry.call, entry.run, entry.workspace, entry.step, entry.agent, entry.root)
-    dollars = (entry.reserved_usd, entry.cost_usd, entry.counted_usd)
+    dollars = (entry.reserved_usd, entry.cost_usd, entry.counted_usd, entry.cap_usd)
     tokens = (entry.reserved_tokens, entry.input_tokens, entry.output_tokens)
     figures = [figure for figure in (*dollars, *tokens) if figure is not None]
     if not all(isinstance(text, str) for text in (*texts, *entry.recipes, entry.model or "")):

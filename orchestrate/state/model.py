@@ -62,7 +62,8 @@ class Visit:
     key: str = ""
     # Of an attempt that an edit has taken over: the frame and visit that its address names.
     origin: list[Json] | None = None
-    # What is set aside for the newest or next call: `usd`, `unknown`, `at`, `cap` (`CostReserved`).
+    # What is set aside for the newest or next call: `usd`, `unknown`, `at`, `cap`
+    # and `cap_tokens` (`CostReserved`).
     reserved: dict[str, Json] = field(default_factory=dict)
     # What the visit has used since the run was last started or resumed: dollars and tokens.
     used: list[float] = field(default_factory=lambda: [0.0, 0])

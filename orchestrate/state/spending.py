@@ -72,6 +72,8 @@ def put_off(here: Visit, event: CostReserved | CallWaits | AttemptEnded) -> None
     here.reserved = {"usd": event.usd, "unknown": event.unknown_usd, "at": event.at}
     if event.cap_usd is not None:
         here.reserved["cap"] = event.cap_usd
+    if event.cap_tokens is not None:
+        here.reserved["cap_tokens"] = event.cap_tokens
     if event.tokens:
         here.reserved["tokens"] = event.tokens
 

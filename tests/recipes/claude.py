@@ -69,6 +69,7 @@ class Call:
             type="system", subtype="init", cwd=os.getcwd(), model=self.model, tools=["Bash", "Edit"]
         )
         self.wait(answer)
+        self.work(answer)
         if "run" in answer:
             import subprocess
 
@@ -90,6 +91,14 @@ class Call:
         until = answer.get("until")
         while time.monotonic() < end and not (until and os.path.exists(until)):
             time.sleep(0.01 if until else max(0.0, end - time.monotonic()))
+
+    def work(self, answer: dict[str, Any]) -> None:
+        """Messages of which each tells what it takes, in two events; a second between them."""
+        for number, used in enumerate(answer.get("messages", ())):
+            said = {"id": f"m{number}", "role": "assistant", "model": self.model, "content": []}
+            for _ in range(2):
+                self.say(type="assistant", message={**said, "usage": used})
+            time.sleep(answer.get("pause", 0))
 
     def finish(self, text: str, cost: float | None) -> NoReturn:
         used = {"inputTokens": 1000, "outputTokens": 100, "costUSD": cost}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from orchestrate.agents.base import Used
+
 
 class StandIn:
     """The part of the seam that is about programs, for agents that are none."""
@@ -16,6 +18,9 @@ class StandIn:
 
     def session_in(self, output: bytes, asked: str | None = None) -> str | None:  # noqa: ARG002
         return None
+
+    def used_in(self, output: bytes) -> list[Used]:  # noqa: ARG002
+        return []
 
     def has_session(self, session: str, environment: Mapping[str, str]) -> bool:  # noqa: ARG002
         return False

@@ -17,8 +17,10 @@ from orchestrate.engine.slots import with_slot
 from orchestrate.engine.step import Step
 from orchestrate.engine.stop import Stop
 from orchestrate.engine.texts import decode
+from orchestrate.engine.watchdog import Watchdog
 from orchestrate.engine.whole_output import run_whole
 from orchestrate.execute.base import Job, Lost
+from orchestrate.execute.reasons import OVER_BUDGET
 from orchestrate.record import replace
 from orchestrate.state.durable import read_file, write_visibly
 from orchestrate.state.slots import Ticket
@@ -41,6 +43,7 @@ def runner(step: Step, agent: Agent, turn: Turn, slot: Ticket | None = None) -> 
     """Starts or adopts the agent's program; its session is written down as soon as it shows."""
     out, err = step.log("stdout"), step.log("stderr")
     first = FirstStart(step.rt.environment, step.rt.stop)
+    watchdog = Watchdog(step, agent)
 
     def look() -> float | None:
         session = agent.session_in(beginning(step), turn.session)
@@ -51,7 +54,8 @@ def runner(step: Step, agent: Agent, turn: Turn, slot: Ticket | None = None) -> 
         if session is not None:
             first.end()
         is_held = slot is None or slot.hand_over()
-        return _LOOK_EVERY_S if session is None or not is_held else None
+        is_watched = watchdog.look()
+        return _LOOK_EVERY_S if session is None or not is_held or is_watched else None
 
     watch: Watch = look
 
@@ -87,6 +91,7 @@ def runner(step: Step, agent: Agent, turn: Turn, slot: Ticket | None = None) -> 
             timed_out=ended.timed_out,
             fell_silent=ended.fell_silent,
             stopped=ended.stopped,
+            is_over_budget=ended.stopped == OVER_BUDGET,
             start_error=ended.start_error,
             go_on=_halting(step.rt.stop, is_ours=bool(ended.stopped)),
         )

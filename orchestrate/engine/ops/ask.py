@@ -54,6 +54,7 @@ from orchestrate.engine.slots import slot_for
 from orchestrate.engine.step import Step, write_private
 from orchestrate.engine.texts import clip, encode
 from orchestrate.engine.versions import program_version
+from orchestrate.engine.watchdog import used_at_least
 from orchestrate.engine.whole_output import NotWhole
 from orchestrate.errors import ConfigError
 from orchestrate.execute.base import Lost
@@ -296,7 +297,10 @@ def _conclude(
         answer |= StepResult(agent=agent.name)
     session = session_of(agent, turn, reply)
     answer |= _model(step.about.model, reply.model) | StepResult(session_id=session)
-    answer |= with_computed(step, usage_of(step, turn, reply), answer.model)
+    usage = usage_of(step, turn, reply)
+    if reply.failure is not None and reply.failure.kind == "budget":
+        usage = used_at_least(step, agent) | usage
+    answer |= with_computed(step, usage, answer.model)
     if reply.denied:
         answer |= StepResult(denials=count_denials(reply.denied))
     if not agent.is_program:
@@ -392,7 +396,11 @@ def _fail(
 def _is_our_cap(step: Step, answer: StepResult) -> bool:
     """Has the program spent what we had set aside for it? Less than half of that is no reason to
     stop: to let it go on would be to ask for ever."""
-    cap: float | None = step.here.reserved.get("cap")
+    reserved = step.here.reserved
+    tokens = (answer.input_tokens or 0) + (answer.output_tokens or 0)
+    if tokens > reserved.get("cap_tokens", tokens):
+        return True
+    cap: float | None = reserved.get("cap")
     return cap is not None and (answer.cost_usd or 0.0) >= cap / 2
 
 
