@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from orchestrate.state.ledger import LedgerEntry, ledger_of
 from tests.acceptance.fakes import read_state
 from tests.promises.lanes import Lane, Order
 from tests.promises.processes import is_alive
@@ -35,6 +37,14 @@ class Shape:
     answers: tuple[dict[str, Any], ...] = (rule("STEP", delay=0.04),)
     wider: tuple[str, ...] = ()
     most_paid: int = 4
+    # What all of the user's runs may spend in a day, of which another workspace has spent a part;
+    # another day takes a run further that this has parked.
+    day_cost: float = 0.0
+    spent_elsewhere: float = 0.0
+
+    @property
+    def is_limited(self) -> bool:
+        return bool(self.wider or self.day_cost)
 
 
 STAGED = Shape(
@@ -272,8 +282,16 @@ steps:
 """,
 )
 DOLLARS = (DOLLAR, DOLLAR_MACHINE, DOLLAR_WORKFLOW)
+DAY = replace(
+    DOLLAR,
+    name="day",
+    text=DOLLAR.text.replace("limits: {cost_usd: 1}\n", ""),
+    wider=(),
+    day_cost=1.4,
+    spent_elsewhere=0.4,
+)
 
-SHAPES = (STAGED, PARALLEL, NESTED, WHILE, SESSIONS, CALLS, LIMITED, BUDGET, *DOLLARS)
+SHAPES = (STAGED, PARALLEL, NESTED, WHILE, SESSIONS, CALLS, LIMITED, BUDGET, *DOLLARS, DAY)
 
 
 @dataclass(frozen=True)
@@ -292,6 +310,15 @@ class Left:
     context: dict[str, Any]
     skipped: list[Any]
     approvals: list[tuple[str, str, str]]
+    # Dollars and turns, by the run's own state and by the user's ledger; and what is reserved.
+    bill: dict[str, float | None]
+
+
+def another_day(noon: str) -> str:
+    """A zone where it is 14 hours later than in that of the fixture `noon`, or 16 hours earlier
+    where no zone is so far away."""
+    offset = int(noon.removeprefix("NOON"))
+    return f"OTHER{offset - 14 if offset >= -10 else offset + 16:+d}"
 
 
 class Trial:
@@ -306,7 +333,20 @@ class Trial:
         self.shop.answers(*shape.answers)
         self.kills = 0
         self._is_widened = False
+        self._zone: dict[str, str] = {}
+        self._ledger = ledger_of(self.shop.surroundings)
+        if shape.day_cost:
+            self._limit_the_day()
         self._messages = (f"message {number}" for number in range(1, 100))
+
+    def _limit_the_day(self) -> None:
+        config = Path(self.shop.surroundings["XDG_CONFIG_HOME"]) / "orchestrate" / "config.yaml"
+        config.parent.mkdir(parents=True)
+        config.write_text(f"limits: {{per_day: {{cost_usd: {self.shape.day_cost}}}}}\n", "utf-8")
+        self._ledger.write(LedgerEntry(
+            "other/call", time.time(), "other", "/elsewhere", ("r.yaml",), "one",
+            is_settled=True, cost_usd=self.shape.spent_elsewhere,
+        ))  # fmt: skip
 
     def play(self, lane: Lane, kills: list[Kill]) -> Left:
         """Give commands until the run has completed; some of them are killed on their way."""
@@ -318,7 +358,7 @@ class Trial:
             self.kills += code == KILLED
             assert before <= self.recorded(), "what was recorded as done is gone"
             if code == 0 and words[0] != "approve":
-                assert self._is_widened or not self.shape.wider, "the limit has parked nothing"
+                assert self._is_widened or not self.shape.is_limited, "the limit has parked nothing"
                 return self._left()
             words = self._next_words(words, code)
         raise AssertionError(f"no end after {_MOST_COMMANDS} commands:\n{self.said()}")
@@ -340,17 +380,19 @@ class Trial:
         assert code in (KILLED, PARKED), f"{words} ended with {code}:\n{self.said()}"
         if code == KILLED:
             return ("resume", run_id)
-        if self.shape.wider:
+        if self.shape.is_limited:
             assert len(self.shop.calls()) <= self.shape.most_paid, (
                 "more than the limit was paid for"
             )
             self._is_widened = True
+            if self.shape.day_cost:
+                self._zone = {"TZ": another_day(os.environ["TZ"])}
             return ("resume", run_id, *self.shape.wider)
         return ("approve", run_id, "--message", next(self._messages))
 
     def _give(self, lane: Lane, words: tuple[str, ...], die_before: int) -> int:
         top = self.shop.top
-        env = {**os.environ, **self.shop.surroundings}
+        env = {**os.environ, **self.shop.surroundings, **self._zone}
         order = Order(words, self.shop.folder, top / "stdout", top / "stderr", env, die_before)
         return lane.run(order)
 
@@ -395,4 +437,17 @@ class Trial:
             state["context"],
             state.get("skipped_steps", []),
             [(one["stage"], one["status"], one["prompt"]) for one in state.get("approvals", [])],
+            self._bill(state),
         )
+
+    def _bill(self, state: dict[str, Any]) -> dict[str, float | None]:
+        calls = [call for day in self._ledger.days() for call in self._ledger.day(day)]
+        own = [call for call in calls if call.run != "other"]
+        costs = state.get("costs", {})
+        return {
+            "cost_usd": costs.get("cost_usd"),
+            "turns": costs.get("turns"),
+            "calls": len(own),
+            "spent_usd": round(sum(call.cost_usd or 0.0 for call in own), 6),
+            "open": sum(not call.is_settled for call in own),
+        }

@@ -12,6 +12,8 @@ import pytest
 from tests.promises.lanes import Lane, Lanes
 from tests.recipes.sweeping import SHAPES, Kill, Left, Shape, Trial
 
+pytestmark = pytest.mark.usefixtures("noon")
+
 # The command had ended before the change of that number came: an earlier one is tried.
 _MOST_MISSES = 4
 
@@ -42,6 +44,9 @@ def sweep(shape: Shape, top: Path, lanes: Lanes, cases: list[list[Kill]]) -> int
     """Judge all cases beside an undisturbed run, and tell all faults; how many kills there were."""
     with lanes.one() as lane:
         reference = Trial(top / "undisturbed", shape).play(lane, [])
+    bill = reference.bill
+    assert (bill["calls"], bill["open"]) == (bill["turns"], 0), "not every call is on the bill"
+    assert bill["spent_usd"] == pytest.approx(bill["cost_usd"])
 
     def judge(lane: Lane, case: tuple[int, list[Kill]]) -> int | str:
         number, kills = case
@@ -70,6 +75,7 @@ def check_same(left: Left, reference: Left) -> None:
     assert left.context == reference.context
     assert left.skipped == reference.skipped
     assert left.approvals == reference.approvals
+    assert left.bill == reference.bill
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
