@@ -225,7 +225,10 @@ def _add(tree: Worktree) -> None:
     while True:
         try:
             _remove_unready(tree)
-            git(tree.repository, "worktree", "add", "-q", "-B", tree.branch, tree.path, tree.base)
+            # By force: an entry that is left of a folder that is gone is taken over. (`prune` would
+            # take the entries of the user's own worktrees that are not mounted right now.)
+            words = ("worktree", "add", "-q", "-f", "-B", tree.branch, tree.path, tree.base)
+            git(tree.repository, *words)
         except ConfigError:
             if not os.path.lexists(tree.path) or time.monotonic() >= give_up:
                 raise
@@ -237,7 +240,6 @@ def _add(tree: Worktree) -> None:
 def _remove_unready(tree: Worktree) -> None:
     """What a killed start has left; nothing that is not ours is touched."""
     if not os.path.lexists(tree.path):
-        git(tree.repository, "worktree", "prune")
         return
     try:
         stands_at = git(tree.path, "symbolic-ref", "-q", "HEAD").strip()
@@ -254,9 +256,17 @@ def _remove_unready(tree: Worktree) -> None:
     git(tree.repository, "worktree", "remove", "--force", tree.path)
 
 
+def _forget(tree: Worktree) -> None:
+    """Remove git's entry of a worktree whose folder is gone, and no one else's."""
+    with suppress(GitError):  # there is none
+        git(tree.repository, "worktree", "remove", tree.path)
+
+
 def remove_unbegun(tree: Worktree) -> None:
     """Take back a worktree in which nothing has worked, with its branch."""
     _remove_unready(tree)
+    if not os.path.lexists(tree.path):
+        _forget(tree)
     with suppress(GitError):
         git(tree.repository, "update-ref", "-d", f"refs/heads/{tree.branch}")
     with suppress(OSError):
@@ -346,7 +356,8 @@ def remove_merged(tree: Worktree) -> bool:
     if os.path.isdir(tree.path):
         # Without --force: git itself looks once more.
         git(tree.repository, "worktree", "remove", tree.path)
-    git(tree.repository, "worktree", "prune")
+    else:
+        _forget(tree)
     ref = f"refs/heads/{tree.branch}"
     with suppress(GitError):
         tip = git(tree.repository, "rev-parse", "--verify", "-q", ref).strip()

@@ -162,6 +162,23 @@ def test_edits_11_a_worktree_that_is_gone_is_told_with_the_way_out(tmp_path: Pat
     stage.run("cancel", "latest").assert_success()
 
 
+def test_edits_11_worktrees_of_the_user_that_are_away_stay_known(tmp_path: Path) -> None:
+    """Its folder may be on a disk that is not mounted: git's entry is all that is left of it."""
+    stage = Repository(tmp_path)
+    theirs = tmp_path / "theirs"
+    stage.git("worktree", "add", "-q", "-b", "topic", str(theirs))
+    theirs.rename(tmp_path / "away")
+    before = bytes_below(stage.folder / ".git" / "worktrees")
+    stage.write("w.yaml", workflow('  - {name: a, command: ["true"]}\n'))
+    for how in ("whole", "removed by hand"):
+        stage.run("run", "w.yaml", "--worktree").assert_success()
+        if how == "removed by hand":
+            shutil.rmtree(stage.worktree)
+        assert len(stage.run("clean", "--keep", "0", "--json").json()["removed"]) == 1
+        assert bytes_below(stage.folder / ".git" / "worktrees") == before
+        assert stage.branches() == ["main", "topic"]
+
+
 def test_edits_11_where_there_can_be_none_it_is_refused(tmp_path: Path) -> None:
     stage = Repository(tmp_path)
     stage.write("w.yaml", workflow(command("a")))
