@@ -104,7 +104,7 @@ class Capture:
             for place in (self._folder, self._folder / "info", *self._folder.glob("objects/??")):
                 remove_leftovers(place)
         is_judged_anew = self._look_at_rules(until)
-        is_first = not (self._folder / "index").exists()
+        is_first = not (self._folder / "index").exists() or self._seeding.exists()
         is_seeded = is_first and self._seed(until)
         found = self._status(until)
         if any(path.rpartition(b"/")[2] == b".gitignore" for path in found.changed):
@@ -127,6 +127,7 @@ class Capture:
         tree = self._tree_of_workspace(until)
         if is_seeded and self._repository is not None:
             self.copying.begin(tree, self._repository.objects)
+            self._seeding.unlink()
         return self._checkpoint(tree, found.nested, chosen.left_out, now_ignored, until)
 
     def ignored_by(self, files: Mapping[str, tuple[str, str]], paths: list[str]) -> frozenset[str]:
@@ -194,12 +195,20 @@ class Capture:
         self._rules = seen
         return is_new
 
+    @property
+    def _seeding(self) -> Path:
+        """There while our index names objects that nothing says to copy yet: one that a kill left
+        so is of no use."""
+        return self._folder / "seeding"
+
     def _seed(self, until: Deadline) -> bool:
         """Begin with what the user's index knows of unchanged files; True if there is such."""
         repository = self._repository
         if repository is None or not repository.staged.entries:
             return False
         staged = repository.staged
+        write_visibly(self._seeding, b"")
+        (self._folder / "index").unlink(missing_ok=True)
         if staged.is_plain and not self._prefix:
             _copy_with_time(repository.index, self._folder / "index")
         else:

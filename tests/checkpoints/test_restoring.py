@@ -5,7 +5,10 @@ from __future__ import annotations
 import errno
 import itertools
 import os
+import random
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -235,6 +238,9 @@ def _live_and_go_back(folder: Path, seed: int) -> None:
     assert store is not None
     taken: list[tuple[Checkpoint, Photograph]] = []
     for _ in range(3):
+        _killed(history.chance, partial(store.capture, place))
+        store.close()
+        store = Store(store.folder, store.program)
         taken.append((store.capture(place), photograph(place)))
         history.live(history.chance.randrange(1, 8))
     for number in range(len(taken) - 1, -1, -1):
@@ -248,7 +254,11 @@ def _live_and_go_back(folder: Path, seed: int) -> None:
         if plan is None:  # something that is not ours is in the way
             assert photograph(place) == before
             continue
-        carry_out(store, place, plan)
+        _killed(history.chance, partial(carry_out, store, place, plan))
+        assert inside_git(place) == theirs
+        put_back_interrupted(Store(store.folder, store.program))
+        if photograph(place) == before:  # else the kill came too late
+            carry_out(store, place, plan)
         after = photograph(place)
         assert inside_git(place) == theirs
         for name, what in before.items():
@@ -263,6 +273,13 @@ def _live_and_go_back(folder: Path, seed: int) -> None:
             if name not in kept and not _is_out_of_sight(place, name, wanted):
                 assert arrived.get(name) == wanted.get(name), name
     store.close()
+
+
+def _killed(chance: random.Random, act: Callable[[], object]) -> None:
+    """Do something that a kill ends at any of its calls, or not at all."""
+    with pytest.MonkeyPatch.context() as patched, suppress(Dead):
+        stopping_at(patched, chance.randrange(1, 80), killed=True)
+        act()
 
 
 def _is_out_of_sight(place: Path, name: str, wanted: dict[str, tuple[str, str]]) -> bool:
