@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.checksums import checksums
+from orchestrate.app.edited_prompts import edited_prompts
 from orchestrate.app.frozen_run import agents_of, read_frozen, read_frozen_late
 from orchestrate.app.secrets import secrets_for
 from orchestrate.compile import compile_file, require_program
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from orchestrate.app.reporter import Reporter
     from orchestrate.plan.nodes import Node, Plan, Program
     from orchestrate.state.model import RunState
+    from orchestrate.state.runs import Run
     from orchestrate.workspace import Workspace
 
 _PUT_BACK = "the run's own copy is lost: to go on, put the files back as they were"
@@ -43,7 +45,13 @@ _OURS = ("catalogue:", "package:")
 
 
 def changes_of(
-    header: Header, state: RunState, workspace: Workspace, reporter: Reporter
+    run: Run,
+    header: Header,
+    state: RunState,
+    workspace: Workspace,
+    reporter: Reporter,
+    *,
+    is_wanted: bool = False,
 ) -> dict[str, str]:
     """The files that have changed in a way that matters, each with how; says if others have."""
     frozen = read_frozen(header.root)
@@ -51,6 +59,8 @@ def changes_of(
         return {}  # `recompile` has compared the files
     found = _changes(header.definition, header.sources, frozen, workspace, state)
     found |= _changed_schemas(frozen, workspace)
+    prompts = edited_prompts(run, frozen.program, state, workspace, at_any_time=is_wanted)
+    found |= dict.fromkeys(prompts, "changed")
     for plan_id, sources in state.late.items():
         late = read_frozen_late(header.root, plan_id)
         if late is not None:

@@ -100,7 +100,9 @@ def edited_course(
     one if there is nothing to edit, and None if the run is over then.
     """
     header, workspace = course.header, course.workspace
-    changed = changes_of(header, course.store.state, workspace, reporter)
+    changed = changes_of(
+        course.store.run, header, course.store.state, workspace, reporter, is_wanted=wishes.edited
+    )
     if not changed and not wishes.name_steps:
         return None if is_over else course
     is_there = file_at(header.definition, workspace).is_file()

@@ -24,6 +24,8 @@ def told(foreseen: Foreseen, before: Program, now: Program) -> str:
         runs.append(f"{listed(behind)} ({come} after {'it' if len(runs) == 1 else 'those'})")
     count = len(foreseen.standing) + len(behind)
     text = f"reuse {len(foreseen.kept)}, run {count}" + (f": {', '.join(runs)}" if runs else "")
+    if foreseen.skipped:
+        text += f"; skip {listed([_shown(entry) for entry in foreseen.skipped])}"
     if foreseen.adopted:
         text += f"; still at work: {', '.join(map(_shown, foreseen.adopted))}"
     ahead = [f"{visible(n.name)} (line {n.span.line})" for n in _ahead(foreseen, before, now)]
@@ -36,7 +38,8 @@ def told(foreseen: Foreseen, before: Program, now: Program) -> str:
 
 def _ahead(foreseen: Foreseen, before: Program, now: Program) -> list[Node]:
     """Steps that are not what they were and that the run has not come to."""
-    met = {entry.name for entry in (*foreseen.kept, *foreseen.behind, *foreseen.adopted)}
+    entries = (*foreseen.kept, *foreseen.behind, *foreseen.adopted, *foreseen.skipped)
+    met = {entry.name for entry in entries}
     met |= {standing.name for standing in foreseen.standing}
     old = dict(_nodes(before))
     return [

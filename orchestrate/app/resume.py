@@ -120,7 +120,7 @@ def resume(
             over = _is_over(run, store.state, reporter.place)
             if over is not None and not _may_reopen(store.state, wishes):
                 _catch_up(store, program, workspace, settings, reporter)
-                left_out = _edit_left_out(header, store.state, workspace, reporter)
+                left_out = _edit_left_out(run, header, store.state, workspace, reporter)
                 return Resumed(store, over[1], nothing_left=over[0] + left_out)
             require_worktree(run, store.state, load_config(workspace), reporter, stop)
             restore_late(late, store.state.late, run, reporter.note)
@@ -325,13 +325,13 @@ def _is_over(run: Run, state: RunState, place: Place) -> tuple[str, int] | None:
 
 
 def _edit_left_out(
-    header: Header, state: RunState, workspace: Workspace, reporter: Reporter
+    run: Run, header: Header, state: RunState, workspace: Workspace, reporter: Reporter
 ) -> str:
     """A completed run is not opened by an edit alone: how to do so."""
     if state.status != "completed":
         return ""
     with suppress(OrchestrateError):
-        changed = changes_of(header, state, workspace, reporter)
+        changed = changes_of(run, header, state, workspace, reporter)
         if changed:
             edited = reporter.place.command("resume", header.run_id, "--edited")
             names = visible(", ".join(sorted(changed)))

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from hashlib import sha1, sha256
 from types import TracebackType
 from typing import Self
 
-from orchestrate.checkpoints.model import CheckpointError
+from orchestrate.checkpoints.model import CheckpointError, id_of
 from orchestrate.checkpoints.store import Store
-
-_SHA1_LENGTH = 40
 
 
 class Blobs:
@@ -64,9 +61,3 @@ class Blobs:
 
     def _missing(self, oid: str) -> CheckpointError:
         return CheckpointError(f"the checkpoint is damaged: {oid} is missing in the store")
-
-
-def id_of(content: bytes, length: int) -> str:
-    """What git calls a file with that content."""
-    digest = (sha1 if length == _SHA1_LENGTH else sha256)(b"blob %d\0" % len(content) + content)
-    return digest.hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import sha1, sha256
 from typing import Any, Literal
 
 from orchestrate.errors import StateError
@@ -10,6 +11,7 @@ from orchestrate.record import record
 
 # The version of what is written down; a newer one is refused by name.
 FORMAT = 1
+_SHA1_LENGTH = 40
 
 
 class CheckpointError(StateError):
@@ -115,3 +117,9 @@ def checkpoint_from_json(document: Mapping[str, Any]) -> Checkpoint:
         ),
         now_ignored=tuple(document.get("now_ignored", ())),
     )
+
+
+def id_of(content: bytes, length: int) -> str:
+    """What git calls a file with that content."""
+    digest = (sha1 if length == _SHA1_LENGTH else sha256)(b"blob %d\0" % len(content) + content)
+    return digest.hexdigest()

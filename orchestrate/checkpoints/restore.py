@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from orchestrate.checkpoints.blobs import Blobs, id_of
-from orchestrate.checkpoints.model import FORMAT, Change, Checkpoint, CheckpointError
+from orchestrate.checkpoints.blobs import Blobs
+from orchestrate.checkpoints.model import FORMAT, Change, Checkpoint, CheckpointError, id_of
 from orchestrate.checkpoints.rooted import Rooted
 from orchestrate.checkpoints.store import Store
 from orchestrate.record import field, mutable_record, record

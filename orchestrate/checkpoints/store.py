@@ -5,6 +5,7 @@ checkpoints/            in the run's folder, and removed with it
   index                 private and persistent: what has not changed costs one `lstat`
   objects/              copies of all that a checkpoint needs
   HEAD                  a commit of the newest tree, so that `git status` sees what is new
+  seeding               the first capture is under way: the index is worth nothing without it
   pending               a tree whose objects are still being copied from the user's repository
 """
 
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from orchestrate.checkpoints.capture import Capture, Limits
 from orchestrate.checkpoints.copying import Copying
-from orchestrate.checkpoints.model import Change, ChangeKind, Checkpoint, CheckpointError
+from orchestrate.checkpoints.model import Change, ChangeKind, Checkpoint, CheckpointError, id_of
 from orchestrate.checkpoints.program import Deadline, deadline_in, find_git, own_git, split
 from orchestrate.checkpoints.users import Repository, find_repository
 from orchestrate.state.durable import write_visibly
@@ -128,6 +129,14 @@ class Store:
             mode, _, oid = facts.decode("ascii").split(" ")
             found[os.fsdecode(path)] = (mode, oid)
         return found
+
+    def has_file(self, tree: str, path: str, content: bytes | None) -> bool:
+        """Does a tree have a file with that content; or, without one, nothing at the path?"""
+        found = self._git.output("ls-tree", "-z", tree, "--", os.path.normpath(path))
+        if content is None or not found:
+            return content is None and not found
+        oid = found.partition(b"\t")[0].decode("ascii").split(" ")[2]
+        return id_of(content, len(oid)) == oid
 
     def read_many(self) -> subprocess.Popen[bytes]:
         """A program that gives the contents of objects as it is asked for them."""

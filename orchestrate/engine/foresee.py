@@ -59,13 +59,15 @@ class Standing:
 @mutable_record
 class Foreseen:
     """What is taken over, what goes on, what stands to be run, and what comes behind that; `cut`
-    are those behind that have begun and have no result."""
+    are those behind that have begun and have no result. `skipped` are
+    those that had run and do not any more."""
 
     kept: list[Entry] = field(default_factory=list)
     adopted: list[Entry] = field(default_factory=list)
     standing: list[Standing] = field(default_factory=list)
     behind: list[Entry] = field(default_factory=list)
     cut: list[Entry] = field(default_factory=list)
+    skipped: list[Entry] = field(default_factory=list)
 
     @property
     def saved_usd(self) -> float | None:
@@ -102,7 +104,7 @@ def foresee(rt: Runtime) -> Foreseen:
         for path, entry in earlier.entries.items()
         if path in earlier.accept and entry.is_answered and entry not in found.kept
     ]
-    met = {entry.path for entry in (*found.kept, *found.adopted)}
+    met = {entry.path for entry in (*found.kept, *found.adopted, *found.skipped)}
     met |= {standing.path for standing in found.standing}
     left = [e for e in earlier.entries.values() if e.path not in met and e.edit < state.edit]
     found.behind = [
@@ -141,6 +143,7 @@ def _walk(rt: Runtime, task: Task, found: Foreseen) -> list[Event] | None:
     try:
         skipped = skip_of(step)
         if skipped is not None:
+            found.skipped += [entry] if entry is not None else []
             return [skipped]
         if isinstance(step.node.op, Each):
             return [open_loop(step, step.node.op)]

@@ -6,10 +6,11 @@ edit does not touch goes on under the name that it has.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
+from orchestrate.engine.evaluate import evaluate
 from orchestrate.engine.keys import FILES, FILLED_IN, accepted_key, key_of
+from orchestrate.engine.recorded_files import changed_files, recorded_files
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.sessions import session_of_step
 from orchestrate.engine.step import Step
@@ -28,12 +29,13 @@ from orchestrate.plan.nodes import (
 )
 from orchestrate.record import record, replace
 from orchestrate.state.address import FrameKey, name_of_node
-from orchestrate.state.earlier import ACCEPTED, Attempt, Earlier, Entry, attempts_of
+from orchestrate.state.earlier import ACCEPTED, Attempt, Earlier, Entry, Opened, attempts_of
 from orchestrate.state.events import (
     CallOpened,
     Event,
     GateDecided,
     ItemMoved,
+    LoopOpened,
     SessionChosen,
     SessionSeen,
     StepStarted,
@@ -79,7 +81,7 @@ def reuse(step: Step) -> list[Event] | None:
         result, made = entry.finished.result, entry.finished.made
         marked = result | StepResult(reused=result.reused or result.address or entry.address.text)
         if verdict.is_accepted:
-            files = _recorded_files(step, entry, earlier)
+            files = recorded_files(step, entry, earlier)
             made = {name: FILES.digest(step.rt.workspace, name) for name in files}
         return [
             replace(
@@ -88,7 +90,8 @@ def reuse(step: Step) -> list[Event] | None:
             )
         ]  # fmt: skip
     if entry.opened is not None:
-        return [replace(entry.opened, frame=frame, node=node, visit=visit, at=now)]
+        opened = _as_it_is_now(step, entry.opened)
+        return [replace(opened, frame=frame, node=node, visit=visit, at=now)]
     if entry.asked is not None and entry.decided is not None:
         asked = replace(
             entry.asked, frame=frame, node=node, visit=visit, at=now, key=key,
@@ -98,6 +101,24 @@ def reuse(step: Step) -> list[Event] | None:
         return [asked, GateDecided(frame, node, visit, now, said.decision, said.by, said.message)]
     assert entry.started is not None
     return [_adopt(step, entry, entry.started)]
+
+
+def _as_it_is_now(step: Step, opened: Opened) -> Opened:
+    """A loop or call that goes on, with the limit and the defaults that its file has now.
+
+    What a call was given stays: a value that was given later reaches what has not finished.
+    """
+    match opened, step.node.op:
+        case CallOpened(), Call(plan=str() as plan, arguments=arguments) if plan == opened.plan:
+            passed = {name for name, _ in arguments.items}
+            given = {name: value for name, value in opened.context.items() if name in passed}
+            defaults = evaluate(step.rt.store.index.plan(plan).context, step.scope)
+            stored = {name: step.rt.store_value(value) for name, value in defaults.items()}
+            return replace(opened, context=stored | given)
+        case LoopOpened(most=int()), Each(limit=limit):
+            return replace(opened, most=limit)
+        case _:
+            return opened
 
 
 def _adopt(step: Step, entry: Entry, started: StepStarted) -> Event:
@@ -197,25 +218,6 @@ def _difference(before: dict[str, Any], now: dict[str, Any], given: set[str], st
         if old[name] != new[name] and not is_given:
             changed.setdefault("inputs", {})[name] = [old[name], new[name]]
     return {"changed": changed} if changed else {}
-
-
-def changed_files(step: Step, entry: Entry, earlier: Earlier) -> Iterator[str]:
-    """Files of the step that are not what the run itself last recorded of them, nor what they were
-    when its result was accepted."""
-    for name, digest in _recorded_files(step, entry, earlier).items():
-        good = {earlier.files.get(name, digest)} | ({digest} if ACCEPTED in entry.key else set())
-        if FILES.digest(step.rt.workspace, name) not in good:
-            yield name
-
-
-def _recorded_files(step: Step, entry: Entry, earlier: Earlier) -> dict[str, str]:
-    """The files of the step and of its checks, as they were for its result."""
-    recorded: dict[str, str] = dict(entry.key.get("files", {}))
-    part = f"{step.node.id}:check-"
-    for path, other in earlier.entries.items():
-        if path[:-1] == entry.path[:-1] and other.name.startswith(part):
-            recorded |= other.key.get("files", {})
-    return recorded | (entry.finished.made if entry.finished is not None else {})
 
 
 def given_up(earlier: Earlier) -> list[Attempt]:

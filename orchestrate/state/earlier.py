@@ -6,6 +6,7 @@ its place in the list. It is read from the journal, which has everything.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -84,6 +85,8 @@ class Earlier:
         self.entries: dict[Path, Entry] = {}
         # The last that the run has recorded of each file.
         self.files: dict[str, str] = {}
+        # Where a step has changed one since: the tree of the checkpoint that has it.
+        self._captured: dict[str, str] = {}
         # Values that were given after the start: they reach what has not finished.
         self.given: set[str] = set()
         self.edits: list[on.Edited] = []
@@ -144,9 +147,29 @@ class Earlier:
                 pass
             case (
                 on.SessionSeen() | on.SessionChosen() | on.CostReserved() | on.LimitNear()
-                | on.CallWaits() | on.Checkpointed()
+                | on.CallWaits()
             ):  # fmt: skip
                 pass
+            case on.Checkpointed():
+                self._capture(event)
+
+    def _capture(self, event: on.Checkpointed) -> None:
+        """What steps have changed, or a rewind; a checkpoint of neither has what others did."""
+        if not event.checkpoint or not (event.steps or event.undoes or event.is_undo):
+            return
+        # Of very many changes not all are named.
+        unnamed = [posixpath.normpath(name) for name in self.files] if event.more else []
+        names = [*unnamed, *(str(change[1]) for change in event.changes)]
+        self._captured |= dict.fromkeys(names, str(event.checkpoint["tree"]))
+
+    def _record_files(self, files: dict[str, str]) -> None:
+        self.files |= files
+        for name in files:
+            self._captured.pop(posixpath.normpath(name), None)
+
+    def tree_of(self, name: str) -> str:
+        """The newest tree that a file was changed in since it was last recorded; '' if none."""
+        return self._captured.get(posixpath.normpath(name), "")
 
     def _edited(self, event: on.Edited) -> None:
         # What was accepted and not come to yet stays so, as long as the files are the same.
@@ -167,7 +190,7 @@ class Earlier:
         entry = self._entry(event)
         entry.key, entry.why = event.key or entry.key, event.why
         entry.started, entry.finished, entry.has_begun = event, None, True
-        self.files |= event.key.get("files", {})
+        self._record_files(event.key.get("files", {}))
         if event.origin is None:
             self._spoil(event.frame)
 
@@ -178,7 +201,7 @@ class Earlier:
         if event.result.reused:
             self.kept.add(entry.path)
             return
-        self.files |= event.made
+        self._record_files(event.made)
         if event.label != SKIPPED:
             self._spoil(event.frame)
 
