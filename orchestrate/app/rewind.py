@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 class Aim:
     """Where a run is to stand: the files, what is said about it, and the results that go.
 
-    `later` are the trees of the checkpoints behind it.
+    `added` are the files that the run has added behind it: no others are deleted.
     """
 
     target: Checkpoint
     words: str
     void: tuple[tuple[str, ...], ...]
-    later: tuple[str, ...]
+    added: set[str]
     is_undo: bool = False
 
 
@@ -119,7 +119,7 @@ def rewind(
             refuse_neighbours(working, run.id)
             with entering(working, program, header.settings, reporter, run.id, home=workspace):
                 history, files = history_of(run), store_of(run)
-                aim = _aim(run, history, step)
+                aim = _aim(run, history, files, step)
                 rewound = _plan(files, working.root, store, aim, force=force)
                 wishes = Wishes(edited=True, void=aim.void)
                 edit, _, twice = prepare_edit(course, wishes, reporter, stop)
@@ -147,9 +147,9 @@ def _refuse_final(run: Run, store: Store) -> None:
         )
 
 
-def _aim(run: Run, history: FileHistory, step: str | None) -> Aim:
+def _aim(run: Run, history: FileHistory, files: Files, step: str | None) -> Aim:
     if step is None:
-        return _undo(run, history)
+        return _undo(run, history, files)
     span = history.find(step)
     if span.before is None:
         raise UsageError(f"run {run.id} has no checkpoint before '{visible(span.shown)}'")
@@ -162,7 +162,8 @@ def _aim(run: Run, history: FileHistory, step: str | None) -> Aim:
         )
     words = f"before '{span.shown}'"
     void = _begun_since(run, span.position)
-    return Aim(checkpoint_from_json(span.before), words, void, history.trees_from(span.position))
+    added = history.added_from(span.position, files.added)
+    return Aim(checkpoint_from_json(span.before), words, void, added)
 
 
 def _begun_since(run: Run, position: int) -> tuple[tuple[str, ...], ...]:
@@ -181,7 +182,7 @@ def _begun_since(run: Run, position: int) -> tuple[tuple[str, ...], ...]:
     return tuple(path for path, number in first.items() if number >= position)
 
 
-def _undo(run: Run, history: FileHistory) -> Aim:
+def _undo(run: Run, history: FileHistory, files: Files) -> Aim:
     """Back to before the last rewind; what one before that made void stays so."""
     if not history.rewinds:
         raise UsageError(f"run {run.id} was not rewound; there is nothing to undo")
@@ -193,8 +194,11 @@ def _undo(run: Run, history: FileHistory) -> Aim:
         )
     is_standing = bool(others) and history.last_step < others[-1].position
     void = others[-1].void if is_standing else ()
-    target, later = checkpoint_from_json(last.safety), history.trees_from(last.position)
-    return Aim(target, "before the last rewind", void, later, is_undo=True)
+    target, added = (
+        checkpoint_from_json(last.safety),
+        history.added_from(last.position, files.added),
+    )
+    return Aim(target, "before the last rewind", void, added, is_undo=True)
 
 
 def _plan(
@@ -220,13 +224,7 @@ def _plan(
         )
     if (now.head, now.branch) != (aim.target.head, aim.target.branch):
         notes.append("HEAD, its branch and the index are left as they are; only files change")
-    added = {
-        change.path
-        for tree in aim.later
-        for change in files.changes(aim.target.tree, tree)
-        if change.kind == "added"
-    }
-    plan = plan_restoration(files, workspace, now, aim.target, added)
+    plan = plan_restoration(files, workspace, now, aim.target, aim.added)
     if plan.partial and not force:
         listed = "\n".join(f"  {visible(one.path)}: {one.reason}" for one in plan.partial)
         raise UsageError(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -111,6 +111,10 @@ class Store:
                 )
             )
         return tuple(found)
+
+    def added(self, old: str, new: str) -> Iterator[str]:
+        """The files that a tree has and an older one has not."""
+        return (change.path for change in self.changes(old, new) if change.kind == "added")
 
     def patch(self, old: str, new: str, paths: Iterable[str] = ()) -> bytes:
         """The difference between two trees as `git diff` prints it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from orchestrate.diagnostics import closest
 from orchestrate.errors import UsageError
@@ -134,10 +134,24 @@ class FileHistory:
     def checkpoints(self) -> list[on.Checkpointed]:
         return [event for _, event in self.placed]
 
-    def trees_from(self, position: int) -> tuple[str, ...]:
-        """The trees of the checkpoints at that place of the journal and behind it."""
-        later = [event for at, event in self.placed if at >= position]
-        return tuple(dict.fromkeys(str(event.checkpoint["tree"]) for event in later))
+    def added_from(self, position: int, added: Callable[[str, str], Iterable[str]]) -> set[str]:
+        """The files that steps, or a rewind, have added at that place of the journal or later, and
+        that were still there at the last checkpoint.
+
+        What a checkpoint of neither found is a person's. `added` compares two trees, for those
+        with very many changes.
+        """
+        found: set[str] = set()
+        before = ""
+        for at, event in self.placed:
+            tree = str(event.checkpoint["tree"])
+            if at >= position:
+                found -= {path for kind, path in event.changes if kind in ("added", "deleted")}
+                if event.steps or event.undoes or event.is_undo:
+                    found |= {path for kind, path in event.changes if kind == "added"}
+                    found |= {*added(before, tree)} if event.more else set()
+            before = tree
+        return found
 
     def find(self, text: str) -> Span:
         """The newest visit of the step that a person means."""

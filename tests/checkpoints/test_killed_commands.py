@@ -34,7 +34,7 @@ class Killed(Worked):
     def __init__(self, top: Path, name: str) -> None:
         (top / "here").mkdir()
         super().__init__(top / "here")
-        self.name, self.words = name, COMMANDS[name]
+        self.name, self.given = name, COMMANDS[name]
         self.play(SHAPES["recipe"])
         self.ran()
         write(self.folder, "by-a-person", "mine")
@@ -55,7 +55,7 @@ class Killed(Worked):
         shutil.copytree(self._kept, self.top, symlinks=True)
 
     def traced(self, *options: str) -> int:
-        command = ["strace", "-qq", *options, sys.executable, "-m", "orchestrate", *self.words]
+        command = ["strace", "-qq", *options, sys.executable, "-m", "orchestrate", *self.given]
         done = subprocess.run(
             command, cwd=self.folder, env={**os.environ, **self.surroundings},
             stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=300,
@@ -64,12 +64,12 @@ class Killed(Worked):
 
     def points(self, log: Path) -> list[Point]:
         known = ",".join(f"?{name}" for name in _DEEDS)
-        assert self.traced("-o", str(log), "-e", f"trace={known}") == 0
+        assert self.traced("-o", str(log), "-e", f"trace={known}") == 0, log.read_text()
         return points_in(log)
 
     def works_afterwards(self) -> None:
         """Whatever the kill has left, the same command does what it is to do."""
-        again = self.run(*self.words)
+        again = self.run(*self.given)
         found = without_runs(photograph(self.folder))
         match self.name:
             case "diff":

@@ -123,6 +123,26 @@ def test_rewind_puts_files_and_run_before_a_step(tmp_path: Path, dialect: str) -
     assert stage.state()["status"] == "completed"
 
 
+def test_what_a_person_made_stays_however_often_it_is_rewound(tmp_path: Path) -> None:
+    """Also if it was there when the run went on, or took the place of a file of the run."""
+    stage = Worked(tmp_path)
+    stage.touch("fail-c")
+    stage.play(SHAPES["recipe"], exit_code=1)
+    (stage.folder / "fail-c").unlink()
+    write(stage.folder, "by-a-person", "mine")
+    stage.resume()
+    stage.run("rewind", "latest", "b", "--yes").assert_exit(0)
+    assert stage.files() == {"by-a", "by-a-person"}
+    write(stage.folder, "by-b", "mine, too")
+    write(stage.folder, "by-another", "mine")
+    stage.run("rewind", "latest", "b", "--yes").assert_exit(0)
+    stage.run("rewind", "latest", "a", "--yes").assert_exit(0)
+    assert stage.files() == {"by-a-person", "by-another", "by-b"}
+    assert (stage.folder / "by-b").read_text() == "mine, too"
+    stage.run("rewind", "latest", "--undo", "--yes").assert_exit(0)
+    assert stage.files() == {"by-a", "by-a-person", "by-another", "by-b"}
+
+
 def test_what_was_rewound_can_be_undone(tmp_path: Path) -> None:
     stage = Worked(tmp_path)
     stage.play(SHAPES["recipe"])
