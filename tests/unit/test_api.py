@@ -123,7 +123,10 @@ def test_names_are_listed() -> None:
     assert set(orchestrate.__all__) <= set(dir(orchestrate))
 
 
-def test_a_listener_may_decide_about_a_gate(folder: Path) -> None:
+def test_a_listener_may_decide_about_a_gate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Far longer than a busy machine takes for the run: only a wait for itself takes that long.
+    monkeypatch.setattr("orchestrate.app.decide._TAKEN_OVER_IN_S", 300.0)
+
     def approve(event: object, _: object) -> None:
         if isinstance(event, GateOpened):
             assert orchestrate.decide("approved").status == "running"
@@ -133,7 +136,7 @@ def test_a_listener_may_decide_about_a_gate(folder: Path) -> None:
     settings = replace(REHEARSED, script=str(waits))
     result = orchestrate.start("gate.yaml", settings=settings, on_event=approve)
     assert result.status == "completed"
-    assert time.monotonic() - began < 8, "it waited for itself"
+    assert time.monotonic() - began < 200, "it waited for itself"
 
 
 def test_a_workflow_fails_and_goes_on(folder: Path) -> None:
