@@ -219,7 +219,7 @@ def test_at_018_a_wait_that_timed_out_waits_anew_on_resume(tmp_path: Path) -> No
     """
     stage.play(waiting, exit_code=1)
     time.sleep(1)
-    late = threading.Timer(1.0, lambda: stage.write("answer.txt", "here"))
+    late = threading.Timer(0.5, lambda: stage.write("answer.txt", "here"))
     late.start()
     try:
         stage.run("resume", "latest").assert_success()
