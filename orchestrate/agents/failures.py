@@ -6,7 +6,6 @@ the HTTP status where there is one, and else off the words of the message.
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -210,6 +209,8 @@ def _from_duration(message: str, now: float) -> float | None:
 
 
 def _from_moment(message: str, _now: float) -> float | None:
+    import datetime as dt
+
     found = _MOMENT.search(message)
     return dt.datetime.fromisoformat(found[1]).timestamp() if found else None
 
@@ -224,6 +225,8 @@ def _from_clock(message: str, now: float) -> float | None:
         hour = hour % 12 + (12 if found[3].lower() == "pm" else 0)
     if hour > 23 or minute > 59:
         return None
+    # Only a program that has met its limit says so, and both take longer to load than a step.
+    import datetime as dt
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
     try:

@@ -13,6 +13,7 @@ from typing import Any
 from orchestrate.diagnostics import closest
 from orchestrate.record import mutable_record
 from orchestrate.source.breaks import shield, unshielded
+from orchestrate.source.libyaml import c_parser
 from orchestrate.source.located import HOLE, LocatedList, LocatedMap, line_of, pack
 from orchestrate.source.reader import ReadFault
 from orchestrate.source.scalars import resolve_plain
@@ -90,10 +91,10 @@ _DEEP_HINT = "no recipe needs that; is this the right file?"
 
 def _event_reader(text: str) -> Callable[[], Any]:
     try:
-        from _ruamel_yaml import CParser
+        parser = c_parser()
     except ImportError:
         return pure_event_reader(text)
-    reader: Callable[[], Any] = CParser(text).get_event
+    reader: Callable[[], Any] = parser(text).get_event
     return reader
 
 

@@ -18,6 +18,7 @@ def loaded_by(folder: Path, *arguments: str) -> set[str]:
     """The modules that a successful command has loaded by its end."""
     program = (
         "import sys\n"
+        "import orchestrate.__main__\n"  # by which a process is known as the command's
         "from orchestrate.cli.main import run_command\n"
         "code = run_command(sys.argv[1:])\n"
         "print(*sys.modules, sep='\\n', file=sys.stderr)\n"
@@ -53,6 +54,7 @@ def test_help_loads_no_compiler(arguments: list[str]) -> None:
 NOT_FOR_VALID_FILES = (
     "jsonschema", "referencing", "difflib", "orchestrate.source.explain", "asyncio", "inspect",
     "unicodedata", "urllib.request", "subprocess", "socket", "ssl", "tempfile", "logging",
+    "ruamel.yaml", "ruamel.yaml.main", "ruamel.yaml.constructor",
 )  # fmt: skip
 
 
