@@ -110,6 +110,7 @@ class Store:
             self.write_down()
             self._journal.sync()
             self.state.synced = self._journal.synced_seq
+            self._synced_at = time.monotonic()
 
     def look(self, reader: Callable[[RunState], Seen]) -> Seen:
         """What a reader in another thread makes of the state, which stands still meanwhile."""
@@ -133,7 +134,8 @@ class Store:
             self._written_seq = self.state.seq
             now = time.monotonic()
             fair_s = (now - began) / _SHARE if len(content) > _LARGE else 0.0
-            self._due_at = now + min(max(LAG_S, fair_s), _LONGEST_LAG_S)
+            # From its beginning, so that it comes before the next sync by time, and includes that.
+            self._due_at = max(began + LAG_S, now + min(fair_s, _LONGEST_LAG_S))
 
     def due_in_s(self) -> float | None:
         """How soon `state.json` has to be brought up to date; None if it is."""
