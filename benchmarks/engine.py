@@ -79,9 +79,12 @@ def timed(call: Callable[[], object]) -> float:
 
 
 def run(folder: Path, *arguments: str) -> float:
+    # Without byte code Python's compiler would be what is measured.
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+
     def call() -> None:
         subprocess.run(
-            orchestrate(*arguments), cwd=folder, check=True, stdin=subprocess.DEVNULL,
+            orchestrate(*arguments), cwd=folder, env=env, check=True, stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=_PATIENCE_S,
         )  # fmt: skip
 
