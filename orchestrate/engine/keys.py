@@ -21,7 +21,7 @@ from orchestrate.engine.sessions import last_turn
 from orchestrate.engine.step import Step
 from orchestrate.errors import ConfigError
 from orchestrate.plan.data import FileText
-from orchestrate.plan.expr import literal
+from orchestrate.plan.expr import literal, references_in
 from orchestrate.plan.fingerprint import Fingerprint, fingerprint
 from orchestrate.plan.nodes import (
     Ask,
@@ -31,6 +31,7 @@ from orchestrate.plan.nodes import (
     Each,
     Gate,
     NamedAgent,
+    Node,
     Run,
     RunAgent,
     Wait,
@@ -45,6 +46,28 @@ FILLED_IN = ("prompt", "argv", "script", "stdin", "agent")
 
 def key_of(step: Step) -> dict[str, Any]:
     """The parts that the step has; what cannot be worked out fails the step a moment later."""
+    known = step.rt.constant_keys.get(id(step.node))
+    if known is not None and known[0] is step.node:
+        return known[1]
+    key = _key_of(step)
+    if step.frame.is_iteration and _is_constant(step.node):
+        step.rt.constant_keys[id(step.node)] = (step.node, key)
+    return key
+
+
+def _is_constant(node: Node) -> bool:
+    """Is it asked the same at every item of a loop, whatever the run has come to?"""
+    op = node.op
+    return (
+        isinstance(op, Run)
+        and op.stdin is None
+        and op.capture.schema is None
+        and node.needs is None
+        and not references_in((op, node.guard, node.stage_guard))
+    )
+
+
+def _key_of(step: Step) -> dict[str, Any]:
     print_ = fingerprint(step.node)
     key: dict[str, Any] = {"v": VERSION, "op": print_.op, "text": print_.text}
     if print_.env:

@@ -25,7 +25,7 @@ from orchestrate.git_head import head_of
 from orchestrate.plan.nodes import Node, NodeId, Plan, PlanId
 from orchestrate.plan.settings import Input
 from orchestrate.record import field, mutable_record, record
-from orchestrate.state.clock import now_by
+from orchestrate.state.clock import Anchor, now_by, since_boot, zero_of
 from orchestrate.state.durable import read_file, write_durably
 from orchestrate.state.earlier import Earlier
 from orchestrate.state.events import RunEnded, run_ended
@@ -172,6 +172,9 @@ class Runtime:
     earlier: Earlier | None = None
     # Who records the workspace, where that is wanted.
     checkpoints: Checkpoints | None = None
+    # The clock that was looked at last, and what it counts from.
+    _clock: Anchor | None = None
+    _zero: float | None = None
 
     def __init__(  # noqa: PLR0913 - it is the sum of what a run needs
         self,
@@ -238,6 +241,11 @@ class Runtime:
         # The locks of the sessions in use, by agent and id: the run's own, and those of steps.
         self._sessions: dict[tuple[str, str], Lock] = {}
         self._own_session: tuple[str, str] | None = None
+
+    @cached_property
+    def constant_keys(self) -> dict[int, tuple[Node, dict[str, Any]]]:
+        """What steps are asked that are asked the same at every item (`engine/keys`), by node."""
+        return {}
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -354,7 +362,10 @@ class Runtime:
 
     def now(self) -> float:
         """The time of the run, which does not jump."""
-        return now_by(self.store.state.clock)
+        clock = self.store.state.clock
+        if clock is not self._clock:
+            self._clock, self._zero = clock, zero_of(clock)
+        return now_by(clock) if self._zero is None else self._zero + since_boot()
 
     def ended(self, ending: Ending) -> RunEnded:
         """The end of the run, or of this sitting of it."""

@@ -20,7 +20,8 @@ from orchestrate.plan.settings import Retry
 from orchestrate.state.address import Address
 from orchestrate.state.calls import call_deadline
 from orchestrate.state.events import AttemptEnded, StepFinished, StepStarted
-from orchestrate.state.model import Frame, Visit, attempt_address
+from orchestrate.state.model import Frame, Visit, attempt_address, attempt_names
+from orchestrate.state.names import Names
 from orchestrate.state.result import AttemptEnd, Status, StepError, StepResult
 from orchestrate.state.times import timestamp
 
@@ -73,15 +74,20 @@ class Step:
         return attempt_address(self.frame, self.here, self.node.name, self.attempt)
 
     @cached_property
+    def _names(self) -> Names:
+        twins = self.rt.store.index.twins
+        return attempt_names(self.frame, self.here, self.node.name, self.attempt, twins)
+
+    @property
     def attempt_id(self) -> str:
-        return self.address.attempt_id
+        return self._names.attempt_id
 
     @cached_property
     def log_name(self) -> str:
         """What the files of this attempt under `logs/` begin with; no other attempt has them."""
         if self.is_announced and self.about.log:
             return self.about.log
-        return self.address.log_name(self.rt.store.index.twins)
+        return self._names.log_name
 
     def log(self, kind: str) -> Path:
         """A file of this attempt under `logs/`."""
@@ -168,7 +174,7 @@ class Step:
             store.back_up(self.node.name)
         started = StepStarted(
             self.frame.key, self.node.id, self.here.visit, self.attempt, at,
-            StepResult(log=self._own_log) | self._masked(about), key=self.key, why=self.why,
+            NOTHING.plus(log=self._own_log) | self._masked(about), key=self.key, why=self.why,
         )  # fmt: skip
         if is_program:
             store.fold(started)
@@ -178,10 +184,13 @@ class Step:
         self.began_at = self.here.since
         store.checkpoint(is_due=mentions_run_root(self.node))
 
-    @cached_property
+    @property
     def _own_log(self) -> str | None:
         """What its files are called, where the address alone does not say it."""
-        return None if self.log_name == self.address.log_name() else self.log_name
+        names, log_name = self._names, self.log_name
+        if log_name == names.log_name:
+            return names.own_log
+        return None if log_name == self.address.log_name() else log_name
 
     def _masked(self, part: StepResult) -> StepResult:
         if not self.rt.secrets.values:
@@ -206,9 +215,9 @@ class Step:
             completed_at=timestamp(now),
             duration_ms=round((now - self.began_at) * 1000),
             attempts=self.attempt,
-            address=self.address.text,
+            address=self._names.text,
         )
-        return course | StepResult(log=self._own_log) | self._masked(more)
+        return course.plus(log=self._own_log) | self._masked(more)
 
     def stopped(self, why: str, more: StepResult = NOTHING) -> AttemptEnded:
         """We have ended the attempt ourselves: it counts for nothing."""

@@ -73,11 +73,13 @@ class LocalExecutor:
         self, job: Job, timeout_s: float | None = None, meanwhile: Callable[[], None] = do_nothing
     ) -> Exit | Lost | Running:
         """Started by the keeper that lives, or by the next one if that ends before it claims it."""
-        request = self._request_of(job)
         for is_last in (False, True):
             keeper = self._connect()
             try:
-                keeper.ask(request)
+                if job.attempt in keeper.begun:
+                    keeper.begun.discard(job.attempt)  # it was sent ahead, and runs
+                else:
+                    keeper.ask(self._request_of(job))
                 meanwhile()
                 meanwhile = do_nothing
                 return self._end_of(job.attempt, keeper, keeper.wait(job.attempt, timeout_s))

@@ -177,9 +177,11 @@ class Address:
     def shown(self) -> str:
         """As people read and type it: a call needs no mark where a step follows in it, the only
         step of a recipe's loop is not named twice, and a step is the same after an edit."""
-        frame = replace(self.frame, edit=0) if self.visit is None else self.frame
+        frame = self.frame
+        if frame.edit and self.visit is None:
+            frame = replace(frame, edit=0)
         words = frame.begins
-        parts = list(self.frame.parts)
+        parts = list(frame.parts)
         while parts:
             part = parts.pop(0)
             follows = parts[0] if parts else None
@@ -295,8 +297,9 @@ class Address:
         return _escaped(self.name) + self._numbers
 
 
+@lru_cache(64)
 def address_of(frame_key: str, name: str, visit: int, attempt: int) -> Address:
-    """An attempt at a frame's step."""
+    """An attempt at a frame's step. Of a quick step it is asked for several times."""
     return Address(FrameKey.parse(frame_key), name, visit, attempt)
 
 

@@ -60,7 +60,7 @@ from orchestrate.state.model import (
     Index,
     RunState,
     Session,
-    attempt_address,
+    attempt_names,
     frames_below,
     mark_anew,
     plan_frame,
@@ -217,7 +217,7 @@ def _start_attempt(index: Index, state: RunState, event: StepStarted) -> None:
         exit_code=None,
         started_at=timestamp(here.since),
         attempts=event.attempt,
-        address=attempt_address(frame, here, name, event.attempt).text,
+        address=attempt_names(frame, here, name, event.attempt, index.twins).text,
     )
     frame.steps[name] = with_denials(frame, here, name, result | event.about)
     if here.phase != "running":

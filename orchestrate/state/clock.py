@@ -26,18 +26,23 @@ def holds(anchor: Anchor | None) -> bool:
     return anchor is not None and bool(_boot()) and anchor[0] == _boot()
 
 
+def zero_of(anchor: Anchor | None) -> float | None:
+    """The moment of the machine's start by an anchor that holds; it does for as long as we run."""
+    return float(anchor[1]) if anchor is not None and holds(anchor) else None
+
+
 def now_by(anchor: Anchor | None) -> float:
     """The time of a run in seconds since 1970."""
-    if anchor is not None and holds(anchor):
-        return float(anchor[1]) + since_boot()
-    return time.time()
+    zero = zero_of(anchor)
+    return time.time() if zero is None else zero + since_boot()
 
 
 def since_boot() -> float:
     """Unlike `monotonic`, it goes on while the machine sleeps, as people's deadlines do."""
-    if hasattr(time, "CLOCK_BOOTTIME"):
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    return time.monotonic()  # pragma: no cover - other systems than Linux
+    return time.clock_gettime(_CLOCK)
+
+
+_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 @functools.cache

@@ -40,14 +40,7 @@ def step_piece(frame: Frame, name: str) -> bytes:
 
 def loop_pieces(loop: Loop) -> list[bytes]:
     """One result per item up to the last one begun; what has not begun in between is empty."""
-    if not loop.open and len(loop.done) == loop.next_index:
-        return [loop.done[position] for position in range(loop.next_index)]
-    most = max((*loop.done, *loop.open), default=-1) + 1
-    return [
-        loop.done[position]
-        if position in loop.done
-        else encode_results(loop.open[position])
-        if position in loop.open
-        else b"{}"
-        for position in range(most)
-    ]
+    done = loop.done.by_position()
+    begun = {position: encode_results(frame) for position, frame in loop.open.items()}
+    most = max((*done, *begun), default=-1) + 1
+    return [done.get(position) or begun.get(position, b"{}") for position in range(most)]

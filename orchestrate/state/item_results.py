@@ -6,7 +6,7 @@ is wanted: there may be very many, and hardly any reader wants them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 
 class ItemResults:
@@ -25,6 +25,10 @@ class ItemResults:
         if read is not None:
             self._results = read()
         return self._results
+
+    def by_position(self) -> Mapping[int, bytes]:
+        """All of them, for who wants many: not to be changed."""
+        return self._all()
 
     def __getitem__(self, position: int) -> bytes:
         return self._all()[position]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from orchestrate.regex import regex
 from orchestrate.state.times import timestamp
 
 Level = Literal["debug", "info", "warn", "error"]
@@ -52,4 +53,7 @@ class Logbook:
 
 def _shown(value: Any) -> str:
     text = str(value)
-    return text if text and not any(c in text for c in ' "=\n') else repr(text)
+    return text if text and not _AWKWARD.search(text) else repr(text)
+
+
+_AWKWARD = regex('[ "=\n]')

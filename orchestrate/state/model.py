@@ -19,6 +19,7 @@ from orchestrate.plan.nodes import Node as PlanNode
 from orchestrate.record import field, mutable_record, record
 from orchestrate.state.address import Address, address_of
 from orchestrate.state.item_results import ItemResults
+from orchestrate.state.names import Names, names_of
 from orchestrate.state.result import Approval, Costs, Denials, SkippedStep, StepResult
 
 Json = Any
@@ -375,6 +376,14 @@ def attempt_address(frame: Frame, here: Visit, name: str, attempt: int) -> Addre
     """The attempt of a visit; one that an edit has taken over keeps the name that it has."""
     key, visit = here.origin or (frame.key, here.visit)
     return address_of(key, name, visit, attempt)
+
+
+def attempt_names(
+    frame: Frame, here: Visit, name: str, attempt: int, twins: frozenset[str] = frozenset()
+) -> Names:
+    """What the attempt at `attempt_address` is called."""
+    key, visit = here.origin or (frame.key, here.visit)
+    return names_of(key, name, visit, attempt, twins)
 
 
 def plan_frame(frame: Frame) -> Frame:

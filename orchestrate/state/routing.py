@@ -55,6 +55,7 @@ from orchestrate.state.model import (
     plan_stack,
     visit_of,
 )
+from orchestrate.state.names import item_key
 from orchestrate.state.result import StepError, StepResult
 from orchestrate.state.rounds import forget_value
 from orchestrate.state.spending import worked_until
@@ -217,9 +218,8 @@ def next_item(index: Index, frame: Frame, loop: Loop, each: Each) -> Frame:
     """The frame of the item that is opened next, at its first step."""
     assert frame.here is not None
     position = loop.next_index
-    key = FrameKey.parse(frame.key).item(loop.name, position, frame.here.visit).text
     inner = Frame(
-        key=key,
+        key=item_key(frame.key, loop.name, position, frame.here.visit),
         plan=frame.plan,
         block=each.body,
         parent=frame,

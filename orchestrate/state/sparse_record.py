@@ -36,8 +36,7 @@ class SparseRecord:
 
     def __init__(self, **given: Any) -> None:
         if not self.FIELDS.issuperset(given):
-            unknown = ", ".join(sorted(given.keys() - self.FIELDS))
-            raise TypeError(f"{type(self).__name__} has no field {unknown}")
+            raise _unknown(type(self), given)
         if None in given.values():
             nullable = self.NULLABLE
             given = {k: v for k, v in given.items() if v is not None or k in nullable}
@@ -54,8 +53,10 @@ class SparseRecord:
     def to_json(self) -> dict[str, Any]:
         """What is written down; not to be changed, for it may be the record's own."""
         given: dict[str, Any] = self._given
+        if self.INNER.keys().isdisjoint(given):
+            return given
         plain = {name: _plain(given[name]) for name in self.INNER if name in given}
-        return {**given, **plain} if plain else given
+        return {**given, **plain}
 
     def has(self, name: str) -> bool:
         """Was a field given? Needed only where its default, or null, says something else."""
@@ -66,6 +67,13 @@ class SparseRecord:
         if not more._given or not self._given:
             return self if self._given else more
         return _made(type(self), {**self._given, **more._given})
+
+    def plus(self, **more: Any) -> Self:
+        """With fields that may be None for "not given", as in `self | Record(**more)`."""
+        if not self.FIELDS.issuperset(more):
+            raise _unknown(type(self), more)
+        given = {name: value for name, value in more.items() if value is not None}
+        return _made(type(self), {**self._given, **given}) if given else self
 
     def without(self, *names: str) -> Self:
         return _made(type(self), {k: v for k, v in self._given.items() if k not in names})
@@ -102,6 +110,11 @@ def _made(cls: type[_T], given: dict[str, Any]) -> _T:
     made = cls.__new__(cls)
     _SET(made, given)
     return made
+
+
+def _unknown(cls: type[SparseRecord], given: dict[str, Any]) -> TypeError:
+    unknown = ", ".join(sorted(given.keys() - cls.FIELDS))
+    return TypeError(f"{cls.__name__} has no field {unknown}")
 
 
 def _reader(name: str, default: Any) -> Any:

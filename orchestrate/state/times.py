@@ -16,8 +16,9 @@ _LONGEST_MS = 1000.0 * 36525 * 86400
 
 def timestamp(seconds: float) -> str:
     """A moment with milliseconds; the clock may stand anywhere, also before 1970."""
-    # Written so that what is no number becomes the latest moment.
-    seconds = max(seconds, _EARLIEST) if seconds < _LATEST else _LATEST
+    if not _EARLIEST <= seconds < _LATEST:
+        # Written so that what is no number becomes the latest moment.
+        seconds = _EARLIEST if seconds < _EARLIEST else _LATEST
     whole = int(seconds // 1)
     # A moment that was read from such a text is written as it was, though 0.123 is a bit less.
     thousandths = min(int((seconds - whole) * 1000 + _DUST), 999)

@@ -39,8 +39,12 @@ _PLAIN = (
 def keep_log(logbook: Logbook, index: Index, told: Messages) -> Listener:
     """Who is to hear the events of a run, and writes them down; `told` is where it stands."""
 
+    has_starts = logbook.wants("debug")
+
     def hear(event: Event, state: RunState) -> None:
         is_machine = state.dialect == "machine"
+        if type(event) is on.StepStarted and not is_machine and not has_starts:
+            return  # half of all events, for a line that is not wanted
         messages = told.hear(event) if is_machine else []
         lines = machine_log(event, messages, state, index) if is_machine else plain_log(event)
         for level, words, about in lines:
@@ -62,9 +66,11 @@ def plain_log(event: Event) -> list[LogLine]:  # noqa: PLR0912 - one an event
     match event:
         case on.StepFinished() | on.AttemptEnded():
             result = event.result
-            given = result.only(*_PLAIN).to_json()
-            given |= given.pop("metrics", None) or {}
-            fields = {name: value for name, value in given.items() if value is not None}
+            given = result.to_json()
+            fields = {name: given[name] for name in _PLAIN if given.get(name) is not None}
+            if "metrics" in fields:
+                measured = fields.pop("metrics").items()
+                fields |= {name: value for name, value in measured if value is not None}
             if result.error is not None:
                 fields["error"], level = result.message, "warn"
             if denied := denial_words(result.denials):

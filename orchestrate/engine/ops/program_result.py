@@ -50,12 +50,11 @@ def conclude(step: Step, capture: Capture, ended: Exit | Lost, more: StepResult)
     captured = capture_exit(step, capture, ended, code)
     if captured.debug is not None:
         debug = captured.debug if debug is None else debug | captured.debug
-    found = captured.output | more | StepResult(debug=debug)
+    label = _label_of(step, ended, captured.exit_code)
+    found = (captured.output | more).plus(debug=debug, outcome=label)
     code = captured.exit_code
     if capture.from_end:
         found |= _end_of_output(step, ended, is_failed=code != 0)
-    label = _label_of(step, ended, code)
-    found |= StepResult(outcome=label)
     if code == 0 and capture.value:
         return _finish_with_value(step, capture, ended, found)
     if code == 0:
@@ -66,7 +65,8 @@ def conclude(step: Step, capture: Capture, ended: Exit | Lost, more: StepResult)
 
 def _label_of(step: Step, ended: Exit, code: int) -> Label | None:
     """What the author calls this exit code; None where it has no name, or there is none."""
-    exits = dict(step.node.op.exits) if isinstance(step.node.op, Run) else {}
+    op = step.node.op
+    exits = dict(op.exits) if isinstance(op, Run) and op.exits else {}
     if not exits or ended.timed_out or ended.start_error or ended.code is None:
         return None
     return exits.get(str(code), exits["*"])

@@ -105,9 +105,13 @@ class Frames:
         self._pending = bytearray()
 
     def feed(self, data: bytes) -> list[tuple[list[str], bytes]]:
+        messages: list[tuple[list[str], bytes]] = []
         pending = self._pending
+        if not pending and len(data) >= 4 and 4 + int.from_bytes(data[:4], "big") == len(data):
+            # Mostly it is just one message, and whole.
+            head, _, body = data[4:].partition(b"\n")
+            return [(head.decode("ascii").split(" "), body)]
         pending += data
-        messages = []
         while len(pending) >= 4:
             end = 4 + int.from_bytes(pending[:4], "big")
             if end > _FRAME_LIMIT:
@@ -122,10 +126,7 @@ class Frames:
 
 def pack(fields: Iterable[bytes]) -> bytes:
     """Any strings of bytes as one, which `unpack` takes apart."""
-    parts: list[bytes] = []
-    for field in fields:
-        parts += (len(field).to_bytes(4, "big"), field)
-    return b"".join(parts)
+    return b"".join([b"%b%b" % (len(field).to_bytes(4, "big"), field) for field in fields])
 
 
 def unpack(data: bytes) -> list[bytes]:
