@@ -43,13 +43,17 @@ def _sha256_for(size: int) -> Any:
     return hashlib.sha256()
 
 
+# Made once: `json.dumps` would make another for each value.
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=repr)
+
+
 def digest_of(value: Any) -> str:
     """Of bytes and texts as they are, of all else as JSON with sorted keys."""
     if isinstance(value, bytes):
         return blake2b(value, digest_size=_BYTES).hexdigest()
     text = value
     if not isinstance(value, str):
-        text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=repr)
+        text = _CANONICAL.encode(value)
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_BYTES).hexdigest()
 
 

@@ -214,10 +214,14 @@ def _gather(value: object, found: list[Ref]) -> None:
         found.append(value)
     elif isinstance(value, tuple):
         for item in value:
-            if type(item) is not str:
+            if type(item) not in _LEAVES:
                 _gather(item, found)
     elif is_record(value):
         for name in field_names(value):
             inner = getattr(value, name)
-            if inner and type(inner) is not str:
+            if inner and type(inner) not in _LEAVES:
                 _gather(inner, found)
+
+
+# Most of what a part of a plan is made of.
+_LEAVES = frozenset({str, int, bool, float, type(None)})

@@ -96,7 +96,9 @@ def _plain(value: Any) -> Any:
     fields = {}
     for name in field_names(value):
         found = getattr(value, name)
-        if name != "span" and not (name in defaults and _is_equal(found, defaults[name])):
+        default = defaults[name]
+        # Most have the very default.
+        if found is not default and name != "span" and not _is_equal(found, default):
             fields[name] = _plain(found)
     return [kind.__name__, fields]
 
