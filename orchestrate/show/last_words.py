@@ -116,6 +116,9 @@ def _after_failure(store: WatchedRun, ending: Ending, place: Place) -> list[str]
         flags += (*values_wanted(failed_in(state)), *behind_flags(state))
         flags += as_started_flag(store.run, state)
         lines.append(f"  go on:  {visible(place.command('resume', run_id, *flags))}")
+    if ending.kind == "limit":
+        edited = place.command("resume", run_id, "--edited")
+        lines.append(f"  go on:  raise that limit in the file, then {visible(edited)}")
     return lines
 
 

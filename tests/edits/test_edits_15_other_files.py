@@ -145,7 +145,8 @@ def test_edits_15_a_wider_limit_of_rounds_goes_on_behind_them(tmp_path: Path) ->
         '  - {id: l, agent: helper, prompt: "STEP:l", output: said, '
         "while_condition: \"{{said?}} != 'enough'\", max_while_iterations: 2}\n"
     )
-    stage.play(recipe(asks("a"), loop), exit_code=3)
+    played = stage.play(recipe(asks("a"), loop), exit_code=3)
+    assert "go on:  raise that limit in the file, then orchestrate" in played.result.stderr
     assert stage.ran() == ["a", "l", "l"]
     stage.edit("iterations: 2", "iterations: 3")
     assert "at most 3 rounds" in stage.resume("--edited", exit_code=3).stderr
