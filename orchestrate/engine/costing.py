@@ -101,6 +101,7 @@ def earlier_calls(
 ) -> EarlierCalls:
     """What calls of a step that are settled have used, and the recipe's last, in these weeks."""
     settled = [e for e in entries if e.is_settled and is_of_recipe(e, recipe, workspace)]
+    settled = [e for e in settled if not e.is_turned_away]
     of_step = [e for e in settled if e.step == step and e.recipes[-1] == recipe]
     own = [e.cost_usd for e in of_step if e.cost_usd is not None][-_MOST_EARLIER:]
     costs = [e.cost_usd for e in settled if e.cost_usd is not None]

@@ -63,6 +63,13 @@ class LedgerEntry:
         return self.input_tokens is not None and self.output_tokens is not None
 
     @property
+    def is_turned_away(self) -> bool:
+        """Has it told that it took nothing, as one does that meets a usage limit or an outage? That
+        says nothing of what the next one will take."""
+        has_told = self.cost_usd is not None or self.tells_tokens
+        return has_told and not self.cost_usd and not self.tokens
+
+    @property
     def day(self) -> str:
         return day_of(self.at)
 

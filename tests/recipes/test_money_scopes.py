@@ -36,6 +36,19 @@ def test_of_16_parallel_items_those_are_asked_whose_tokens_fit(shop: Workshop) -
     assert len(shop.asked()) == len(set(shop.asked())) == 16
 
 
+def test_a_call_that_was_turned_away_says_nothing_of_what_the_next_one_costs(
+    shop: Workshop,
+) -> None:
+    """It has cost $0.00, which was set aside for each of the others: all 16 were paid."""
+    shop.answers(rule("STEP:i1", {"fail": "overloaded"}, costing(0.4)), rule("STEP", costing(0.4)))
+    text = ITEMS.replace("prompt:", "retry: {max_attempts: 3, initial_delay: 0}, prompt:")
+    played = shop.play(text, "--max-parallel", "16", exit_code=6)
+    events = [event for event in played.events() if event["on"] == "cost-reserved"]
+    assert min(event["usd"] for event in events) == 0.25
+    assert played.state["costs"]["cost_usd"] <= 2
+    assert len([call for call in shop.calls() if call.end is not None]) <= 6
+
+
 def test_the_tokens_of_a_day_are_set_aside_too(shop: Workshop) -> None:
     _users(shop, "limits: {per_day: {tokens: 3400}}\n")
     text = ITEMS.replace("limits: {cost_usd: 2}\n", "")
