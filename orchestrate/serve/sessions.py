@@ -85,6 +85,7 @@ def _changed_at(run: Run) -> float:
         return 0.0
 
 
+_OF_SESSIONS = (b'"on":"run-started"', b'"on":"session-seen"', b'"on":"session-chosen"')
 _kept: dict[tuple[str, int], dict[str, str]] = {}
 
 
@@ -98,7 +99,7 @@ def _sessions_of(run: Run) -> dict[str, str]:
         return _kept[key]
     found: dict[str, str] = {}
     with suppress(OrchestrateError, OSError):
-        for recorded in read_events(run.events):
+        for recorded in read_events(run.events, having=_OF_SESSIONS):
             match recorded.event:
                 case RunStarted(session=session) if session is not None:
                     found[session] = str(recorded.event.settings.get("backend", ""))
@@ -125,12 +126,8 @@ def history(session: Session) -> list[Json]:
     for run in session.runs:
         is_runs_own = session.id == run.id
         with suppress(OrchestrateError, OSError):
-            for entry in attempts_in(run):
-                result = entry.result
-                is_meant = result.agent is not None and (
-                    is_runs_own or result.session_id == session.id
-                )
-                if is_meant:
+            for entry in attempts_in(run, of_agents=True):
+                if is_runs_own or entry.result.session_id == session.id:
                     found += _turn(run, entry, session)
     return [{**message, "seq": number} for number, message in enumerate(found, 1)]
 

@@ -28,6 +28,14 @@ COMPACT_JSON = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+# Made once: `json.loads` would make one for each of a journal's lines.
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
 def write_durably(path: Path, data: bytes, *, keep_previous: bool = False) -> None:
     """Replace the file by one that holds `data`, and return when that is on the disk.
 
@@ -70,7 +78,7 @@ def dump_json(value: object, *, indent: int | None = None) -> bytes:
 def parse_json(data: bytes) -> Any:
     """The value of JSON that we wrote; `ValueError` for anything that we cannot have written."""
     try:
-        return json.loads(data.decode("ascii"), parse_constant=_refuse_constant)
+        return _DECODER.decode(data.decode("ascii"))
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -221,10 +229,6 @@ def _discard(path: Path) -> None:
 
 def _refuse(verb: str, path: Path, error: OSError) -> NoReturn:
     raise explain(verb, path, error) from error
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _sync_darwin(descriptor: int) -> None:  # pragma: no cover

@@ -189,10 +189,11 @@ class Journal:
             self._broken = True
 
 
-def read_tail(path: Path, after_seq: int = 0) -> Iterator[Entry]:
+def read_tail(path: Path, after_seq: int = 0, having: Sequence[bytes] = ()) -> Iterator[Entry]:
     """The events after `after_seq`, oldest first; costs what they cost, not what came before.
 
-    A torn tail ends the iteration. Safe beside a writer: what it is just writing is not seen.
+    A torn tail ends the iteration. Safe beside a writer: what it is just writing is not seen. With
+    `having`, events that have none of these bytes in them are checked, but not parsed.
     """
     with _reading(path) as descriptor:
         if descriptor is None:
@@ -204,7 +205,8 @@ def read_tail(path: Path, after_seq: int = 0) -> Iterator[Entry]:
         last = before
         for line in _scan(descriptor, start, size, before, path):
             last = line.seq
-            if line.seq > after_seq:
+            is_meant = not having or any(part in line.body for part in having)
+            if line.seq > after_seq and is_meant:
                 yield Entry(line.seq, parse_json(line.body))
         if last < after_seq:
             problem = f"it ends at event {last}, but {after_seq} events were recorded"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from orchestrate.errors import repair_hint
@@ -19,9 +19,13 @@ class Recorded:
     event: Event
 
 
-def read_events(path: Path, after: int = 0) -> Iterator[Recorded]:
-    """The events after a number; `JournalCorruptError` at one that no version can have written."""
-    for entry in read_tail(path, after):
+def read_events(path: Path, after: int = 0, having: Sequence[bytes] = ()) -> Iterator[Recorded]:
+    """The events after a number; `JournalCorruptError` at one that no version can have written.
+
+    With `having`, only those that have one of these bytes written in them: most of a long journal
+    is passed over without being parsed. The caller still looks whether an event is meant.
+    """
+    for entry in read_tail(path, after, having):
         try:
             event = event_from_json(entry.event)
         except ValueError as error:

@@ -47,8 +47,8 @@ class EventRecords:
         self.told = Messages(run)
         self._session: str | None = None
         self._step_count = 0
-        # The step last entered, and its visit.
-        self._here: tuple[str, int] | None = None
+        # What was last heard of a step: its path is made when it is asked for, which is costly.
+        self._here: Placed | None = None
         self._visits: dict[tuple[str, str], int] = {}
 
     def copied(self) -> EventRecords:
@@ -60,7 +60,7 @@ class EventRecords:
 
     def skip(self, event: Event) -> None:
         """An event whose record is not wanted, though later ones depend on it."""
-        self.told.hear(event)
+        self.told.skip(event)
         self._fold(event)
 
     def record(self, seq: int, event: Event) -> Json:
@@ -105,7 +105,7 @@ class EventRecords:
                 pass
             case on.StepStarted() | on.StepFinished() | on.LoopOpened() | on.CallOpened():
                 key = (event.frame, event.node)
-                self._here = (self.told.path_of(event), event.visit)
+                self._here = event
                 if self._visits.get(key, 0) < event.visit:
                     self._visits[key] = event.visit
                     self._step_count += 1
@@ -122,16 +122,14 @@ class EventRecords:
 
     def _fields(self, event: Event) -> Json:
         known = _known_of(event)
-        step, visit = self._here or (None, None)
-        if isinstance(event, Placed) and event.node:
-            step, visit = self.told.path_of(event), event.visit
+        here = event if isinstance(event, Placed) and event.node else self._here
         fields: Json = dict.fromkeys(FIELDS)
         fields |= {
             "sessionId": known.session_id or self._session,
             "recipeId": self.told.named("id", "name"),
-            "step": step,
+            "step": None if here is None else self.told.path_of(here),
             "stepCount": self._step_count,
-            "visitCount": visit,
+            "visitCount": None if here is None else here.visit,
             "error": None if known.error is None else known.message,
         }
         given = {name: ours for name, ours in _KNOWN.items() if known.has(name)}

@@ -34,6 +34,8 @@ Placed = (
     | on.CallExpired | on.GateOpened | on.GateDecided | on.SessionSeen | on.SessionChosen
 )  # fmt: skip
 
+_Entering = on.StepStarted | on.GateOpened | on.CallOpened | on.StepFinished
+
 
 class Messages:
     """What the events so far come to; they must be heard in order, from the first or a state on."""
@@ -42,7 +44,8 @@ class Messages:
         self.run_id = run.id
         self.session_id = run.id
         self.dialect = ""
-        self.step: str | None = None
+        # The step that the run is at, or the event that entered it: paths are costly to make.
+        self._at: Placed | str | None = None
         self.is_active = False
         self._plan = ""
         self._count = 0
@@ -59,7 +62,7 @@ class Messages:
         told.session_id = state.session.id or run.id
         told.is_active = True
         if state.current:
-            told.step, told._count = state.current, state.steps_run
+            told._at, told._count = state.current, state.steps_run
             visit = state.root.visits.get(state.current, 0)
             told._begun = (state.root.key, state.current, visit)
         return told
@@ -67,6 +70,22 @@ class Messages:
     def copied(self) -> Messages:
         """The same, to go on from here more than once."""
         return copy(self)
+
+    @property
+    def step(self) -> str | None:
+        """The step that the run is at."""
+        at = self._at
+        return at if at is None or isinstance(at, str) else self.path_of(at)
+
+    def skip(self, event: on.Event) -> None:
+        """An event whose messages are not wanted, though later ones depend on it."""
+        if isinstance(event, _Entering):
+            visited = self._visited(event)
+            if visited is not None:
+                self._begun, self._at = visited, event
+                self._count += 1
+        else:
+            self.hear(event)
 
     def hear(self, event: on.Event) -> list[Json]:
         """The messages that an event stands for."""
@@ -88,7 +107,7 @@ class Messages:
                 return [*exited, *self._begin(event.session)]
             case on.Edited():
                 self._plan = event.plan
-                self._count, self._begun, self.step = 0, None, self._first_step()
+                self._count, self._begun, self._at = 0, None, self._first_step()
                 return []
             case on.RunEnded():
                 return self._end(event)
@@ -147,14 +166,26 @@ class Messages:
 
     def _begin(self, session: str | None) -> list[Json]:
         self.session_id = session or self.run_id
-        self._count, self._begun, self.step = 0, None, self._first_step()
+        self._count, self._begun, self._at = 0, None, self._first_step()
         self.is_active = True
         return [self.started()]
 
-    def _hear_step(
-        self, event: on.StepStarted | on.GateOpened | on.CallOpened | on.StepFinished
-    ) -> list[Json]:
-        """A step begins with the first that is heard of its visit.
+    def _hear_step(self, event: _Entering) -> list[Json]:
+        before, was_first = self.step, self._begun is None
+        visited = self._visited(event)
+        if visited is None:
+            return []
+        self._begun, self._at = visited, event
+        self._count += 1
+        step = self.path_of(event)
+        moved = self._message("recipe_step_transition", from_step=before, to_step=step)
+        entered = self._message("recipe_step_started", step=step, step_count=self._count)
+        return [entered] if was_first else [moved, entered]
+
+    def _visited(self, event: _Entering) -> tuple[str, str, int] | None:
+        """The visit that an event begins; None if it begins none.
+
+        A step begins with the first that is heard of its visit.
 
         What a machine calls is one step of it; in the other dialects a call has steps of its own.
         A round or a check belongs to its step.
@@ -162,24 +193,16 @@ class Messages:
         is_machine = self.dialect == "machine"
         is_part = bool(step_of_part(event.node)[1])
         if is_part or (on.is_in_call(event) if is_machine else isinstance(event, on.CallOpened)):
-            return []
+            return None
         visited = (event.frame, event.node, event.visit)
         if visited == self._begun:
-            return []
+            return None
         if isinstance(event, on.StepFinished):
             # It did not run: its result is from before. Others may go on from it.
             if event.result.reused and event.label != SKIPPED:
-                self.step = self.path_of(event)
-            return []
-        return self._enter(visited, self.path_of(event))
-
-    def _enter(self, visited: tuple[str, str, int], step: str) -> list[Json]:
-        before, was_first = self.step, self._begun is None
-        self._begun, self.step = visited, step
-        self._count += 1
-        moved = self._message("recipe_step_transition", from_step=before, to_step=step)
-        entered = self._message("recipe_step_started", step=step, step_count=self._count)
-        return [entered] if was_first else [moved, entered]
+                self._at = event
+            return None
+        return visited
 
     def _end(self, event: on.RunEnded) -> list[Json]:
         kind = event.ending.kind

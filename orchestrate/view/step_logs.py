@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 # `prompt`: what was sent to an agent.
 Stream = Literal["stdout", "stderr", "prompt"]
 _MOST_NAMES = 8
+# What is written in the end of an agent's turn, and in the start of any step.
+_OF_AGENTS = (b'"agent":', b'"on":"step-started"')
 
 
 @record
@@ -80,8 +82,14 @@ def find_entry(run: Run, state: RunState, text: str) -> Entry:
 
     A visit or attempt that is not the newest has its result in the journal only.
     """
-    entries = list(entries_of(state))
     wanted = _address(text)
+    if wanted is not None:
+        # A loop may have thousands of items: those that are not meant are not looked at.
+        near_by = entries_of(state, [wanted.frame])
+        found = next((entry for entry in near_by if wanted.covers(entry.address)), None)
+        if found is not None:
+            return found
+    entries = list(entries_of(state))
     for entry in entries:
         if (wanted is not None and wanted.covers(entry.address)) or text == entry.address.dotted:
             return entry
@@ -145,10 +153,10 @@ def _refuse_outer(wanted: Address, text: str, entries: list[Entry]) -> None:
         raise UsageError(f"'{text}' is a loop or a call: name the step in it", _name_some(inner))
 
 
-def attempts_in(run: Run) -> Iterator[Entry]:
-    """Every attempt that has ended, oldest first, as the journal has it."""
+def attempts_in(run: Run, *, of_agents: bool = False) -> Iterator[Entry]:
+    """Every attempt that has ended, oldest first, as the journal has it; perhaps of agents only."""
     started: set[tuple[str, str, int]] = set()
-    for recorded in read_events(run.events):
+    for recorded in read_events(run.events, having=_OF_AGENTS if of_agents else ()):
         event = recorded.event
         if not isinstance(event, StepStarted | AttemptEnded | StepFinished):
             continue
@@ -157,7 +165,8 @@ def attempts_in(run: Run) -> Iterator[Entry]:
             started.add(visited)
             continue
         why = event.why if isinstance(event, AttemptEnded) else ""
-        yield Entry(attempt_of(event), event.result, why, visited in started)
+        if event.result.agent is not None or not of_agents:
+            yield Entry(attempt_of(event), event.result, why, visited in started)
         started.discard(visited)
 
 

@@ -60,6 +60,14 @@ def test_the_tail_starts_after_an_event(path: Path, after: int) -> None:
     assert events_of(path, after) == EVENTS[after:]
 
 
+def test_what_is_not_meant_is_not_parsed_but_counted(path: Path) -> None:
+    found = list(read_tail(path, 0, having=(b'"kind":"StepFinished"', b"nowhere")))
+    assert [(entry.seq, entry.event) for entry in found] == [(3, EVENTS[2])]
+    assert list(read_tail(path, 3, having=(b"StepFinished",))) == []
+    with pytest.raises(StateError, match="ends at event 4"):
+        list(read_tail(path, 5, having=(b"nowhere",)))
+
+
 @pytest.mark.parametrize("is_missing", [False, True])
 def test_a_journal_that_lacks_recorded_events_is_refused(path: Path, is_missing: bool) -> None:
     if is_missing:
