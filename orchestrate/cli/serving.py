@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import webbrowser
+from pathlib import Path
 from typing import Any
 
 from orchestrate.app.workspaces import workspace_of
@@ -40,12 +41,14 @@ def serve_console(
     if prints_link:
         answer(link_of_running(here, port) + "\n")
         return DONE
+    known = known_workspaces(os.environ) if wishes["shows_all"] else []
     wanted = Wanted(
-        _served(here, wishes["workspaces"], shows_all=wishes["shows_all"]),
+        _served(here, wishes["workspaces"], [one.workspace for one in known if not one.is_gone]),
         wishes["host"],
         USUAL_PORT if port is None else port,
         wishes["allowed"],
         wishes["read_only"],
+        tuple(str(one.workspace) for one in known if one.is_gone),
     )
 
     if draws and not wanted.allowed:
@@ -55,7 +58,8 @@ def serve_console(
         )
 
     def announce(console: Console, link: str) -> None:
-        note("".join(f"{line}\n" for line in announcement(console, link)))
+        gone = [f"orchestrate: a workspace is gone: {visible(one)}" for one in console.gone]
+        note("".join(f"{line}\n" for line in [*gone, *announcement(console, link)]))
         if draws:
             note(drawing_of(f"{outside_address(console)}#k={console.keys.link()}"))
         if opens:
@@ -68,14 +72,10 @@ def serve_console(
     return DONE
 
 
-def _served(here: Workspace, folders: tuple[str, ...], *, shows_all: bool) -> tuple[Workspace, ...]:
+def _served(here: Workspace, folders: tuple[str, ...], known: list[Path]) -> tuple[Workspace, ...]:
     for folder in folders:
         if not os.path.isdir(folder):
             raise UsageError(f"--workspace: '{folder}' is not a folder")
-    known = known_workspaces(os.environ) if shows_all else []
-    for one in known:
-        if one.is_gone:
-            note(f"orchestrate: a workspace is gone: {visible(str(one.workspace))}\n")
-    more = [*folders, *(str(one.workspace) for one in known if not one.is_gone)]
+    more = [*folders, *map(str, known)]
     found = {one.root: one for one in (here, *map(open_workspace, more))}
     return tuple(found.values())

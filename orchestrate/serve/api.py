@@ -101,7 +101,9 @@ OPERATIONS: tuple[Operation, ...] = (
         Param("recipe", "Only recipes whose path has this text."),
         Param("workspace", "Only runs of this workspace."),
         Param("text", "Only runs whose id, recipe or reason has this text."),
-    ), answer=_list_of("runs", _ROW, next=_NEXT)),
+    ), answer=_list_of("runs", _ROW, next=_NEXT, gone={
+        "type": "array", "items": {"type": "string"},
+        "description": "Workspaces whose folders are gone."})),
     Operation("POST", f"{_V1}/runs", "start_run", "Start a run.", write_api.start_run,
               body=object_of(("recipe",), **_START, allow_concurrent=flag(
                   "Let another run be at work in the workspace.")),

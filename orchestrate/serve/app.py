@@ -7,7 +7,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
@@ -16,8 +16,8 @@ from orchestrate.serve import pages
 from orchestrate.serve.api import OPERATIONS
 from orchestrate.serve.chats import Chats
 from orchestrate.serve.console import Console
-from orchestrate.serve.guard import PROTOCOL, SIGN_IN, Guard
-from orchestrate.serve.problems import Problem, problem_of
+from orchestrate.serve.guard import PROTOCOL, SIGN_IN, Guard, wants_page
+from orchestrate.serve.problems import Problem, problem_of, status_of
 from orchestrate.serve.protocol import Connection
 from orchestrate.serve.sign_in import sign_in, sign_out
 from orchestrate.serve.static_files import static_file
@@ -27,14 +27,17 @@ from orchestrate.serve.watch import Watch
 _PAGES = ("/recipes", "/sessions", "/sessions/{session}", "/more")
 
 
-async def _ours(_: Request, error: Any) -> Response:
+async def _ours(request: Request, error: Any) -> Response:
     found: OrchestrateError = error
+    if wants_page(request.scope):
+        status = status_of(found)
+        return HTMLResponse(pages.problem_page(status, found), status)
     return problem_of(found)
 
 
-async def _http(_: Request, error: Any) -> Response:
+async def _http(request: Request, error: Any) -> Response:
     found: HTTPException = error
-    return problem_of(Problem(found.status_code, str(found.detail)))
+    return await _ours(request, Problem(found.status_code, str(found.detail)))
 
 
 async def _bug(_: Request, error: Exception) -> Response:

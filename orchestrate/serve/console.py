@@ -34,6 +34,14 @@ class Console:
     port: int
     allowed: tuple[str, ...] = ()
     read_only: bool = False
+    # Workspaces that were gone when the server started.
+    missing: tuple[str, ...] = ()
+
+    @property
+    def gone(self) -> list[str]:
+        """The workspaces whose folders are not there."""
+        roots = [str(one.root) for one in self.workspaces if not one.root.is_dir()]
+        return [*self.missing, *roots]
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -54,7 +62,7 @@ class Console:
             try:
                 runs = list_runs(self.runs_of(workspace))
             except OrchestrateError:
-                continue  # its folder is gone, or cannot be read: the doctor says so
+                continue  # it cannot be read, as the doctor says, or it is gone, as the list says
             found += [(workspace, run) for run in runs]
         # Not by the whole ids: those of one second stand in the order in which they were started.
         return sorted(found, key=lambda pair: second_of(pair[1].id), reverse=True)

@@ -7,6 +7,7 @@ asks, and a handler never has to remember to check.
 from __future__ import annotations
 
 import asyncio
+from email.utils import formatdate
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Any
 
@@ -111,12 +112,13 @@ class Guard:
 
     async def _refuse(self, why: Refused, scope: Scope, receive: Receive, send: Send) -> None:
         answer: Response = problem_of(Problem(why.status, why.detail))
-        if _wants_page(scope):
+        if wants_page(scope):
             answer = HTMLResponse(refused_page(why, self._console), why.status)
         await answer(scope, receive, send)
 
 
-def _wants_page(scope: Scope) -> bool:
+def wants_page(scope: Scope) -> bool:
+    """Does a browser ask, for a person to read?"""
     accepts = (header_of(scope["headers"], b"accept") or "") if scope["method"] == "GET" else ""
     return "text/html" in accepts and not scope["path"].startswith("/api/")
 
@@ -138,7 +140,7 @@ def _admit(scope: Scope, who: str | None) -> Response | None:
     origin = header_of(headers, b"origin")
     is_open = is_public("GET" if method == "HEAD" else method, path)
     if who is None and not is_open:
-        if _wants_page(scope):
+        if wants_page(scope):
             return HTMLResponse(sign_in_page(), 401)
         answer = problem_of(Problem(401, "sign in first: open the link that `orchestrate serve` "
                                     "printed, or send the key", exit_code=2))  # fmt: skip
@@ -209,6 +211,7 @@ def _with_headers(send: Send) -> Send:
             headers = list(message.get("headers", ()))
             known = {name.lower() for name, _ in headers}
             headers += [pair for pair in _HEADERS if pair[0] not in known]
+            headers.append((b"date", formatdate(usegmt=True).encode()))
             if b"cache-control" not in known:
                 headers.append((b"cache-control", b"no-store"))
             message["headers"] = headers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from html import escape
+from http import HTTPStatus
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -28,7 +29,7 @@ _MOST_STEPS = 200
 _LAST_LINES = 100
 
 
-def page(title: str, here: str, content: str) -> str:
+def page(title: str, here: str, content: str, *, runs_script: bool = True) -> str:
     """The frame around each page; `content` is HTML that was escaped by its maker."""
     links = "".join(
         f'<a href="/{path}"{" aria-current=page" if path == here else ""}>{name}</a>'
@@ -39,7 +40,15 @@ def page(title: str, here: str, content: str) -> str:
         f'<a class="skip" href="#app">Skip to the content</a>\n<nav aria-label="Console">{links}'
         f'</nav>\n<p id="live" role="status" hidden></p>\n<main id="app">\n{content}</main>\n'
         '<div id="said" class="unseen" role="status" aria-live="polite"></div>\n',
+        runs_script=runs_script,
     )
+
+
+def problem_page(status: int, error: OrchestrateError) -> str:
+    """What a browser sees where a program gets a problem document."""
+    hint = f"<p>{escape(error.hint)}</p>\n" if error.hint else ""
+    told = f"<p class=note>{escape(error.message)}</p>\n{hint}"
+    return page("Problem", "", f"<h1>{HTTPStatus(status).phrase}</h1>\n{told}", runs_script=False)
 
 
 async def home(request: Request) -> Response:

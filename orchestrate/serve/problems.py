@@ -32,7 +32,7 @@ class Problem(OrchestrateError):
         self.more = more
 
 
-def _status_of(error: OrchestrateError) -> int:
+def status_of(error: OrchestrateError) -> int:
     match error:
         case Problem():
             return error.status
@@ -47,7 +47,7 @@ def _status_of(error: OrchestrateError) -> int:
 
 
 def problem_of(error: OrchestrateError) -> JSONResponse:
-    status = _status_of(error)
+    status = status_of(error)
     document: dict[str, Any] = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,

@@ -75,7 +75,8 @@ def list_runs(asked: Asked) -> Json:
     if given["state"]:
         rows = [row for row in rows if row["state"] == given["state"]]
     is_more = len(page) > given["limit"]
-    return {"runs": rows, "next": page[given["limit"] - 1][1].id if is_more else None}
+    behind = page[given["limit"] - 1][1].id if is_more else None
+    return {"runs": rows, "next": behind, "gone": asked.console.gone}
 
 
 def _behind(cursor: str, found: list[tuple[Workspace, Run]]) -> list[tuple[Workspace, Run]]:

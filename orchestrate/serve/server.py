@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import sys
@@ -44,14 +45,28 @@ class Wanted:
     port: int = USUAL_PORT
     allowed: tuple[str, ...] = ()
     read_only: bool = False
+    missing: tuple[str, ...] = ()
 
 
 class _Server(uvicorn.Server):
     """Ends at once when it is told to: no run depends on it, and clients come back."""
 
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._wake: Callable[[], object] = lambda: None
+
+    async def main_loop(self) -> None:
+        """Wait for the end; uvicorn's own looks ten times a second whether it has come."""
+        loop, told = asyncio.get_running_loop(), asyncio.Event()
+        # A signal alone does not wake a loop that waits.
+        self._wake = lambda: loop.call_soon_threadsafe(told.set)
+        if not self.should_exit:
+            await told.wait()
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.force_exit = True
         super().handle_exit(sig, frame)
+        self._wake()
 
 
 def serve(wanted: Wanted, announce: Callable[[Console, str], None]) -> None:
@@ -71,8 +86,9 @@ def serve(wanted: Wanted, announce: Callable[[Console, str], None]) -> None:
 def make_console(wanted: Wanted) -> Console:
     keys = Keys(key_file(os.environ), links_of(wanted.port), wanted.port)
     return Console(
-        wanted.workspaces, keys, wanted.host, wanted.port, wanted.allowed, wanted.read_only
-    )
+        wanted.workspaces, keys, wanted.host, wanted.port, wanted.allowed, wanted.read_only,
+        wanted.missing,
+    )  # fmt: skip
 
 
 def config_of(console: Console) -> uvicorn.Config:
@@ -88,6 +104,8 @@ def config_of(console: Console) -> uvicorn.Config:
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        # The guard says the date; uvicorn would keep it by looking at the clock each second.
+        date_header=False,
         ws_max_size=MOST_FRAME,
         ws_ping_interval=_PING_S,
         ws_ping_timeout=_PING_S,

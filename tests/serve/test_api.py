@@ -141,6 +141,15 @@ def test_runs_are_paged_by_a_cursor_and_filtered(work: Project, client: TestClie
     assert [row["run_id"] for row in second["runs"]] == [row["run_id"] for row in rest][-2:]
 
 
+def test_workspaces_that_are_gone_are_named(work: Project, make: MakeConsole) -> None:
+    client = client_of(make(missing=("/gone/before",)))
+    assert get(client, "/runs")["gone"] == ["/gone/before"]
+    work.folder.rename(work.folder.with_name("moved"))
+    told = get(client, "/runs")
+    assert told["gone"] == ["/gone/before", str(work.folder)]
+    assert told["runs"] == []
+
+
 def test_recipes(work: Project, client: TestClient) -> None:
     found = {one["id"]: one for one in get(client, "/recipes")["recipes"]}
     assert found["gate"]["title"] == "Ask first"

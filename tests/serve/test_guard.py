@@ -138,6 +138,7 @@ def test_headers_of_every_answer(client: TestClient, stranger: TestClient) -> No
         assert "default-src 'self'" in headers["content-security-policy"]
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
         assert "unsafe" not in headers["content-security-policy"]
+        assert len(headers.get_list("date")) == 1
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["referrer-policy"] == "no-referrer"
         assert not [name for name in headers if name.startswith("access-control")]

@@ -31,7 +31,12 @@ def test_pages_are_readable_without_scripts(work: Project, client: TestClient) -
     assert "Greet" in run
     assert "step-finished" in run
     assert "<script>" not in run
-    assert client.get("/runs/20250115T143022Z-a3f8c2", headers=HTML).status_code == 404
+    for path, says in (("/runs/20250115T143022Z-a3f8c2", "there is no run"), ("/x", "Not Found")):
+        told = client.get(path, headers=HTML)
+        assert told.status_code == 404
+        assert told.headers["content-type"].startswith("text/html")
+        assert says in told.text
+        assert client.get(path).headers["content-type"] == "application/problem+json"
     for path in ("/recipes", "/sessions", "/sessions/x", "/more", "/runs/latest/log"):
         assert client.get(path, headers=HTML).status_code == 200
     assert client.get("/").headers["location"] == "/runs"

@@ -32,7 +32,7 @@ export function chatBox(session, console) {
       list.lastElementChild?.scrollIntoView({ block: "nearest" });
       if (!told.active_run) fill(said);
     }
-    if (told.active_run) fill(foot, h("p", {}, "A recipe or a turn works here; read along. "), console.read_only ? null : h("button", { type: "button", onclick: () => exit(told.active_run) }, "exit recipe"));
+    if (told.active_run) fill(foot, h("p", {}, "A recipe or a turn is active in this session: read along. "), console.read_only ? null : h("button", { type: "button", onclick: () => exit(told.active_run) }, "exit recipe"));
     else if (console.read_only) fill(foot, h("p", { class: "quiet" }, "This console only looks."));
     else if (!foot.contains(form)) fill(foot, form);
   }
@@ -56,7 +56,7 @@ export function sessionsView(console, go) {
   }
   const refresh = async () => {
     const { sessions } = await api("/sessions");
-    fill(list, sessions.map((/** @type {any} */ s) => h("article", { class: "card" }, h("h2", {}, h("a", { href: `/sessions/${encodeURIComponent(s.session_id)}` }, s.name)), h("p", { class: "quiet" }, [s.provider, ago(s.last_modified), s.session_id].filter(Boolean).join(" · ")))));
+    fill(list, sessions.filter((/** @type {any} */ s) => s.provider).map((/** @type {any} */ s) => h("article", { class: "card" }, h("h2", {}, h("a", { href: `/sessions/${encodeURIComponent(s.session_id)}` }, s.name)), h("p", { class: "quiet" }, [s.provider, ago(s.last_modified), s.session_id].filter(Boolean).join(" · ")))));
   };
   return { el: h("div", {}, h("h1", {}, "Chats"), console.read_only ? null : h("form", { class: "say", onsubmit: (/** @type {any} */ e) => { e.preventDefault(); send(); } }, text, h("button", { class: "good" }, "send")), said, list), title: "Chats", refresh, onRun: refresh, rows: () => [...list.querySelectorAll("a")] };
 }

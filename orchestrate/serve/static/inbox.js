@@ -32,7 +32,7 @@ export function panel(one, done, readOnly) {
     seen.check ? h("p", {}, `check of ${seen.step}: ${seen.check}`) : null,
     seen.files.length ? h("details", { open: true }, h("summary", {}, `${seen.files.length + seen.files_left_out} changed ${seen.files.length + seen.files_left_out === 1 ? "file" : "files"}${seen.files_since ? ` since ${seen.files_since}` : ""}`), changedFiles(one.run_id, seen.files, "gate")) : null,
     seen.files_unknown ? h("p", { class: "quiet" }, "Changed: ", seen.files_unknown) : null,
-    h("p", { class: "quiet" }, seen.cost, one.expires_at ? ` until ${new Date(one.expires_at).toLocaleString()}, then: ${one.default}` : "", one.at_terminal ? " · it also asks at a terminal" : ""),
+    h("p", { class: "quiet" }, [seen.cost, one.expires_at ? `until ${new Date(one.expires_at).toLocaleString()}, then: ${one.default}` : "", one.at_terminal ? "it also asks at a terminal" : ""].filter(Boolean).join(" · ")),
     readOnly ? h("p", { class: "quiet" }, "This console only looks.") : h("div", { class: "answer" }, message, h("div", { class: "buttons" },
       one.choices.map((/** @type {any} */ c) => {
         const isNo = c.value === "deny" || c.value === "cancel";

@@ -6,13 +6,16 @@ import { api, fill, h, query, trouble } from "./dom.js";
 const MOST = 500; // lines in the page
 const PAGE = 1000; // lines that are asked for at once
 
-/** @param {string} run @param {any} live @param {string[]} steps */
+/** @param {string} run @param {any} live @param {any[]} steps those that print something themselves */
 export function logView(run, live, steps) {
   const at = new URLSearchParams(location.search);
   const wanted = /^#L(\d+)(?:-L(\d+))?$/.exec(location.hash);
   const option = (/** @type {string} */ v, /** @type {string} */ text, /** @type {string | null} */ now) => h("option", { value: v, selected: v === now }, text);
-  const step = h("select", { "aria-label": "Step", onchange: reload }, option("", "the run's log", at.get("step")), steps.map((s) => option(s, s, at.get("step"))));
+  const step = h("select", { "aria-label": "Step", onchange: () => { stream.value = usual(); reload(); } }, option("", "the run's log", at.get("step")), steps.map((s) => option(s.step, s.step, at.get("step"))));
+  /** What an agent did is readable; what a program printed is its output. */
+  const usual = () => (steps.some((s) => s.step === step.value && s.agents.length) ? "transcript" : "stdout");
   const stream = h("select", { "aria-label": "Output", onchange: reload }, option("stdout", "output", at.get("stream")), option("stderr", "errors", at.get("stream")), option("prompt", "prompt", at.get("stream")), option("transcript", "what the agent did", at.get("stream")));
+  stream.value = at.get("stream") || (wanted ? "stdout" : usual());
   const wrap = h("input", { type: "checkbox", id: "wrap", checked: true, onchange: () => box.classList.toggle("wraps", wrap.checked) });
   const search = h("input", { type: "search", "aria-label": "Search the log", placeholder: "Search the whole log", onkeydown: (/** @type {any} */ e) => e.key === "Enter" && !e.isComposing && find() });
   const raw = h("a", { class: "button quiet", download: "" }, "download");
@@ -25,7 +28,7 @@ export function logView(run, live, steps) {
 
   const given = () => ({ step: step.value, stream: step.value ? stream.value : "stdout", raw: false });
   function reload() {
-    history.replaceState(null, "", location.pathname + query({ step: step.value, stream: stream.value === "stdout" ? "" : stream.value }));
+    history.replaceState(null, "", location.pathname + query({ step: step.value, stream: stream.value === usual() ? "" : stream.value }));
     known = []; pinned = true; fresh = 0;
     fill(found);
     load();
@@ -63,8 +66,10 @@ export function logView(run, live, steps) {
     });
     if (known.length > 5 * PAGE && pinned) known = known.slice(-2 * PAGE);
   }
+  /** @type {any} */ let again;
   async function transcript() {
     live.ask("log", null);
+    clearTimeout(again);
     const told = await api(`/runs/${run}/transcript${query({ step: step.value })}`);
     const passages = told.passages.slice(-MOST).map((/** @type {any} */ p) => {
       const words = `${p.tool ? `${p.tool}: ` : ""}${p.text}`;
@@ -74,6 +79,8 @@ export function logView(run, live, steps) {
     });
     fill(lines, told.left_out ? h("p", { class: "quiet" }, `${told.left_out} earlier ones are left out`) : null, passages.length ? passages : h("p", { class: "empty" }, "Nothing was said yet."), told.running ? h("p", { class: "quiet" }, { tool: "a tool runs", model: "the model works", "": "nothing comes" }[/** @type {""} */ (told.doing.activity)] || "") : null);
     if (pinned) toEnd();
+    // An agent at work tells the run nothing before its turn ends.
+    if (told.running) again = setTimeout(() => box.isConnected && transcript().catch(() => null), 1000);
   }
   function draw() {
     const shown = known.slice(top, top + MOST);
@@ -153,6 +160,6 @@ export function logView(run, live, steps) {
       pill.hidden = fresh === 0;
       pill.textContent = `${fresh} new ↓`;
     },
-    close: () => live.ask("log", null),
+    close: () => { clearTimeout(again); live.ask("log", null); },
   };
 }

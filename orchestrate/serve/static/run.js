@@ -9,13 +9,14 @@ import { logView } from "./log.js";
 const TABS = ["overview", "steps", "log", "chat", "changes", "cost", "recipe", "events"];
 const MOST_NODES = 300;
 const MOST_ROWS = 500;
+const PATIENCE_MS = 250;
 
 /** @param {string} id @param {string} tab @param {any} console @param {any} live @param {(path: string) => void} go */
 export function runView(id, tab, console, live, go) {
   tab = TABS.includes(tab) ? tab : "overview";
   const head = h("header", { class: "run-head" });
   const asks = h("div", { class: "sticky" });
-  const body = h("section", { class: "tab" });
+  const body = h("section", { class: "tab" }, h("p", { class: "empty" }, "reading …"));
   const tabs = h("nav", { class: "tabs", "aria-label": "Run" }, TABS.map((t) => h("a", { href: `/runs/${id}${t === "overview" ? "" : `/${t}`}`, "aria-current": t === tab ? "page" : null }, t)));
   const said = h("div", { "aria-live": "polite" });
   const el = h("div", { class: "run-view" }, head, said, asks, tabs, body);
@@ -23,6 +24,7 @@ export function runView(id, tab, console, live, go) {
   /** @type {any} */ let shown = null;
   let seq = 0;
   let changed = "";
+  /** @type {Promise<void> | null} */ let first = null;
   /** @type {any[]} */ let events = [];
 
   async function act(/** @type {string} */ verb) {
@@ -40,7 +42,7 @@ export function runView(id, tab, console, live, go) {
     const isLive = shown.status && ["working", "quiet", "waits for quota"].includes(r.state);
     const next = shown.status?.next || [];
     fill(head, h("h1", {}, breakable(r.recipe)), h("p", {}, badge(r.state), " ", r.state === "quiet" ? `for ${took(r.quiet_ms)} ` : "", r.reason && r.reason !== r.state ? r.reason : "", " "),
-      h("p", { class: "quiet" }, took(r.elapsed_ms), r.cost ? ` · ${money(r.cost)}` : "", r.step ? ` · ${r.step}` : "", r.last_activity ? ` · active ${ago(r.last_activity)}` : "", ` · ${r.run_id}`),
+      h("p", { class: "quiet" }, [took(r.elapsed_ms), money(r.cost), r.step, r.last_activity ? `active ${ago(r.last_activity)}` : "", r.run_id].filter(Boolean).join(" · ")),
       lineage(shown.status || {}).map((words) => h("p", { class: "quiet" }, words)),
       (r.budgets || []).map((/** @type {any} */ b) => h("p", { class: "quiet" }, b.words)),
       r.note ? h("p", { class: "note" }, r.note) : null, shown.problem ? h("p", { class: "note bad" }, shown.problem) : null,
@@ -60,7 +62,9 @@ export function runView(id, tab, console, live, go) {
   async function refresh() {
     try { shown = await api(`/runs/${id}`); } catch (error) { return fill(body, trouble(error)); }
     drawHead();
-    await draw();
+    // A tab that takes long does not keep the rest of the page waiting.
+    if (first) { await first; await draw(); }
+    else await Promise.race([first = draw(), new Promise((done) => setTimeout(done, PATIENCE_MS))]);
     // What takes git's word comes when it comes.
     drawQuestions().catch((error) => fill(asks, trouble(error)));
     if (!seq) {
@@ -92,7 +96,10 @@ export function runView(id, tab, console, live, go) {
       const drawn = /** @type {any} */ (new DOMParser().parseFromString(text || "<svg xmlns='http://www.w3.org/2000/svg'/>", "image/svg+xml").documentElement);
       const isLarge = drawn.querySelectorAll("rect.box").length > MOST_NODES;
       const before = body.querySelector("svg");
-      if (before && !isLarge) return recolour(before, drawn);
+      if (before && !isLarge) {
+        recolour(before, drawn);
+        return body.querySelector("table")?.replaceWith(list());
+      }
       fill(body, isLarge || !text ? null : h("div", { class: "graph", tabindex: "0", role: "region", "aria-label": "Graph of the plan" }, document.importNode(drawn, true)), h("h2", {}, "Steps"), list());
     },
     steps: async () => {
@@ -107,7 +114,7 @@ export function runView(id, tab, console, live, go) {
     log: async () => {
       if (inner) return;
       const told = await api(`/runs/${id}/steps?limit=500`).catch(() => ({ steps: [] }));
-      inner = logView(id, live, told.steps.filter((/** @type {any} */ s) => s.items === null).map((/** @type {any} */ s) => s.step));
+      inner = logView(id, live, told.steps.filter((/** @type {any} */ s) => s.items === null));
       fill(body, inner.el);
       await inner.refresh();
     },
@@ -134,7 +141,7 @@ export function runView(id, tab, console, live, go) {
     },
     cost: async () => {
       const told = await api(`/runs/${id}/report`);
-      const row = (/** @type {string} */ name, /** @type {any} */ u) => h("tr", {}, h("td", {}, name), h("td", {}, u.turns), h("td", {}, u.cost_usd === null ? "unknown" : `$${u.cost_usd.toFixed(4)}`), h("td", {}, u.turns_without_cost || ""), h("td", {}, u.input_tokens ?? "unknown"), h("td", {}, u.output_tokens ?? "unknown"));
+      const row = (/** @type {string} */ name, /** @type {any} */ u) => h("tr", {}, h("td", {}, name), h("td", { "data-label": "turns" }, u.turns), h("td", { "data-label": "cost" }, u.cost_usd === null ? "unknown" : `$${u.cost_usd.toFixed(4)}`), h("td", { "data-label": "turns without cost" }, u.turns_without_cost || ""), h("td", { "data-label": "tokens in" }, u.input_tokens ?? "unknown"), h("td", { "data-label": "tokens out" }, u.output_tokens ?? "unknown"));
       const asked = told.steps.filter((/** @type {any} */ s) => s.usage.turns);
       fill(body, asked.length ? h("table", {}, h("thead", {}, h("tr", {}, ["Step", "Turns", "Cost", "Turns without cost", "Tokens in", "Tokens out"].map((t) => h("th", { scope: "col" }, t)))), h("tbody", {}, asked.slice(0, MOST_ROWS).map((/** @type {any} */ s) => row(s.step, s.usage)), row("all", told.usage))) : h("p", { class: "empty" }, "No agent was asked."));
     },

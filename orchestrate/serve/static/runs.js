@@ -10,7 +10,9 @@ export function runsView(console, go) {
   const pick = (/** @type {string} */ name, /** @type {string[]} */ values) => h("select", { "aria-label": name, onchange: again }, h("option", { value: "" }, `any ${name}`), values.map((v) => h("option", { value: v, selected: given.get(name) === v }, v)));
   const text = h("input", { type: "search", "aria-label": "Filter", placeholder: "Filter: id, recipe, reason", value: given.get("text") || "", oninput: () => { clearTimeout(timer); timer = setTimeout(again, 250); } });
   const status = pick("status", ["running", "interrupted", "paused", "completed", "failed", "cancelled", "damaged"]);
+  const recipe = pick("recipe", given.get("recipe") ? [String(given.get("recipe"))] : []);
   const workspace = pick("workspace", console.workspaces);
+  const gone = h("div");
   const body = h("tbody");
   const more = h("button", { type: "button", class: "quiet", hidden: true, onclick: older }, "older runs");
   const empty = h("p", { class: "empty", hidden: true }, "There are no such runs. Start one: orchestrate run FILE, or see Recipes.");
@@ -18,7 +20,7 @@ export function runsView(console, go) {
   /** @type {string | null} */ let next = null;
   /** @type {any[]} */ let rows = [];
 
-  const filters = () => ({ status: status.value, workspace: workspace.value, text: text.value });
+  const filters = () => ({ status: status.value, recipe: recipe.value, workspace: workspace.value, text: text.value });
   function again() {
     history.replaceState(null, "", `/runs${query(filters())}`);
     refresh();
@@ -27,6 +29,7 @@ export function runsView(console, go) {
     const found = await api(`/runs${query({ ...filters(), limit: Math.min(200, Math.max(50, rows.length)) })}`);
     rows = found.runs;
     next = found.next;
+    fill(gone, found.gone.map((/** @type {string} */ folder) => h("p", { class: "note" }, `The workspace ${folder} is gone.`)));
     show();
   }
   async function older() {
@@ -35,7 +38,13 @@ export function runsView(console, go) {
     next = rows.length < MOST ? found.next : null;
     show();
   }
+  /** A recipe can be picked once a run of it was listed. */
+  function offer() {
+    const known = new Set([...recipe.options].map((/** @type {any} */ o) => o.value));
+    recipe.append(...[...new Set(rows.map((r) => r.recipe))].filter((name) => name !== "?" && !known.has(name)).sort().map((name) => h("option", { value: name }, name)));
+  }
   function show() {
+    offer();
     const focused = /** @type {any} */ (document.activeElement)?.dataset?.run;
     fill(body, rows.map(row));
     more.hidden = !next;
@@ -51,7 +60,7 @@ export function runsView(console, go) {
       h("td", { "data-label": "step" }, r.step), h("td", { "data-label": "active" }, ago(r.last_activity)),
       h("td", { "data-label": "elapsed" }, took(r.elapsed_ms)), h("td", { "data-label": "cost" }, money(r.cost)), h("td", { class: "reason" }, r.note || (["completed", r.status].includes(r.reason) ? "" : r.reason)));
   }
-  const el = h("div", {}, h("h1", {}, "Runs"), h("form", { class: "filters", role: "search", onsubmit: (/** @type {any} */ e) => e.preventDefault() }, text, status, console.workspaces.length > 1 ? workspace : null),
-    h("table", { class: "runs" }, h("thead", {}, h("tr", {}, ["State", "Recipe", "Step", "Active", "Elapsed", "Cost", "Why"].map((t) => h("th", { scope: "col" }, t)))), body), empty, more);
+  const el = h("div", {}, h("h1", {}, "Runs"), h("form", { class: "filters", role: "search", onsubmit: (/** @type {any} */ e) => e.preventDefault() }, text, status, recipe, console.workspaces.length > 1 ? workspace : null),
+    gone, h("table", { class: "runs" }, h("thead", {}, h("tr", {}, ["State", "Recipe", "Step", "Active", "Elapsed", "Cost", "Why"].map((t) => h("th", { scope: "col" }, t)))), body), empty, more);
   return { el, title: "Runs", refresh, onRun: refresh, rows: () => [...body.children], tick: () => (rows.some((r) => ["working", "quiet", "waits for quota"].includes(r.state)) ? refresh() : show()) };
 }

@@ -1,0 +1,122 @@
+"""The page of one run in a real Chromium: its tabs while something happens, or takes long."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from orchestrate.serve import read_api
+from orchestrate.serve.histories import kept_chronicle
+from orchestrate.testing import Project
+from tests.serve.browser import Browser, chromium
+from tests.serve.conftest import MakeConsole, serving
+from tests.serve.recipes import with_recipes
+from tests.serve.test_page import run_of, show, signed_in
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def work(project: Project) -> Project:
+    return with_recipes(project)
+
+
+def test_a_tab_that_takes_long_does_not_keep_the_page_waiting(
+    browser: Browser, work: Project, make: MakeConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The history of 100,000 events takes seconds to read; where the run stands does not."""
+    work.spawn("run", "hello").assert_success()
+    may_answer = threading.Event()
+    real = kept_chronicle
+
+    def held(*given: Any, **more: Any) -> Any:
+        may_answer.wait(60)
+        return real(*given, **more)
+
+    monkeypatch.setattr(read_api, "kept_chronicle", held)
+    with serving(make) as console, signed_in(browser, console) as page:
+        show(page, console, f"/runs/{run_of(console, 'hello.yaml')}/steps")
+        try:
+            page.until("document.querySelector('.run-head .state.completed')", 60)
+            assert page.run("document.querySelector('.tab').innerText") == "reading …"
+        finally:
+            may_answer.set()
+        page.until("document.querySelector('.tab').innerText.includes('Greet')", 60)
+
+
+def test_the_list_of_steps_is_live_below_the_graph(
+    browser: Browser, work: Project, make: MakeConsole
+) -> None:
+    work.spawn("run", "gate").assert_exit(6)
+    with serving(make) as console, signed_in(browser, console) as page:
+        run = run_of(console, "gate.yaml")
+        show(page, console, f"/runs/{run}")
+        page.until("document.querySelector('.tab svg') && document.querySelector('.tab table')", 60)
+        work.spawn("approve", run, "--resume").assert_success()
+        page.until("document.querySelector('.tab table').innerText.includes('say')", 60)
+
+
+def test_what_an_agent_did_comes_first_in_its_log(
+    browser: Browser, work: Project, make: MakeConsole
+) -> None:
+    work.spawn("run", "look", "--backend", "rehearsal").assert_success()
+    work.spawn("run", "hello").assert_success()
+    shown = "document.querySelector('.logs select[aria-label=Output]')?.value"
+    with serving(make) as console, signed_in(browser, console) as page:
+        for recipe, step, stream in (("look", "again", "transcript"), ("hello", "Greet", "stdout")):
+            run = run_of(console, f"{recipe}.yaml")
+            show(page, console, f"/runs/{run}/log?step={step}")
+            page.until(f"{shown} === '{stream}'", 60)
+        show(page, console, f"/runs/{run_of(console, 'look.yaml')}/log?step=look&stream=stdout")
+        page.until(f"{shown} === 'stdout'", 60)
+
+
+def test_runs_of_one_recipe_are_picked(browser: Browser, work: Project, make: MakeConsole) -> None:
+    work.spawn("run", "hello").assert_success()
+    work.spawn("run", "gate").assert_exit(6)
+    pick = "document.querySelector('select[aria-label=recipe]')"
+    with serving(make) as console, signed_in(browser, console) as page:
+        show(page, console, "/runs")
+        page.until(f"{pick}?.options.length === 3", 60)
+        page.run(
+            f"{pick}.value = {pick}.options[1].value; {pick}.dispatchEvent(new Event('change'))"
+        )
+        page.until("document.querySelectorAll('.runs tbody tr').length === 1", 60)
+        assert "gate.yaml" in page.run("document.querySelector('.runs tbody').innerText")
+        # An address of its own: the choice survives a reload.
+        page.call("Page.reload")
+        page.until(f"{pick}?.value.endsWith('gate.yaml')", 60)
+        page.until("document.querySelectorAll('.runs tbody tr').length === 1", 60)
+
+
+def test_on_a_phone_the_chat_and_the_question_share_the_screen(
+    browser: Browser, work: Project, make: MakeConsole
+) -> None:
+    work.spawn("run", "gate").assert_exit(6)
+    with serving(make) as console, signed_in(browser, console) as page:
+        page.size(320, 640)
+        show(page, console, f"/runs/{run_of(console, 'gate.yaml')}/chat")
+        page.until(
+            "document.querySelector('.question') && document.querySelector('.tab .sticky p')", 60
+        )
+        page.run("scrollTo(0, document.body.scrollHeight)")
+        below, above = (
+            f"document.querySelector('{one}').getBoundingClientRect()"
+            for one in (".question", ".tab .sticky")
+        )
+        assert page.run(f"{above}.bottom <= {below}.top || {above}.top >= {below}.bottom")
+        # Approve and deny stand side by side: the question hides less of the page.
+        tops = page.run("[...document.querySelectorAll('.choice button')].map(e => e.offsetTop)")
+        assert len(set(tops)) == 1
+        wide = page.run("[...document.querySelectorAll('.tabs a')].every(a => "
+                        "a.getBoundingClientRect().right <= innerWidth)")  # fmt: skip
+        assert wide
