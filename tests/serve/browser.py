@@ -44,7 +44,7 @@ class Page:
         self._number += 1
         self._line.send(json.dumps({"id": self._number, "method": method, "params": params}))
         while True:
-            message = json.loads(self._line.recv(timeout=30))
+            message = json.loads(self._line.recv(timeout=120))
             if message.get("id") == self._number:
                 assert "error" not in message, message
                 return message["result"]
@@ -116,7 +116,7 @@ def chromium() -> Iterator[Browser]:
     """A browser with a profile of its own; ended by its process."""
     found = program()
     assert found is not None, "Chromium is not installed (Debian: apt install chromium)"
-    with tempfile.TemporaryDirectory() as profile:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         process = subprocess.Popen(
             [found, f"--user-data-dir={profile}", *_FLAGS],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
@@ -131,7 +131,7 @@ def chromium() -> Iterator[Browser]:
 
 
 def _port_of(path: Path, process: subprocess.Popen[bytes]) -> int:
-    give_up = time.monotonic() + 30
+    give_up = time.monotonic() + 120
     while time.monotonic() < give_up:
         if path.exists() and (lines := path.read_text().splitlines()):
             return int(lines[0])
