@@ -21,6 +21,7 @@ from orchestrate.view.event_words import (
     visit_words,
     wait_words,
 )
+from orchestrate.view.giving_up import NEVER_PLAIN
 
 if TYPE_CHECKING:
     from orchestrate.view.watching import Watching
@@ -159,12 +160,20 @@ def _finished(event: on.StepFinished, progress: Labels, named: str) -> list[str]
         lacks = [f"    {LACKS_LINES}"] if lacks_lines(result) else []
         files = changed_words(result.changed)
         more = f", {files}" if files else ""
-        return [f"{label}: completed{took}{more}", *lacks, *_denied(result)]
+        return [f"{label}: {_success_words(result)}{took}{more}", *lacks, *_denied(result)]
     lines = [f"{label}: failed with exit code {result.exit_code}{took}"]
     lines.append(f"    {visible(result.message)}")
     printed = () if result.error is None else result.error.stderr_tail
     lines += [f"    | {visible(line)}" for line in printed[-3:]]
     return [*lines, *_denied(result)]
+
+
+def _success_words(result: StepResult) -> str:
+    """`completed`, or what a called machine's step gave up with."""
+    if result.outcome not in NEVER_PLAIN:
+        return "completed"
+    why = f", {result.outcome_description}" if result.outcome_description else ""
+    return visible(f"{result.outcome}{why}")
 
 
 def _denied(result: StepResult) -> list[str]:

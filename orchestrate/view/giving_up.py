@@ -7,16 +7,19 @@ from orchestrate.plan.nodes import Ask, Call, Gate, Node, Run
 from orchestrate.state.model import Index, RunState
 from orchestrate.state.result import StepResult
 
-_NEVER_PLAIN = (OTHER, CHECK_FAILED, "denied")
+NEVER_PLAIN = (OTHER, CHECK_FAILED, "denied")
 
 
 def is_given_up(state: RunState, node: Node, result: StepResult) -> bool:
-    """Has the step given up, or ended the run with another outcome than its plain success?"""
+    """Has the step given up, or ended the run with another outcome than its plain success?
+
+    A machine that a recipe or a workflow calls has steps that give up, too.
+    """
     if state.dialect != "machine" or result.outcome is None:
-        return False
+        return result.outcome in NEVER_PLAIN
     is_last = state.current == node.id and state.ending is not None
     is_exit = is_last and state.ending is not None and state.ending.kind in ("exit", "exit-failed")
-    return result.outcome in _NEVER_PLAIN or (is_exit and result.outcome != _success(node))
+    return result.outcome in NEVER_PLAIN or (is_exit and result.outcome != _success(node))
 
 
 def _success(node: Node) -> str | None:

@@ -82,3 +82,19 @@ def test_only_success_gets_a_tick(
         head = next(line for line in seen.shown.splitlines() if " total " in line)
     is_plain = "(" not in last
     assert head.startswith("✓") is is_plain, (head, outcome, why)
+
+
+@pytest.mark.parametrize("caller", ["workflow", "recipe"])
+def test_a_called_machine_that_gave_up_is_not_said_to_be_complete(
+    tmp_path: Path, caller: str
+) -> None:
+    """Its exit completes the call (A), but nothing of its step looks like success."""
+    called = {
+        "workflow": 'version: "1.4"\nname: w\nsteps: [{name: Call, call: m.yaml}]\n',
+        "recipe": "name: r\ndescription: d\nversion: 1.0.0\n"
+        "steps: [{id: Call, type: recipe, recipe: m.yaml}]\n",
+    }
+    script = "work: [{outcome: other, otherDescription: no disk}]\n"
+    project = Project(tmp_path, {"m.yaml": CHECKED, "c.yaml": called[caller], "s.yaml": script})
+    told = project.run("run", "c.yaml", *REHEARSED).assert_success().stderr
+    assert "Call/work: other, no disk" in told
