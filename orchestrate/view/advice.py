@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orchestrate.errors import OrchestrateError
 from orchestrate.record import record
@@ -15,6 +15,7 @@ from orchestrate.state.gates import gate_names
 from orchestrate.state.model import frames_below
 from orchestrate.state.plan_file import is_plan_whole
 from orchestrate.state.result import Results, StepResult
+from orchestrate.state.rounds import step_of_part
 from orchestrate.state.spending import worked_until
 from orchestrate.view.cursors import cursors_in, put_aside
 from orchestrate.view.place import Place
@@ -153,8 +154,17 @@ def what_to_look_at(
         return run_id, path
     for name, result in results.items():
         if result.status == "failed":
-            return run_id, name
+            checks = [one for one in results if step_of_part(one) == (name, "check")]
+            return run_id, checks[-1] if checks else _failed_within(name, result.steps)
     return (run_id,)
+
+
+def _failed_within(name: str, steps: Mapping[str, Any]) -> str:
+    """The step that failed, in the files that a step has called: a call itself prints nothing."""
+    for below, result in steps.items():
+        if isinstance(result, dict) and result.get("status") == "failed":
+            return f"{name}/{_failed_within(below, result.get('steps', {}))}"
+    return name
 
 
 def look_command(view: RunView, place: Place) -> str | None:

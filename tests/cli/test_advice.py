@@ -103,6 +103,52 @@ def test_a_step_in_a_loop_is_named_with_its_item(tmp_path: Path) -> None:
     assert project.run(*look).assert_success().stdout.splitlines()[-1] == "b"
 
 
+MACHINE = """
+    id: {id}
+    label: One
+    description: A machine with one step
+    initialStep: one
+    steps:
+      one:
+        {does}
+        outcomes: [{good}, {bad}]
+        onOutcome:
+          {good}: {{action: exit, reason: fine}}
+          {bad}: {{action: exit, reason: bad, status: failed}}
+"""
+
+
+def machine_of(does: str, good: str, bad: str, name: str = "main") -> str:
+    return MACHINE.format(id=name, does=does, good=good, bad=bad)
+
+
+def test_of_a_failed_call_the_step_that_printed_something_is_shown(tmp_path: Path) -> None:
+    """Two calls deep; the call itself prints nothing."""
+    leaf = machine_of('command: "echo the cause; exit 1"', "passed", "failed", "leaf")
+    middle = machine_of("call: leaf.yaml", "completed", "failed", "middle")
+    files = {"leaf.yaml": leaf, "middle.yaml": middle}
+    files["main.yaml"] = machine_of("call: middle.yaml", "completed", "failed")
+    project = Project(tmp_path, files)
+    ended = project.run("run", "main.yaml").assert_exit(1)
+    (look,) = advised(ended.stderr, "look:")
+    assert look[2:] == ["one/one/one"]
+    assert "the cause" in project.run(*look).assert_success().stdout
+    assert advised(project.run("status").stdout, "look:") == [look]
+
+
+def test_of_a_failed_check_the_last_one_is_shown(tmp_path: Path) -> None:
+    does = 'prompt: Work.\n        check: {command: "echo the cause; exit 1", rounds: 1}'
+    text = machine_of(does, "complete", "check-failed")
+    text = text.replace("check-failed]", "check-failed, other]")
+    text += "          other: {action: exit, reason: other}\n"
+    project = Project(tmp_path, {"main.yaml": text, "script.yaml": "one: [complete]\n"})
+    flags = ("--backend", "rehearsal", "--rehearse-commands", "--script", "script.yaml")
+    ended = project.run("run", "main.yaml", *flags).assert_exit(1)
+    (look,) = advised(ended.stderr, "look:")
+    assert look[2:] == ["one:check-2"]
+    assert "the cause" in project.run(*look).assert_success().stdout
+
+
 def test_a_denied_run_offers_nothing_that_is_not_there(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     command(project, "run", "w.yaml", code=6)

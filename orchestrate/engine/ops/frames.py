@@ -99,7 +99,7 @@ def _end_round(rt: Runtime, frame: Frame, each: Each, rounds: Rounds) -> Event:
         node = rt.store.index.here(frame.parent).node if frame.parent else None
         raise LimitFault(
             f"the loop '{node.name if node else ''}' has made {plural(made, 'round')}, the most it "
-            "may, and would go on",
+            "may, and would go on; allow more in the file, then `resume --edited`",
             {"rounds": made},
         )
     stored = {key: rt.store_value(rt.secrets.data(value)) for key, value in updates.items()}
