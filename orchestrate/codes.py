@@ -61,6 +61,7 @@ CODES: dict[str, Code] = {
     "E125": Code("undefined-variable", "A variable is certain to have no value where it is used."),
     "E126": Code("session-of-two", "One session cannot be used by two agents."),
     "E127": Code("command-beside-words", "An input of type command stands beside other words."),
+    "E128": Code("setting-refused", "The agent that a run would ask cannot take a setting."),
     # machine
     "E201": Code("unknown-initial-step", "`initialStep` is not one of the steps."),
     "E202": Code("undeclared-outcome", "`onOutcome` names an outcome that is not declared."),
@@ -116,6 +117,7 @@ CODES: dict[str, Code] = {
     "W106": Code("comment-in-text", "A text ends where YAML reads a comment."),
     "W107": Code("unbraked-circle", "A circle of steps asks an agent, and nothing limits it."),
     "W108": Code("setting-not-taken", "The agent cannot take a setting."),
+    "W109": Code("input-of-another-dialect", "An input is read as another dialect would."),
     "W201": Code("unreachable-step", "No path leads to the step."),
     "W202": Code("only-loops", "From here no path leads to an end."),
     "W203": Code("no-other-outcome", "A step has no `other` outcome as a way out."),

@@ -58,12 +58,19 @@ class SettingFault:
     setting: str
 
 
+def gives_settings(program: Program) -> bool:
+    """Is there a step that tells its agent more than what to do?"""
+    return any(True for _, _, op in asks_in(program) for _ in _own_settings(op))
+
+
 def faults_of_settings(
     program: Program, workspace: Workspace, settings: RunSettings
 ) -> Iterator[SettingFault]:
     """Settings of steps that their agents cannot take, each with its place."""
     permissions = settings.permissions or "bypass"
     for plan, node, op in asks_in(program):
+        if node.part_of is not None:
+            continue  # a round of a check has the settings of its step
         try:
             definition = definition_before(node, op, workspace, settings)
         except ConfigError:
@@ -134,7 +141,9 @@ def definition_before(
                 return definition_of(name, constants(config), workspace, settings, frozen)
             except NoAgentError as error:
                 way = shlex.join(("orchestrate", "init", "--agents-of", node.span.file))
-                raise ConfigError(error.message, f"{error.hint}; `{way}` writes a stub") from error
+                where = f"{node.span.file}:{node.span.line}"
+                hint = f"{error.hint}; `{way}` writes a stub"
+                raise ConfigError(f"{where}: {error.message}", hint) from error
         case _:
             return None
 

@@ -17,6 +17,7 @@ from orchestrate.app.config_model import Config
 from orchestrate.app.context import with_given_context
 from orchestrate.app.definition import compiled, given_names, without_given
 from orchestrate.app.inputs import Ask, require_inputs, with_text
+from orchestrate.app.refused_settings import refuse_at_their_place
 from orchestrate.app.undefined import refuse_undefined
 from orchestrate.app.unread_context import tell_unread
 from orchestrate.record import record
@@ -75,6 +76,7 @@ def prepare(
     config = load_config(workspace)
     settings = configured(settings, config, compilation.documents.get(program.main))
     program = with_defaults(program, settings)
+    refuse_at_their_place(compilation, program, workspace, settings)
     return Prepared(compilation, program, workspace, settings, config)
 
 

@@ -33,6 +33,7 @@ from orchestrate.plan.nodes import (
 from orchestrate.record import record, replace
 from orchestrate.regex import regex
 from orchestrate.source.located import LocatedMap, PathKey, as_map
+from orchestrate.workspace import path_fault
 
 ROUNDS = 3
 NOTHING = Run((Text(("true",)),))
@@ -69,7 +70,7 @@ def lower_check(
     """What `check` and `produces` say; a failure is then that of the step."""
     written, inputs = as_map(step.get("check")), as_map(filler.work.data.get("inputs"))
     produced = step.get("produces") or ()
-    read = file_at or (lambda container, key: Text(filler.parts(container, key)))
+    read = file_at or (lambda container, key: _file_at(filler, container, key))
     files = tuple(read(produced, index) for index in range(len(produced)))
     run = NOTHING
     if "command" in written:
@@ -84,6 +85,24 @@ def lower_check(
         given_up=dict(asking.routes).get(FAILED, asking.follow),
         on_failure=asking.on_failure,
     )
+
+
+def _file_at(filler: Filler, container: Any, key: PathKey) -> Text:
+    """A file of `produces`; one that cannot be there would cost every round."""
+    text = Text(filler.parts(container, key))
+    # A value inside a path is checked when the step runs; here it counts as one name.
+    literal = "".join("x" if isinstance(part, Ref) else part for part in text.parts)
+    fault = path_fault(literal)
+    if fault:
+        hint = "paths are relative to the workspace and stay inside it"
+        filler.work.report(
+            "E406", f"the path '{container[key]}' {fault}", container, key, hint=hint
+        )
+    elif "**" in literal:
+        hint = "name the files, or look for them in `check`"
+        message = f"'**' in '{container[key]}' is not supported"
+        filler.work.report("E407", message, container, key, hint=hint)
+    return text
 
 
 def with_rounds(check: Check) -> tuple[Node, ...]:

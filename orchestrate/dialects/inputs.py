@@ -10,10 +10,15 @@ from orchestrate.plan.expr import MapExpr
 from orchestrate.plan.inputs import Unfit, checked
 from orchestrate.plan.settings import Input, InputType, Secret
 from orchestrate.record import replace
-from orchestrate.source.located import LocatedMap, as_map
+from orchestrate.regex import regex
+from orchestrate.source.located import LocatedMap, PathKey, as_map
+
+# How an input is read in workflows, and in the two other dialects.
+_DOLLAR = regex(r"\$\{inputs\.(\w+)\}")
+_CURLY = regex(r"\{\{\s*(?:inputs\.)?(\w+)\s*\}\}")
 
 
-def lower_inputs(work: Lowering) -> tuple[Input, ...]:
+def lower_inputs(work: Lowering, *, is_workflow: bool = False) -> tuple[Input, ...]:
     """The inputs in the order written; what cannot be meant is reported at its place."""
     declared = as_map(work.data.get("inputs"))
     context = work.data.get("context")
@@ -23,6 +28,8 @@ def lower_inputs(work: Lowering) -> tuple[Input, ...]:
                         name, on_key=True, hint="keep one of them")  # fmt: skip
     inputs = tuple(_lower_input(work, declared, name) for name in declared)
     _check_variables(work, declared, inputs)
+    if declared:
+        _warn_of_foreign(work, frozenset(declared), is_workflow=is_workflow)
     return inputs
 
 
@@ -35,6 +42,31 @@ def _check_variables(work: Lowering, declared: LocatedMap, inputs: tuple[Input, 
             work.report("E110", f"the secrets '{owner}' and '{one.name}' would both come from "
                         f"{one.variable}", declared, one.name, on_key=True,
                         hint="rename one of them")  # fmt: skip
+
+
+def _warn_of_foreign(work: Lowering, names: frozenset[str], *, is_workflow: bool) -> None:
+    """An input that is read as another dialect would: the text stays as it is written."""
+    waiting: list[Any] = [work.data]
+    seen = {id(work.data.get("inputs"))}
+    while waiting:
+        container = waiting.pop()
+        for key in container if isinstance(container, dict) else range(len(container)):
+            value = container[key]
+            if isinstance(value, dict | list):
+                waiting += [] if id(value) in seen else [value]
+                seen.add(id(value))
+            elif isinstance(value, str):
+                for match in (_CURLY if is_workflow else _DOLLAR).finditer(value):
+                    if match[1] in names:
+                        _report_foreign(work, container, key, match, is_workflow=is_workflow)
+
+
+def _report_foreign(
+    work: Lowering, container: Any, key: PathKey, match: re.Match[str], *, is_workflow: bool
+) -> None:
+    right = f"${{inputs.{match[1]}}}" if is_workflow else f"{{{{{match[1]}}}}}"
+    span = work.span_inside(container, key, match.start(), match.end())
+    work.report_at("W109", f"{match[0]} stays as it is written", span, suggestion=right)
 
 
 def _lower_input(work: Lowering, declared: LocatedMap, name: str) -> Input:

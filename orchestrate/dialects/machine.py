@@ -163,12 +163,15 @@ def _checked_outcomes(
     if named is None:
         return tuple(outcome for outcome in outcomes if outcome != OTHER)
     for index, outcome in enumerate(named):
-        if outcome not in outcomes:
+        if outcome == OTHER:
+            work.report("E202", "'other' is never checked: the agent says that it has given up",
+                        named, index, hint="remove it")  # fmt: skip
+        elif outcome not in outcomes:
             work.report_name(
                 "E202", f"'{outcome}' is not an outcome of step '{name}'", named, index, outcomes,
                 what="outcomes",
             )  # fmt: skip
-    return tuple(outcome for outcome in named if outcome in outcomes)
+    return tuple(outcome for outcome in named if outcome in outcomes and outcome != OTHER)
 
 
 def _lower_retry(holder: LocatedMap) -> Retry | None:

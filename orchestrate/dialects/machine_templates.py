@@ -100,6 +100,8 @@ class Templates:
             return Ref(path, ref.text, ref.optional)
         if path[0] not in self.inputs:
             near = closest(path[0], self.inputs)
+            if path[0] == "inputs" and len(path) > 1 and path[1] in self.inputs:
+                near, path = path[1], path[1:]  # as workflows write it
             known = ", ".join(self.inputs) or "none"
             self.work.report_at(
                 "E121",

@@ -201,7 +201,10 @@ STEP = record(
             "unless it is named.",
             {"type": "string", "pattern": STEP_KEY, "x-hint": "name an outcome: flaky"},
             {"0": "passed", "2": "flaky", "*": "failed"},
-            propertyNames={"pattern": whole("[0-9]{1,3}|[*]"), "x-hint": 'write a code or "*"'},
+            propertyNames={
+                "pattern": whole("[1-9]?[0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5]|[*]"),
+                "x-hint": 'write a code from 0 to 255, or "*"',
+            },
             hint='write a mapping: exits: {0: passed, "*": failed}',
         ),
         "timeout": duration("How long the step may take. Default: a day.", "10m"),

@@ -101,7 +101,8 @@ def test_what_a_program_cannot_be_held_to_is_refused(
         text = text.replace(f"    {line}\n", "")
     scene.write("two.yaml", text.replace("prompt: Look.", f"prompt: Look.\n    {setting}"))
     told = scene.run("run", "two.yaml", "--backend", backend, "--dry-run").assert_exit(5).stderr
-    assert "two.yaml:6: step 'look': " in told
+    assert "two.yaml:8:5: error E128: step 'look': " in told
+    assert told.count("E128") == 1, "a round of the check has the settings of its step"
     assert "max_turns" not in told
     assert scene.ledger() == []
 

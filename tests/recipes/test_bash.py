@@ -71,13 +71,13 @@ def test_15_2_cwd_and_env_are_filled_in(shop: Workshop) -> None:
         steps:
           - id: look
             type: bash
-            command: 'ls; printf "%s" "$LEVEL$NUMBER"'
+            command: 'ls; printf "%s" "$LEVEL$NUMBER$YES$NO"'
             cwd: packages/{{package}}
-            env: {LEVEL: "{{level}}", NUMBER: 3}
+            env: {LEVEL: "{{level}}", NUMBER: 3, YES: true, NO: false}
             output: seen
     """)
     played = shop.play(text)
-    assert played.context["seen"] == "here\na $(touch canary) b3"
+    assert played.context["seen"] == "here\na $(touch canary) b3truefalse"
     assert played.step("look")["debug"]["cwd"].endswith("/packages/one")
     absolute = text.replace("packages/{{package}}", f"{shop.folder}/packages/one")
     assert shop.play(absolute).context["seen"].startswith("here")

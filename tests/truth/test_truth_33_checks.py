@@ -31,7 +31,8 @@ def test_truth_33_settings_that_run_refuses_are_not_let_through(tmp_path: Path) 
     dry = stage.run("run", "w.yaml", "--dry-run").assert_exit(5)
     run = stage.run("run", "w.yaml").assert_exit(5)
     for refused in (dry, run):
-        assert "step 'Ask': Claude Code cannot take the setting 'temperature'" in refused.stderr
+        assert f"w.yaml:4:71: error E128: {said}" in refused.stderr
+        assert "^^^^^^^^^^^" in refused.stderr
     assert stage.calls("claude") == []
 
 

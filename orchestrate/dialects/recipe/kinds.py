@@ -155,12 +155,25 @@ class RecipeFiller:
         return template.parts, template.placed
 
 
+def _variable(filler: RecipeFiller, variables: LocatedMap, name: str) -> Text:
+    """The value of a variable in `env`: a template, or `true` and `false` as they are written."""
+    value = variables[name]
+    if isinstance(value, bool):
+        return Text(("true" if value else "false",))
+    return Text(filler.parts(variables, name))
+
+
 def lower_bash(recipe: Recipe, step: LocatedMap, place: Place) -> Run:
     """`type: bash`: a script or an argument list; `env` and `cwd` are filled in, too."""
     filler = RecipeFiller(recipe, place)
     run = lower_command(filler, step)
     variables = as_map(step.get("env"))
-    environment = tuple((name, Text(filler.parts(variables, name))) for name in variables)
+    environment = tuple((name, _variable(filler, variables, name)) for name in variables)
+    if "output_exit_code" in step and step["output_exit_code"] in (
+        step.get("output"), step.get("collect"),
+    ):  # fmt: skip
+        recipe.work.report("W407", "'output_exit_code' names a variable that the result has",
+                           step, "output_exit_code", hint="choose another name")  # fmt: skip
     if "output_exit_code" in step and step.get("on_error", "fail") == "fail":
         recipe.work.report(
             "W407",

@@ -366,7 +366,7 @@ def _hint_for_loop(looping: list[str], place: Place) -> str:
 def _search_meant(names: Names, place: Place, path: tuple[str, ...]) -> tuple[str, str]:
     """What was probably meant by a variable that nothing sets: a hint and a suggestion."""
     match path:
-        case ("context", name, *rest) if name in names.context:
+        case ("context" | "inputs", name, *rest) if name in names.context:
             return "", f"{{{{{'.'.join((name, *rest))}}}}}"
         case ("steps" | "outputs", step, *_) | (step, *_) if step in names.results:
             return _result_of(names, step)

@@ -71,7 +71,7 @@ def lower_workflow(work: Lowering) -> Plan | None:
     _check_context(work)
     main = lowering.block("main", data.get("steps"), top, owner=None)
     folders = _lower_folders(work, top)
-    inputs = lower_inputs(work)
+    inputs = lower_inputs(work, is_workflow=True)
     if main is None:
         return None
     plan = Plan(

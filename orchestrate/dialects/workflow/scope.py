@@ -14,7 +14,7 @@ from orchestrate.plan.flow import AT_END, Use
 from orchestrate.plan.nodes import NodeId
 from orchestrate.record import field, mutable_record, record
 from orchestrate.regex import regex
-from orchestrate.source.located import LocatedMap, PathKey
+from orchestrate.source.located import LocatedMap, PathKey, as_map
 
 RUN_FIELDS = ("id", "root", "timestamp_utc")
 LOOP_FIELDS = ("index", "total")
@@ -244,6 +244,8 @@ class Resolver:
     def _near(self, segments: tuple[str, ...]) -> str:
         """What an unknown variable was probably meant to be, or ''."""
         head, *rest = segments
+        if head in as_map(self.work.data.get("inputs")):
+            return f"${{{'.'.join(('inputs', *segments))}}}"
         if isinstance(self.context, dict) and head in self.context:
             return f"${{{'.'.join(('context', *segments))}}}"
         if self.scope.find(head):
