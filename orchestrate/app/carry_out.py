@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from orchestrate.agents.definition import AgentDefinition
     from orchestrate.app.reporter import Reporter
     from orchestrate.app.settings import RunSettings
+    from orchestrate.checkpoints.store import Store as CheckpointStore
     from orchestrate.engine.rehearsing import Rehearsal
     from orchestrate.engine.secrets import Secrets
     from orchestrate.engine.stop import Stop
@@ -132,6 +133,12 @@ def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs
         logbook.close()
 
 
+def _checkpoints_of(rt: Runtime) -> CheckpointStore | None:
+    from orchestrate.app.checkpoints import store_of
+
+    return store_of(rt)
+
+
 def _keep_checkpoints(rt: Runtime, reporter: Reporter) -> None:
     from orchestrate.app.checkpoints import checkpoints_of
 
@@ -180,7 +187,7 @@ def runtime_of(
         secrets.learn(late.whole(plan_id))
     logbook = _logbook(store, settings, secrets, log)
     config = load_config(home, environment)
-    return Runtime(
+    rt = Runtime(
         workspace=workspace,
         store=store,
         secrets=secrets,
@@ -203,6 +210,8 @@ def runtime_of(
         ),
         library=library_of(store, home, stop, secrets, reporter),
     )
+    rt.open_checkpoints = lambda: _checkpoints_of(rt)
+    return rt
 
 
 def _whom_it_asks(store: Store, program: Program, workspace: Workspace) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from orchestrate.checkpoints.store import open_store
+from orchestrate.checkpoints.store import Store, open_store
 from orchestrate.engine.checkpoints import Checkpoints
 
 if TYPE_CHECKING:
@@ -26,3 +26,8 @@ def checkpoints_of(rt: Runtime, tell: Callable[[str], None]) -> Checkpoints | No
         tell(_NO_GIT)
         return None
     return Checkpoints(rt, store)
+
+
+def store_of(rt: Runtime) -> Store | None:
+    """The checkpoints that the run has; None where there is no git program."""
+    return open_store(rt.run.root, rt.environment)

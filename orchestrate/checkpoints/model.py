@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import sha1, sha256
 from typing import Any, Literal
 
 from orchestrate.errors import StateError
@@ -121,5 +120,8 @@ def checkpoint_from_json(document: Mapping[str, Any]) -> Checkpoint:
 
 def id_of(content: bytes, length: int) -> str:
     """What git calls a file with that content."""
+    # Every run loads this module, and OpenSSL takes as long as ten quick steps.
+    from hashlib import sha1, sha256
+
     digest = (sha1 if length == _SHA1_LENGTH else sha256)(b"blob %d\0" % len(content) + content)
     return digest.hexdigest()

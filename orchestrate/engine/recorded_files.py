@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from orchestrate.checkpoints.model import CheckpointError
-from orchestrate.checkpoints.store import open_store
 from orchestrate.engine.confine import open_regular
 from orchestrate.engine.faults import StepFault
 from orchestrate.engine.keys import FILES
@@ -46,7 +45,7 @@ def _is_captured(rt: Runtime, tree: str, name: str) -> bool:
     content = None
     with suppress(StepFault, OSError), open_regular(rt.workspace, name) as opened:
         content = opened.read()
-    store = open_store(rt.run.root, rt.environment)
+    store = rt.open_checkpoints()
     with suppress(CheckpointError):
         return store is not None and store.exists and store.has_file(tree, name, content)
     return False

@@ -39,6 +39,7 @@ from orchestrate.state.values import restore_value, store_value
 from orchestrate.workspace import Workspace
 
 if TYPE_CHECKING:
+    from orchestrate.checkpoints.store import Store as CheckpointStore
     from orchestrate.engine.checkpoints import Checkpoints
 
 # Tenths of a second.
@@ -172,6 +173,8 @@ class Runtime:
     earlier: Earlier | None = None
     # Who records the workspace, where that is wanted.
     checkpoints: Checkpoints | None = None
+    # Those that it has; loaded late, because only a run that was edited asks.
+    open_checkpoints: Callable[[], CheckpointStore | None] = staticmethod(lambda: None)
     # The clock that was looked at last, and what it counts from.
     _clock: Anchor | None = None
     _zero: float | None = None
