@@ -21,7 +21,6 @@ from orchestrate.app.open_run import find_stored
 from orchestrate.app.prepare import prepare
 from orchestrate.app.reporter import Reporter, Stop
 from orchestrate.app.settings import RunSettings
-from orchestrate.app.settle import Decided
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.errors import OrchestrateError, UsageError
 from orchestrate.plan.nodes import Program
@@ -32,6 +31,7 @@ from orchestrate.state.model import RunState
 from orchestrate.state.recorded import last_recorded
 from orchestrate.state.runs import LATEST
 from orchestrate.state.store import Store
+from orchestrate.view.outcomes import Decided
 from orchestrate.view.place import Place
 from orchestrate.view.result_document import outputs_document
 from orchestrate.view.run_view import RunView, run_view

@@ -19,13 +19,14 @@ from orchestrate.app.end_run import cancel_run
 from orchestrate.app.settle import settled_view
 from orchestrate.errors import UsageError
 from orchestrate.exits import ENVIRONMENT
-from orchestrate.record import record, replace
+from orchestrate.record import replace
 from orchestrate.state.ballots import cast_answer, find_answer
 from orchestrate.state.locks import is_held
 from orchestrate.state.runs import Runs, list_runs
 from orchestrate.state.times import local_time
 from orchestrate.state.users import user_name
 from orchestrate.view.inbox import Question, gate_id, questions_of
+from orchestrate.view.outcomes import Answered
 from orchestrate.view.place import Place
 from orchestrate.view.run_view import RunView, run_view
 from orchestrate.workspace import open_workspace
@@ -39,23 +40,6 @@ _SAME = {"yes": "approve", "approved": "approve", "no": "deny", "denied": "deny"
 _END_WITHIN_S = 30.0
 _START_WITHIN_S = 120.0
 _AGAIN = "look again: orchestrate inbox"
-
-
-@record
-class Answered:
-    """What became of an answer; `went_on` is the process that goes on with the run."""
-
-    result: Literal["recorded", "already"]
-    question_id: str
-    run: Run
-    workspace: str
-    value: str
-    by: str
-    status: str
-    went_on: int | None = None
-    flags: tuple[str, ...] = ()
-    # Why the run does not go on, though nobody works on it.
-    stays: str = ""
 
 
 class NoSuchQuestion(UsageError):

@@ -11,35 +11,17 @@ from orchestrate.app.kept_programs import is_kept
 from orchestrate.app.open_run import newest_document
 from orchestrate.app.worktrees import has_unmerged, remove_merged
 from orchestrate.errors import OrchestrateError
-from orchestrate.record import field, mutable_record, record
+from orchestrate.record import record
 from orchestrate.state.locks import LockHeldError, is_held, lock_run
 from orchestrate.state.runs import ELSEWHERE, FETCHED, clean_runs, last_change, list_runs
 from orchestrate.state.worktree import Worktree
+from orchestrate.view.outcomes import UNFINISHED, Tidied
 from orchestrate.view.run_summary import RunSummary, summary_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from orchestrate.state.runs import Run, Runs
-
-# A person may still go on with these, or decide about them: they go only when they are named.
-UNFINISHED = ("interrupted", "paused", "unknown")
-
-
-@mutable_record
-class Tidied:
-    """What `clean` did, or would do."""
-
-    removed: list[str] = field(default_factory=list)
-    in_use: list[str] = field(default_factory=list)
-    failed: list[tuple[str, str]] = field(default_factory=list)
-    # Old enough, but not finished; by id, with how they stand.
-    left: dict[str, str] = field(default_factory=dict)
-    # Their worktrees have what no other branch has.
-    unmerged: list[str] = field(default_factory=list)
-    # What stands in the list that is shown before anything is removed.
-    shown: list[RunSummary] = field(default_factory=list)
-    freed: int = 0
 
 
 @record

@@ -12,7 +12,6 @@ from orchestrate.app.open_run import refuse_linked
 from orchestrate.app.record_unfolded import append_unfolded
 from orchestrate.app.secrets import secrets_of_run
 from orchestrate.app.settle import (
-    Decided,
     decided_now,
     gate_of,
     is_of,
@@ -36,6 +35,7 @@ from orchestrate.state.gates import gate_names, path_of_gate
 from orchestrate.state.journal import JournalCorruptError
 from orchestrate.state.times import local_time, seconds_of
 from orchestrate.state.users import user_name
+from orchestrate.view.outcomes import Decided
 from orchestrate.view.run_view import RunView, run_view
 
 if TYPE_CHECKING:

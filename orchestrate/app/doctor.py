@@ -17,9 +17,9 @@ from orchestrate.checkpoints.store import size_of
 from orchestrate.errors import DefinitionError, OrchestrateError
 from orchestrate.plan.backends import known_backend
 from orchestrate.plan.visible import plural, show_size
-from orchestrate.record import record
 from orchestrate.state.locks import take
 from orchestrate.state.runs import Runs, list_runs
+from orchestrate.view.doctor import Finding
 from orchestrate.workspace import package_data
 
 if TYPE_CHECKING:
@@ -31,17 +31,6 @@ if TYPE_CHECKING:
     from orchestrate.workspace import Workspace
 
 _PATIENCE_S = 20
-
-
-@record
-class Finding:
-    """One thing that was looked at. `is_needed`: without it nothing runs."""
-
-    name: str
-    is_well: bool
-    detail: str
-    advice: str = ""
-    is_needed: bool = False
 
 
 def examine(workspace: Workspace, state_dir: str | None) -> list[Finding]:

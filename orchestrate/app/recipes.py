@@ -10,8 +10,8 @@ from orchestrate.catalogue import recipe_files
 from orchestrate.diagnostics import Findings
 from orchestrate.dialects.shape import describe_mismatch, detect_dialect
 from orchestrate.plan.nodes import Gate, main_plan
-from orchestrate.record import record
 from orchestrate.source.include import Document, Loader
+from orchestrate.view.outcomes import ListedRecipe
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,21 +19,6 @@ if TYPE_CHECKING:
     from orchestrate.workspace import Workspace
 
 _EDITOR_LINE = "yaml-language-server:"
-
-
-@record
-class Entry:
-    """One recipe as the list shows it; `error` says why it cannot be used."""
-
-    id: str
-    path: str
-    origin: str
-    dialect: str | None
-    name: str
-    title: str
-    description: str
-    error: str
-    inputs: tuple[str, ...] = ()
 
 
 def own_recipes(workspace: Workspace) -> list[Path]:
@@ -45,7 +30,7 @@ def own_recipes(workspace: Workspace) -> list[Path]:
     ]
 
 
-def recipes_of(workspace: Workspace) -> Iterator[Entry]:
+def recipes_of(workspace: Workspace) -> Iterator[ListedRecipe]:
     """The recipes of the workspace and of the catalogue that can be run by id."""
     for recipe_id, path, origin in recipe_files(workspace):
         entry = _read_entry(recipe_id, path, origin, workspace)
@@ -53,7 +38,9 @@ def recipes_of(workspace: Workspace) -> Iterator[Entry]:
             yield entry
 
 
-def _read_entry(recipe_id: str, path: Path, origin: str, workspace: Workspace) -> Entry | None:
+def _read_entry(
+    recipe_id: str, path: Path, origin: str, workspace: Workspace
+) -> ListedRecipe | None:
     """What a file says about itself; None for a fragment."""
     findings = Findings()
     document = Loader(workspace, findings).load(path)
@@ -69,7 +56,7 @@ def _read_entry(recipe_id: str, path: Path, origin: str, workspace: Workspace) -
     if not description and document is not None:
         description = _opening_comment(document)
     declared = about.get("inputs")
-    return Entry(
+    return ListedRecipe(
         id=recipe_id,
         path=workspace.display(path),
         origin=origin,

@@ -13,9 +13,9 @@ from orchestrate.app.claim import AtWorkError, claim_briefly
 from orchestrate.app.end_calls import made_calls, settle_calls
 from orchestrate.app.open_store import open_stored
 from orchestrate.errors import OrchestrateError
-from orchestrate.exits import Ending, waits_for_person, waits_to_be_resumed
+from orchestrate.exits import waits_for_person, waits_to_be_resumed
 from orchestrate.plan.visible import visible
-from orchestrate.record import record, replace
+from orchestrate.record import replace
 from orchestrate.state.apply import TIMEOUT, apply
 from orchestrate.state.ballots import cast
 from orchestrate.state.clock import now_by
@@ -25,33 +25,13 @@ from orchestrate.state.plan_file import index_of
 from orchestrate.state.runs import Run, Runs, list_runs
 from orchestrate.state.store import Store, load
 from orchestrate.state.times import seconds_of
+from orchestrate.view.outcomes import Decided
 from orchestrate.view.run_summary import summary_of
 from orchestrate.view.run_view import RunView, run_view
 
 if TYPE_CHECKING:
     from orchestrate.state.model import RunState
     from orchestrate.state.result import Approval
-
-
-@record
-class Decided:
-    """What became of a gate, and how its run stands now; `ending` is None while it runs."""
-
-    stage: str
-    decision: str
-    by: str
-    message: str
-    status: str
-    ending: Ending | None
-    # Was it decided just now, and not the same by another process meanwhile?
-    is_first: bool = True
-    # The gate's node, which tells whether it is a step.
-    node: str = ""
-
-    @property
-    def asks_more(self) -> bool:
-        """Does the run wait for a decision about another gate?"""
-        return self.ending is not None and self.ending.kind == "gate"
 
 
 def settled_view(run: Run) -> RunView:

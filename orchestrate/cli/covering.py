@@ -5,7 +5,7 @@ from __future__ import annotations
 from orchestrate.app.cover import cover, covered_json
 from orchestrate.app.prepare import Prepared
 from orchestrate.exits import DONE, FAILED
-from orchestrate.plan.visible import plural, visible
+from orchestrate.show.cover_text import cover_text
 from orchestrate.show.output import answer, answer_json
 
 
@@ -16,18 +16,5 @@ def show_cover(prepared: Prepared, *, as_json: bool) -> int:
     if as_json:
         answer_json(document)
     else:
-        total = len(covered.taken) + len(covered.missed)
-        walked = f"{len(covered.taken)} of {plural(total, 'route')} taken in"
-        done = f"{plural(covered.walks, 'walk')}; no agent was asked, no command was run"
-        lines = [f"REHEARSAL: {walked} {done}"]
-        if covered.missed:
-            lines.append("these cannot be taken:")
-        lines += [
-            visible(f"  {one['file']}:{one['line']}: {one['step']}: {one['outcome']}")
-            for one in document["missed"]
-        ]
-        lines += [
-            f"step '{visible(step)}' failed: {visible(message)}" for step, message in covered.failed
-        ]
-        answer("".join(f"{line}\n" for line in lines))
+        answer(cover_text(document))
     return FAILED if covered.failed else DONE

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from orchestrate.app.estimate import estimate
+from orchestrate.app.exclusive import refuse_events
 from orchestrate.app.prepare import prepare, rehearse
 from orchestrate.app.settings import RunSettings
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.notes import Notes
-from orchestrate.cli.watching import refuse_events
 from orchestrate.errors import UsageError
 from orchestrate.exits import DONE
 from orchestrate.plan.nodes import main_plan

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from orchestrate.app.config import load_config
+from orchestrate.app.exclusive import refuse_events
 from orchestrate.app.fork import ForkWishes, fork, step_to_fork_from
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.settings import RunSettings
 from orchestrate.cli.detach import detached
 from orchestrate.cli.reporting import CommandLine
-from orchestrate.cli.watching import refuse_events, watching_of
+from orchestrate.cli.watching import watching_of
 from orchestrate.view.place import Place
 
 

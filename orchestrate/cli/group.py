@@ -17,161 +17,56 @@ from orchestrate.errors import UsageError
 from orchestrate.exits import DONE, UNUSABLE
 from orchestrate.show.output import note
 
-# name -> module and attribute, summary
+# name -> module of `cli.commands` and attribute, summary
 COMMANDS: dict[str, tuple[str, str]] = {
-    "answer": (
-        "orchestrate.cli.commands.inbox:answer",
-        "Answer a question of the inbox.",
-    ),
-    "approvals": (
-        "orchestrate.cli.commands.approvals:approvals",
-        "List the gates that wait for a decision.",
-    ),
-    "approve": (
-        "orchestrate.cli.commands.approvals:approve",
-        "Approve a stage, so that its run can continue.",
-    ),
-    "attach": (
-        "orchestrate.cli.commands.attach:attach",
-        "Watch a run that another process works on.",
-    ),
-    "cancel": (
-        "orchestrate.cli.commands.cancel:cancel",
-        "End a run for good.",
-    ),
-    "clean": (
-        "orchestrate.cli.commands.clean:clean",
-        "Remove old runs.",
-    ),
-    "completion": (
-        "orchestrate.cli.commands.completion:completion",
-        "Print the completion script of a shell.",
-    ),
-    "config": (
-        "orchestrate.cli.commands.config:config",
-        "Show the settings in effect, and where each comes from.",
-    ),
-    "cost": (
-        "orchestrate.cli.commands.cost:cost",
-        "Sum up what agents have cost.",
-    ),
-    "deny": (
-        "orchestrate.cli.commands.approvals:deny",
-        "Deny a stage, which ends its run.",
-    ),
-    "describe": (
-        "orchestrate.cli.commands.describe:describe",
-        "Say what a recipe does, what it takes and gives.",
-    ),
-    "diff": (
-        "orchestrate.cli.commands.diff:diff",
-        "Show what a step or a run changed, or how two runs differ.",
-    ),
-    "doctor": (
-        "orchestrate.cli.commands.doctor:doctor",
-        "Check whether this computer has what runs need.",
-    ),
-    "fetch": (
-        "orchestrate.cli.commands.fetch:fetch",
-        "Bring a run of another machine here.",
-    ),
-    "fleet": (
-        "orchestrate.cli.commands.fleet:fleet",
-        "Check the machines and the server of fleet.yaml.",
-    ),
-    "fork": (
-        "orchestrate.cli.commands.fork:fork",
-        "Go another way from a step of a run, in a new run.",
-    ),
-    "guide": (
-        "orchestrate.cli.commands.guide:guide",
-        "Print how to write recipes, for a coding agent.",
-    ),
-    "inbox": (
-        "orchestrate.cli.commands.inbox:inbox",
-        "List what waits for you, in all workspaces.",
-    ),
-    "init": (
-        "orchestrate.cli.commands.init:init",
-        "Write a first recipe and settings into a project.",
-    ),
-    "list": (
-        "orchestrate.cli.commands.list:list_recipes",
-        "List the recipes of the workspace and the catalogue.",
-    ),
-    "logs": (
-        "orchestrate.cli.commands.logs:logs",
-        "Show the log of a run or of a step.",
-    ),
-    "plan": (
-        "orchestrate.cli.commands.plan:plan",
-        "Show what a recipe compiles to, or the path of a run.",
-    ),
-    "report": (
-        "orchestrate.cli.commands.report:report",
-        "Write a report of a run, as HTML or Markdown.",
-    ),
-    "resume": (
-        "orchestrate.cli.commands.resume:resume",
-        "Continue a run that was stopped, failed or parked.",
-    ),
-    "rewind": (
-        "orchestrate.cli.commands.rewind:rewind",
-        "Put a run and its files back to before a step.",
-    ),
-    "run": (
-        "orchestrate.cli.commands.run:run",
-        "Run a recipe.",
-    ),
-    "run-step": (
-        "orchestrate.cli.commands.run_step:run_step",
-        "Run a single step of a workflow.",
-    ),
-    "runs": (
-        "orchestrate.cli.commands.runs:runs",
-        "List the runs of the workspace.",
-    ),
-    "schema": (
-        "orchestrate.cli.commands.schema:schema",
-        "Print a JSON Schema, for editors and other tools.",
-    ),
-    "seat": (
-        "orchestrate.cli.commands.seat:seat",
-        "Take runs from other machines, over ssh.",
-    ),
-    "serve": (
-        "orchestrate.cli.commands.serve:serve",
-        "Show and steer runs in a browser or on a phone.",
-    ),
-    "status": (
-        "orchestrate.cli.commands.status:status",
-        "Show where a run stands, and how to continue it.",
-    ),
-    "stop": (
-        "orchestrate.cli.commands.stop:stop",
-        "Stop a run, so that it can be resumed.",
-    ),
-    "validate": (
-        "orchestrate.cli.commands.validate:validate",
-        "Check recipes without running anything.",
-    ),
-    "wait": (
-        "orchestrate.cli.commands.wait:wait",
-        "Wait until a run ends.",
-    ),
-    "watch": (
-        "orchestrate.cli.commands.watch:watch",
-        "Run a recipe again whenever one of its files changes.",
-    ),
-    "worker": (
-        "orchestrate.cli.commands.worker:worker",
-        "Serve pools of a fleet on this machine.",
-    ),
-    "why": (
-        "orchestrate.cli.commands.why:why",
-        "Say why a step ran, ran again, was reused or waits.",
-    ),
+    "answer": ("inbox:answer", "Answer a question of the inbox."),
+    "approvals": ("approvals:approvals", "List the gates that wait for a decision."),
+    "approve": ("approvals:approve", "Approve a stage, so that its run can continue."),
+    "attach": ("attach:attach", "Watch a run that another process works on."),
+    "cancel": ("cancel:cancel", "End a run for good."),
+    "clean": ("clean:clean", "Remove old runs."),
+    "completion": ("completion:completion", "Print the completion script of a shell."),
+    "config": ("config:config", "Show the settings in effect, and where each comes from."),
+    "cost": ("cost:cost", "Sum up what agents have cost."),
+    "deny": ("approvals:deny", "Deny a stage, which ends its run."),
+    "describe": ("describe:describe", "Say what a recipe does, what it takes and gives."),
+    "diff": ("diff:diff", "Show what a step or a run changed, or how two runs differ."),
+    "doctor": ("doctor:doctor", "Check whether this computer has what runs need."),
+    "fetch": ("fetch:fetch", "Bring a run of another machine here."),
+    "fleet": ("fleet:fleet", "Check the machines and the server of fleet.yaml."),
+    "fork": ("fork:fork", "Go another way from a step of a run, in a new run."),
+    "guide": ("guide:guide", "Print how to write recipes, for a coding agent."),
+    "inbox": ("inbox:inbox", "List what waits for you, in all workspaces."),
+    "init": ("init:init", "Write a first recipe and settings into a project."),
+    "list": ("list:list_recipes", "List the recipes of the workspace and the catalogue."),
+    "logs": ("logs:logs", "Show the log of a run or of a step."),
+    "plan": ("plan:plan", "Show what a recipe compiles to, or the path of a run."),
+    "report": ("report:report", "Write a report of a run, as HTML or Markdown."),
+    "resume": ("resume:resume", "Continue a run that was stopped, failed or parked."),
+    "rewind": ("rewind:rewind", "Put a run and its files back to before a step."),
+    "run": ("run:run", "Run a recipe."),
+    "run-step": ("run_step:run_step", "Run a single step of a workflow."),
+    "runs": ("runs:runs", "List the runs of the workspace."),
+    "schema": ("schema:schema", "Print a JSON Schema, for editors and other tools."),
+    "seat": ("seat:seat", "Take runs from other machines, over ssh."),
+    "serve": ("serve:serve", "Show and steer runs in a browser or on a phone."),
+    "status": ("status:status", "Show where a run stands, and how to continue it."),
+    "stop": ("stop:stop", "Stop a run, so that it can be resumed."),
+    "validate": ("validate:validate", "Check recipes without running anything."),
+    "wait": ("wait:wait", "Wait until a run ends."),
+    "watch": ("watch:watch", "Run a recipe again whenever one of its files changes."),
+    "worker": ("worker:worker", "Serve pools of a fleet on this machine."),
+    "why": ("why:why", "Say why a step ran, ran again, was reused or waits."),
 }
+
+
+def command_named(name: str) -> click.Command:
+    """Import a command."""
+    from importlib import import_module
+
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    command: click.Command = getattr(import_module(f"orchestrate.cli.commands.{module}"), attribute)
+    return command
 
 
 class LazyGroup(click.Group):
@@ -189,10 +84,7 @@ class LazyGroup(click.Group):
     ) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        from importlib import import_module
-
-        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
+        command = command_named(cmd_name)
         # On the instance, so that commands need not know of it.
         setattr(command, "format_epilog", partial(_write_examples, cmd_name))  # noqa: B010
         return command

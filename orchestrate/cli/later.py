@@ -7,7 +7,7 @@ from typing import Any
 
 
 def later(body: str) -> Callable[..., int]:
-    """A function of `cli` that gives an exit code, as `module:name`; loaded when it is called.
+    """A function that gives an exit code, as `package.module:name`; loaded when it is called.
 
     The help of a command and the completion of its words need no more than its options.
     """
@@ -21,6 +21,6 @@ def answer_later(body: str) -> Callable[..., Any]:
         from importlib import import_module
 
         module, _, name = body.partition(":")
-        return getattr(import_module(f"orchestrate.cli.{module}"), name)(*given, **named)
+        return getattr(import_module(f"orchestrate.{module}"), name)(*given, **named)
 
     return call

@@ -143,9 +143,10 @@ def _carry_out(arguments: Sequence[str], settings: dict[str, Any]) -> int:
     try:
         return _dispatch(arguments, settings)
     except RunElsewhereError as error:
-        from orchestrate.cli.away import hand_over
+        from orchestrate.cli.resume_flags import flags_of_resume
+        from orchestrate.fleet.away import hand_over
 
-        return hand_over(arguments, error)
+        return hand_over(arguments, error, flags_of_resume)
 
 
 def _dispatch(arguments: Sequence[str], settings: dict[str, Any]) -> int:

@@ -34,6 +34,12 @@ def named_run_argument(command: Command) -> Command:
     return click.argument("run", metavar="RUN")(command)
 
 
+def is_unnamed(ctx: click.Context) -> bool:
+    """Was RUN left out? A written `latest` means the latest run, whatever it does."""
+    source = ctx.get_parameter_source("run")
+    return source is not None and source.name == "DEFAULT"
+
+
 def end_within_option(command: Command) -> Command:
     """`--wait`: for the commands that end what runs."""
     return click.option(

@@ -14,9 +14,9 @@ from orchestrate.app.settings import FLAGS, FLAGS_OF, RunSettings
 from orchestrate.cli.later import later
 from orchestrate.view.place import Place
 
-_run_recipe = later("starting:run_recipe")
-_resume_run = later("resuming:resume_run")
-_show_status = later("status_answer:show_status")
+_run_recipe = later("cli.starting:run_recipe")
+_resume_run = later("cli.resuming:resume_run")
+_show_status = later("cli.status_answer:show_status")
 
 # How many names a command takes, least and most.
 _NAMES = {"run": (1, 2), "resume": (0, 1), "status": (0, 1)}

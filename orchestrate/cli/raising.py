@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from orchestrate.app.raised_limits import RAISED_BY, read_limit
 from orchestrate.app.reporter import CONVERSATION
 from orchestrate.app.settings import RunSettings, settings_of
 from orchestrate.app.stopping import stoppable
 from orchestrate.cli.later import later
 from orchestrate.cli.terminal import has_terminal, read_line
-from orchestrate.plan.durations import seconds_of
 from orchestrate.plan.visible import visible
 from orchestrate.record import replace
 from orchestrate.show.output import note
@@ -22,23 +22,12 @@ from orchestrate.state.budget import Budget
 from orchestrate.view.advice import Reached, as_started_flag, resume_flags
 
 if TYPE_CHECKING:
-    from orchestrate.exits import Ending, EndKind
+    from orchestrate.exits import Ending
     from orchestrate.state.store import Store
     from orchestrate.view.watching import Watching
 
-_resume_run = later("resuming:resume_run")
+_resume_run = later("cli.resuming:resume_run")
 _LONGEST_WORD = 40
-# The limits that a flag raises, with its field; the one of which there is as much again; and the
-# end of a usage limit that nobody can believe. What a day allows stands in a file: no answer here
-# changes it.
-_RAISED_BY: dict[EndKind, str] = {
-    "max-cost": "max_cost",
-    "max-tokens": "max_tokens",
-    "max-calls": "max_calls",
-    "max-time": "max_time",
-    "step-limit": "",
-    "quota": "",
-}
 
 
 def go_on_with_more(
@@ -47,7 +36,7 @@ def go_on_with_more(
     """Ask, and go on if the answer allows more: the exit code of that; None where it stays as it
     is."""
     is_asked = has_terminal() and not (watching.as_json or watching.events or settings.detach)
-    if ending is None or ending.kind not in _RAISED_BY or not is_asked:
+    if ending is None or ending.kind not in RAISED_BY or not is_asked:
         return None
     if ending.kind == "quota" and not _is_distrusted(store):
         return None  # the user does not want to wait, and to ask again now is of no use
@@ -71,7 +60,7 @@ def _is_distrusted(store: Store) -> bool:
 
 def _ask(store: Store, ending: Ending, read: Callable[[], str | None]) -> RunSettings | None:
     """The limit that the person allows; None to leave the run parked."""
-    name = _RAISED_BY[ending.kind]
+    name = RAISED_BY[ending.kind]
     flags = resume_flags(ending, Reached.of(store.state)) or ()
     offer = "Go on with " + (" ".join(flags) or "as much again")
     if ending.kind == "quota":
@@ -88,7 +77,7 @@ def _ask(store: Store, ending: Ending, read: Callable[[], str | None]) -> RunSet
         is_yes = bool(word) and "yes".startswith(word)
         if is_yes and not name:
             return RunSettings()
-        value = _limit(name, flags[1] if is_yes else word) if name else None
+        value = read_limit(name, flags[1] if is_yes else word) if name else None
         used = float(ending.budget.get("spent", 0))
         if value is not None and value > used:
             return replace(RunSettings(), **{name: value})
@@ -98,17 +87,3 @@ def _ask(store: Store, ending: Ending, read: Callable[[], str | None]) -> RunSet
             continue
         wanted = " or a limit" if name else ""
         note(f"'{visible(word[:_LONGEST_WORD])}' is not an answer here: type y, n{wanted}\n")
-
-
-def _limit(name: str, typed: str) -> float | None:
-    """What was typed as a limit of this kind; None if it is none."""
-    try:
-        if name == "max_time":
-            value = seconds_of(typed)
-        elif name == "max_cost":
-            value = float(typed.removeprefix("$"))
-        else:
-            value = int(typed)
-    except ValueError:
-        return None
-    return value if 0 < value < float("inf") else None

@@ -11,15 +11,11 @@ from orchestrate.cli.notes import Notes
 from orchestrate.cli.terminal import AtTerminal, agrees, has_terminal, read_line
 from orchestrate.plan.visible import visible
 from orchestrate.show.output import note
-from orchestrate.state.address import shown_path
-from orchestrate.state.model import frames_below
-from orchestrate.state.result import StepResult
-from orchestrate.state.times import local_time, timestamp
-from orchestrate.view.event_words import retry_number, retry_reason
+from orchestrate.show.resting import resting_lines
 from orchestrate.view.source_files import shown_definition
 
 if TYPE_CHECKING:
-    from orchestrate.cli.detach import Departure
+    from orchestrate.app.detach import Departure
     from orchestrate.cli.telling import Telling
     from orchestrate.exits import Ending
     from orchestrate.state.runs import Run
@@ -54,18 +50,8 @@ class CommandLine(Notes, Reporter):
 
     def rests(self, store: Store, now: float) -> None:
         """Steps whose retry is not due yet: else a resume would be silent, for hours perhaps."""
-        for frame in frames_below(store.state.root):
-            here = frame.here
-            if here is None or here.phase != "resting" or here.rest_until <= now:
-                continue
-            name = store.index.here(frame).node.name
-            result = frame.steps.get(name, StepResult())
-            why = retry_reason(result).removeprefix(": ")
-            self.detail(
-                f"{visible(shown_path(frame.key, name))} waits until "
-                f"{local_time(timestamp(here.rest_until))} for {retry_number(result)}"
-                f"{f' ({visible(why)})' if why else ''}; Ctrl-C stops, --retry-delay 0 tries now\n"
-            )
+        for line in resting_lines(store.state, store.index, now):
+            self.detail(f"{line}; Ctrl-C stops, --retry-delay 0 tries now\n")
 
     def follow(self, store: Store, stop: Stop) -> Callable[[], None]:
         # Loaded here, while the keeper of a new run starts, and with all that the end needs.

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from orchestrate.app.config import load_config
+from orchestrate.app.default_run import paused_lines
 from orchestrate.app.edit_run import Wishes
+from orchestrate.app.exclusive import refuse_events
 from orchestrate.app.open_run import find_stored, header_of
 from orchestrate.app.resume import Resumed, resume, start_over
 from orchestrate.app.settings import RunSettings
-from orchestrate.cli.default_run import tell_paused
 from orchestrate.cli.detach import detached
 from orchestrate.cli.raising import go_on_with_more
 from orchestrate.cli.reporting import CommandLine
-from orchestrate.cli.watching import refuse_events, watching_of
-from orchestrate.show.output import answer, answer_json, note
+from orchestrate.cli.watching import watching_of
+from orchestrate.show.output import answer, answer_json, note, note_once
 from orchestrate.state.runs import LATEST
 from orchestrate.view.place import Place
 from orchestrate.view.result_document import result_document
@@ -55,7 +56,7 @@ def resume_run(
     if resumed.nothing_left:
         _tell_over(resumed, watching)
         if run is None and resumed.store.state.status == "completed":
-            tell_paused(place)
+            note("".join(f"  {line}\n" for line in paused_lines(place, note_once)))
     more = go_on_with_more(resumed.store, resumed.ending, settings, watching)
     return resumed.code if more is None else more
 

@@ -9,12 +9,11 @@ from orchestrate.cli.reporting import CommandLine
 from orchestrate.cli.terminal import agrees as says_yes
 from orchestrate.cli.terminal import has_terminal
 from orchestrate.errors import UsageError
-from orchestrate.plan.visible import plural, visible
+from orchestrate.plan.visible import visible
 from orchestrate.show.output import answer, answer_json, note
+from orchestrate.show.rewind_text import rewind_text
 from orchestrate.view.place import Place
 from orchestrate.view.watching import Watching
-
-_MOST_NAMES = 40
 
 
 def rewind_run(
@@ -26,7 +25,7 @@ def rewind_run(
 
     def agrees(rewound: Rewound) -> bool:
         if not as_json:
-            note(_preview(rewound))
+            note(rewind_text(rewound.to_json(), is_undo=rewound.aim.is_undo))
         if yes:
             return True
         if as_json or not has_terminal():
@@ -46,24 +45,3 @@ def rewind_run(
     else:
         note("nothing was changed\n")
     return 0
-
-
-def _preview(rewound: Rewound) -> str:
-    plan = rewound.plan
-    aim = rewound.aim
-    void = f"{plural(len(aim.void), 'result')} void"
-    # Taking a rewind back voids nothing: what it had voided counts again.
-    means = "all results count again" if aim.is_undo and not aim.void else void
-    lines = [f"to {visible(aim.words)}: {means}"]
-    for verb, names in (
-        ("write", [change.path for change in plan.write]),
-        ("delete", [change.path for change in plan.delete]),
-        ("keep", [f"{one.path} ({one.reason})" for one in (*plan.keep, *plan.partial)]),
-    ):
-        lines += [f"  {verb:6} {visible(name)}" for name in names[:_MOST_NAMES]]
-        if len(names) > _MOST_NAMES:
-            lines.append(f"  {verb:6} … and {len(names) - _MOST_NAMES} more")
-    if plan.is_empty:
-        lines.append("  no file changes")
-    lines += [f"  {one}" for one in rewound.notes]
-    return "\n".join(lines) + "\n"

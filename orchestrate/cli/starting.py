@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from orchestrate.app.exclusive import refuse_events
 from orchestrate.app.prepare import prepare
 from orchestrate.app.settings import RunSettings
 from orchestrate.app.start import start
@@ -11,12 +12,13 @@ from orchestrate.cli.detach import detached
 from orchestrate.cli.later import later
 from orchestrate.cli.raising import go_on_with_more
 from orchestrate.cli.reporting import CommandLine
-from orchestrate.cli.watching import refuse_events, watching_of
+from orchestrate.cli.terminal import agrees
+from orchestrate.cli.watching import watching_of
 from orchestrate.view.place import Place
 
-_confirm_cost = later("confirming:confirm_at_terminal")
-_run_elsewhere = later("away:run_elsewhere")
-_show_cover = later("covering:show_cover")
+_confirm_cost = later("cli.confirming:confirm_at_terminal")
+_run_elsewhere = later("fleet.away:run_elsewhere")
+_show_cover = later("cli.covering:show_cover")
 
 
 def run_recipe(
@@ -31,7 +33,7 @@ def run_recipe(
     if settings.confirm_above is not None:
         _confirm_cost(prepared)
     if settings.fleet is not None:
-        return _run_elsewhere(prepared, file, text, place, as_json=as_json)
+        return _run_elsewhere(prepared, file, text, place, agrees, as_json=as_json)
     if prepared.settings.cover:
         return _show_cover(prepared, as_json=as_json)
     departure = detached(settings, place, as_json)

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from orchestrate.app.kept_programs import are_programs_left
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.settle import settled_view
-from orchestrate.app.takeover import takeovers
+from orchestrate.app.standing import standing_of
 from orchestrate.cli.later import later
 from orchestrate.show.output import answer, answer_json, note_once
 from orchestrate.show.status import draw_status
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import summary_of
-from orchestrate.view.run_view import RunView
-from orchestrate.view.status_document import status_document
 
 if TYPE_CHECKING:
     import click
 
-_invoke = later("group:invoke")
+_invoke = later("cli.group:invoke")
 
 
 def show_status(
@@ -31,16 +28,9 @@ def show_status(
     if watches and summary_of(found).status == "running":
         return _invoke(ctx, "attach", run=found.id, working_dir=working_dir, state_dir=state_dir)
     view = settled_view(found)
-    document = _document(view, place)
+    document = standing_of(view, place, time.time())
     if as_json:
         answer_json(document)
     else:
         answer(draw_status(document, view.ending))
     return view.exit_code if watches else 0
-
-
-def _document(view: RunView, place: Place) -> dict[str, Any]:
-    programs_left = are_programs_left(view)
-    # An agent that still works in its session would lose a turn, or the person would.
-    by_hand = [] if programs_left else takeovers(view)
-    return status_document(view, place, time.time(), programs_left=programs_left, takeovers=by_hand)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from orchestrate.app.exclusive import refuse_events
 from orchestrate.app.settings import RunSettings
 from orchestrate.app.start_step import prepare_scratch, prepare_step, start_step
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.reporting import CommandLine
-from orchestrate.cli.watching import refuse_events, watching_of
+from orchestrate.cli.watching import watching_of
 from orchestrate.view.place import Place
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 # Of a run that works in a seat of a pool.
-_publisher_of: Callable[..., Any] = later("away:publisher_of")
+_publisher_of: Callable[..., Any] = later("fleet.away:publisher_of")
 
 
 class Telling:

@@ -8,7 +8,7 @@
     codec.py      what the server holds, sealed
     doctor.py     what answers of what the settings name; server_doctor.py asks the server
     server_list.py  all runs of a namespace
-    extra.py      whether the extra is installed
+    extra.py      whether the extra is installed; loads what needs it
     protocol.py   what client, workflow and worker say to each other
     workflow.py   the run on the server: sit, wait for a signal, sit again, end
     worker.py     the worker of a machine: slots.py, notes.py and pollers.py serve it
@@ -26,6 +26,11 @@
     publish.py    there: workspace and run folder as two references, after the steps that count
     stub.py       here: the folder that stands for a run elsewhere
     forward.py    here: a command about such a run is given to its machine
+    away.py       here: what commands do with runs elsewhere; on_server.py with those on a server
+    list_runs.py  here: `runs --fleet`
+    fetch_run.py  here: `fetch`
+    seating.py    there: `seat`, which other machines call; sitting.py for a worker
+    serve_pools.py  there: `worker`
     release.py    here: gives a run's seat back
     fetch.py      here: what a run has published, as a branch and a run folder
 

@@ -5,21 +5,40 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from orchestrate.app.doctor import Finding
+from orchestrate.app.workspaces import workspace_of
 from orchestrate.checkpoints.program import find_git
 from orchestrate.errors import ConfigError, OrchestrateError
 from orchestrate.fleet import ssh
+from orchestrate.fleet.extra import with_extra
 from orchestrate.fleet.host import PROTOCOL
-from orchestrate.fleet.settings import FleetSettings, Pool
+from orchestrate.fleet.settings import FleetSettings, Pool, load_fleet
 from orchestrate.plan.visible import visible
+from orchestrate.view.doctor import Finding
 
+_ask_server = with_extra("server_doctor:examine")
 _ANSWER_S = 10.0
 _REMOTE_S = 10.0
 # A lease is counted on each machine by itself; only what people read would be wrong.
 _MOST_SKEW_S = 5.0
+
+
+def examine_fleet(pools: Sequence[str], working_dir: str | None) -> list[Finding]:
+    """Look at everything that the settings name, and at the pools that are named here."""
+    settings = load_fleet()
+    of_hosts = [pool for pool in settings.pools.values() if pool.hosts]
+    findings = [one for pool in of_hosts for one in machine_findings(pool)]
+    on_server = [name for name in pools if name not in {pool.name for pool in of_hosts}]
+    if on_server or settings.uses_server(os.environ):
+        findings.append(timing_finding(settings))
+        try:
+            findings += _ask_server(settings, on_server)
+        except ConfigError as error:
+            findings.append(Finding("server", False, error.message, error.hint, is_needed=True))
+        findings.append(remote_finding(settings, workspace_of(working_dir).root))
+    return findings
 
 
 def timing_finding(settings: FleetSettings) -> Finding:

@@ -19,7 +19,6 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from orchestrate.app.doctor import Finding
 from orchestrate.errors import ConfigError, UsageError
 from orchestrate.fleet.connect import connect
 from orchestrate.fleet.doctor import clock_finding
@@ -27,10 +26,16 @@ from orchestrate.fleet.pollers import live_pollers
 from orchestrate.fleet.protocol import pool_queue
 from orchestrate.fleet.server_list import runs_of_namespace
 from orchestrate.fleet.settings import FleetSettings
+from orchestrate.view.doctor import Finding
 
 # The server refuses to hold a poll for less than a second.
 _POLL_S = 5.0
 _LOOK_S = 0.05
+
+
+def examine(settings: FleetSettings, pools: Sequence[str]) -> list[Finding]:
+    """What the server says about itself and the pools."""
+    return asyncio.run(examine_server(settings, pools))
 
 
 async def examine_server(settings: FleetSettings, pools: Sequence[str]) -> list[Finding]:

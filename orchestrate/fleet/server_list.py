@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 
 from orchestrate.errors import OrchestrateError
+from orchestrate.fleet.connect import connect
 from orchestrate.fleet.protocol import WORKFLOW
+from orchestrate.fleet.settings import FleetSettings
 from orchestrate.record import record
 
 _QUEUE = "pool:"
@@ -24,6 +27,15 @@ class ListedRun:
     started_at: datetime
     ended_at: datetime | None
     is_open: bool
+
+
+def list_runs_of(settings: FleetSettings, limit: int | None) -> list[ListedRun]:
+    """The runs of the namespace, newest first."""
+
+    async def ask() -> list[ListedRun]:
+        return await runs_of_namespace(await connect(settings), limit)
+
+    return asyncio.run(ask())
 
 
 async def runs_of_namespace(client: Client, limit: int | None = None) -> list[ListedRun]:

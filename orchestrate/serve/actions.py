@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.decide import decide
 from orchestrate.app.end_run import cancel_run, stop_run
-from orchestrate.app.recipes import Entry, recipes_of
+from orchestrate.app.recipes import recipes_of
 from orchestrate.record import record
 from orchestrate.serve.problems import Problem
+from orchestrate.view.outcomes import ListedRecipe
 from orchestrate.view.run_view import run_view
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Wish:
         return flags + (["--allow-concurrent"] if self.allow_concurrent else [])
 
 
-def find_entry(workspace: Workspace, recipe_id: str) -> Entry:
+def find_entry(workspace: Workspace, recipe_id: str) -> ListedRecipe:
     """A recipe by its id alone, never by a path; ids with `_` for `-` are accepted."""
     known = {entry.id: entry for entry in recipes_of(workspace)}
     for wanted in (recipe_id, recipe_id.replace("_", "-")):

@@ -12,12 +12,11 @@ from orchestrate import __version__
 from orchestrate.app.check import checked_file
 from orchestrate.app.definition import compile_definition, compiled
 from orchestrate.app.doctor import examine
-from orchestrate.app.kept_programs import are_programs_left
 from orchestrate.app.recipes import recipes_of
 from orchestrate.app.scopes import starting_values
 from orchestrate.app.secrets import secrets_of_run
 from orchestrate.app.settle import settled_view
-from orchestrate.app.takeover import takeovers
+from orchestrate.app.standing import standing_of
 from orchestrate.app.transcripts import transcripts_of
 from orchestrate.errors import OrchestrateError
 from orchestrate.plan.nodes import main_plan
@@ -43,7 +42,6 @@ from orchestrate.state.plan_file import read_documents
 from orchestrate.state.runs import second_of
 from orchestrate.state.times import timestamp
 from orchestrate.view.run_summary import summary_of
-from orchestrate.view.status_document import status_document
 
 if TYPE_CHECKING:
     from orchestrate.serve.operations import Asked
@@ -115,11 +113,8 @@ def show_run(asked: Asked) -> Json:
     except OrchestrateError as error:
         row = make_row(workspace, summary, None, now)
         return {"row": row, "status": None, "problem": error.message, "last_seq": 0}
-    left = are_programs_left(view)
     place = asked.console.place_of(workspace)
-    document = status_document(
-        view, place, now, programs_left=left, takeovers=[] if left else takeovers(view)
-    )
+    document = standing_of(view, place, now)
     mask = secrets_of_run(run, workspace)
     return {
         "row": make_row(workspace, summary, view, now),

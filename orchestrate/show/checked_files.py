@@ -30,3 +30,10 @@ def files_text(files: Sequence[CheckedFile], *, strict: bool = False) -> str:
         note = "; --strict makes warnings errors" if strict and mild else ""
         parts.append(f"{count_line(told)} in {plural(len(files), 'file')}{note}\n")
     return "".join(parts)
+
+
+def checked_line(checked: CheckedFile) -> str:
+    """Whether one file is valid."""
+    valid = f"valid {checked.dialect}" if checked.valid else "not valid"
+    also = f" ({count_line(checked.diagnostics)})" if checked.diagnostics else ""
+    return f"{visible(checked.file)}: {valid}{also}\n"

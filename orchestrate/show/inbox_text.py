@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from orchestrate.plan.visible import plural, visible, visible_lines
@@ -12,8 +13,11 @@ from orchestrate.show.gates_text import until_words
 from orchestrate.show.spending import cost_words
 from orchestrate.state.address import gate_words
 from orchestrate.state.times import duration, local_time, timestamp
+from orchestrate.view.advice import view_flags
 from orchestrate.view.inbox import Evidence, Question
+from orchestrate.view.outcomes import Answered
 from orchestrate.view.place import Place
+from orchestrate.view.run_view import run_view
 from orchestrate.view.source_files import shown_definition
 
 _KINDS = {
@@ -23,6 +27,7 @@ _KINDS = {
     "question": "step '{}' asks a person",
 }
 _MOST_ANSWER_LINES = 12
+_MOST_GONE = 3
 
 
 def question_text(question: Question) -> str:
@@ -87,3 +92,40 @@ def question_json(question: Question) -> dict[str, Any]:
             "costs": evidence.costs.to_json(),
         },
     }
+
+
+def answered_text(given: Answered) -> str:
+    run_id, place = given.run.id, Place(given.workspace)
+    first = "recorded" if given.result == "recorded" else f"already answered so, by {given.by}"
+    text = f"{given.value}: {visible(first)}\n"
+    if given.went_on is not None:
+        return text + f"run {run_id} goes on; watch: {visible(place.command('attach', run_id))}\n"
+    if given.stays:
+        command = place.command("resume", run_id, *view_flags(run_view(given.run)))
+        return text + (
+            f"run {run_id} stays as it is: {visible(given.stays)}\n"
+            f"go on with it: {visible(command)}\n"
+        )
+    return text + f"run {run_id} is {given.status}\n"
+
+
+def answered_json(given: Answered) -> dict[str, object]:
+    return {
+        "question": given.question_id,
+        "result": given.result,
+        "value": given.value,
+        "by": given.by,
+        "run_id": given.run.id,
+        "workspace": given.workspace,
+        "status": given.status,
+        "pid": given.went_on,
+        "stays": given.stays or None,
+    }
+
+
+def gone_text(folders: Sequence[str]) -> str:
+    """Workspaces that are not where they were; `--json` has all of them."""
+    what = "a workspace is" if len(folders) == 1 else f"{len(folders)} workspaces are"
+    named = [visible(folder) for folder in folders[:_MOST_GONE]]
+    more = ["…"] if len(folders) > _MOST_GONE else []
+    return f"orchestrate: {what} gone: {', '.join([*named, *more])}\n"

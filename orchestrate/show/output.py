@@ -278,6 +278,15 @@ def output_given_up() -> ConfigError | None:
     return _speech[0].given_up
 
 
+def terminal_columns() -> int:
+    """How wide the terminal is that answers go to; 0 where they go elsewhere."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return 0
+    import shutil  # few commands need it, and it loads a dozen modules
+
+    return shutil.get_terminal_size().columns
+
+
 def wants_colour(stream: TextIO | None) -> bool:
     """Only on a terminal that can, and not when NO_COLOR is set."""
     if stream is None or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":

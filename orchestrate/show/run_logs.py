@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.errors import UsageError
 from orchestrate.plan.visible import visible
 from orchestrate.record import record
 from orchestrate.show.facts import decision_words
@@ -22,7 +23,14 @@ from orchestrate.state.locks import is_held
 from orchestrate.state.runs import Run
 from orchestrate.state.times import timestamp
 from orchestrate.view.follower import looks
-from orchestrate.view.step_logs import Entry, source_of, was_at_work_since
+from orchestrate.view.run_view import run_view
+from orchestrate.view.step_logs import (
+    Entry,
+    find_entries,
+    source_of,
+    was_at_work_since,
+    with_rounds,
+)
 from orchestrate.view.transcripts import as_json, read_turn
 
 if TYPE_CHECKING:
@@ -137,3 +145,25 @@ def step_json(run: Run, entry: Entry, wish: Wish) -> dict[str, Any]:
         turn = read_turn(run, entry, wish.transcript_of)
         document["transcript"] = [as_json(passage) for passage in turn.passages]
     return document
+
+
+def answers_of(run: Run, step: str, wish: Wish) -> list[Entry]:
+    """What a step came to is what its last round answered; the transcript has all rounds."""
+    entries = entries_named(run, step)
+    if len(entries) != 1 or wish.streams in (("prompt",), ("stderr",)):
+        return entries
+    rounds = with_rounds(run_view(run).state, entries[0])
+    return rounds[-1:] if wish.streams == ("stdout",) else rounds
+
+
+def entries_named(run: Run, step: str) -> list[Entry]:
+    view = run_view(run)
+    if view.note:
+        note(f"orchestrate: {visible(view.note)}\n")
+    return find_entries(run, view.state, step)
+
+
+def only_entry(entries: list[Entry], step: str) -> Entry:
+    if len(entries) != 1:
+        raise UsageError(f"'{step}' are {len(entries)} steps", "with --json name one, or add --all")
+    return entries[0]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import shlex
 import sys
-from importlib import import_module
 
-import click
 import pytest
 
-from orchestrate.cli.group import COMMANDS
+from orchestrate.cli.group import COMMANDS, command_named
 from orchestrate.cli.help_examples import EXAMPLES
 from orchestrate.testing import Project
 from tests.cli.conftest import start
@@ -30,8 +28,7 @@ def test_there_are_examples_of_every_command_and_of_no_other() -> None:
 
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_examples_parse(name: str) -> None:
-    module, _, attribute = COMMANDS[name][0].partition(":")
-    command: click.Command = getattr(import_module(module), attribute)
+    command = command_named(name)
     for line, about in EXAMPLES[name]:
         chosen, *words = progress_of(line)
         assert chosen == name

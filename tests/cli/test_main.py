@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from orchestrate import __version__
-from orchestrate.cli.group import COMMANDS
+from orchestrate.cli.group import COMMANDS, command_named
 from orchestrate.testing import Project
 from tests.cli.conftest import MACHINE, ROOT, start
 from tests.commands import Command
@@ -30,10 +30,7 @@ def test_help_lists_every_command(project: Project) -> None:
 
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_summaries_in_the_table_are_the_commands_own(project: Project, name: str) -> None:
-    from importlib import import_module
-
-    module, _, attribute = COMMANDS[name][0].partition(":")
-    command = getattr(import_module(module), attribute)
+    command = command_named(name)
     assert command.name == name
     assert command.short_help == COMMANDS[name][1]
     assert project.run(name, "--help").exit_code == 0

@@ -64,7 +64,7 @@ LAYERS: dict[str, set[str]] = {
     "show": _DATA | {"view"},
     # Runs on other machines (ADR 0024). A run in a seat there publishes itself, by `fleet.publish`.
     # A worker starts engines as engines start programs: by a keeper (`fleet.engine`).
-    "fleet": _DATA | {"app", "view", "checkpoints", "git_head", "execute"},
+    "fleet": _DATA | {"app", "view", "show", "checkpoints", "git_head", "execute"},
     # The console: the application, for a browser and other clients (ADR 0018).
     "serve": _DATA | {"app", "view", "show"},
     "cli": _DATA | {"app", "view", "show", "serve", "fleet"},

@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
 from orchestrate.app.decide import Decision, decide
+from orchestrate.app.default_run import run_that_waits
 from orchestrate.app.inbox import masked
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.runs_folder import runs_of
-from orchestrate.app.settle import Decided, parked_runs
+from orchestrate.app.settle import parked_runs
 from orchestrate.app.workspaces import workspace_of
-from orchestrate.cli.default_run import is_unnamed, run_that_waits
 from orchestrate.cli.group import invoke
 from orchestrate.cli.options import (
     diff_option,
+    is_unnamed,
     json_option,
     named_run_argument,
     run_argument,
     state_dir_option,
     working_dir_option,
 )
-from orchestrate.errors import StateError
-from orchestrate.plan.visible import visible
+from orchestrate.show.decision_text import decision_json, decision_text
 from orchestrate.show.gates_text import Waiting, waiting_json, waiting_text
 from orchestrate.show.output import answer, answer_json, note, note_once
-from orchestrate.state.address import gate_words
 from orchestrate.state.gates import gate_names
 from orchestrate.state.runs import Run, may_name_run
-from orchestrate.view.advice import view_flags
 from orchestrate.view.inbox import Evidence, questions_of
+from orchestrate.view.outcomes import Decided
 from orchestrate.view.place import Place
-from orchestrate.view.run_view import run_view
 
 if TYPE_CHECKING:
     from orchestrate.view.run_view import RunView
@@ -103,7 +100,7 @@ def approve(
     run, stage = _meant(ctx, run, stage, place)
     found, decided = _decide(run, stage, "approved", message, place)
     if goes_on and decided.status == "paused":
-        note(_told(found, decided, place, goes_on=True))
+        note(decision_text(found, decided, place, goes_on=True))
         folders = {"state_dir": state_dir, "working_dir": working_dir}
         return invoke(ctx, "resume", run=found.id, **folders, as_json=as_json)
     _tell(found, decided, place, as_json)
@@ -140,9 +137,9 @@ def deny(
 def _meant(ctx: click.Context, run: str, stage: str | None, place: Place) -> tuple[str, str | None]:
     """As `logs`: one argument is a run when it names one, else a stage of the run that waits."""
     if is_unnamed(ctx):
-        return run_that_waits(_parked(place), place), stage
+        return run_that_waits(_parked(place), place, None, note_once), stage
     if stage is None and not may_name_run(runs_of(place, tell_fault=note_once), run):
-        return run_that_waits(_parked(place), place, run), run
+        return run_that_waits(_parked(place), place, run, note_once), run
     return run, stage
 
 
@@ -158,54 +155,7 @@ def _decide(
 
 
 def _tell(run: Run, decided: Decided, place: Place, as_json: bool) -> None:
-    if not as_json:
-        answer(_told(run, decided, place))
-        return
-    ending = decided.ending
-    goes_on = decided.status == "paused" and not decided.asks_more and not _is_elsewheres(run)
-    answer_json(
-        {
-            "run_id": run.id,
-            "stage": decided.stage,
-            "decision": decided.decision,
-            "by": decided.by,
-            "message": decided.message,
-            "status": decided.status,
-            "reason": "" if ending is None else ending.reason,
-            "next": _resume(run, place) if goes_on else None,
-        }
-    )
-
-
-def _told(run: Run, decided: Decided, place: Place, *, goes_on: bool = False) -> str:
-    gate = visible(gate_words(decided.stage, decided.node))
-    text = f"{gate} of run {run.id} is {decided.decision}\n"
-    if goes_on:
-        return text
-    ending = decided.ending
-    if ending is None:
-        return text + "the process that works on it goes on\n"
-    if ending.status != "paused":
-        word = "completed" if ending.status == "completed" else "ended"
-        why = f": {visible(ending.reason)}" if ending.tells else ""
-        return text + f"the run has {word}{why}\n"
-    if decided.asks_more:
-        return text + f"it {visible(ending.reason)}\n"
-    if _is_elsewheres(run):
-        return text + "the run goes on by itself\n"
-    return text + f"go on with it: {_resume(run, place)}\n"
-
-
-def _is_elsewheres(run: Run) -> bool:
-    """Was it sent here from another machine, which lets it go on after a decision?"""
-    with suppress(StateError):
-        return bool(run_view(run).state.settings.get("seat"))
-    return False
-
-
-def _resume(run: Run, place: Place) -> str:
-    try:
-        flags = view_flags(run_view(run))
-    except StateError:
-        flags = ("--repair",)
-    return place.command("resume", run.id, *flags)
+    if as_json:
+        answer_json(decision_json(run, decided, place))
+    else:
+        answer(decision_text(run, decided, place))

@@ -17,13 +17,13 @@ from orchestrate.cli.options import json_option, run_argument, state_dir_option,
 from orchestrate.errors import OrchestrateError
 from orchestrate.exits import of_signal
 from orchestrate.plan.visible import visible
-from orchestrate.show.event_lines import Unnumbered, plain_lines
+from orchestrate.show.follow_events import follow_events
 from orchestrate.show.last_words import last_words
 from orchestrate.show.live.wanted import is_live
 from orchestrate.show.output import answer, note, note_once
 from orchestrate.show.progress import Progress
 from orchestrate.show.ticking import running_lines
-from orchestrate.view.follower import Follower, looks, tail_from_now
+from orchestrate.view.follower import Follower, looks
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import summary_of
 from orchestrate.view.watching import Watching
@@ -89,7 +89,7 @@ def _follow(
         follower = Follower(run)
     except OrchestrateError as error:
         note(f"orchestrate: shown without its plan: {visible(error.message)}\n")
-        _follow_blindly(run, stop)
+        follow_events(run, stop.rest, lambda: stop.is_requested)
         return None
     progress = Progress(follower, watching, transcripts_of(run, workspace), _FOOT)
     if not watching.live:
@@ -110,14 +110,3 @@ def _follow(
         answer(f"Exit: {visible(ending.reason)}\n")
     note(last_words(follower, ending, place))
     return ending.code
-
-
-def _follow_blindly(run: Run, stop: Stop) -> None:
-    """The definition has changed since: events are told without knowing the plan."""
-    tail = tail_from_now(run)
-    for _ in looks(run, stop.rest):
-        for recorded in tail.news():
-            for line in plain_lines(recorded.event, Unnumbered()):
-                note(line + "\n")
-        if stop.is_requested:
-            break

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from orchestrate.app.config import config_files, load_config
-from orchestrate.app.config_model import FILE
+from orchestrate.app.config import load_config
+from orchestrate.app.config_in_effect import files_json, origins_json, with_defaults
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.options import json_option, working_dir_option
 from orchestrate.errors import UsageError
 from orchestrate.plan.visible import visible
 from orchestrate.show.config_text import leaves_of, without_secrets, yaml_lines
 from orchestrate.show.output import answer, answer_json
-from orchestrate.workspace import package_data
 
 if TYPE_CHECKING:
-    from orchestrate.app.config_model import Config
     from orchestrate.workspace import Workspace
 
 # Which default holds is up to the dialect, so none can be shown as a value.
@@ -47,10 +44,10 @@ def config(what: str, origin: bool, working_dir: str | None, as_json: bool) -> i
             raise UsageError("--origin is for `config show`")
         return _show_paths(workspace, as_json)
     loaded = load_config(workspace)
-    settings = without_secrets(_with_defaults(loaded.values))
+    settings = without_secrets(with_defaults(loaded.values))
     origins = {name: str(loaded.origins.get(name, "default")) for name in leaves_of(settings)}
     if as_json:
-        answer_json({"settings": settings, "origins": _origins_json(loaded, origins)})
+        answer_json({"settings": settings, "origins": origins_json(loaded, origins)})
     else:
         answer("".join(f"{line}\n" for line in yaml_lines(settings, origins if origin else {})))
         if "step_timeout" not in settings:
@@ -59,15 +56,7 @@ def config(what: str, origin: bool, working_dir: str | None, as_json: bool) -> i
 
 
 def _show_paths(workspace: Workspace, as_json: bool) -> int:
-    ours = workspace.root / FILE
-    files = [
-        {
-            "scope": "workspace" if path == ours else "user",
-            "path": str(path),
-            "exists": os.path.lexists(path),
-        }
-        for path in config_files(workspace, os.environ)
-    ]
+    files = files_json(workspace, os.environ)
     if as_json:
         answer_json({"files": files})
     else:
@@ -75,31 +64,3 @@ def _show_paths(workspace: Workspace, as_json: bool) -> int:
             there = "" if file["exists"] else "  (not there)"
             answer(f"{file['scope']:9}  {visible(str(file['path']))}{there}\n")
     return 0
-
-
-def _with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Every setting in the schema's order: what is configured, else its default if it has one."""
-    import json
-
-    text = (package_data() / "schemas" / "config.schema.json").read_text("utf-8")
-    known: dict[str, Any] = json.loads(text)["properties"]
-    settings: dict[str, Any] = {}
-    for name, field in known.items():
-        if name in values:
-            settings[name] = values[name]
-        elif "default" in field:
-            settings[name] = field["default"]
-    return settings
-
-
-def _origins_json(loaded: Config, origins: Mapping[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name in origins:
-        origin = loaded.origins.get(name)
-        if origin is None:
-            found[name] = {"kind": "default"}
-        elif origin.line is None:
-            found[name] = {"kind": "variable", "variable": origin.place}
-        else:
-            found[name] = {"kind": "file", "file": origin.place, "line": origin.line}
-    return found

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
-import sys
 
 import click
 
+from orchestrate.app.moments import moment_of
 from orchestrate.app.workspaces import workspace_of
-from orchestrate.cli.moments import moment_of
 from orchestrate.cli.options import json_option, working_dir_option
 from orchestrate.show.bill import spending_table
-from orchestrate.show.output import answer, answer_json
+from orchestrate.show.output import answer, answer_json, terminal_columns
 from orchestrate.state.ledger import day_of, ledger_of
 from orchestrate.state.times import local_time, timestamp
 from orchestrate.view.bill import WAYS, spending_by
@@ -50,7 +48,5 @@ def cost(since: str, way: str, everywhere: bool, working_dir: str | None, as_jso
         where = "" if everywhere else " in this workspace (--all: in all)"
         answer(f"No agent was asked since {local_time(timestamp(start))}{where}.\n")
     else:
-        is_terminal = sys.stdout is not None and sys.stdout.isatty()
-        columns = shutil.get_terminal_size().columns if is_terminal else 0
-        answer(spending_table(rows, total, columns))
+        answer(spending_table(rows, total, terminal_columns()))
     return 0

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import click
 
 from orchestrate.app.compare_runs import compare_runs
@@ -15,12 +12,12 @@ from orchestrate.app.secrets import secrets_of_run
 from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
 from orchestrate.cli.run_and_step import run_and_step
 from orchestrate.plan.visible import visible
+from orchestrate.show.diff_text import difference_line
 from orchestrate.show.output import answer, answer_json, note, note_once
 from orchestrate.state.runs import may_name_run
 from orchestrate.view.place import Place
 
 _LETTERS = {"added": "A", "changed": "M", "deleted": "D", "mode": "m"}
-_LONGEST = 200
 
 
 @click.command(short_help="Show what a step or a run changed, or how two runs differ.")
@@ -53,7 +50,7 @@ def diff(
         if as_json:
             answer_json({"first": found.id, "second": other.id, "differences": differences})
         else:
-            answer("".join(_line(one) for one in differences) or "no difference\n")
+            answer("".join(difference_line(one) for one in differences) or "no difference\n")
         return 0
     changed = diff_files(found, what)
     if as_json:
@@ -67,11 +64,3 @@ def diff(
         patch = changed.patch.decode("utf-8", "replace")
         answer("".join(f"{visible(line)}\n" for line in patch.splitlines()))
     return 0
-
-
-def _line(one: dict[str, Any]) -> str:
-    def side(value: Any) -> str:
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        return visible(text[:_LONGEST])
-
-    return f"{visible(one['about'])}: {side(one['first'])} → {side(one['second'])}\n"

@@ -8,7 +8,7 @@ from orchestrate.cli.later import later
 from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
 from orchestrate.view.place import Place
 
-_fetch_run = later("fetching:fetch_run")
+_fetch_run = later("fleet.fetch_run:fetch_run")
 
 
 @click.command(short_help="Bring a run of another machine here.")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
-from orchestrate.cli.later import later
+from orchestrate.cli.later import answer_later
 from orchestrate.cli.options import json_option, working_dir_option
+from orchestrate.show.doctor_text import tell_findings
 
-_examine = later("fleet_doctor:examine_fleet")
+_examine = answer_later("fleet.doctor:examine_fleet")
 
 
 @click.command(short_help="Check the machines and the server of fleet.yaml.")
@@ -22,4 +23,4 @@ def fleet(what: str, pools: tuple[str, ...], working_dir: str | None, as_json: b
     Looks at the pools of fleet.yaml, those that runs on the server use, and those that are named.
     Exit code 5 if something is missing.
     """
-    return _examine(pools, working_dir, as_json=as_json)
+    return tell_findings(_examine(pools, working_dir), as_json=as_json)

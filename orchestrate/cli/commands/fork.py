@@ -18,7 +18,7 @@ from orchestrate.cli.options import (
 from orchestrate.errors import UsageError
 from orchestrate.view.place import Place
 
-_fork_run = later("forking:fork_run")
+_fork_run = later("cli.forking:fork_run")
 
 
 @click.command(short_help="Go another way from a step of a run, in a new run.")

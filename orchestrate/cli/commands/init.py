@@ -25,17 +25,16 @@ from orchestrate.cli.terminal import has_terminal, read_line
 from orchestrate.diagnostics import closest
 from orchestrate.errors import DefinitionError, OrchestrateError
 from orchestrate.plan.backends import known_backend
+from orchestrate.show.init_text import (
+    PERMISSIONS,
+    permission_words,
+    written_json,
+    written_text,
+)
 from orchestrate.show.output import answer, answer_json, note
 
-_MEANINGS = {
-    "bypass": "everything; work in a container or a copy that you can throw away",
-    "edit": "change files, but nothing riskier; recipes that commit or run tests will be stuck",
-    "default": "only what the agent's own settings allow",
-    "read-only": "look, but change nothing",
-}
-
 if TYPE_CHECKING:
-    from orchestrate.app.starter_files import Done
+    from orchestrate.view.outcomes import Written
     from orchestrate.workspace import Workspace
 
 
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     "--dialect", type=click.Choice(DIALECTS), help="What the first recipe is (default: machine)."
 )
 @click.option("--backend", metavar="NAME", help="The agent program, for the configuration.")
-@click.option("--permissions", type=click.Choice(tuple(_MEANINGS)),
+@click.option("--permissions", type=click.Choice(tuple(PERMISSIONS)),
               help="What agents may do without asking, for the configuration.")  # fmt: skip
 @click.option(
     "--agents-of",
@@ -79,18 +78,19 @@ def init(
         permissions = permissions or _ask_permissions()
         dialect = dialect or _ask_dialect()
     dialect = dialect or DIALECTS[0]
-    done: list[Done] = []
+    done: list[Written] = []
     try:
         write_all(workspace.root, done, dialect, backend, permissions)
     except OrchestrateError:
-        note(_lines(done))
+        note(written_text(done))
         raise
     held = held_permissions(done, permissions)
     if as_json:
-        answer_json(_document(done, dialect, workspace) | {"permissions": held})
+        more = {"next": first_commands(dialect), "permissions": held}
+        answer_json(written_json(str(workspace.root), done) | more)
     else:
         answer(_text(done, dialect))
-        note(_permission_words(held, permissions))
+        note(permission_words(held, permissions))
     return 0
 
 
@@ -100,23 +100,13 @@ def _write_agents(file: str, workspace: Workspace, *, as_json: bool) -> int:
     names = list(agents_named(compilation.documents))
     if compilation.program is None and not names:
         raise DefinitionError(compilation.diagnostics, compilation.exit_code)
-    done: list[Done] = []
+    done: list[Written] = []
     write_stubs(workspace.root, done, iter(names), workspace)
     if as_json:
-        written = [piece.path for piece in done if piece.is_written]
-        left = [{"path": piece.path, "why": piece.about} for piece in done if not piece.is_written]
-        answer_json({"workspace": str(workspace.root), "written": written, "left": left})
+        answer_json(written_json(str(workspace.root), done))
     else:
-        answer(_lines(done) if done else f"{file} names no agents\n")
+        answer(written_text(done) if done else f"{file} names no agents\n")
     return 0
-
-
-def _permission_words(held: str | None, permissions: str | None) -> str:
-    if held is None:
-        wanted = f"; to have {permissions}, write it there" if permissions else ""
-        return f"\nPermissions: as .orchestrate/config.yaml says, which was there{wanted}\n"
-    default = "" if permissions else " (the default; `permissions:` in .orchestrate/config.yaml)"
-    return f"\nPermissions: {held}{default}: {_MEANINGS[held]}\n"
 
 
 def _ask_backend() -> str:
@@ -128,8 +118,8 @@ def _ask_backend() -> str:
 
 
 def _ask_permissions() -> str:
-    note("".join(f"  {mode:9}  {meaning}\n" for mode, meaning in _MEANINGS.items()))
-    return _ask("What may agents do without asking?", tuple(_MEANINGS), DEFAULT_PERMISSIONS)
+    note("".join(f"  {mode:9}  {meaning}\n" for mode, meaning in PERMISSIONS.items()))
+    return _ask("What may agents do without asking?", tuple(PERMISSIONS), DEFAULT_PERMISSIONS)
 
 
 def _ask_dialect() -> str:
@@ -157,25 +147,6 @@ def _ask(question: str, choices: tuple[str, ...], default: str) -> str:
             note(f"  did you mean {near}?\n" if near else f"  one of: {', '.join(choices)}\n")
 
 
-def _document(done: list[Done], dialect: str, workspace: Workspace) -> dict[str, object]:
-    return {
-        "workspace": str(workspace.root),
-        "written": [piece.path for piece in done if piece.is_written],
-        "left": [
-            {"path": piece.path, "why": piece.about} for piece in done if not piece.is_written
-        ],
-        "next": first_commands(dialect),
-    }
-
-
-def _lines(done: list[Done]) -> str:
-    width = max((len(piece.path) for piece in done), default=0)
-    return "".join(
-        f"{'wrote' if piece.is_written else 'left '}  {piece.path:{width}}  {piece.about}\n"
-        for piece in done
-    )
-
-
-def _text(done: list[Done], dialect: str) -> str:
+def _text(done: list[Written], dialect: str) -> str:
     steps = [f"  {command}\n" for command in (*first_commands(dialect), "orchestrate doctor")]
-    return "".join([_lines(done), "\nNext:\n", *steps])
+    return "".join([written_text(done), "\nNext:\n", *steps])

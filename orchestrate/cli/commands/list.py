@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import click
 
-from orchestrate.cli.later import later
+from orchestrate.app.workspaces import workspace_of
+from orchestrate.cli.later import answer_later
 from orchestrate.cli.options import json_option, working_dir_option
+from orchestrate.show.output import answer, answer_json, terminal_columns
+from orchestrate.show.recipes_text import recipe_json, recipes_text
 
-_show_recipes = later("listing:show_recipes")
+_recipes_of = answer_later("app.recipes:recipes_of")
 
 
 @click.command("list", short_help="List the recipes of the workspace and the catalogue.")
@@ -19,4 +22,9 @@ def list_recipes(working_dir: str | None, as_json: bool) -> int:
     Each can be run by its id: its path below `workflows/` or `.orchestrate/recipes/`, without the
     extension. Files that only hold parts for others to include are left out.
     """
-    return _show_recipes(working_dir, as_json=as_json)
+    recipes = list(_recipes_of(workspace_of(working_dir)))
+    if as_json:
+        answer_json({"recipes": [recipe_json(one) for one in recipes]})
+    else:
+        answer(recipes_text(recipes, terminal_columns()))
+    return 0

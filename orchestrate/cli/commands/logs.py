@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrate.app.moments import moment_of
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.transcripts import transcripts_of
-from orchestrate.cli.moments import moment_of
 from orchestrate.cli.options import (
     json_option,
     raw_option,
@@ -19,19 +19,23 @@ from orchestrate.cli.options import (
 from orchestrate.cli.params import AT_LEAST_0
 from orchestrate.cli.run_and_step import run_and_step
 from orchestrate.errors import UsageError
-from orchestrate.plan.visible import visible
 from orchestrate.record import replace
 from orchestrate.show.attempts import show_attempts
 from orchestrate.show.event_stream import show_events
 from orchestrate.show.follow_step import follow_step
-from orchestrate.show.output import answer_json, note, note_once
-from orchestrate.show.run_logs import Wish, show_log, show_steps, step_json
-from orchestrate.state.runs import Run
-from orchestrate.view.run_view import run_view
-from orchestrate.view.step_logs import find_entries, with_rounds
+from orchestrate.show.output import answer_json, note_once
+from orchestrate.show.run_logs import (
+    Wish,
+    answers_of,
+    entries_named,
+    only_entry,
+    show_log,
+    show_steps,
+    step_json,
+)
 
 if TYPE_CHECKING:
-    from orchestrate.view.step_logs import Entry, Stream
+    from orchestrate.view.step_logs import Stream
 
 
 @click.command(short_help="Show the log of a run or of a step.")
@@ -84,14 +88,14 @@ def logs(
     elif step is None:
         show_log(found, wish, as_json)
     elif wish.shows_all:
-        entries = _entries(found, step)
+        entries = entries_named(found, step)
         show_attempts(found, step, entries, wish, as_json=as_json)
     elif as_json:
-        answer_json(step_json(found, _one(_entries(found, step), step), wish))
+        answer_json(step_json(found, only_entry(entries_named(found, step), step), wish))
     elif wish.follows:
         follow_step(found, step, wish)
     else:
-        show_steps(found, _answers(found, step, wish), wish)
+        show_steps(found, answers_of(found, step, wish), wish)
     return 0
 
 
@@ -106,12 +110,6 @@ def _refuse_beside_events(step: str | None, as_json: bool, flags: dict[str, Any]
             "--events shows a whole run: no STEP, --stdout, --stderr or --all goes with it",
             "choose among the lines by their `step`",
         )
-
-
-def _one(entries: list[Entry], step: str) -> Entry:
-    if len(entries) != 1:
-        raise UsageError(f"'{step}' are {len(entries)} steps", "with --json name one, or add --all")
-    return entries[0]
 
 
 def _wish(step: str | None, as_json: bool, flags: dict[str, Any]) -> Wish:
@@ -141,19 +139,3 @@ def _check_prompt(step: str | None, flags: dict[str, Any]) -> None:
             raise UsageError(f"--prompt and --{name} exclude each other")
     if flags["follows"]:
         raise UsageError("--prompt and --follow exclude each other", "a prompt is sent whole")
-
-
-def _answers(run: Run, step: str, wish: Wish) -> list[Entry]:
-    """What a step came to is what its last round answered; the transcript has all rounds."""
-    entries = _entries(run, step)
-    if len(entries) != 1 or wish.streams in (("prompt",), ("stderr",)):
-        return entries
-    rounds = with_rounds(run_view(run).state, entries[0])
-    return rounds[-1:] if wish.streams == ("stdout",) else rounds
-
-
-def _entries(run: Run, step: str) -> list[Entry]:
-    view = run_view(run)
-    if view.note:
-        note(f"orchestrate: {visible(view.note)}\n")
-    return find_entries(run, view.state, step)

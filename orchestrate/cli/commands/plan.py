@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
-from typing import TYPE_CHECKING
 
 import click
 
@@ -21,20 +19,11 @@ from orchestrate.cli.options import (
 from orchestrate.errors import UsageError
 from orchestrate.plan.nodes import main_plan
 from orchestrate.plan.to_json import program_json
-from orchestrate.plan.visible import visible
 from orchestrate.show.draw.drawing import draw_program
-from orchestrate.show.draw.graph import dot_of, mermaid_of
-from orchestrate.show.draw.path import render_path
-from orchestrate.show.draw.path_taken import draw_path, index_or_reason, path_json
-from orchestrate.show.draw.svg import render_svg
+from orchestrate.show.draw.printing import print_drawing, print_path
 from orchestrate.show.findings import draw
-from orchestrate.show.output import answer, answer_bytes, answer_json, note, note_once, wants_colour
+from orchestrate.show.output import answer, answer_json, note, note_once, wants_colour
 from orchestrate.show.plan_text import render_text
-from orchestrate.state.locks import is_held
-from orchestrate.view.history import read_chronicle
-
-if TYPE_CHECKING:
-    from orchestrate.show.draw.drawing import Drawing
 
 
 @click.command(short_help="Show what a recipe compiles to, or the path of a run.")
@@ -73,7 +62,8 @@ def plan(
     if is_estimate:
         return _show_estimate(file, shape, working_dir)
     if run_text is not None:
-        return _show_run(run_text, shape, working_dir, state_dir)
+        print_path(find_stored(run_text, working_dir, state_dir, tell_fault=note_once)[1], shape)
+        return 0
     assert file is not None
     compilation, program = compiled(file, workspace_of(working_dir))
     note(draw(compilation.diagnostics, compilation.dropped, colour=wants_colour(sys.stderr)))
@@ -84,36 +74,8 @@ def plan(
             answer(render_text(program))
         case _:
             main = main_plan(program)
-            _draw(draw_program(program), shape, main.title or main.name or main.id)
+            print_drawing(draw_program(program), shape, main.title or main.name or main.id)
     return 0
 
 
-_show_estimate = later("estimating:show_estimate")
-
-
-def _draw(drawing: Drawing, shape: str, title: str) -> None:
-    match shape:
-        case "mermaid":
-            answer(mermaid_of(drawing))
-        case "dot":
-            answer(dot_of(drawing))
-        case "svg":
-            # As bytes: a document says its encoding, whatever the terminal's is.
-            answer_bytes(render_svg(drawing, visible(title)).encode("utf-8", "backslashreplace"))
-        case _:
-            answer(render_path(drawing))
-
-
-def _show_run(text: str, shape: str, working_dir: str | None, state_dir: str | None) -> int:
-    _, found, _ = find_stored(text, working_dir, state_dir, tell_fault=note_once)
-    index, program, why_no_plan = index_or_reason(found)
-    chronicle = read_chronicle(found, index, time.time(), is_live=is_held(found.lock_file))
-    drawing, remark = draw_path(chronicle, program, index, why_no_plan)
-    for remarks in (*chronicle.notes, remark):
-        if remarks:
-            note(f"orchestrate: {visible(remarks)}\n")
-    if shape == "json":
-        answer_json(path_json(found.id, program, chronicle.trail, [*chronicle.notes, remark]))
-    else:
-        _draw(drawing, shape, f"the path of run {found.id}")
-    return 0
+_show_estimate = later("cli.estimating:show_estimate")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import click
 
@@ -20,14 +18,8 @@ from orchestrate.plan.visible import show_size, visible
 from orchestrate.show.output import answer_json, answer_text, note, note_once
 from orchestrate.show.report.data import as_json as data_of
 from orchestrate.show.report.data import gather
-from orchestrate.show.report.html import render_html
-from orchestrate.show.report.markdown import render_markdown
+from orchestrate.show.report.rendering import kind_of, render
 from orchestrate.view.place import Place
-
-if TYPE_CHECKING:
-    from orchestrate.show.report.data import Report
-
-_ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
 
 
 @click.command(short_help="Write a report of a run, as HTML or Markdown.")
@@ -53,11 +45,7 @@ def report(
     cost and tokens, approvals, changed files, prompts and outputs. It works at any time; a damaged
     run is reported as far as it can be read.
     """
-    kind = (
-        _ENDINGS[f".{shape}"]
-        if shape
-        else _ENDINGS.get(os.path.splitext(output or "")[1].lower(), "html")
-    )
+    kind = kind_of(shape, output)
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     if output is None and kind == "html" and is_terminal and not as_json:
         raise UsageError(
@@ -76,26 +64,16 @@ def report(
     if as_json and output is None:
         answer_json(secrets.data(data_of(gathered)) | {"file": None})
         return 0
-    content = _render(gathered, kind, secrets.text)
+    content = render(gathered, kind, secrets.text)
     if output is None or output == "-":
         answer_text(content.decode("utf-8"))
         return 0
-    _write(output, content)
+    if os.path.isdir(output):
+        raise UsageError(f"-o: '{output}' is a folder", "name a file in it")
+    # The whole file or the old one: it may be open in a browser.
+    write_named(output, str(os.getpid()), lambda file: file.write(content))
     if as_json:
         answer_json(secrets.data(data_of(gathered)) | {"file": os.path.abspath(output)})
     else:
         note(f"wrote {visible(output)} ({show_size(len(content))})\n")
     return 0
-
-
-def _render(gathered: Report, kind: str, mask: Callable[[str], str]) -> bytes:
-    text = render_html(gathered) if kind == "html" else render_markdown(gathered)
-    # The run's own files are masked; names of files and commits were made by agents.
-    return mask(text).encode("utf-8", "backslashreplace")
-
-
-def _write(output: str, content: bytes) -> None:
-    """The whole file or the old one: it may be open in a browser."""
-    if os.path.isdir(output):
-        raise UsageError(f"-o: '{output}' is a folder", "name a file in it")
-    write_named(output, str(os.getpid()), lambda file: file.write(content))

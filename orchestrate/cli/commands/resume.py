@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from orchestrate.app.settings import FLAGS_OF, RunSettings
-from orchestrate.cli.default_run import is_unnamed
 from orchestrate.cli.later import later
 from orchestrate.cli.options import (
     flag_options,
+    is_unnamed,
     json_option,
     run_argument,
     state_dir_option,
@@ -19,7 +19,7 @@ from orchestrate.cli.options import (
 from orchestrate.errors import UsageError
 from orchestrate.view.place import Place
 
-_resume_run = later("resuming:resume_run")
+_resume_run = later("cli.resuming:resume_run")
 
 
 @click.command(short_help="Continue a run that was stopped, failed or parked.")

@@ -14,7 +14,7 @@ from orchestrate.cli.options import (
 from orchestrate.errors import UsageError
 from orchestrate.view.place import Place
 
-_rewind_run = later("rewinding:rewind_run")
+_rewind_run = later("cli.rewinding:rewind_run")
 
 
 @click.command(short_help="Put a run and its files back to before a step.")

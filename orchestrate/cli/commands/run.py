@@ -16,9 +16,9 @@ from orchestrate.cli.options import (
 )
 from orchestrate.view.place import Place
 
-_run_recipe = later("starting:run_recipe")
+_run_recipe = later("cli.starting:run_recipe")
 # Loads no engine.
-_show_dry_run = later("dry_running:show_dry_run")
+_show_dry_run = later("cli.dry_running:show_dry_run")
 
 
 @click.command(short_help="Run a recipe.")

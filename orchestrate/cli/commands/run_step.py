@@ -17,7 +17,7 @@ from orchestrate.cli.options import (
 from orchestrate.errors import UsageError
 from orchestrate.view.place import Place
 
-_run_one_step = later("stepping:run_one_step")
+_run_one_step = later("cli.stepping:run_one_step")
 
 
 @click.command("run-step", short_help="Run a single step of a workflow.")

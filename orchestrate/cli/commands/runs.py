@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
+from orchestrate.app.moments import moment_of
 from orchestrate.app.runs_folder import runs_of
 from orchestrate.cli.later import later
-from orchestrate.cli.moments import moment_of
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import AT_LEAST_0
 from orchestrate.errors import UsageError
@@ -22,8 +22,8 @@ from orchestrate.view.run_list import ORDERS, Wanted, choose, ordered, summaries
 from orchestrate.view.run_summary import STATUSES
 
 _DIALECTS = ("machine", "recipe", "workflow")
-_list_fleet = later("fleet_list:list_fleet")
-_ask_their_machines: Callable[..., Any] = later("away:with_their_status")
+_list_fleet = later("fleet.list_runs:list_fleet")
+_ask_their_machines: Callable[..., Any] = later("fleet.away:with_their_status")
 
 
 @click.command(short_help="List the runs of the workspace.")

@@ -6,7 +6,9 @@ import click
 
 from orchestrate.cli.later import later
 
-_serve = later("seating:serve")
+_serve = later("fleet.seating:serve")
+_run_recipe = later("cli.starting:run_recipe")
+_resume_run = later("cli.resuming:resume_run")
 
 
 @click.command(short_help="Take runs from other machines, over ssh.")
@@ -21,4 +23,4 @@ def seat(ctx: click.Context, verb: str) -> int:
     ends or waits.
     """
     ctx.obj["json"] = verb != "sit"
-    return _serve(verb)
+    return _serve(verb, _run_recipe, _resume_run)

@@ -13,7 +13,7 @@ from orchestrate.cli.params import Number
 from orchestrate.errors import ConfigError
 
 _NEEDS = ("starlette", "uvicorn", "websockets")
-_serve = later("serving:serve_console")
+_serve = later("serve.command:serve_console")
 
 
 @click.command(short_help="Show and steer runs in a browser or on a phone.")

@@ -9,7 +9,7 @@ from orchestrate.cli.options import json_option, run_argument, state_dir_option,
 from orchestrate.errors import UsageError
 from orchestrate.view.place import Place
 
-_show_status = later("status_answer:show_status")
+_show_status = later("cli.status_answer:show_status")
 
 
 @click.command(short_help="Show where a run stands, and how to continue it.")

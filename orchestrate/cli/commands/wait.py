@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,15 +12,13 @@ from orchestrate.cli.options import json_option, run_argument, state_dir_option,
 from orchestrate.cli.params import Duration
 from orchestrate.exits import TIME_IS_UP
 from orchestrate.show.output import answer_json, note, note_once
-from orchestrate.show.status import standing
-from orchestrate.view.advice import next_commands
+from orchestrate.show.standing_text import standing_json, standing_text
 from orchestrate.view.follower import looks
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import summary_of
 
 if TYPE_CHECKING:
     from orchestrate.state.runs import Run
-    from orchestrate.view.run_view import RunView
 
 
 @click.command(short_help="Wait until a run ends.")
@@ -52,12 +50,11 @@ def wait_for(run: Run, place: Place, *, timeout_s: float | None, as_json: bool) 
     if not await_end(run, timeout_s) and summary_of(run).status == "running":
         return _tell_late(run, timeout_s or 0, as_json)
     view = settled_view(run)
-    code = view.exit_code
     if as_json:
-        answer_json(_document(view, code, place))
+        answer_json(standing_json(view, place))
     else:
-        note(words_about(view, place))
-    return code
+        note(standing_text(view, place))
+    return view.exit_code
 
 
 def await_end(run: Run, timeout_s: float | None) -> bool:
@@ -66,25 +63,6 @@ def await_end(run: Run, timeout_s: float | None) -> bool:
     One whose run is over may still notify somebody: what is done with the run next waits for that.
     """
     return not all(looks(run, within_s=timeout_s))
-
-
-def words_about(view: RunView, place: Place) -> str:
-    """How the run stands now, in a line, and the commands to go on."""
-    lines = [f"run {view.run.id} {standing(view.status, view.ending)}"]
-    if view.status == "interrupted":
-        lines.append("  its process is gone; resume continues what it had begun")
-    lines += [f"  go on:  {command}" for command in next_commands(view, place)]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _document(view: RunView, code: int, place: Place) -> dict[str, Any]:
-    return {
-        "run_id": view.run.id,
-        "status": view.status,
-        "reason": None if view.ending is None else view.ending.reason,
-        "exit_code": code,
-        "next": next_commands(view, place),
-    }
 
 
 def _tell_late(run: Run, timeout_s: float, as_json: bool) -> int:

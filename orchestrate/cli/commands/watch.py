@@ -17,8 +17,8 @@ from orchestrate.cli.main import tell
 from orchestrate.diagnostics import CheckedFile
 from orchestrate.errors import OrchestrateError, UsageError
 from orchestrate.exits import INTERRUPTED
-from orchestrate.plan.visible import visible
-from orchestrate.show.findings import count_line, draw
+from orchestrate.show.checked_files import checked_line
+from orchestrate.show.findings import draw
 from orchestrate.show.output import answer, answer_json, finish_output, note, wants_colour
 
 # What makes no sense again and again.
@@ -58,12 +58,9 @@ watch.params += [parameter for parameter in run.params if parameter.name not in 
 
 
 def _show(checked: CheckedFile, *, as_json: bool) -> None:
-    findings = checked.diagnostics
-    note(draw(findings, checked.dropped, colour=wants_colour(sys.stderr)))
+    note(draw(checked.diagnostics, checked.dropped, colour=wants_colour(sys.stderr)))
     if not as_json:
-        valid = f"valid {checked.dialect}" if checked.valid else "not valid"
-        also = f" ({count_line(findings)})" if findings else ""
-        answer(f"{visible(checked.file)}: {valid}{also}\n")
+        answer(checked_line(checked))
         finish_output()
 
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.secrets import secrets_of_run
 from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
 from orchestrate.cli.run_and_step import run_and_step
-from orchestrate.plan.visible import visible
 from orchestrate.show.output import answer, answer_json, note_once
+from orchestrate.show.why_text import why_text
 from orchestrate.view.why import why as reasons_of
-
-_LONGEST = 400
 
 
 @click.command(short_help="Say why a step ran, ran again, was reused or waits.")
@@ -40,25 +36,5 @@ def why(
         answer_json({"run_id": found.id, "steps": steps})
         return 0
     for one in steps:
-        answer(_words(one))
+        answer(why_text(one))
     return 0
-
-
-def _words(one: dict[str, Any]) -> str:
-    visit = f"@{one['visit']}" if one.get("visit", 1) > 1 else ""
-    line = f", line {one['line']}" if one.get("line") else ""
-    said = one.get("waits") or f"{one['status']}: {one.get('because', '')}"
-    text = f"{visible(one['step'])}{visit}{line}: {visible(said)}\n"
-    for change in one.get("changed", ()):
-        if "diff" in change:
-            text += "".join(f"    {visible(row)}\n" for row in change["diff"])
-        elif "before_text" in change:
-            text += f"    - {visible(change['before_text'][:_LONGEST])}\n"
-            text += f"    + {visible(change['after_text'][:_LONGEST])}\n"
-        elif "values" in change:
-            text += "".join(
-                f"    {visible(n)}: {a} → {b}\n" for n, (a, b) in change["values"].items()
-            )
-        else:
-            text += f"    {change['part']}: {change['before']} → {change['after']}\n"
-    return text

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from orchestrate.cli.with_extra import with_extra
+from orchestrate.fleet.extra import with_extra
 
-_serve_pools = with_extra("working:serve_pools")
+_serve_pools = with_extra("serve_pools:serve_pools")
 
 
 @click.command(short_help="Serve pools of a fleet on this machine.")

@@ -1,4 +1,4 @@
-"""What `seat` does, apart from its options."""
+"""What `seat` answers to another machine, or to the worker of this one."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from typing import Any
 
 from orchestrate import __version__
 from orchestrate.app.settings import RunSettings
-from orchestrate.cli.sitting import flags_given, hold_sitting
-from orchestrate.cli.starting import run_recipe
 from orchestrate.errors import UsageError
 from orchestrate.exits import BUG
 from orchestrate.fleet.host import (
@@ -28,12 +26,13 @@ from orchestrate.fleet.host import (
 )
 from orchestrate.fleet.seat import seat_of
 from orchestrate.fleet.settle import settle
+from orchestrate.fleet.sitting import ResumeRun, RunRecipe, flags_given, hold_sitting
 from orchestrate.show.output import answer_json
 from orchestrate.view.place import Place
 
 
-def serve(verb: str) -> int:
-    """Answer one request."""
+def serve(verb: str, run_recipe: RunRecipe, resume_run: ResumeRun) -> int:
+    """Answer one request; runs start and go on as those of `run` and `resume` do."""
     try:
         document = json.load(sys.stdin)
         if not isinstance(document, dict):
@@ -44,9 +43,9 @@ def serve(verb: str) -> int:
         case "offer":
             answer_json(offer(document))
         case "begin":
-            return _begin(order_of(document))
+            return _begin(order_of(document), run_recipe)
         case "sit":
-            return hold_sitting(document)
+            return hold_sitting(document, run_recipe, resume_run)
         case "publish":
             require_protocol(document)
             answer_json({"is_at_rest": settle(seat_of(document["seat"]))})
@@ -67,7 +66,7 @@ def _listed(document: Mapping[str, Any]) -> dict[str, Any]:
     return {"runs": runs, "version": __version__, "time": time.time()}
 
 
-def _begin(order: Order) -> int:
+def _begin(order: Order, run_recipe: RunRecipe) -> int:
     """Start the run as `run -d` would in the seat; a seat whose run cannot start is removed."""
     given = flags_given(order.flags)
     make_seat(order)

@@ -1,4 +1,4 @@
-"""What `serve` does, apart from its options: these load no web server."""
+"""What `orchestrate serve` does; its options are read without loading a web server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `runs --fleet` does: all runs of the server's namespace and of the `ssh:` machines."""
+"""`runs --fleet`: all runs of the server's namespace and of the `ssh:` machines."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from calendar import timegm
 from collections.abc import Iterator
 from pathlib import Path
 
-from orchestrate.cli.with_extra import with_extra
 from orchestrate.errors import OrchestrateError
+from orchestrate.fleet.extra import with_extra
 from orchestrate.fleet.forward import runs_on
 from orchestrate.fleet.settings import FleetSettings, load_fleet
 from orchestrate.plan.visible import visible
@@ -20,7 +20,7 @@ from orchestrate.state.runs import Run, second_of
 from orchestrate.state.times import timestamp
 from orchestrate.view.run_list import Wanted
 
-_list_server = with_extra("on_server_list:list_runs_of")
+_list_server = with_extra("server_list:list_runs_of")
 
 
 @record

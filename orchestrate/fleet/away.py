@@ -1,4 +1,4 @@
-"""Runs on other machines, as far as the command line is concerned: start, watch, hand over."""
+"""Commands about runs on other machines: to start one, to list, hand over and release them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 
 from orchestrate.app.config import runs_folder
 from orchestrate.app.prepare import Prepared
-from orchestrate.cli.terminal import agrees, has_terminal
-from orchestrate.cli.with_extra import with_extra
+from orchestrate.app.reporter import has_terminal
+from orchestrate.app.settings import RunSettings
 from orchestrate.errors import OrchestrateError, RunElsewhereError, UsageError
+from orchestrate.fleet.extra import with_extra
 from orchestrate.fleet.forward import forward, runs_on
 from orchestrate.fleet.publish import Publisher, begin_publishing
 from orchestrate.fleet.release import release_seat, remove_published
@@ -25,8 +26,9 @@ from orchestrate.view.place import Place
 from orchestrate.view.run_summary import RunSummary
 
 __all__ = ["hand_over", "publisher_of", "release", "run_elsewhere", "with_their_status"]
+# Reads the flags of `resume` off its words: the settings, and whether the answer is to be JSON.
+ReadFlags = Callable[[list[str]], tuple[RunSettings, bool]]
 _MOST_NAMED = 20
-# What speaks to a server costs most of a second to load.
 _carry_out_on_server: Callable[..., int] = with_extra("on_server:carry_out_on_server")
 _submit_to_server = with_extra("on_server:submit_to_server")
 _standings = with_extra("on_server:standings")
@@ -36,7 +38,13 @@ _NOT_AWAY = ("quiet", "verbose", "progress", "events", "raw", "cover")
 
 
 def run_elsewhere(
-    prepared: Prepared, file: str, text: str | None, place: Place, *, as_json: bool
+    prepared: Prepared,
+    file: str,
+    text: str | None,
+    place: Place,
+    agrees: Callable[[str], bool],
+    *,
+    as_json: bool,
 ) -> int:
     """Start a run on a machine of a pool, and watch it from here unless it is detached."""
     settings = prepared.settings
@@ -46,7 +54,7 @@ def run_elsewhere(
                 f"{row.option} cannot be used with --fleet",
                 "start it with -d, and watch it with `attach`, `logs -f` or `logs -f --events`",
             )
-    stub = _send(prepared, file, text, lambda files: settings.yes or _agrees(files))
+    stub = _send(prepared, file, text, lambda files: settings.yes or _may_take(files, agrees))
     run = write_stub(runs_folder(prepared.workspace, prepared.config, place.state_dir), stub)
     note(f"run {run.id} starts {visible(stub.file)} on {stub.host or f'pool {stub.pool}'}\n")
     if settings.detach:
@@ -78,7 +86,7 @@ def _send(
     return stub
 
 
-def _agrees(files: Sequence[str]) -> bool:
+def _may_take(files: Sequence[str], agrees: Callable[[str], bool]) -> bool:
     """Shown what would travel besides tracked files, does a person agree?"""
     note(f"{len(files)} untracked files would be sent, too:\n")
     note("".join(f"  {visible(name)}\n" for name in files[:_MOST_NAMED]))
@@ -130,10 +138,12 @@ def release(run: Run) -> None:
         release_seat(stub)
 
 
-def hand_over(words: Sequence[str], found: RunElsewhereError) -> int:
+def hand_over(words: Sequence[str], found: RunElsewhereError, read_flags: ReadFlags) -> int:
     """A command about a run elsewhere is carried out there."""
     run = Run(found.run_id, found.folder)
     stub = read_stub(run)
     if stub is None:
         raise found
-    return _carry_out_on_server(words, run, stub) if stub.is_on_server else forward(words, stub)
+    if stub.is_on_server:
+        return _carry_out_on_server(words, run, stub, read_flags)
+    return forward(words, stub)

@@ -1,28 +1,14 @@
-"""What `list` does, apart from its options."""
+"""The recipes that can be run, as a list and as documents for programs."""
 
 from __future__ import annotations
 
-import shutil
-import sys
 from typing import Any
 
-from orchestrate.app.recipes import Entry, recipes_of
-from orchestrate.app.workspaces import workspace_of
 from orchestrate.plan.visible import clip, visible, width_of
-from orchestrate.show.output import answer, answer_json
+from orchestrate.view.outcomes import ListedRecipe
 
 
-def show_recipes(working_dir: str | None, *, as_json: bool) -> int:
-    """Tell which recipes there are."""
-    entries = list(recipes_of(workspace_of(working_dir)))
-    if as_json:
-        answer_json({"recipes": [_entry_json(entry) for entry in entries]})
-    else:
-        answer(_text(entries))
-    return 0
-
-
-def _entry_json(entry: Entry) -> dict[str, Any]:
+def recipe_json(entry: ListedRecipe) -> dict[str, Any]:
     return {
         "id": entry.id,
         "path": entry.path,
@@ -42,11 +28,10 @@ def _first_sentence(text: str) -> str:
     return first + stop.strip()
 
 
-def _text(entries: list[Entry]) -> str:
+def recipes_text(entries: list[ListedRecipe], columns: int) -> str:
     if not entries:
         return "There are no recipes.\n"
     width = max(width_of(visible(entry.id)) for entry in entries)
-    columns = shutil.get_terminal_size().columns if sys.stdout and sys.stdout.isatty() else 0
     parts: list[str] = []
     for origin in ("workspace", "catalogue"):
         group = [entry for entry in entries if entry.origin == origin]

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from orchestrate.app.prepare import Prepared
-from orchestrate.app.settings import FLAGS, RunSettings
-from orchestrate.cli.group import root as command_group
+from orchestrate.app.settings import RunSettings
 from orchestrate.errors import OrchestrateError, StateError, UsageError
 from orchestrate.exits import DONE
 from orchestrate.fleet.connect import connect
@@ -58,12 +57,24 @@ def submit_to_server(
     return asyncio.run(submit())
 
 
-def carry_out_on_server(words: Sequence[str], run: Run, stub: Stub) -> int:
-    """What a command does with a run that is on a server; its exit code."""
+def _no_flags(_: list[str]) -> tuple[RunSettings, bool]:
+    return RunSettings(), False
+
+
+def carry_out_on_server(
+    words: Sequence[str],
+    run: Run,
+    stub: Stub,
+    read_flags: Callable[[list[str]], tuple[RunSettings, bool]] = _no_flags,
+) -> int:
+    """What a command does with a run that is on a server; its exit code.
+
+    `read_flags` reads the flags of `resume`.
+    """
     command, *rest = words
     refuse_here(command, rest, run.id, "a server")
     kept = without_places(rest)
-    return asyncio.run(_Client(run, stub).carry_out(command, kept))
+    return asyncio.run(_Client(run, stub, read_flags).carry_out(command, kept))
 
 
 def standings(runs: Sequence[str]) -> dict[str, str]:
@@ -101,8 +112,14 @@ def release_refs(run: str, stub: Stub) -> int:
 class _Client:
     """One command about one run."""
 
-    def __init__(self, run: Run, stub: Stub) -> None:
+    def __init__(
+        self,
+        run: Run,
+        stub: Stub,
+        read_flags: Callable[[list[str]], tuple[RunSettings, bool]],
+    ) -> None:
         self._run = run
+        self._read_flags = read_flags
         self._stub = stub
         self._shadow = Shadow(run, stub)
 
@@ -236,7 +253,7 @@ class _Client:
         return 0
 
     async def _resume(self, words: list[str]) -> int:
-        settings, as_json = _flags_of_resume(words)
+        settings, as_json = self._read_flags(words)
         stands = await self._server.standing()
         if not stands.is_open or stands.is_at_work:
             raise UsageError(f"run {self._run.id} is {stands.status}: it cannot be resumed")
@@ -257,13 +274,3 @@ def _decision_of(gate: Approval) -> Decision:
     frame, node, visit = gate.visited
     decision: Any = gate.status
     return Decision(frame, node, visit, decision, gate.decided_by or "", gate.message or "")
-
-
-def _flags_of_resume(words: list[str]) -> tuple[RunSettings, bool]:
-    """The flags of a command line that was accepted already."""
-    context = command_group.make_context("orchestrate", ["resume"], resilient_parsing=True)
-    command = command_group.get_command(context, "resume")
-    assert command is not None
-    given = command.make_context("resume", list(words), resilient_parsing=True).params
-    flags = {name: value for name, value in given.items() if name in FLAGS}
-    return RunSettings(**flags), bool(given.get("as_json"))

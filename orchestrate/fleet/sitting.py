@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,6 @@ from orchestrate.app.decide import decide
 from orchestrate.app.end_run import cancel_run
 from orchestrate.app.settings import FLAGS, RunSettings
 from orchestrate.app.workspaces import workspace_of
-from orchestrate.cli.resuming import resume_run
-from orchestrate.cli.starting import run_recipe
 from orchestrate.errors import ConfigError, UsageError
 from orchestrate.exits import DONE, FAILED
 from orchestrate.fleet.engine import seat_for
@@ -27,8 +25,12 @@ from orchestrate.state.runs import Run
 from orchestrate.view.place import Place
 from orchestrate.view.run_view import run_view
 
+# What `run` and `resume` do; they give an exit code.
+RunRecipe = Callable[..., int]
+ResumeRun = Callable[..., int]
 
-def hold_sitting(document: Mapping[str, Any]) -> int:
+
+def hold_sitting(document: Mapping[str, Any], run_recipe: RunRecipe, resume_run: ResumeRun) -> int:
     """Work on a run until it ends, waits or is stopped; its exit code."""
     sitting = sitting_of(dict(document))
     order, wish = sitting.order, sitting.wish

@@ -1,4 +1,4 @@
-"""What `fetch` does, apart from its options."""
+"""Fetches the run that a name stands for, and says where it is now."""
 
 from __future__ import annotations
 

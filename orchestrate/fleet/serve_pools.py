@@ -1,4 +1,4 @@
-"""What `worker` does, apart from its options."""
+"""A worker from its start to the signal that ends it."""
 
 from __future__ import annotations
 

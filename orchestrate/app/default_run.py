@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.runs_folder import runs_of
 from orchestrate.errors import UsageError
 from orchestrate.plan.visible import visible
-from orchestrate.show.output import note, note_once
 from orchestrate.state.runs import LATEST, list_runs
 from orchestrate.view.run_summary import summary_of
 
 if TYPE_CHECKING:
-    import click
-
     from orchestrate.view.place import Place
     from orchestrate.view.run_view import RunView
 
 _MOST = 5
 
 
-def is_unnamed(context: click.Context) -> bool:
-    """Was RUN left out? A written `latest` means the latest whatever it does."""
-    source = context.get_parameter_source("run")
-    return source is not None and source.name == "DEFAULT"
-
-
-def run_that_waits(parked: list[RunView], place: Place, stage: str | None = None) -> str:
+def run_that_waits(
+    parked: list[RunView],
+    place: Place,
+    stage: str | None,
+    tell_fault: Callable[[str], None],
+) -> str:
     """The run to decide about: the latest, else the only one that waits at a gate (of a stage)."""
-    latest = find_stored(LATEST, place.working_dir, place.state_dir, tell_fault=note_once)[1]
+    latest = find_stored(LATEST, place.working_dir, place.state_dir, tell_fault=tell_fault)[1]
     asking = {view.run.id: [gate.stage for gate in view.state.pending] for view in parked}
     waiting = [run for run, stages in asking.items() if stage in stages or (stages and not stage)]
     if latest.id in waiting or not waiting:
@@ -44,11 +41,10 @@ def run_that_waits(parked: list[RunView], place: Place, stage: str | None = None
     )
 
 
-def tell_paused(place: Place) -> None:
-    """Runs that could be resumed, for who named none and got one that is completed."""
-    runs = list_runs(runs_of(place, tell_fault=note_once))
+def paused_lines(place: Place, tell_fault: Callable[[str], None]) -> list[str]:
+    """Runs that could be resumed, for a user who named none and got one that is completed."""
+    runs = list_runs(runs_of(place, tell_fault=tell_fault))
     paused = [run.id for run in runs if summary_of(run).status in ("paused", "interrupted")]
-    for run_id in paused[:_MOST]:
-        note(f"  another one waits: {visible(place.command('resume', run_id))}\n")
-    if len(paused) > _MOST:
-        note(f"  and {len(paused) - _MOST} more: orchestrate runs\n")
+    commands = [visible(place.command("resume", run_id)) for run_id in paused[:_MOST]]
+    more = [f"and {len(paused) - _MOST} more: orchestrate runs"] if len(paused) > _MOST else []
+    return [*(f"another one waits: {command}" for command in commands), *more]
