@@ -69,7 +69,7 @@ def answer_question(
     *,
     goes_on: bool = True,
 ) -> Answered:
-    """Answer the question of that id, of which somebody was shown what has that digest."""
+    """Answer the question of that id, if what was shown of it has that digest."""
     value = _SAME.get(value, value)
     for known, view in _runs_of(workspaces, question_id):
         for question in questions_of(view, known.workspace, with_files=False):
@@ -194,7 +194,7 @@ def _go_on(answered: Answered, known: Known) -> Answered:
     if code == 0:
         return replace(answered, went_on=said.get("pid"), status="running")
     if is_held(answered.run.lock_file):
-        return answered  # somebody else was quicker to go on with it
+        return answered  # another process was quicker to go on with it
     why = said.get("error") or {"message": "it could not be resumed"}
     return replace(answered, stays=str(why["message"]))
 

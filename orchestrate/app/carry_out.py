@@ -86,7 +86,7 @@ def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs
     """Let the engine work until the run ends, is parked or is stopped; tell it as it goes.
 
     `held_session`: the lock of the session that the run begins in, taken before the run was made.
-    `rehearsal`: a walk that is thrown away, of which nobody is notified.
+    `rehearsal`: a walk that is thrown away, without notifications.
     `local`: what runs programs here, where it has begun before the engine was loaded.
     """
     rt = runtime_of(store, program, workspace, settings, reporter, stop, local=local)

@@ -123,7 +123,7 @@ def _worktree_of(run: Run) -> Worktree | None:
 def _lets_worktree_go(run: Run) -> bool:
     """Remove the run's worktree; False if it has something that would be lost.
 
-    The run's lock is held: nobody begins to work there meanwhile.
+    The run's lock is held: no process begins to work there meanwhile.
     """
     tree = _worktree_of(run)
     if tree is None:

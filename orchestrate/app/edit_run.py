@@ -260,7 +260,7 @@ def _keep(root: Path, compilation: Compilation, program: Program, workspace: Wor
 def _effects_again(
     course: Course, program: Program, earlier: Earlier, foreseen: Foreseen, wishes: Wishes
 ) -> list[Entry]:
-    """The steps with an effect that have begun, would run again, and that nobody has named."""
+    """The steps with an effect that have begun, would run again, and that no flag names."""
     opened = [e.opened for e in earlier.entries.values() if isinstance(e.opened, CallOpened)]
     late = [course.late.whole(call.plan) for call in opened if call.late]
     effects = {

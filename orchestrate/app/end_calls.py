@@ -37,7 +37,7 @@ def made_calls(run: Run, index: Index, state: RunState) -> Made:
 
 
 def settle_calls(run: Run, made: Made | None, since: float = 0.0) -> None:
-    """Settle what a run has left; `made` None: nobody knows which calls it has made, so all count.
+    """Settle what a run has left; `made` None: which calls it has made is unknown, so all count.
 
     A ledger that cannot be written keeps no run from being ended; `cancel` again tries it again.
     """

@@ -105,7 +105,7 @@ def _cancel(run: Run, again: str, give_up: float, note: Note) -> tuple[str, str]
         over = _is_over(run, was_at_work=ending.was_at_work)
         if over is not None:
             if over[1] == "cancelled":
-                settle_calls(run, None)  # whoever cancelled it may have been killed just then
+                settle_calls(run, None)  # who cancelled it may have been killed just then
             return over
         lock = ending.take_lock()
     ended = False

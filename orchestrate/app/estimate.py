@@ -144,7 +144,7 @@ def _count_items(program: Program, plan: Plan, each: Each) -> int | None:
 
 
 def _set_later(program: Program, plan: Plan) -> set[str]:
-    """The variables of a plan that its steps set, or whoever calls it."""
+    """The variables of a plan that its steps set, or the plan that calls it."""
     names: set[str] = set()
     for node in _nodes(plan):
         names |= node.variables

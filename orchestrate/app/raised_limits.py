@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from orchestrate.exits import EndKind
 
 # The limits that a flag raises, with its field; the one of which there is as much again; and the
-# end of a usage limit that nobody can believe. What a day allows stands in a file: no answer here
+# end of a usage limit that cannot be believed. What a day allows stands in a file: no answer here
 # changes it.
 RAISED_BY: dict[EndKind, str] = {
     "max-cost": "max_cost",

@@ -102,7 +102,7 @@ def _remove_unchanged(store: Journal, reporter: Reporter) -> None:
     seen = {str(taken.checkpoint["tree"]) for taken in history.checkpoints}
     heads = {str(taken.checkpoint.get("head", "")) for taken in history.checkpoints}
     if len(history.checkpoints) > 1 and len(seen) == len(heads) == 1:
-        # Whoever resumes it makes the worktree again.
+        # A resume makes the worktree again.
         ready_file(store.run).unlink(missing_ok=True)
         remove_unbegun(tree)
         reporter.note("  the step changed no file; the worktree that it was tried in is removed\n")

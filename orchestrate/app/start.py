@@ -84,7 +84,7 @@ def carry_out_anew(
         def entrance(place: Workspace) -> entering:
             return stack.enter_context(entering(place, program, settings, reporter, home=workspace))
 
-        # Nobody else can be in a worktree that is not there yet.
+        # No other run can be in a worktree that is not there yet.
         door = None
         if planned is None:
             door = entrance(workspace)

@@ -99,7 +99,7 @@ class Capture:
     def _take(self, limits: Limits, until: Deadline) -> Checkpoint:
         self.copying.look()
         if self._rules is None:
-            # Whoever held it is gone: there is one who captures at a time.
+            # The process that held it is gone: one at a time captures.
             (self._folder / "index.lock").unlink(missing_ok=True)
             for place in (self._folder, self._folder / "info", *self._folder.glob("objects/??")):
                 remove_leftovers(place)

@@ -54,7 +54,7 @@ def _make(source: Path, target: Path) -> None:
 
 
 def _link(source: Path, target: Path) -> None:
-    # Gone: whoever works there has just tidied up. There: both stores have it.
+    # Gone: the run that works there has just tidied up. There: both stores have it.
     with suppress(FileNotFoundError, FileExistsError):
         try:
             os.link(source, target, follow_symlinks=False)

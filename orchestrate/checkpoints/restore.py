@@ -1,8 +1,8 @@
 """Puts the files of a workspace back to a checkpoint, and back again if anything goes wrong.
 
 What is to be done is written down first (`restore.json`), with what was there. Each file is
-replaced by one rename. On an error, and by whoever finds the note after a kill, everything is put
-back from the safety checkpoint; what somebody else has changed meanwhile is left alone.
+replaced by one rename. On an error, and by the command that finds the note after a kill, everything
+is put back from the safety checkpoint; what another program has changed meanwhile is left alone.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ def _do(note: _Note, blobs: Blobs) -> None:
 
 
 def _require_old(files: Rooted, one: _Touched) -> None:
-    """Nobody has changed the file since the safety checkpoint, which has what it was."""
+    """The file is unchanged since the safety checkpoint, which has what it was."""
     found = files.content(one.path)
     is_same = found is None if not one.old else _is(found, one.old_mode, one.old)
     if not is_same:

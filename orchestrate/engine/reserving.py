@@ -64,7 +64,7 @@ class Purse:
 
 
 def is_billed(rt: Runtime) -> bool:
-    """Can calls of this run cost anything? Not those of whoever stands in for all agents."""
+    """Can calls of this run cost anything? Not those of a stand-in for all agents."""
     return rt.rehearsal is None and rt.rules.backend not in STAND_INS
 
 
@@ -271,7 +271,7 @@ def settle(rt: Runtime, events: list[Event]) -> None:
 
 
 def given_back(step: Step) -> list[Event]:
-    """What was set aside for a call that is not made now, for whoever resumes the run reserves it
+    """What was set aside for a call that is not made now, for a resume of the run reserves it
     anew."""
     here = step.here
     if step.is_announced or not here.reserved:

@@ -181,7 +181,7 @@ class _Conductor:
         return None
 
     def _is_persons(self, task: Task) -> bool:
-        """Does only a person go on with it, or whoever resumes the run?"""
+        """Does it go on only by a person, or by a resume of the run?"""
         if task.kind == "rest" and not self._rt.rules.waits_for_quota:
             return task.due > self._rt.now() and waits_for_quota(task.frame)
         return task.kind in ("ask", "lost")

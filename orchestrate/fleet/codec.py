@@ -20,7 +20,7 @@ _KEY = "encryption-key-id"
 class SealingCodec(PayloadCodec):
     """Seals payloads with the keys of the fleet.
 
-    One that is not sealed is refused: whoever has keys takes no order from somebody without.
+    One that is not sealed is refused: a machine that has keys takes no order from one without.
     """
 
     def __init__(self, keys: Keys) -> None:

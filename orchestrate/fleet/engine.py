@@ -105,7 +105,7 @@ class Engine:
         self._executor.stop(self.key, how, grace)
 
     def result(self, ended: Exit | Lost, how: str) -> Sat:
-        """How it went, for the workflow; found out once, whoever asks for it again."""
+        """How it went, for the workflow; found out once, however often it is asked for."""
         kept = read_file(self._folder / "sat.json")
         if kept is not None:
             return Sat(**json.loads(kept))
@@ -116,7 +116,7 @@ class Engine:
         return sat
 
     def forget(self) -> None:
-        """The run is over, and that was reported: nobody asks for its sittings any more."""
+        """The run is over, and that was reported: no worker asks for its sittings any more."""
         delete_tree(self._folder.parent.parent, self._folder.parent.name)
 
     def _result(self, ended: Exit | Lost, how: str) -> Sat:

@@ -68,7 +68,7 @@ def _report(words: Sequence[str], stub: Stub) -> int:
 
 
 def _go_on(stub: Stub) -> None:
-    """Nobody sits there to go on by hand; a run that somebody works on hears of it by itself."""
+    """No person is there to go on by hand; a run at work hears of the decision by itself."""
     with suppress(OrchestrateError):
         words = ("resume", stub.seat.run, "--detach", "--json")
         ssh.ask(stub.host, words, {}, _START_S, stub.seat)

@@ -46,7 +46,7 @@ class Holder:
         self._threads = ThreadPoolExecutor(max_workers=512, thread_name_prefix="sitting")
 
     async def hold(self, note: Note, *, is_new: bool) -> None:
-        """Hold a sitting to its end and report it, unless nobody waits for that any more."""
+        """Hold a sitting to its end and report it, unless the server waits for that no longer."""
         handle = self._client.get_async_activity_handle(
             workflow_id=note.workflow_id, run_id=note.workflow_run, activity_id=note.activity
         )

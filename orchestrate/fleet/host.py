@@ -126,7 +126,7 @@ def prepare_tree(seat: Seat, prepare: Sequence[str]) -> None:
 
 
 def refuse_at_work(seat: Seat) -> None:
-    """What somebody works in is not taken away."""
+    """A seat with a run at work is not taken away."""
     if seat.run in _at_work(Path(seat.root)):
         raise StateError(f"run {seat.run} is at work", f"orchestrate cancel {seat.run}")
 
@@ -156,7 +156,7 @@ def root_of(written: str) -> Path:
 
 
 def _at_work(root: Path) -> list[str]:
-    """The runs that somebody works on: a parked or ended one holds no slot."""
+    """The runs at work: a parked or ended one holds no slot."""
     return [run for run, status in statuses(root) if status == "running"]
 
 

@@ -39,7 +39,7 @@ class Keys:
         self._for_nonces = hmac.digest(keys[self.first], b"orchestrate nonces", hashlib.sha256)
 
     def seal(self, clear: bytes) -> bytes:
-        """Encrypted, so that nobody without the key can read it, nor change it unnoticed."""
+        """Encrypted, so that without the key it cannot be read, nor changed unnoticed."""
         nonce = os.urandom(_NONCE)
         return nonce + self._ciphers[self.first].encrypt(nonce, clear, self.first.encode())
 

@@ -44,7 +44,7 @@ def submit_to_server(
     recipe: tuple[str, str | None],
     may_take: Callable[[list[str]], bool],
 ) -> Stub:
-    """Submit a run to a pool of the server; a pool that nobody serves is named at once."""
+    """Submit a run to a pool of the server; a pool without a worker is named at once."""
     settings.timing.check()
 
     async def submit() -> Stub:

@@ -3,7 +3,7 @@
     orchestrate-sealed ID
     the sealed bytes
 
-A file is sealed for its path, so that nobody can put one in the place of another, and always to the
+A file is sealed for its path, so that none can be put in the place of another, and always to the
 same bytes, so that what has not changed is not published again.
 """
 

@@ -69,7 +69,7 @@ async def _server(client: Client, settings: FleetSettings) -> AsyncIterator[Find
 
 
 async def _clock(client: Client) -> Finding:
-    """The server tells no time, but notes when somebody polled: we poll a queue of our own."""
+    """The server tells no time, but notes when a worker polled: we poll a queue of our own."""
     identity = f"doctor-{os.getpid()}-{time.time_ns()}"
     queue = TaskQueue(name=identity)
     before = time.time()

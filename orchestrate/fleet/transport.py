@@ -17,7 +17,7 @@ PATIENCE_S = 900.0
 
 
 class PushRefused(CheckpointError):
-    """Somebody else has published meanwhile."""
+    """Another machine has published meanwhile."""
 
 
 def require_git() -> str:

@@ -56,7 +56,7 @@ class OrchestrateRun:
 
     @workflow.signal(name=DECIDE)
     def decide(self, decision: Decision) -> None:
-        """A gate is decided once, whoever decides it again."""
+        """A gate is decided once; later decisions change nothing."""
         if decision.gate not in self._decided:
             self._decided.add(decision.gate)
             self._decisions.append(decision)
@@ -112,7 +112,7 @@ class OrchestrateRun:
         )  # fmt: skip
 
     async def _next(self, undone: Wish) -> Wish:
-        """Wait until somebody wants the run to go on, or to end for good."""
+        """Wait until a client wants the run to go on, or to end for good."""
         # Who said so before has seen an earlier state of it.
         self._resume = None
         self._falls = 0

@@ -258,7 +258,7 @@ def _defined_on_entry(graph: _Graph, facts: _Facts, *, on_all_paths: bool) -> di
 
 
 def _following(label: Label, target: Target) -> NodeId | None:
-    """Where a label leads with what is defined; nobody awaits outputs of what gave up."""
+    """Where a label leads with what is defined; a step that gave up owes no outputs."""
     if label in (INVALID, LOST):
         return None
     match target:

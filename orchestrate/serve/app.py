@@ -41,7 +41,7 @@ async def _http(request: Request, error: Any) -> Response:
 
 
 async def _bug(_: Request, error: Exception) -> Response:
-    """A line for the client; where it happened is nobody's business out there."""
+    """A line for the client; where it happened is not told to the outside."""
     return problem_of(
         Problem(500, f"unexpected {type(error).__name__}; this is a bug in orchestrate",
                 exit_code=70)

@@ -1,8 +1,8 @@
 """Who may use the console: the user's key, one-time links, and cookies bound to this server.
 
 The key is a file of the user; cookies are signed with what it holds, so that a new key revokes all
-of them, in running servers too. A one-time link is a file named by its digest: whoever removes that
-file has used the link up, in whichever process it was made.
+of them, in running servers too. A one-time link is a file named by its digest: the process
+that removes that file has used the link up, in whichever process it was made.
 """
 
 from __future__ import annotations

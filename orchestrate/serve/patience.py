@@ -1,4 +1,4 @@
-"""Bounds what a connection may keep waiting: headers that never end, answers that nobody takes.
+"""Bounds what a connection may keep waiting: headers that never end, answers never read.
 
 A few hundred of those, which cost nothing to send, would otherwise take every place that the
 server has; uvicorn itself waits for ever. An upgrade that cannot be read gets an answer, too.

@@ -84,7 +84,7 @@ class Connection:
                 task.cancel()
 
     async def _expect_connect(self) -> None:
-        """Whoever does not say who it is gives its place to others."""
+        """A client that does not identify itself gives its place to others."""
         await asyncio.sleep(CONNECT_S)
         if not self._is_known:
             await self._refuse("no connect came")

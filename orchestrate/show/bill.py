@@ -43,7 +43,7 @@ def _more(row: Spending) -> str:
 
 
 def _left(row: Spending) -> str:
-    """Which of it nobody gives back until the run is resumed."""
+    """Which of it is not given back until the run is resumed."""
     if not row.left_runs:
         return ""
     runs = ", ".join(row.left_runs[:_MOST_RUNS])

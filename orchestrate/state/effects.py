@@ -8,7 +8,7 @@ from orchestrate.state.model import Frame, Index
 def may_have_happened(index: Index, frame: Frame) -> bool:
     """Is one next whose attempt was stopped half-way, or has left an end that is of no use?
 
-    Nobody but a person knows whether it may begin again.
+    Only a person knows whether it may begin again.
     """
     node = index.here(frame).node
     if frame.here is None or frame.here.phase != "arriving" or not node.effect:

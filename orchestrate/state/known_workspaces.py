@@ -35,7 +35,7 @@ class Known:
 
 
 def note_workspace(workspace: Path, runs: Path, environment: Mapping[str, str]) -> None:
-    """Remember where somebody runs something; whatever goes wrong here, the run goes on."""
+    """Remember the workspace of a run; whatever goes wrong here, the run goes on."""
     content = dump_json([os.fspath(workspace), os.fspath(runs)])
     with suppress(OSError, OrchestrateError):
         folder = user_state_folder(environment) / _FOLDER

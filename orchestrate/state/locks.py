@@ -60,7 +60,7 @@ class Lock:
         self._held.release()
 
     def sign(self, owner: Owner) -> None:
-        """Name somebody else, for whom this process holds it; pid 0 if that is no process here."""
+        """Name the process for which this one holds the lock; pid 0 if it is on another machine."""
         words = [owner.pid, owner.host, owner.command, owner.since]
         write_visibly(_owner_path(self.path), dump_json(words))
 

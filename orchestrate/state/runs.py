@@ -319,7 +319,7 @@ def _furnish(
         for name, content in contents.items():
             write_visibly(run.root / name, content)
         furnish(run.root)
-        # Once for all of them: nobody knows the folder yet.
+        # Once for all of them: no other process knows the folder yet.
         sync_folder(run.root)
     except BaseException as error:
         if lock is not None:

@@ -5,7 +5,7 @@ came first, and whose lock says that it counts. Its orchestrator holds the lock 
 waits, the keeper of its program (`execute/keeper/slots`) while that runs: a crash frees both at
 once. A ticket may run when fewer run than its agent's limit and the total one allow; of those that
 wait, the first for which there is room and that is looking: each look is noted as the file's time,
-and nobody waits for a process that is stopped. Other users have other folders.
+and no call waits for a process that is stopped. Other users have other folders.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COUNTER = "lock"
 _MOST_DIGITS = 30
 # Between the end of an orchestrator and its keeper's hold on what it had just asked for.
 _HANDED_OVER_WITHIN_S = 5.0
-# A call that waits looks twice a second: whoever has not for so long is stopped.
+# A call that waits looks twice a second: a call that has not for so long is stopped.
 _ABSENT_AFTER_S = 5.0
 _OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 # While a call waits, when it may run, and when its program's keeper holds the lock, too: the last
@@ -88,7 +88,7 @@ class Ticket:
         return sum(scarce is None or TOTAL in self._limits or t.agent == scarce for t in rivals)
 
     def _note_look(self) -> None:
-        """A ticket that somebody has removed is written again, in its place."""
+        """A ticket that was removed is written again, in its place."""
         path, now = self._folder / f"{self._stem}{_WAITS}", time.time()
         try:
             os.utime(path, (now, now), follow_symlinks=False)

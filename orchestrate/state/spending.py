@@ -79,7 +79,7 @@ def put_off(here: Visit, event: CostReserved | CallWaits | AttemptEnded) -> None
 
 
 def end_calls(state: RunState) -> None:
-    """Where the run is over for good, nobody will know what its last calls have cost: what was set
+    """Where the run is over for good, what its last calls have cost stays unknown: what was set
     aside for one that was not made is free, and one that was made counts as one that did not say.
     """
     if state.ending is None or state.ending.kind not in ("cancelled", "denied"):
@@ -175,7 +175,7 @@ def _unwatched(state: RunState, result: StepResult) -> float:
 
 
 def leave_work(state: RunState, at: float) -> None:
-    """The sitting is over: nobody knows how long what still runs will be at work."""
+    """The sitting is over: how long what still runs will be at work is unknown."""
     state.worked = [worked_until(state, at), 0, at]
 
 

@@ -13,7 +13,7 @@ from orchestrate.state.spending import reserved_below
 def budgets_of(state: RunState, index: Index | None, now: float) -> list[Budget]:
     """The run's, those of the calls and steps it stands at, and the one that has parked it.
 
-    A day's is among them only where it has parked the run: whoever calls next may change it.
+    A day's is among them only where it has parked the run: the next call may change it.
     """
     found: dict[str, Budget] = {}
     if index is not None:

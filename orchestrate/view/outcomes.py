@@ -65,7 +65,7 @@ class Answered:
     status: str
     went_on: int | None = None
     flags: tuple[str, ...] = ()
-    # Why the run does not go on, though nobody works on it.
+    # Why the run does not go on, though no process works on it.
     stays: str = ""
 
 

@@ -26,7 +26,7 @@ def gate(prompt_is: str, answer: str) -> Schema:
                 "24h",
             ),
             "default": choice(
-                "The decision when nobody answered in time. Default: deny.",
+                "The decision if no answer comes in time. Default: deny.",
                 "approve",
                 "deny",
                 default="deny",

@@ -125,7 +125,7 @@ def listing(description: str, item: Schema, *examples: list[Any], **more: Any) -
 
 
 def secret_names(description: str, **more: Any) -> Schema:
-    """Describe a list of variables of the environment whose values nobody may see."""
+    """Describe a list of variables of the environment whose values are secret."""
     item = {
         "type": "string",
         "pattern": VARIABLE,

@@ -140,7 +140,7 @@ APPROVAL = record(
             hint="write whole seconds or as in 24h, 0 for no limit",
         ),
         "default": choice(
-            "The decision when nobody answered in time. Default: deny.",
+            "The decision if no answer comes in time. Default: deny.",
             "approve",
             "deny",
             default="deny",

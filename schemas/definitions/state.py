@@ -131,7 +131,7 @@ APPROVAL = record(
             type=["string", "null"],
             pattern=TIMESTAMP,
         ),
-        "default": choice("The decision when nobody answers.", "approve", "deny"),
+        "default": choice("The decision if no answer comes in time.", "approve", "deny"),
         "decided_at": _moment("When it was decided"),
         "decided_by": text("Who decided: a person's name, or `timeout`.", "timeout"),
         "message": text("What was said with the decision.", "Only the patch release, please."),

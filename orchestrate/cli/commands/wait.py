@@ -60,7 +60,7 @@ def wait_for(run: Run, place: Place, *, timeout_s: float | None, as_json: bool) 
 def await_end(run: Run, timeout_s: float | None) -> bool:
     """Wait until no process works on the run; False if that took too long.
 
-    One whose run is over may still notify somebody: what is done with the run next waits for that.
+    A process whose run is over may still send notifications: the next command waits for those.
     """
     return not all(looks(run, within_s=timeout_s))
 

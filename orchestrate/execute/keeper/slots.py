@@ -1,7 +1,8 @@
 """A program's hold on its slot: a lock on the ticket that its orchestrator has drawn for it.
 
-Whoever started the program may be gone; the slot is taken as long as the program runs, and free in
-the instant in which that has ended, or its warden is killed. `state/slots` is the other side.
+The process that started the program may be gone; the slot is taken as long as the program runs, and
+free in the instant in which that has ended, or its warden is killed. `state/slots` is the other
+side.
 """
 
 from __future__ import annotations

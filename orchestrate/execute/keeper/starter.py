@@ -56,7 +56,7 @@ serve(*begun, float(sys.argv[3]))
 
 
 class KeeperStart:
-    """A keeper that is starting; whoever needs it waits for its word."""
+    """A keeper that is starting; a caller that needs it waits for its word."""
 
     def __init__(self, run_dir: Path, linger_s: float) -> None:
         (run_dir / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
