@@ -13,13 +13,16 @@ from orchestrate.app.workspaces import workspace_of
 from orchestrate.errors import OrchestrateError
 from orchestrate.plan.visible import visible
 from orchestrate.record import record, replace
+from orchestrate.state.gates import gate_names
 from orchestrate.state.known_workspaces import Known, known_workspaces
 from orchestrate.state.runs import Run, Runs, list_runs
-from orchestrate.view.inbox import Question, questions_of
+from orchestrate.view.inbox import Evidence, Question, Waiting, questions_of
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import summary_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from orchestrate.view.run_view import RunView
 
 _MAY_WAIT = ("running", "interrupted", "paused")
@@ -87,3 +90,17 @@ def _waiting(known: Known, note: Callable[[str], None]) -> Iterator[RunView]:
             yield settled_view(run)
         except OrchestrateError as error:
             note(f"orchestrate: run {run.id} is left out: {visible(error.message)}\n")
+
+
+def waiting_gates(views: list[RunView], root: Path, *, with_hunks: bool) -> list[Waiting]:
+    """The gates that wait in these runs of a workspace, each with its evidence."""
+    waiting = []
+    for view in views:
+        pending = view.state.pending
+        asked = questions_of(view, root, with_hunks=with_hunks) if pending else []
+        shown = {one.visited: masked(one, view.run).evidence for one in asked}
+        for gate, name in zip(pending, gate_names(pending), strict=True):
+            evidence = shown.get(gate.visited, Evidence())
+            definition = view.state.definition
+            waiting.append(Waiting(view.run.id, definition, view.is_live, gate, name, evidence))
+    return waiting

@@ -18,7 +18,7 @@ from orchestrate.catalogue import AGENT_STUB, agent_places
 from orchestrate.errors import ConfigError
 from orchestrate.record import record
 from orchestrate.regex import regex
-from orchestrate.view.outcomes import Written
+from orchestrate.view.outcomes import WrittenFile
 from orchestrate.workspace import Workspace, package_data
 
 FOLDER = ".orchestrate"
@@ -84,7 +84,7 @@ def agents_here(environment: Mapping[str, str]) -> tuple[tuple[str, ...], list[s
 
 
 def write_all(
-    root: Path, done: list[Written], dialect: str, backend: str | None, permissions: str | None
+    root: Path, done: list[WrittenFile], dialect: str, backend: str | None, permissions: str | None
 ) -> None:
     """Write every piece that is not there; `done` says how far it came, also if one fails."""
     for piece in pieces(dialect, backend, permissions):
@@ -93,7 +93,7 @@ def write_all(
 
 
 def write_stubs(
-    root: Path, done: list[Written], names: Iterator[str], workspace: Workspace
+    root: Path, done: list[WrittenFile], names: Iterator[str], workspace: Workspace
 ) -> None:
     """A definition for each agent that has none in the workspace."""
     for name in names:
@@ -101,7 +101,7 @@ def write_stubs(
         found = next((place for place in places if place.is_file()), None)
         if found is not None:
             shown = found.relative_to(root).as_posix()
-            done.append(Written(shown, False, f"is there, for '{name}'"))
+            done.append(WrittenFile(shown, False, f"is there, for '{name}'"))
             continue
         short = workspace.agent_called(name).rpartition(":")[2]
         text = (
@@ -128,7 +128,7 @@ def agents_named(documents: Mapping[str, Any]) -> Iterator[str]:
     return iter(found)
 
 
-def held_permissions(done: list[Written], permissions: str | None) -> str | None:
+def held_permissions(done: list[WrittenFile], permissions: str | None) -> str | None:
     """The permissions that the configuration has now; None if it was there before: it decides."""
     is_written = any(piece.is_written for piece in done if piece.path.endswith("config.yaml"))
     return (permissions or DEFAULT_PERMISSIONS) if is_written else None
@@ -154,7 +154,7 @@ def _with_schema(text: str, schema: str) -> str:
     return f"{_SCHEMA_LINE}{schema}\n{rest}"
 
 
-def write_piece(root: Path, piece: Piece) -> Written:
+def write_piece(root: Path, piece: Piece) -> WrittenFile:
     """Write a file unless something of that name is there already, whatever it is."""
     path = root / piece.path
     if not Path(os.path.realpath(path.parent)).is_relative_to(root):
@@ -164,11 +164,11 @@ def write_piece(root: Path, piece: Piece) -> Written:
         _write_new(path, piece.text.encode())
     except (FileExistsError, NotADirectoryError) as error:
         if error.errno == errno.EEXIST and os.path.lexists(path):
-            return Written(piece.path, False, _why_left(path, piece))
+            return WrittenFile(piece.path, False, _why_left(path, piece))
         raise ConfigError(f"cannot write {piece.path}: a part of it is not a folder") from None
     except OSError as error:
         raise ConfigError(f"cannot write {piece.path}: {error.strerror}") from None
-    return Written(piece.path, True, piece.about)
+    return WrittenFile(piece.path, True, piece.about)
 
 
 def _why_left(path: Path, piece: Piece) -> str:
@@ -196,11 +196,11 @@ def _write_new(path: Path, data: bytes) -> None:
         raise
 
 
-def ignore_runs(root: Path) -> Written:
+def ignore_runs(root: Path) -> WrittenFile:
     """Add a line to .gitignore, unless one keeps runs out already; other lines stay as they are."""
     path = root / ".gitignore"
     if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
-        return Written(
+        return WrittenFile(
             ".gitignore", False, f"is not a regular file; it should have the line {IGNORED}"
         )
     try:
@@ -208,9 +208,9 @@ def ignore_runs(root: Path) -> Written:
         lines = {line.strip() for line in before.decode("utf-8", "replace").splitlines()}
         if lines & _WHOLE:
             kept = f"keeps out all of {FOLDER}/, also what is worth committing"
-            return Written(".gitignore", False, kept)
+            return WrittenFile(".gitignore", False, kept)
         if lines & _SAME:
-            return Written(".gitignore", False, "keeps runs out already")
+            return WrittenFile(".gitignore", False, "keeps runs out already")
         end = b"\r\n" if b"\r\n" in before else b"\n"
         added = [
             b"# Runs of orchestrate: parts of your code and of agents' answers",
@@ -221,4 +221,4 @@ def ignore_runs(root: Path) -> Written:
             file.write(opening + b"".join(line + end for line in added))
     except OSError as error:
         raise ConfigError(f"cannot write .gitignore: {error.strerror}") from None
-    return Written(".gitignore", True, f"keeps {IGNORED} out of version control")
+    return WrittenFile(".gitignore", True, f"keeps {IGNORED} out of version control")

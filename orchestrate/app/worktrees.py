@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from orchestrate.app.git import GitError, git, has_git
 from orchestrate.app.worktree_prepare import run_prepare
 from orchestrate.checkpoints.model import checkpoint_from_json, checkpoint_to_json
-from orchestrate.errors import ConfigError, UsageError, explain
+from orchestrate.errors import ConfigError, OrchestrateError, UsageError, explain
 from orchestrate.plan.visible import plural, visible
 from orchestrate.record import record, replace
 from orchestrate.regex import regex
@@ -365,3 +365,12 @@ def remove_merged(tree: Worktree) -> bool:
     with suppress(OSError):
         os.rmdir(os.path.dirname(tree.path))
     return True
+
+
+def left_in(tree: Worktree) -> tuple[int, int] | None:
+    """The files and commits that only the worktree has; None if git cannot say."""
+    try:
+        left = unmerged(tree)
+    except OrchestrateError:
+        return None
+    return (left.files, left.commits) if left.is_there else None

@@ -31,7 +31,7 @@ _find_waiting_stages = answer_later("app.completion:waiting_stages")
 
 
 @record
-class Item:
+class Candidate:
     """A candidate, and a few words about it."""
 
     value: str
@@ -54,7 +54,7 @@ class TypedLine:
     prefix: str = ""
 
 
-def complete(words: list[str], shell: str) -> tuple[Kind, list[Item]]:
+def complete(words: list[str], shell: str) -> tuple[Kind, list[Candidate]]:
     """The candidates for the last of the words, and what may stand there besides."""
     words = _as_typed(words, shell)
     *before, current = words
@@ -73,7 +73,7 @@ def complete(words: list[str], shell: str) -> tuple[Kind, list[Item]]:
         return "words", []
     # bash takes the word after = for one of its own; the others want it whole.
     prefix = "" if shell == "bash" else line.prefix
-    return kind, [Item(prefix + item.value, item.about) for item in items]
+    return kind, [Candidate(prefix + item.value, item.about) for item in items]
 
 
 def _as_typed(words: list[str], shell: str) -> list[str]:
@@ -157,13 +157,13 @@ def _argument_at(command: click.Command, position: int) -> click.Parameter | Non
     return arguments[-1] if arguments and arguments[-1].nargs == -1 else None
 
 
-def _candidates(line: TypedLine) -> tuple[Kind, Iterable[Item]]:
+def _candidates(line: TypedLine) -> tuple[Kind, Iterable[Candidate]]:
     if line.is_flag:
         return "words", _flags(line)
     if line.wanted is None:
         return "words", ()
     if isinstance(line.wanted.type, click.Choice):
-        return "words", (Item(str(choice)) for choice in line.wanted.type.choices)
+        return "words", (Candidate(str(choice)) for choice in line.wanted.type.choices)
     what = (line.wanted.metavar or "").strip("[].")
     if what == "FILE":
         # An argument names a recipe, by file or id; a flag's file is any file.
@@ -178,93 +178,97 @@ def _candidates(line: TypedLine) -> tuple[Kind, Iterable[Item]]:
     return "words", source(line) if source is not None else ()
 
 
-def _fitting(items: Iterable[Item], current: str) -> list[Item]:
+def _fitting(items: Iterable[Candidate], current: str) -> list[Candidate]:
     """Those that begin with what is typed; names that a terminal would act on are left out."""
-    found: dict[str, Item] = {}
+    found: dict[str, Candidate] = {}
     for item in items:
         if item.value.startswith(current) and item.value.isprintable():
             about = " ".join(item.about.split())
-            found.setdefault(item.value, Item(item.value, about if about.isprintable() else ""))
+            found.setdefault(
+                item.value, Candidate(item.value, about if about.isprintable() else "")
+            )
         if len(found) >= _MOST:
             break
     return list(found.values())
 
 
-def _commands(current: str) -> Iterator[Item]:
+def _commands(current: str) -> Iterator[Candidate]:
     if current.startswith("-"):
         for option in (*_options(root), root.get_help_option(click.Context(root))):
             if option is not None:
-                yield from (Item(name, option.help or "") for name in option.opts)
+                yield from (Candidate(name, option.help or "") for name in option.opts)
         return
     for name, (_, summary) in COMMANDS.items():
-        yield Item(name, summary)
+        yield Candidate(name, summary)
 
 
-def _flags(line: TypedLine) -> Iterator[Item]:
+def _flags(line: TypedLine) -> Iterator[Candidate]:
     for option in _options(line.command):
         if not option.hidden and (option.multiple or option.opts[0] not in line.options):
             about = (option.help or "").split("; ")[0]
-            yield from (Item(name, about) for name in _spellings(option) if name.startswith("--"))
-    yield Item("--help", "Show this message and exit.")
+            yield from (
+                Candidate(name, about) for name in _spellings(option) if name.startswith("--")
+            )
+    yield Candidate("--help", "Show this message and exit.")
 
 
-def _recipes(line: TypedLine) -> Iterator[Item]:
+def _recipes(line: TypedLine) -> Iterator[Candidate]:
     workspace = workspace_of(line.options.get("--working-dir"))
     for recipe_id, _, origin in recipe_files(workspace):
         if origin == "workspace" or "shared" not in recipe_id.split("/"):
-            yield Item(recipe_id, origin)
+            yield Candidate(recipe_id, origin)
 
 
 def _runs_folder(line: TypedLine) -> Runs:
     return runs_of(Place(line.options.get("--working-dir"), line.options.get("--state-dir")))
 
 
-def _runs(line: TypedLine) -> Iterator[Item]:
+def _runs(line: TypedLine) -> Iterator[Candidate]:
     found = list_runs(_runs_folder(line))
     if found:
-        yield Item("latest", "the newest run")
-    yield from (Item(run.id) for run in found)
+        yield Candidate("latest", "the newest run")
+    yield from (Candidate(run.id) for run in found)
 
 
 def _run_named(line: TypedLine) -> str | None:
     return line.arguments[0] if line.arguments else None
 
 
-def _steps_of_run(line: TypedLine) -> Iterator[Item]:
+def _steps_of_run(line: TypedLine) -> Iterator[Candidate]:
     for path, status in _find_steps(_runs_folder(line), _run_named(line)):
-        yield Item(path, status)
+        yield Candidate(path, status)
 
 
-def _runs_or_steps(line: TypedLine) -> Iterator[Item]:
+def _runs_or_steps(line: TypedLine) -> Iterator[Candidate]:
     """One word after `logs` may also be a step of the latest run."""
     yield from _runs(line)
     yield from _steps_of_run(line)
 
 
-def _steps_of_file(line: TypedLine) -> Iterator[Item]:
+def _steps_of_file(line: TypedLine) -> Iterator[Candidate]:
     found = _find_steps_of_file(line.options["--workflow"], line.options.get("--working-dir"))
-    yield from (Item(step) for step in found)
+    yield from (Candidate(step) for step in found)
 
 
-def _stages(line: TypedLine) -> Iterator[Item]:
+def _stages(line: TypedLine) -> Iterator[Candidate]:
     for stage in _find_waiting_stages(_runs_folder(line), _run_named(line)):
-        yield Item(stage, "waits for a decision")
+        yield Candidate(stage, "waits for a decision")
 
 
-def _schemas(_: TypedLine) -> Iterator[Item]:
-    yield from (Item(name, about) for name, about in SCHEMAS.items())
+def _schemas(_: TypedLine) -> Iterator[Candidate]:
+    yield from (Candidate(name, about) for name, about in SCHEMAS.items())
 
 
-def _agents(_: TypedLine) -> Iterator[Item]:
-    yield from (Item(name) for name in dict.fromkeys(BACKENDS.values()))
+def _agents(_: TypedLine) -> Iterator[Candidate]:
+    yield from (Candidate(name) for name in dict.fromkeys(BACKENDS.values()))
 
 
-def _tiers(_: TypedLine) -> Iterator[Item]:
-    yield from (Item(name) for name in ("haiku", "sonnet", "opus"))
+def _tiers(_: TypedLine) -> Iterator[Candidate]:
+    yield from (Candidate(name) for name in ("haiku", "sonnet", "opus"))
 
 
 # By command and metavar; '' is any command.
-_SOURCES: dict[tuple[str, str], Callable[[TypedLine], Iterable[Item]]] = {
+_SOURCES: dict[tuple[str, str], Callable[[TypedLine], Iterable[Candidate]]] = {
     ("", "RUN"): _runs,
     ("logs", "RUN"): _runs_or_steps,
     ("", "STEP"): _steps_of_run,

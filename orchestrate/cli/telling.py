@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.listeners import listen_safely
 from orchestrate.app.transcripts import transcripts_of
-from orchestrate.app.worktrees import unmerged
+from orchestrate.app.worktrees import left_in
 from orchestrate.cli.later import later
-from orchestrate.errors import OrchestrateError
 from orchestrate.installation import replacement_of
 from orchestrate.plan.visible import visible
 from orchestrate.show.event_lines import denied_more
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from orchestrate.app.reporter import Stop
     from orchestrate.exits import Ending
     from orchestrate.state.store import Store
-    from orchestrate.state.worktree import Worktree
     from orchestrate.view.watching import Watching
 
 
@@ -87,13 +85,4 @@ class Telling:
             note(last_words(store, ending, watching.place))
             tree = worktree_of(store.state)
             if tree is not None and ready_file(store.run).exists():
-                note(worktree_words(tree, _left_in(tree)))
-
-
-def _left_in(tree: Worktree) -> tuple[int, int] | None:
-    """The files and commits that only the worktree has; None if git cannot say."""
-    try:
-        left = unmerged(tree)
-    except OrchestrateError:
-        return None
-    return (left.files, left.commits) if left.is_there else None
+                note(worktree_words(tree, left_in(tree)))

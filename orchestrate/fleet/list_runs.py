@@ -18,7 +18,7 @@ from orchestrate.show.output import answer, answer_json, note
 from orchestrate.show.runs_table import age_text
 from orchestrate.state.runs import Run, second_of
 from orchestrate.state.times import timestamp
-from orchestrate.view.run_list import Wanted
+from orchestrate.view.run_list import RunFilter
 
 _list_server = with_extra("server_list:list_runs_of")
 
@@ -32,7 +32,7 @@ class _Row:
     started: float
 
 
-def list_fleet(wanted: Wanted, limit: int, *, as_json: bool) -> int:
+def list_fleet(wanted: RunFilter, limit: int, *, as_json: bool) -> int:
     """The newest runs first; a machine that does not answer is named."""
     rows = [row for row in _rows(load_fleet()) if _is_wanted(row, wanted)]
     rows.sort(key=lambda row: (row.started, row.run), reverse=True)
@@ -57,7 +57,7 @@ def list_fleet(wanted: Wanted, limit: int, *, as_json: bool) -> int:
     return 0
 
 
-def _is_wanted(row: _Row, wanted: Wanted) -> bool:
+def _is_wanted(row: _Row, wanted: RunFilter) -> bool:
     is_status = not wanted.statuses or row.status in wanted.statuses
     return is_status and wanted.may_want(Run(row.run, Path()))
 

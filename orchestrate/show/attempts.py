@@ -19,7 +19,7 @@ from orchestrate.view.step_logs import (
 )
 
 if TYPE_CHECKING:
-    from orchestrate.show.run_logs import Wish
+    from orchestrate.show.run_logs import LogWish
     from orchestrate.state.runs import Run
 
 
@@ -27,7 +27,7 @@ def show_attempts(
     run: Run,
     step: str,
     entries: Sequence[Entry],
-    wish: Wish,
+    wish: LogWish,
     *,
     as_json: bool,
 ) -> None:

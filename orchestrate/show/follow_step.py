@@ -30,7 +30,7 @@ from orchestrate.view.step_logs import Entry, NoSuchStep, Stream, find_entry, fr
 from orchestrate.view.waiting import knows_step
 
 if TYPE_CHECKING:
-    from orchestrate.show.run_logs import Wish
+    from orchestrate.show.run_logs import LogWish
     from orchestrate.state.runs import Run
     from orchestrate.transcript import Transcript, TranscriptOf
 
@@ -86,7 +86,7 @@ class _Tail:
             self._descriptor = -1
 
 
-def follow_step(run: Run, step: str, wish: Wish) -> None:
+def follow_step(run: Run, step: str, wish: LogWish) -> None:
     """Print what the step writes, until it or the run ends; it need not have begun."""
     journal = tail_from_now(run)
     entry = _await_entry(run, step)
@@ -111,7 +111,7 @@ def _await_entry(run: Run, step: str) -> Entry:
 
 
 class _Follower:
-    def __init__(self, run: Run, entry: Entry, journal: JournalTail, wish: Wish) -> None:
+    def __init__(self, run: Run, entry: Entry, journal: JournalTail, wish: LogWish) -> None:
         self._run = run
         self._entry = entry
         self._journal = journal

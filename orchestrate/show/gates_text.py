@@ -6,27 +6,12 @@ import time
 from typing import Any
 
 from orchestrate.plan.visible import visible
-from orchestrate.record import record
 from orchestrate.show.changed_evidence import files_json, files_lines
 from orchestrate.state.address import gate_words
-from orchestrate.state.result import Approval
 from orchestrate.state.times import duration, local_time, seconds_of
-from orchestrate.view.inbox import Evidence
+from orchestrate.view.inbox import Waiting
 from orchestrate.view.place import Place
 from orchestrate.view.source_files import shown_definition
-
-
-@record
-class Waiting:
-    """A gate that waits, with the run that it belongs to."""
-
-    run_id: str
-    definition: str
-    is_live: bool
-    gate: Approval
-    # What `approve` and `deny` take for this one and no other.
-    name: str
-    evidence: Evidence = Evidence()
 
 
 def waiting_json(one: Waiting) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from orchestrate.view.outcomes import Written
+from orchestrate.view.outcomes import WrittenFile
 
 # The modes of permission, and what they mean.
 PERMISSIONS = {
@@ -23,7 +23,7 @@ def permission_words(held: str | None, permissions: str | None) -> str:
     return f"\nPermissions: {held}{default}: {PERMISSIONS[held]}\n"
 
 
-def written_json(root: str, done: Sequence[Written]) -> dict[str, object]:
+def written_json(root: str, done: Sequence[WrittenFile]) -> dict[str, object]:
     return {
         "workspace": root,
         "written": [piece.path for piece in done if piece.is_written],
@@ -33,7 +33,7 @@ def written_json(root: str, done: Sequence[Written]) -> dict[str, object]:
     }
 
 
-def written_text(done: Sequence[Written]) -> str:
+def written_text(done: Sequence[WrittenFile]) -> str:
     width = max((len(piece.path) for piece in done), default=0)
     return "".join(
         f"{'wrote' if piece.is_written else 'left '}  {piece.path:{width}}  {piece.about}\n"

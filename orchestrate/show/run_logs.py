@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @record
-class Wish:
+class LogWish:
     """What is to be shown, and how."""
 
     streams: tuple[Stream, ...]
@@ -55,7 +55,7 @@ class Wish:
         return wants_raw() and self.streams == ("stdout", "stderr")
 
 
-def show_log(run: Run, wish: Wish, as_json: bool) -> None:
+def show_log(run: Run, wish: LogWish, as_json: bool) -> None:
     path = run.logs / "orchestrator.log"
     if as_json:
         start = 0 if wish.since is None else _first_since(path, wish.since)
@@ -82,7 +82,7 @@ def _first_since(path: Path, since: float) -> int:
     return offset
 
 
-def show_steps(run: Run, entries: list[Entry], wish: Wish) -> None:
+def show_steps(run: Run, entries: list[Entry], wish: LogWish) -> None:
     printer = Printer()
     for entry in entries:
         if wish.since is not None and not was_at_work_since(entry.result, wish.since):
@@ -108,7 +108,7 @@ def show_steps(run: Run, entries: list[Entry], wish: Wish) -> None:
             _tell_silence(entry, wish)
 
 
-def _source(run: Run, entry: Entry, stream: Stream, wish: Wish) -> Path | bytes | Iterator[str]:
+def _source(run: Run, entry: Entry, stream: Stream, wish: LogWish) -> Path | bytes | Iterator[str]:
     if stream == "stdout" and wish.transcript_of is not None:
         lines = turn_lines(run, entry, wish.transcript_of)
         if lines is not None:
@@ -116,7 +116,7 @@ def _source(run: Run, entry: Entry, stream: Stream, wish: Wish) -> Path | bytes 
     return source_of(run, entry, stream, is_raw=wish.is_raw)
 
 
-def _tell_silence(entry: Entry, wish: Wish) -> None:
+def _tell_silence(entry: Entry, wish: LogWish) -> None:
     """A step that printed nothing may have an error that says why."""
     what = "has printed nothing yet" if entry.is_running else "printed nothing"
     if wish.streams == ("prompt",):
@@ -128,7 +128,7 @@ def _tell_silence(entry: Entry, wish: Wish) -> None:
     note(f"orchestrate: {visible(entry.path)} {what}{status}\n")
 
 
-def step_json(run: Run, entry: Entry, wish: Wish) -> dict[str, Any]:
+def step_json(run: Run, entry: Entry, wish: LogWish) -> dict[str, Any]:
     document: dict[str, Any] = {
         "run_id": run.id,
         "step": entry.path,
@@ -147,7 +147,7 @@ def step_json(run: Run, entry: Entry, wish: Wish) -> dict[str, Any]:
     return document
 
 
-def answers_of(run: Run, step: str, wish: Wish) -> list[Entry]:
+def answers_of(run: Run, step: str, wish: LogWish) -> list[Entry]:
     """What a step came to is what its last round answered; the transcript has all rounds."""
     entries = entries_named(run, step)
     if len(entries) != 1 or wish.streams in (("prompt",), ("stderr",)):

@@ -23,7 +23,7 @@ from orchestrate.plan.nodes import (
 from orchestrate.record import record, replace
 from orchestrate.state.durable import dump_json
 from orchestrate.state.model import Frame, Index, frames_below
-from orchestrate.state.result import Costs
+from orchestrate.state.result import Approval, Costs
 from orchestrate.state.rounds import step_of_part
 from orchestrate.state.times import seconds_of
 from orchestrate.view.advice import Reached, resume_flags
@@ -298,3 +298,16 @@ def _with_files(
         "files_unknown": "" if listed else unknown,
     }
     return [replace(one, evidence=replace(one.evidence, **files)) for one in found]
+
+
+@record
+class Waiting:
+    """A gate that waits, with the run that it belongs to."""
+
+    run_id: str
+    definition: str
+    is_live: bool
+    gate: Approval
+    # What `approve` and `deny` take for this one and no other.
+    name: str
+    evidence: Evidence = Evidence()

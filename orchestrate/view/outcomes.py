@@ -70,7 +70,7 @@ class Answered:
 
 
 @record
-class Written:
+class WrittenFile:
     """What became of a piece: written, or left alone for a reason."""
 
     path: str

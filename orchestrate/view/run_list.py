@@ -14,7 +14,7 @@ ORDERS = ("started", "updated", "duration", "status", "definition")
 
 
 @record
-class Wanted:
+class RunFilter:
     """Which runs are wanted; '' and empty ones say nothing."""
 
     statuses: frozenset[str]
@@ -60,7 +60,7 @@ def choose(found: Iterator[RunSummary], limit: int) -> tuple[list[RunSummary], b
 
 
 def summaries_of(
-    known: tuple[Run, ...], wanted: Wanted, oldest_first: bool
+    known: tuple[Run, ...], wanted: RunFilter, oldest_first: bool
 ) -> Iterator[RunSummary]:
     for run in reversed(known) if oldest_first else known:
         if wanted.may_want(run):

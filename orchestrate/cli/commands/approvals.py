@@ -8,7 +8,7 @@ import click
 
 from orchestrate.app.decide import Decision, decide
 from orchestrate.app.default_run import run_that_waits
-from orchestrate.app.inbox import masked
+from orchestrate.app.inbox import waiting_gates
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.runs_folder import runs_of
 from orchestrate.app.settle import parked_runs
@@ -24,11 +24,9 @@ from orchestrate.cli.options import (
     working_dir_option,
 )
 from orchestrate.show.decision_text import decision_json, decision_text
-from orchestrate.show.gates_text import Waiting, waiting_json, waiting_text
+from orchestrate.show.gates_text import waiting_json, waiting_text
 from orchestrate.show.output import answer, answer_json, note, note_once
-from orchestrate.state.gates import gate_names
 from orchestrate.state.runs import Run, may_name_run
-from orchestrate.view.inbox import Evidence, questions_of
 from orchestrate.view.outcomes import Decided
 from orchestrate.view.place import Place
 
@@ -51,15 +49,7 @@ def approvals(
     """
     place = Place(working_dir, state_dir)
     root = workspace_of(working_dir).root
-    waiting = []
-    for view in _parked(place):
-        pending = view.state.pending
-        asked = questions_of(view, root, with_hunks=with_hunks) if pending else []
-        shown = {one.visited: masked(one, view.run).evidence for one in asked}
-        for gate, name in zip(pending, gate_names(pending), strict=True):
-            evidence = shown.get(gate.visited, Evidence())
-            definition = view.state.definition
-            waiting.append(Waiting(view.run.id, definition, view.is_live, gate, name, evidence))
+    waiting = waiting_gates(_parked(place), root, with_hunks=with_hunks)
     if as_json:
         answer_json({"approvals": [waiting_json(one) for one in waiting]})
     elif waiting:

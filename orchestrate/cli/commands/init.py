@@ -34,7 +34,7 @@ from orchestrate.show.init_text import (
 from orchestrate.show.output import answer, answer_json, note
 
 if TYPE_CHECKING:
-    from orchestrate.view.outcomes import Written
+    from orchestrate.view.outcomes import WrittenFile
     from orchestrate.workspace import Workspace
 
 
@@ -78,7 +78,7 @@ def init(
         permissions = permissions or _ask_permissions()
         dialect = dialect or _ask_dialect()
     dialect = dialect or DIALECTS[0]
-    done: list[Written] = []
+    done: list[WrittenFile] = []
     try:
         write_all(workspace.root, done, dialect, backend, permissions)
     except OrchestrateError:
@@ -100,7 +100,7 @@ def _write_agents(file: str, workspace: Workspace, *, as_json: bool) -> int:
     names = list(agents_named(compilation.documents))
     if compilation.program is None and not names:
         raise DefinitionError(compilation.diagnostics, compilation.exit_code)
-    done: list[Written] = []
+    done: list[WrittenFile] = []
     write_stubs(workspace.root, done, iter(names), workspace)
     if as_json:
         answer_json(written_json(str(workspace.root), done))
@@ -147,6 +147,6 @@ def _ask(question: str, choices: tuple[str, ...], default: str) -> str:
             note(f"  did you mean {near}?\n" if near else f"  one of: {', '.join(choices)}\n")
 
 
-def _text(done: list[Written], dialect: str) -> str:
+def _text(done: list[WrittenFile], dialect: str) -> str:
     steps = [f"  {command}\n" for command in (*first_commands(dialect), "orchestrate doctor")]
     return "".join([written_text(done), "\nNext:\n", *steps])

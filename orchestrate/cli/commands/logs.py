@@ -25,7 +25,7 @@ from orchestrate.show.event_stream import show_events
 from orchestrate.show.follow_step import follow_step
 from orchestrate.show.output import answer_json, note_once
 from orchestrate.show.run_logs import (
-    Wish,
+    LogWish,
     answers_of,
     entries_named,
     only_entry,
@@ -112,7 +112,7 @@ def _refuse_beside_events(step: str | None, as_json: bool, flags: dict[str, Any]
         )
 
 
-def _wish(step: str | None, as_json: bool, flags: dict[str, Any]) -> Wish:
+def _wish(step: str | None, as_json: bool, flags: dict[str, Any]) -> LogWish:
     only_stdout, only_stderr = flags["only_stdout"], flags["only_stderr"]
     if step is None and (only_stdout or only_stderr):
         raise UsageError("--stdout and --stderr need a STEP")
@@ -128,7 +128,7 @@ def _wish(step: str | None, as_json: bool, flags: dict[str, Any]) -> Wish:
     if only_stdout != only_stderr:
         streams = ("stdout",) if only_stdout else ("stderr",)
     since = None if flags["since"] is None else moment_of("--since", flags["since"])
-    return Wish(streams, flags["last_lines"], flags["follows"], flags["shows_all"], since)
+    return LogWish(streams, flags["last_lines"], flags["follows"], flags["shows_all"], since)
 
 
 def _check_prompt(step: str | None, flags: dict[str, Any]) -> None:

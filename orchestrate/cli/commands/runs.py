@@ -18,7 +18,7 @@ from orchestrate.show.output import answer, answer_json, note_once
 from orchestrate.show.runs_table import runs_table, summary_json
 from orchestrate.state.runs import id_beginning, list_runs
 from orchestrate.view.place import Place
-from orchestrate.view.run_list import ORDERS, Wanted, choose, ordered, summaries_of
+from orchestrate.view.run_list import ORDERS, RunFilter, choose, ordered, summaries_of
 from orchestrate.view.run_summary import STATUSES
 
 _DIALECTS = ("machine", "recipe", "workflow")
@@ -91,10 +91,10 @@ def runs(
     return 0
 
 
-def _wanted(filters: dict[str, Any]) -> Wanted:
+def _wanted(filters: dict[str, Any]) -> RunFilter:
     since, until = filters["since"], filters["until"]
     now = time.time()
-    return Wanted(
+    return RunFilter(
         statuses=frozenset(filters["statuses"]),
         dialects=frozenset(filters["dialects"]),
         definition=filters["definition"],
