@@ -25,7 +25,7 @@ from orchestrate.git_head import head_of
 from orchestrate.plan.nodes import Node, NodeId, Plan, PlanId
 from orchestrate.plan.settings import Input
 from orchestrate.record import field, mutable_record, record
-from orchestrate.state.clock import Anchor, now_by, since_boot, zero_of
+from orchestrate.state import clock
 from orchestrate.state.durable import read_file, write_durably
 from orchestrate.state.earlier import Earlier
 from orchestrate.state.events import RunEnded, run_ended
@@ -175,8 +175,8 @@ class Runtime:
     checkpoints: Checkpoints | None = None
     # Those that it has; loaded late, because only a run that was edited asks.
     open_checkpoints: Callable[[], CheckpointStore | None] = staticmethod(lambda: None)
-    # The clock that was looked at last, and what it counts from.
-    _clock: Anchor | None = None
+    # The anchor that was looked at last, and what it counts from.
+    _anchor: clock.Anchor | None = None
     _zero: float | None = None
 
     def __init__(  # noqa: PLR0913 - it is the sum of what a run needs
@@ -365,10 +365,10 @@ class Runtime:
 
     def now(self) -> float:
         """The time of the run, which does not jump."""
-        clock = self.store.state.clock
-        if clock is not self._clock:
-            self._clock, self._zero = clock, zero_of(clock)
-        return now_by(clock) if self._zero is None else self._zero + since_boot()
+        anchor = self.store.state.clock
+        if anchor is not self._anchor:
+            self._anchor, self._zero = anchor, clock.zero_of(anchor)
+        return clock.now_by(anchor) if self._zero is None else self._zero + clock.since_boot()
 
     def ended(self, ending: Ending) -> RunEnded:
         """The end of the run, or of this sitting of it."""
