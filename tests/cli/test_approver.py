@@ -100,7 +100,7 @@ def test_who_denied_is_told_and_how_to_start_over(tmp_path: Path, dialect: str) 
     stage = stage_of(tmp_path, dialect)
     stage.run("run", "w.yaml").assert_exit(6)
     shown = stage.run("inbox").stdout + stage.run("status").stdout + stage.run("approvals").stdout
-    denied = stage.run("deny", "-m", "too risky", env={"USER": "alice"}).stdout
+    denied = stage.run("deny", "latest", "-m", "too risky", env={"USER": "alice"}).stdout
     assert "step 'Ask' of run" in denied
     assert "the gate of step 'Ask'" in shown
     assert "stage 'Ask'" not in shown + denied

@@ -198,7 +198,8 @@ def test_console_03_approve_and_deny_take_a_stage_alone(parked: Stage, tmp_path:
     assert "third look" in unknown.stderr
     parked.run("run", "w.yaml", "--allow-concurrent", env=env).assert_exit(6)
     other = parked.run("runs", "--json", env=env).json()["runs"][1]["run_id"]
-    parked.run("deny", env=env).assert_exit(0)
+    assert "Missing argument 'RUN'" in parked.run("deny", env=env).assert_exit(2).stderr
+    parked.run("deny", "latest", env=env).assert_exit(0)
     assert [one["run_id"] for one in inbox(parked, tmp_path)] == [other]
     # The latest waits no more: it is the only one that does.
     parked.run("approve", "first look", env=env).assert_exit(0)
@@ -213,8 +214,8 @@ def test_console_03_several_gates_are_listed_and_none_is_decided(tmp_path: Path)
     stage.run("run", "w.yaml", "--allow-concurrent", env=env).assert_exit(6)
     stage.run("run", "w.yaml", "--allow-concurrent", env=env).assert_exit(6)
     stage.run("cancel", "latest", env=env).assert_exit(0)
-    refused = stage.run("deny", env=env).assert_exit(2)
-    assert refused.stderr.count("orchestrate deny 2") == 2
+    refused = stage.run("approve", env=env).assert_exit(2)
+    assert refused.stderr.count("orchestrate approve 2") == 2
     assert len(inbox(stage, tmp_path)) == 2
 
 
