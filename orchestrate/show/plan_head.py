@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from orchestrate.plan.durations import as_written
 from orchestrate.plan.expr import show
 from orchestrate.plan.nodes import Plan, Program
 from orchestrate.plan.settings import Limits
 from orchestrate.plan.visible import clip, visible
-from orchestrate.show.plan_text import show_seconds
 
 _LONGEST = 120
 
@@ -32,7 +32,7 @@ def declared_outputs(plan: Plan) -> Iterator[str]:
 
 def limit_words(limits: Limits, *, with_steps: bool = False) -> str:
     """What a run may use up, and with steps how far it may go; '' without limits."""
-    time = None if limits.max_time is None else show_seconds(limits.max_time)
+    time = None if limits.max_time is None else as_written(limits.max_time)
     cost = None if limits.max_cost is None else f"${limits.max_cost:g}"
     words = {"cost": cost, "tokens": limits.max_tokens, "time": time, "calls": limits.max_calls}
     if with_steps:
