@@ -1,5 +1,6 @@
 """A call waits for one of the user's slots for its agent (`limits.concurrent`), first come, first
-served: before it begins, so that neither its time nor its silence counts meanwhile."""
+served: before it begins, so that neither its time nor its silence counts meanwhile. On a worker of
+a fleet it waits for one of the fleet's permits, too."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from orchestrate.record import replace
 from orchestrate.state.events import CallWaits
 from orchestrate.state.locks import user_state_folder
 from orchestrate.state.model import is_in_stopping_loop
+from orchestrate.state.permits import Permit, draw_permit
 from orchestrate.state.slots import TOTAL, Ticket, draw_ticket
 
 # How often a call that waits looks whether it is its turn: a look costs a tenth of a millisecond.
@@ -25,22 +27,27 @@ SLOT = "ORCHESTRATE_SLOT"
 @contextmanager
 def slot_for(step: Step, agent: str, *, is_needed: bool) -> Iterator[Ticket | None]:
     """The slot for a call, waited for; None where nothing limits how many may run at once."""
-    limits = step.rt.rules.slots
-    is_limited = agent in limits or TOTAL in limits
-    if not is_needed or not is_limited or step.rt.environment.get(SLOT):
+    if not is_needed or step.rt.environment.get(SLOT):
         yield None
         return
-    ticket = draw_ticket(user_state_folder(step.rt.environment), agent, limits)
+    limits, ticket = step.rt.rules.slots, None
+    if agent in limits or TOTAL in limits:
+        ticket = draw_ticket(user_state_folder(step.rt.environment), agent, limits)
+    permit = draw_permit(step.rt.store.state.settings.get("seat") or {}, agent)
     try:
-        _wait(step, agent, ticket)
+        for place in (ticket, permit):
+            if place is not None:
+                _wait(step, agent, place)
         yield ticket
     finally:
-        ticket.release()
+        for place in (permit, ticket):
+            if place is not None:
+                place.release()
 
 
-def _wait(step: Step, agent: str, ticket: Ticket) -> None:
+def _wait(step: Step, agent: str, place: Ticket | Permit) -> None:
     rt, told = step.rt, -1
-    while (ahead := ticket.ahead()) is not None:
+    while (ahead := place.ahead()) is not None:
         if ahead != told:
             told, at = ahead, rt.now()
             rt.store.record(CallWaits(step.frame.key, step.node.id, step.here.visit, at, "slot",

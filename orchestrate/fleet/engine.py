@@ -34,13 +34,18 @@ _TOLD_BYTES = 4000
 _TOLD_LINES = 12
 _PUBLISH_TRIES = 5
 _PUBLISH_PAUSE_S = 1.0
+# Of the time after which nothing of a silent machine is alive; it is renewed four times in that.
+_PERMIT_HOLDS = 1.5
 _STATUSES: tuple[Status, ...] = ("completed", "failed", "cancelled", "paused")
 
 
 def seat_for(sitting: Sitting, root: Path) -> Seat:
     """Where a sitting is held on the machine that has this root."""
     order = sitting.order
-    return Seat(order.run, str(root), order.mirror, order.inside, order.publish, order.remote)
+    permit_s = order.timing.heartbeat_timeout * _PERMIT_HOLDS
+    return Seat(
+        order.run, str(root), order.mirror, order.inside, order.publish, order.remote, permit_s
+    )
 
 
 class Engine:

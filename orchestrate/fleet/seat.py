@@ -28,6 +28,7 @@ class Seat:
     """A run's place; `inside` is the workspace below the top of the repository, mostly ''.
 
     `remote`: the repository that publications are pushed to; '' if they stay in the mirror.
+    `permit_s`: how long a permit of the fleet holds without a word; 0 where no worker gives any.
     """
 
     run: str
@@ -36,6 +37,7 @@ class Seat:
     inside: str = ""
     publish: str = "30s"
     remote: str = ""
+    permit_s: float = 0
 
     @property
     def tree(self) -> Path:
@@ -67,13 +69,15 @@ class Seat:
             "run": self.run, "root": self.root, "mirror": self.mirror,
             "inside": self.inside, "publish": self.publish,
             **({"remote": self.remote} if self.remote else {}),
+            **({"permit_s": self.permit_s} if self.permit_s else {}),
         }  # fmt: skip
 
 
 def seat_of(document: Mapping[str, Any]) -> Seat:
     """A seat as it was written down."""
     names = ("run", "root", "mirror", "inside", "publish", "remote")
-    return Seat(**{name: str(document[name]) for name in names if name in document})
+    texts = {name: str(document[name]) for name in names if name in document}
+    return Seat(**texts, permit_s=float(document.get("permit_s", 0)))
 
 
 def work_ref(run: str) -> str:

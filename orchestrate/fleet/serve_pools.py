@@ -9,11 +9,13 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from orchestrate.app.config import load_config
 from orchestrate.exits import DONE
 from orchestrate.fleet.connect import connect
 from orchestrate.fleet.settings import FleetSettings, load_fleet
 from orchestrate.fleet.worker import Machine, pools_of, take_root, work
 from orchestrate.show.output import answer
+from orchestrate.workspace import Workspace
 
 
 def serve_pools(pools: str, slots: int, root: str, name: str | None) -> int:
@@ -21,7 +23,11 @@ def serve_pools(pools: str, slots: int, root: str, name: str | None) -> int:
     settings = load_fleet()
     settings.timing.check()
     folder = Path(os.path.abspath(os.path.expanduser(root)))
-    machine = Machine(name or socket.gethostname(), folder, pools_of(pools), slots)
+    limits = (load_config(Workspace(folder)).values.get("limits") or {}).get("concurrent") or {}
+    machine = Machine(
+        name or socket.gethostname(), folder, pools_of(pools), slots, limits,
+        settings.timing.heartbeat_timeout,
+    )  # fmt: skip
     lock = take_root(folder)
     try:
         asyncio.run(_serve(settings, machine))

@@ -22,6 +22,7 @@ from temporalio.service import RPCError
 from orchestrate.errors import ConfigError, UsageError
 from orchestrate.fleet.connect import connect
 from orchestrate.fleet.doctor import clock_finding
+from orchestrate.fleet.permits import announced_on
 from orchestrate.fleet.pollers import live_pollers
 from orchestrate.fleet.protocol import pool_queue
 from orchestrate.fleet.server_list import runs_of_namespace
@@ -48,7 +49,8 @@ async def examine_server(settings: FleetSettings, pools: Sequence[str]) -> list[
     used = [run.pool for run in await runs_of_namespace(client) if run.is_open and run.pool]
     set_up = [pool.name for pool in settings.pools.values() if not pool.hosts]
     names = dict.fromkeys((*pools, *set_up, *sorted(used)))
-    return [*found, *[await _pool(client, name) for name in names]]
+    limits = [one async for one in _limits(client)]
+    return [*found, *[await _pool(client, name) for name in names], *limits]
 
 
 async def _server(client: Client, settings: FleetSettings) -> AsyncIterator[Finding]:
@@ -95,6 +97,14 @@ async def _clock(client: Client) -> Finding:
         with suppress(asyncio.CancelledError, RPCError):
             await poll
     return Finding("clock", False, "the server did not tell its time")
+
+
+async def _limits(client: Client) -> AsyncIterator[Finding]:
+    """How many calls of an agent may be made at once, where a worker limits that."""
+    announced = await announced_on(client, {})
+    for name, limit in sorted(announced.limits.items()):
+        held = sum(one.startswith(f"permit/{name}/") for one in announced.held)
+        yield Finding(f"limit {name}", True, f"{held} of {limit} calls at once are being made")
 
 
 async def _pool(client: Client, name: str) -> Finding:

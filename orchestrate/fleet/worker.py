@@ -9,7 +9,7 @@ import asyncio
 import fcntl
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -22,6 +22,8 @@ from temporalio.worker import FixedSizeSlotSupplier, Worker, WorkerTuner
 from orchestrate.errors import ConfigError
 from orchestrate.fleet.hold import Holder
 from orchestrate.fleet.notes import Note
+from orchestrate.fleet.permit import PERMITS_QUEUE, OrchestratePermit
+from orchestrate.fleet.permits import Permits
 from orchestrate.fleet.pollers import live_pollers
 from orchestrate.fleet.protocol import (
     PROTOCOL,
@@ -51,6 +53,10 @@ class Machine:
     root: Path
     pools: tuple[str, ...]
     slots: int
+    # How many calls of an agent its account may have at once.
+    limits: Mapping[str, int]
+    # How long what it announces holds without a word.
+    silence_s: float
 
     @property
     def identity(self) -> str:
@@ -78,6 +84,8 @@ async def work(client: Client, machine: Machine, tell: Callable[[str], None]) ->
     await _refuse_namesake(client, machine)
     holder = Holder(client, machine.root, machine.name)
     slots = Slots(machine.slots)
+    permits = Permits(client, machine.name, machine.limits, machine.silence_s)
+    await permits.begin(machine.root)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, holder.leaving.set)
     found = [asyncio.ensure_future(_take_up(holder, slots, note)) for note in holder.notes]
@@ -96,6 +104,7 @@ async def work(client: Client, machine: Machine, tell: Callable[[str], None]) ->
         await asyncio.gather(*found)
         with suppress(asyncio.CancelledError):
             await asyncio.gather(*serving)
+        await permits.close()
 
 
 async def _refuse_namesake(client: Client, machine: Machine) -> None:
@@ -170,7 +179,10 @@ def _workers(client: Client, machine: Machine, holder: Holder, slots: Slots) -> 
         identity=machine.identity, max_concurrent_activities=_MACHINE_TASKS,
         max_concurrent_activity_task_polls=2, graceful_shutdown_timeout=patience,
     )  # fmt: skip
-    return [*of_pools, own]
+    of_permits = Worker(
+        client, task_queue=PERMITS_QUEUE, workflows=[OrchestratePermit], identity=machine.identity
+    )  # fmt: skip
+    return [*of_pools, own, of_permits]
 
 
 def _completed_by_id() -> Sat:
