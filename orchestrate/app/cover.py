@@ -196,7 +196,9 @@ class _Guide:
         for place, node in self.nodes.items():
             if isinstance(node.op, Call) and isinstance(node.op.plan, str):
                 self.callers.setdefault(node.op.plan, []).append((place, node.op))
-        self.ways = {place: _ways(program, place, node) for place, node in self.nodes.items()}
+        self.ways = {
+            place: _ways(program, self.nodes, place, node) for place, node in self.nodes.items()
+        }
         self.routes = tuple(
             Route(*place, label)
             for place, node in self.nodes.items()
@@ -266,22 +268,17 @@ class _Guide:
 
     def _distance(self, first: Route, wanted: set[Route]) -> tuple[int, Route] | None:
         """How many steps it is to a wanted route if this one is taken, and which it is."""
-        seen: set[Place | Route] = set()
+        seen: set[Route] = set()
         waiting = deque([(0, first)])
         while waiting:
             steps, route = waiting.popleft()
             if route in wanted:
                 return steps, route
             place = (route.plan, route.node)
-            for following in self.ways.get(place, {}).get(route.label, ()):
-                if following in seen or following not in self.nodes:
-                    continue
-                seen.add(following)
-                node = self.nodes[following]
-                waiting += [(steps + 1, Route(*following, label)) for label, _ in node.routes]
-            returned = [one for one in self._returns(route) if one not in seen]
-            seen.update(returned)
-            waiting += [(steps + 1, one) for one in returned]
+            following = (*self.ways.get(place, {}).get(route.label, ()), *self._returns(route))
+            new = [one for one in following if one not in seen]
+            seen.update(new)
+            waiting += [(steps + 1, one) for one in new]
         return None
 
     def _returns(self, route: Route) -> Iterator[Route]:
@@ -319,25 +316,41 @@ def _choices(node: Node) -> tuple[Label, ...]:
             return ()
 
 
-def _ways(program: Program, place: Place, node: Node) -> dict[Label, list[Place]]:
-    """Where each outcome of a step leads: into a loop from any of them, into a call unless it is
-    let fail."""
+def _ways(
+    program: Program, nodes: Mapping[Place, Node], place: Place, node: Node
+) -> dict[Label, list[Route]]:
+    """What may come behind each outcome of a step: into a loop from any of them, into a call unless
+    it is let fail. A failed item ends its loop as failed, unless that goes on after failures."""
     plan = plan_of(program, place[0])
-    owners = {block.id: block.owner for block in plan.blocks}
-    home = next(block.id for block in plan.blocks if node in block.nodes)
-    inside: list[Place] = []
+    home = next(block for block in plan.blocks if node in block.nodes)
+    inside: list[Route] = []
     if isinstance(node.op, Each):
-        inside = [(plan.id, block.entry) for block in plan.blocks if block.id == node.op.body]
+        body = next(block for block in plan.blocks if block.id == node.op.body)
+        inside = _routes_of(nodes, (plan.id, body.entry))
     elif isinstance(node.op, Call) and isinstance(node.op.plan, str):
         called = plan_of(program, node.op.plan)
-        inside = [(called.id, called.blocks[0].entry)]
-    found: dict[Label, list[Place]] = {}
+        inside = _routes_of(nodes, (called.id, called.blocks[0].entry))
+    found: dict[Label, list[Route]] = {}
     for label, target in node.routes:
         skips = isinstance(node.op, Call) and label in (FAILED, "failed")
         reached = [] if skips else list(inside)
-        if isinstance(target, Goto):
-            reached.append((plan.id, target.node))
-        elif isinstance(target, Leave) and owners[home] is not None:
-            reached.append((plan.id, str(owners[home])))
+        match target:
+            case Goto(following):
+                reached += _routes_of(nodes, (plan.id, following))
+            case Leave(ended) if home.owner is not None:
+                owner = (plan.id, home.owner)
+                loop = nodes[owner].op
+                stops = ended == FAILED and isinstance(loop, Each) and loop.stop_on_failure
+                reached += _routes_of(nodes, owner, (FAILED,) if stops else None)
+            case _:
+                pass
         found[label] = reached
     return found
+
+
+def _routes_of(
+    nodes: Mapping[Place, Node], place: Place, only: tuple[Label, ...] | None = None
+) -> list[Route]:
+    return [
+        Route(*place, label) for label, _ in nodes[place].routes if only is None or label in only
+    ]

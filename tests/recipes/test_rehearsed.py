@@ -265,6 +265,53 @@ def test_cover_fails_where_a_step_fails_by_itself(tmp_path: Path) -> None:
     assert "{{found.bad}}" in found["failed"][0]["message"]
 
 
+BEHIND_LOOPS = {
+    "for_each": """
+version: "1.4"
+steps:
+  - name: All
+    for_each:
+      items: [a, b, c]
+      parallel: 2
+      steps:
+        - {name: Write, provider: claude, prompt: "Write ${item}"}
+        - {name: Check, provider: claude, prompt: "Check ${steps.Write.output}"}
+  - {name: Then, command: [make, test]}
+""",
+    "repeat": """
+version: "1.4"
+steps:
+  - name: Until
+    repeat:
+      until: {equals: {left: "${steps.Test.exit_code}", right: "0"}}
+      max: 3
+      steps:
+        - {name: Write, provider: claude, prompt: Write}
+        - {name: Test, command: [make, test]}
+  - {name: Then, provider: claude, prompt: Commit}
+""",
+    "while_steps": """
+name: covered
+description: A step behind a loop of two
+version: "1.0.0"
+context: {score: 0}
+steps:
+  - id: polish
+    while_condition: "{{score}} < 8"
+    while_steps:
+      - {id: write, prompt: Write, output: text}
+      - {id: rate, prompt: "Rate {{text}}", output: score}
+  - {id: then, type: bash, command: make test}
+""",
+}
+
+
+@pytest.mark.parametrize("shape", BEHIND_LOOPS)
+def test_cover_does_not_let_an_item_fail_to_get_behind_its_loop(tmp_path: Path, shape: str) -> None:
+    """The failure of an item is the shortest way out of its loop, but the run ends with it."""
+    assert missed(covered(tmp_path, BEHIND_LOOPS[shape])) == set()
+
+
 def test_cover_says_it_for_people(tmp_path: Path) -> None:
     project = Project(tmp_path, {"m.yaml": MACHINE})
     told = project.run("run", "m.yaml", "--backend", "rehearsal", "--cover").assert_success()
