@@ -100,7 +100,7 @@ def _once_through(plan: Plan, count_items: CountItems) -> _Once:
                 case Ask() as op:
                     once.asked[node.id] = often * _turns_of(op)
                 case Each() as op:
-                    items = None if op.rounds is not None else count_items(plan, op)
+                    items = _rounds(plan, op) if op.rounds else count_items(plan, op)
                     most = op.limit if items is None else items
                     waiting.append((blocks[op.body], times(often, inf if most is None else most)))
                 case Call(str(called)):
@@ -155,6 +155,12 @@ def _rounds_of(program: Program, started: PlanId) -> dict[PlanId, float]:
         waiting += again - rounds.keys()
         rounds |= dict.fromkeys(again - rounds.keys(), 0.0)
     return {plan_id: number + most for plan_id, number in rounds.items()}
+
+
+def _rounds(plan: Plan, each: Each) -> int | None:
+    """How many rounds a loop makes at most: as many as it says, each a visit of its steps."""
+    bounds = [bound for bound in (each.limit, plan.limits.max_visits) if bound is not None]
+    return min(bounds, default=None)
 
 
 def _most_visits(plan: Plan, node: Node) -> float:

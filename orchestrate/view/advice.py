@@ -49,6 +49,9 @@ class Reached:
     def of(cls, state: RunState) -> Reached:
         frames = [(frame, frame.here) for frame in frames_below(state.root)]
         visits = max((f.visits.get(here.node, 0) for f, here in frames if here), default=0)
+        # In rounds, which have no item, each is a visit.
+        rounds = (f.index + 1 for f, _ in frames if f.index is not None and not f.variable)
+        visits = max((visits, *rounds))
         costs = state.costs
         tokens = (costs.input_tokens or 0) + (costs.output_tokens or 0)
         worked = worked_until(state, state.updated_at)

@@ -10,8 +10,8 @@ _EXAMPLE: Schema = {"cost_usd": 5, "time": "2h"}
 LIMITS = record(
     {
         "visits": count(
-            "How often any one step may run, outside of loops over items; then the run ends with "
-            "exit code 3. `--max-visits` wins.",
+            "How often any one step may run, rounds of a loop included, outside of loops over "
+            "items; then the run ends with exit code 3. `--max-visits` wins.",
             10,
             minimum=1,
             hint=_ONE_OR_MORE,

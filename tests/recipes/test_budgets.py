@@ -241,6 +241,43 @@ def test_l5_visits_end_a_workflow_and_resume_with_more_goes_on(shop: Workshop) -
     assert shop.asked() == ["work"] * 4
 
 
+WHILE = recipe("""
+    context: {score: 0}
+    limits: {visits: 3}
+    steps:
+      - id: Polish
+        while_condition: "{{score}} < 8"
+        while_steps: [{id: rate, prompt: "STEP:work", output: score}]
+""")
+REPEAT = """
+    version: "1.4"
+    name: trial
+    limits: {visits: 3}
+    steps:
+      - name: Polish
+        repeat:
+          until: {equals: {left: "${steps.Rate.output}", right: "8"}}
+          max: 20
+          steps: [{name: Rate, provider: claude, prompt: "STEP:work"}]
+"""
+
+
+@pytest.mark.parametrize("text", [WHILE, REPEAT], ids=["while", "repeat"])
+def test_l5_each_round_of_a_loop_is_a_visit(shop: Workshop, text: str) -> None:
+    """A recipe cannot go back otherwise, so that the limit would hold nothing."""
+    played = shop.play(text, rules=(rule("STEP:work", "1", "2", "3", "4", "5", "8"),), exit_code=3)
+    assert shop.asked() == ["work"] * 3
+    assert played.state["reason"] == "max-step-visits-exceeded:Polish"
+    assert f"resume {played.state['run_id']} --max-visits 6\n" in played.result.stderr
+    shop.go_on(exit_code=3)
+    shop.go_on("resume", "latest", "--max-visits", "4", exit_code=3)
+    assert shop.asked() == ["work"] * 4
+    assert shop.go_on("resume", "latest", "--max-visits", "6").state["status"] == "completed"
+    assert shop.asked() == ["work"] * 6
+    told = shop.run("plan", "r.yaml", "--estimate", "--json").assert_success().json()
+    assert told["worst"]["calls"] == 3
+
+
 def test_l5_a_circle_of_a_workflow_has_a_brake_by_default(shop: Workshop) -> None:
     text = CIRCLE.format(more="")
     shop.write("r.yaml", text)

@@ -32,7 +32,7 @@ from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.scope import StepScope, WithVariables
 from orchestrate.engine.step import Step
 from orchestrate.errors import explain
-from orchestrate.exits import end
+from orchestrate.exits import end, visits_exceeded
 from orchestrate.plan.expr import Cond
 from orchestrate.plan.nodes import FAILED, Each, Rounds
 from orchestrate.plan.visible import plural
@@ -78,7 +78,12 @@ def leave_item(rt: Runtime, frame: Frame) -> list[Event]:
     if each.rounds is None:
         return [move_item(rt, frame)]
     try:
-        return [_end_round(rt, frame, each, each.rounds)]
+        ended = _end_round(rt, frame, each, each.rounds)
+        most = rt.store.index.plan(frame.plan).limits.max_visits
+        if ended.goes_on and most is not None and (frame.index or 0) + 1 >= most:
+            # The round is not over yet: `resume` with a higher limit looks again.
+            return [rt.ended(visits_exceeded(rt.store.index.here(frame.parent).node.name))]
+        return [ended]
     except StepFault as fault:
         ended = RoundEnded(frame.key, rt.now(), False, {}, rt.secrets.text(fault.message))
         if isinstance(fault, LimitFault) and ends_the_run(rt.store.index, frame):
@@ -86,7 +91,7 @@ def leave_item(rt: Runtime, frame: Frame) -> list[Event]:
         return [ended]
 
 
-def _end_round(rt: Runtime, frame: Frame, each: Each, rounds: Rounds) -> Event:
+def _end_round(rt: Runtime, frame: Frame, each: Each, rounds: Rounds) -> RoundEnded:
     """Set what the loop carries over, and see whether there is another round."""
     scope = StepScope(rt.store.index, rt.store.state, frame, rt.facts, rt.restore_value)
     updates: dict[str, Any] = evaluate(rounds.updates, scope)
