@@ -8,6 +8,7 @@ says.
 from __future__ import annotations
 
 from collections.abc import Callable
+from shlex import quote
 from typing import Any
 
 from orchestrate.dialects.commands import Filler, lower_command
@@ -37,6 +38,7 @@ from orchestrate.workspace import path_fault
 
 ROUNDS = 3
 NOTHING = Run((Text(("true",)),))
+_OF_BASH = (Text(("bash",)), Text(("-c",)))
 # How a script names a value that it is given in the environment.
 _CARRIED = regex(r"\$\{(ORCHESTRATE_VALUE_\d+)\}")
 
@@ -190,17 +192,22 @@ def _prompt(check: Check, found: str) -> Text:
     output = Ref(("steps", found, "output"), "its output", optional=True)
     parts: tuple[str | Ref, ...] = ("Your work was checked, and the check failed: ", message)
     if check.run is not NOTHING:
-        parts += ("\n\nThe command:", *_command(check), "\n\nThe end of what it printed:\n\n")
+        parts += ("\n\nThe command: ", *_command(check), "\n\nThe end of what it printed:\n\n")
         parts += (output,)
     return Text((*parts, "\n\nMend the cause, then answer as before."))
 
 
 def _command(check: Check) -> tuple[str | Ref, ...]:
-    """The words of the command, with their values."""
+    """The command as one would type it in bash, with its values: of a script, the script alone."""
     parts: list[str | Ref] = []
     values = dict(check.run.values)
-    for word in check.run.argv:
-        parts.append(" ")
+    words = check.run.argv
+    is_script = len(words) == 3 and words[:2] == _OF_BASH
+    for number, word in enumerate(words[2:] if is_script else words):
+        parts += [" "] if number else []
+        if not is_script and all(isinstance(part, str) for part in word.parts):
+            parts.append(quote("".join(map(str, word.parts))))
+            continue
         for part in word.parts:
             if isinstance(part, Ref):
                 parts.append(_told(check, part))

@@ -59,6 +59,27 @@ def test_the_agent_is_told_until_the_check_holds(tmp_path: Path, needed: int) ->
         assert "check-failed" not in text
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ('"echo {{task}}; exit 7"', 'echo "two words"; exit 7'),
+        ('[bash, -c, "cd .; exit 7"]', "cd .; exit 7"),
+        ('[sh, -c, "exit 7", "{{task}}"]', "sh -c 'exit 7' two words"),
+        ("[test, -e, made]", "test -e made"),
+    ],
+)
+def test_the_agent_is_told_the_command_as_one_would_type_it(
+    tmp_path: Path, command: str, told: str
+) -> None:
+    project = built(tmp_path, 0)
+    text = (tmp_path / "m.yaml").read_text()
+    before = text[text.index('"echo seen') : text.index("\n", text.index('"echo seen'))]
+    project.write("m.yaml", text.replace(before, f"{command}\n      rounds: 1"))
+    project.run("run", "m.yaml", "two words", *FLAGS).assert_exit(1)
+    (prompt,) = (tmp_path / ".orchestrate/runs/latest/logs").glob("*round-1*.prompt.txt")
+    assert f"\n\nThe command: {told}\n\nThe end of what it printed:" in prompt.read_text()
+
+
 @pytest.mark.parametrize("visits", [1, 2])
 def test_later_steps_read_the_last_answer(tmp_path: Path, visits: int) -> None:
     """Of this visit: a second one whose first answer holds is not overruled by an older round."""
