@@ -141,6 +141,12 @@ def missing_inputs(program: Program) -> list[Input]:
     ]
 
 
+def unset_secrets(program: Program) -> frozenset[str]:
+    """The variables of the environment that hold secrets and are not set."""
+    named = (secret.name for plan in program.plans for secret in plan.secrets)
+    return frozenset(name for name in named if name not in os.environ)
+
+
 def require_inputs(program: Program, workspace: Workspace, ask: Ask | None) -> Program:
     """The program with all its inputs; those that are missing are asked for, or named at once."""
     missing = missing_inputs(program)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from orchestrate.app.estimate import estimate
 from orchestrate.app.exclusive import refuse_events
+from orchestrate.app.inputs import unset_secrets
 from orchestrate.app.prepare import prepare, rehearse
 from orchestrate.app.settings import RunSettings
 from orchestrate.app.workspaces import workspace_of
@@ -39,6 +40,6 @@ def show_dry_run(
             "estimate": expected,
         })  # fmt: skip
     else:
-        answer(render_dry_run(program))
+        answer(render_dry_run(program, unset_secrets(program)))
         note("".join(f"{line}\n" for line in (*lines, *told)))
     return DONE

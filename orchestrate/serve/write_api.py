@@ -8,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.app.inputs import unset_secrets
 from orchestrate.app.prepare import prepare, rehearse
 from orchestrate.app.settings import RunSettings
 from orchestrate.errors import OrchestrateError
@@ -113,7 +114,7 @@ def dry_run(asked: Asked) -> Json:
     return {
         "recipe": entry.id,
         "workspace": str(workspace.root),
-        "text": render_dry_run(prepared.program),
+        "text": render_dry_run(prepared.program, unset_secrets(prepared.program)),
         "asked": asks,
         "lines": lines,
         "notes": heard.texts,

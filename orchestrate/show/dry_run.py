@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 
+from orchestrate.plan.durations import as_written
 from orchestrate.plan.expr import show
 from orchestrate.plan.nodes import (
     APPROVED,
@@ -46,33 +47,34 @@ from orchestrate.show.dry_run_parts import (
     rule_lines,
 )
 from orchestrate.show.plan_head import head_lines
-from orchestrate.show.plan_text import show_require, show_seconds
+from orchestrate.show.plan_text import show_require
 
 # A §13.2; shown only when a flag set another.
 _A_DAY = 24 * 60 * 60.0
 
 
-def render_dry_run(program: Program) -> str:
-    """The main plan and then every plan it can reach."""
+def render_dry_run(program: Program, unset: Container[str] = ()) -> str:
+    """The main plan and then every plan it can reach. `unset`: variables that secrets lack."""
     main = main_plan(program)
     plans = [main, *(plan for plan in program.plans if plan is not main)]
-    return "\n\n".join("\n".join(_plan_lines(program, plan)) for plan in plans) + "\n"
+    return "\n\n".join("\n".join(_plan_lines(program, plan, unset)) for plan in plans) + "\n"
 
 
-def _plan_lines(program: Program, plan: Plan) -> Iterator[str]:
+def _plan_lines(program: Program, plan: Plan, unset: Container[str]) -> Iterator[str]:
+    head = tuple(head_lines(program, plan, unset))
     match plan.dialect:
         case "machine":
-            yield from _machine_lines(program, plan)
+            yield from _machine_lines(program, plan, head)
         case "recipe":
-            yield from _recipe_lines(program, plan)
+            yield from _recipe_lines(program, plan, head)
         case "workflow":
-            yield from _workflow_lines(program, plan)
+            yield from _workflow_lines(program, plan, head)
 
 
 # Machines: the layout is A's, to the letter.
 
 
-def _machine_lines(program: Program, plan: Plan) -> Iterator[str]:
+def _machine_lines(program: Program, plan: Plan, head: Iterable[str]) -> Iterator[str]:
     limits = plan.limits
     guardrails = f"maxStepVisits={limits.max_visits}, maxTotalSteps={limits.max_steps}"
     guardrails += f", exitOnOther={str(plan.exit_on_other).lower()}"
@@ -85,10 +87,10 @@ def _machine_lines(program: Program, plan: Plan) -> Iterator[str]:
     if plan.defaults.model is not None:
         yield f"  Model: {visible(plan.defaults.model)}"
     if plan.defaults.timeout_s not in (None, _A_DAY):
-        yield f"  Step timeout: {show_seconds(plan.defaults.timeout_s)}"
+        yield f"  Step timeout: {as_written(plan.defaults.timeout_s)}"
     if plan.defaults.retry is not None:
         yield f"  Retries: {retry(plan.defaults.retry)}"
-    yield from head_lines(program, plan)
+    yield from head
     yield ""
     yield "  Steps:"
     block = plan.blocks[0]
@@ -108,7 +110,7 @@ def _machine_lines(program: Program, plan: Plan) -> Iterator[str]:
             yield f"      Model: {visible(node.op.model or default)}"
             yield from _agent_lines(node.op.agent)
             if node.timeout_s is not None:
-                yield f"      Timeout: {show_seconds(node.timeout_s)}"
+                yield f"      Timeout: {as_written(node.timeout_s)}"
         elif isinstance(node.op, Run | Gate | Call):
             yield from _machine_work_lines(program, node)
         if node.retry is not None:
@@ -153,7 +155,7 @@ def _machine_work_lines(program: Program, node: Node) -> Iterator[str]:
     )
     yield f"      Outcomes: {', '.join(arrows)}"
     if node.timeout_s is not None:
-        yield f"      Timeout: {show_seconds(node.timeout_s)}"
+        yield f"      Timeout: {as_written(node.timeout_s)}"
 
 
 def _machine_target(program: Program, target: Target) -> str:
@@ -169,7 +171,7 @@ def _machine_target(program: Program, target: Target) -> str:
 # Recipes.
 
 
-def _recipe_lines(program: Program, plan: Plan) -> Iterator[str]:
+def _recipe_lines(program: Program, plan: Plan, head: Iterable[str]) -> Iterator[str]:
     yield f"Recipe: {visible(plan.name)}"
     yield f"  Description: {visible(plan.description)}"
     yield f"  Version: {visible(plan.version)}"
@@ -181,8 +183,8 @@ def _recipe_lines(program: Program, plan: Plan) -> Iterator[str]:
     shown = (f"{name}={'no limit' if most is None else most}" for name, most in limits.items())
     yield f"  Limits: {', '.join(shown)}"
     if plan.defaults.timeout_s is not None:
-        yield f"  Step timeout: {show_seconds(plan.defaults.timeout_s)}"
-    yield from head_lines(program, plan)
+        yield f"  Step timeout: {as_written(plan.defaults.timeout_s)}"
+    yield from head
     yield from context_lines(plan)
     yield ""
     staged = any(node.stage is not None for node in plan.blocks[0].nodes)
@@ -254,7 +256,7 @@ def _block_of(plan: Plan, node: Node) -> Block:
 # Workflows.
 
 
-def _workflow_lines(program: Program, plan: Plan) -> Iterator[str]:
+def _workflow_lines(program: Program, plan: Plan, head: Iterable[str]) -> Iterator[str]:
     yield f"Workflow: {visible(plan.name)}"
     yield f"  Version: {visible(plan.version)}"
     if plan.folders is not None:
@@ -265,7 +267,7 @@ def _workflow_lines(program: Program, plan: Plan) -> Iterator[str]:
         )
     if plan.defaults.retry is not None:
         yield f"  Provider retries: {retry(plan.defaults.retry)}"
-    yield from head_lines(program, plan)
+    yield from head
     yield from context_lines(plan)
     yield ""
     yield "  Steps:"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from orchestrate.plan.data import FileText
+from orchestrate.plan.durations import as_written
 from orchestrate.plan.expr import Expr, ListExpr, MapExpr, Ref, Text, show
 from orchestrate.plan.nodes import (
     OK,
@@ -31,7 +32,6 @@ from orchestrate.plan.nodes import (
 )
 from orchestrate.plan.settings import Retry
 from orchestrate.plan.visible import clip, plural, visible
-from orchestrate.show.plan_text import show_seconds
 
 LONGEST = 120
 
@@ -54,7 +54,7 @@ def performer(program: Program, node: Node) -> str:
         case Wait():
             return (
                 f"wait for {plural(node.op.min_count, 'file')} {visible(show(node.op.pattern))} "
-                f"(at most {show_seconds(node.op.timeout_s)}, every {node.op.poll_ms} ms)"
+                f"(at most {as_written(node.op.timeout_s)}, every {node.op.poll_ms} ms)"
             )
         case Gate():
             return "approval"
@@ -142,13 +142,13 @@ def _values_line(word: str, values: MapExpr, pad: str) -> Iterator[str]:
 
 def rule_lines(node: Node, pad: str) -> Iterator[str]:
     if node.timeout_s is not None:
-        yield f"{pad}  Timeout: {show_seconds(node.timeout_s)}"
+        yield f"{pad}  Timeout: {as_written(node.timeout_s)}"
     if node.retry is not None:
         yield f"{pad}  Retries: {retry(node.retry)}"
 
 
 def retry(retry: Retry) -> str:
-    pause = f", {show_seconds(retry.delay_s)} apart" if retry.delay_s else ""
+    pause = f", {as_written(retry.delay_s)} apart" if retry.delay_s else ""
     return f"{retry.attempts - 1}{pause}"
 
 
@@ -174,7 +174,7 @@ def first_line(text: str) -> str:
 def gate_lines(gate: Gate, pad: str) -> Iterator[str]:
     limit = "waits for a decision"
     if gate.timeout_s is not None:
-        limit = f"after {show_seconds(gate.timeout_s)}: {gate.default}"
+        limit = f"after {as_written(gate.timeout_s)}: {gate.default}"
     yield f"{pad}(approval) {limit}"
     yield f"{pad}  Prompt: {short(gate.prompt)}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from orchestrate.plan.durations import as_written
 from orchestrate.plan.expr import show
@@ -13,12 +13,17 @@ from orchestrate.plan.visible import clip, visible
 _LONGEST = 120
 
 
-def head_lines(program: Program, plan: Plan) -> Iterator[str]:
+def head_lines(program: Program, plan: Plan, unset: Container[str] = ()) -> Iterator[str]:
+    """`unset`: variables of the environment that secrets lack."""
     if budgets := limit_words(plan.limits, with_steps=plan.dialect == "workflow"):
         yield f"  Run limits: {budgets}"
     if plan.secrets:
-        yield f"  Secrets: {', '.join(visible(secret.name) for secret in plan.secrets)}"
-    yield from _input_lines(plan, is_called=plan.id != program.main)
+        names = (
+            f"{visible(secret.name)}{' (not set)' if secret.name in unset else ''}"
+            for secret in plan.secrets
+        )
+        yield f"  Secrets: {', '.join(names)}"
+    yield from _input_lines(plan, unset, is_called=plan.id != program.main)
     yield from (f"  {line}" for line in declared_outputs(plan))
 
 
@@ -40,7 +45,7 @@ def limit_words(limits: Limits, *, with_steps: bool = False) -> str:
     return ", ".join(f"{name}={most}" for name, most in words.items() if most is not None)
 
 
-def _input_lines(plan: Plan, *, is_called: bool) -> Iterator[str]:
+def _input_lines(plan: Plan, unset: Container[str], *, is_called: bool) -> Iterator[str]:
     if plan.inputs:
         given = dict(plan.context.items)
         yield "  Inputs:"
@@ -48,6 +53,8 @@ def _input_lines(plan: Plan, *, is_called: bool) -> Iterator[str]:
             value = given.get(one.name)
             if one.secret:
                 state = f"secret, from {one.variable}"
+                if one.variable in unset:
+                    state = f"missing: set {one.variable} in the environment"
             elif value is None:
                 also = "" if number else ", or as the text after the file"
                 state = f"missing: give it with -i {visible(one.name)}=…{also}"

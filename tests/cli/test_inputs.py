@@ -179,6 +179,16 @@ def secret(tmp_path: Path) -> Project:
     )
 
 
+def test_a_dry_run_shows_whether_a_secret_is_there(secret: Project) -> None:
+    told = secret.run("run", "f.yaml", "--dry-run").assert_success().stdout
+    assert "    token: missing: set ORCHESTRATE_INPUT_TOKEN in the environment\n" in told
+    assert "  Secrets: ORCHESTRATE_INPUT_TOKEN (not set)\n" in told
+    given = {"ORCHESTRATE_INPUT_TOKEN": "s3cret-value-of-mine"}
+    told = secret.run("run", "f.yaml", "--dry-run", env=given).assert_success().stdout
+    assert "    token: secret, from ORCHESTRATE_INPUT_TOKEN\n" in told
+    assert "not set" not in told
+
+
 def test_a_secret_is_used_and_kept_nowhere(secret: Project) -> None:
     given = {"ORCHESTRATE_INPUT_TOKEN": "s3cret-value-of-mine"}
     secret.run("run", "f.yaml", env=given).assert_exit(1)

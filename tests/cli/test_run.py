@@ -53,7 +53,7 @@ def test_recipe_view_has_stages_gates_and_loops(project: Project) -> None:
         "Recipe: look-twice",
         "Stages:",
         "look: agent reader",
-        "(approval) after 60 s: deny",
+        "(approval) after 1m: deny",
         "Prompt: Go on with {{target}}?",
         "For each: item in {{notes}}, at most 100 items, in parallel",
         "Collect: more",
@@ -72,7 +72,7 @@ def test_workflow_view_has_kinds_loops_and_waits(project: Project) -> None:
         "      On: failure → Done",
         '        Words: command sh -c wc -w < "${item}"',
         "        Ask: provider claude < prompts/ask.md",
-        "    Await: wait for 1 file out/*.txt (at most 9 s, every 500 ms)",
+        "    Await: wait for 1 file out/*.txt (at most 9s, every 500 ms)",
         "    Done: command echo hello ${context.who}",
     ):
         assert line in out.splitlines(), line
@@ -167,7 +167,7 @@ def test_the_configuration_reaches_the_plan_and_a_flag_wins(project: Project) ->
     project.write(".orchestrate/config.yaml", "model: haiku\nstep_timeout: 2\nmax_parallel: 2\n")
     shown = project.run("run", "look", "--dry-run").stdout
     assert "max_parallel=2" in shown
-    assert "Step timeout: 2 s" in shown
+    assert "Step timeout: 2s" in shown
     assert "Model: (default: haiku)" in project.run("run", "tidy", "--dry-run").stdout
     plan = dry_run(project, "look", "--max-parallel", "3", ORCHESTRATE_STEP_TIMEOUT="7")
     assert plan["limits"]["max_parallel"] == 3

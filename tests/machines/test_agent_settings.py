@@ -71,7 +71,7 @@ def test_they_are_shown_before(tmp_path: Path) -> None:
     scene.write("two.yaml", TWO)
     dry = scene.run("run", "two.yaml", "--dry-run").assert_success()
     for line in ("Permissions: read-only", "Tools: Read, Grep", "Turns at most: 7",
-                 "Arguments: --add-dir, ../shared", "Timeout: 300 s"):  # fmt: skip
+                 "Arguments: --add-dir, ../shared", "Timeout: 5m"):  # fmt: skip
         assert f"      {line}\n" in dry.stdout
     plan = scene.run("plan", "two.yaml").assert_success().stdout
     assert "max_turns: 7" in plan

@@ -114,7 +114,7 @@ def test_truth_15_the_plan_and_the_dry_run_show_the_rule(tmp_path: Path) -> None
     words = "3 attempts, 2 s apart, when transient, linear backoff, at most 9 s, jitter"
     assert f"default retry: {words}" in plan
     dry = scene.run("run", "w.yaml", "--dry-run").assert_success().stdout
-    assert "Retries: 2, 2 s apart" in dry
+    assert "Retries: 2, 2s apart" in dry
 
 
 # While it rests.
