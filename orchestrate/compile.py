@@ -32,7 +32,16 @@ from orchestrate.errors import DefinitionError
 from orchestrate.exits import DONE, invalid_definition
 from orchestrate.plan.check import check_program
 from orchestrate.plan.flow import analyse
-from orchestrate.plan.nodes import Call, Dialect, Plan, PlanId, Program, Restart, SourceFile
+from orchestrate.plan.nodes import (
+    Call,
+    Dialect,
+    Plan,
+    PlanId,
+    Program,
+    Restart,
+    SourceFile,
+    nodes_in,
+)
 from orchestrate.record import field, mutable_record, record, replace
 from orchestrate.source.include import Document, Loader
 from orchestrate.source.located import Sources, mark_at
@@ -106,13 +115,13 @@ def _compile_in(session: _Session, path: Path) -> Compilation:
 
 def _restarted(plans: Iterable[Plan]) -> Iterator[PlanId]:
     """The plans that a machine may go on as."""
-    for node in (node for plan in plans for block in plan.blocks for node in block.nodes):
+    for node in (node for plan in plans for node in nodes_in(plan)):
         yield from (target.plan for _, target in node.routes if isinstance(target, Restart))
 
 
 def _as_main(plan: Plan) -> Plan:
     """The plan that is run; what a called recipe inherits, the main one has by default."""
-    nodes = (node for block in plan.blocks for node in block.nodes)
+    nodes = nodes_in(plan)
     if plan.dialect != "recipe" and not any(isinstance(node.op, Call) for node in nodes):
         return plan
     from orchestrate.dialects.recipe.lower import MAX_DEPTH, with_default_limits

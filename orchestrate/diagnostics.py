@@ -161,6 +161,12 @@ class CheckedFile:
     dropped: int
 
 
+def clipped(text: str) -> str:
+    """What an author wrote, short enough for a message."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= 60 else flat[:57] + "…"
+
+
 def distinct(files: Iterable[CheckedFile]) -> list[Diagnostic]:
     """All findings; one in a file that several others include is told once."""
     return list(dict.fromkeys(finding for file in files for finding in file.diagnostics))

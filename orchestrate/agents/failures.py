@@ -164,12 +164,6 @@ _MOMENT = regex(r"\b(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
-def retry_time(message: str, now: float) -> float | None:
-    """When a message says that the limit is over, in seconds since 1970."""
-    reached = (_in_reach(at, now) for at in _times_in(message, now))
-    return next((at for at in reached if at is not None), None)
-
-
 def _times_in(message: str, now: float) -> list[float]:
     """Every time that a message tells, the surest first; they may be absurd."""
     told = []

@@ -17,7 +17,16 @@ from orchestrate.engine.evaluate import evaluate
 from orchestrate.errors import ConfigError
 from orchestrate.plan.backends import BACKENDS
 from orchestrate.plan.expr import MapExpr, references
-from orchestrate.plan.nodes import Ask, BuiltinProvider, NamedAgent, Node, Plan, Program, RunAgent
+from orchestrate.plan.nodes import (
+    Ask,
+    BuiltinProvider,
+    NamedAgent,
+    Node,
+    Plan,
+    Program,
+    RunAgent,
+    nodes_in,
+)
 from orchestrate.record import record
 
 if TYPE_CHECKING:
@@ -110,10 +119,9 @@ def in_its_words(fault: str, plan: Plan) -> str:
 def asks_in(program: Program) -> Iterator[tuple[Plan, Node, Ask]]:
     """Every step that asks an agent or a person."""
     for plan in program.plans:
-        for block in plan.blocks:
-            for node in block.nodes:
-                if isinstance(node.op, Ask):
-                    yield plan, node, node.op
+        for node in nodes_in(plan):
+            if isinstance(node.op, Ask):
+                yield plan, node, node.op
 
 
 def definition_before(

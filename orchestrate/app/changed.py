@@ -22,7 +22,7 @@ from orchestrate.engine.masked_keys import MASKED
 from orchestrate.engine.outputs import read_schema_text
 from orchestrate.errors import OrchestrateError, StateError, UsageError
 from orchestrate.plan.codec import meaning
-from orchestrate.plan.nodes import Call, Each, Goto, Restart, Wait
+from orchestrate.plan.nodes import Call, Each, Goto, Restart, Wait, block_of, nodes_in
 from orchestrate.plan.visible import visible
 from orchestrate.record import replace
 from orchestrate.state.durable import dump_json, parse_json
@@ -190,13 +190,13 @@ def done_with(program: Program, state: RunState) -> Callable[[str, str], bool]:
             continue
         reached.add(at)
         plan = plans[at[0]]
-        nodes = {node.id: node for block in plan.blocks for node in block.nodes}
+        nodes = {node.id: node for node in nodes_in(plan)}
         node = nodes[at[1]]
         targets = [node.follow, *(target for _, target in node.routes)]
         ahead += [(plan.id, target.node) for target in targets if isinstance(target, Goto)]
         starts = [target.plan for target in targets if isinstance(target, Restart)]
         if isinstance(node.op, Each):
-            body = next(block for block in plan.blocks if block.id == node.op.body)
+            body = block_of(plan, node.op.body)
             ahead += [(plan.id, inner.id) for inner in body.nodes]
         elif isinstance(node.op, Call) and isinstance(node.op.plan, str):
             starts.append(node.op.plan)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from orchestrate.app.definition import compile_definition
 from orchestrate.diagnostics import CheckedFile
 from orchestrate.exits import invalid_definition
-from orchestrate.plan.nodes import Ask, BuiltinProvider, NamedAgent, RunAgent, main_plan
+from orchestrate.plan.nodes import Ask, BuiltinProvider, NamedAgent, RunAgent, all_nodes, main_plan
 from orchestrate.plan.visible import visible
 
 if TYPE_CHECKING:
@@ -46,15 +46,13 @@ def check_files(
 
 def _may_have_settings(program: Program) -> bool:
     """Is any agent given settings? Most files have none, and are checked often."""
-    for plan in program.plans:
-        for block in plan.blocks:
-            for node in block.nodes:
-                agent = node.op.agent if isinstance(node.op, Ask) else None
-                match agent:
-                    case NamedAgent():
-                        return True
-                    case BuiltinProvider(params=given) | RunAgent(settings=given) if given.items:
-                        return True
+    for node in all_nodes(program):
+        agent = node.op.agent if isinstance(node.op, Ask) else None
+        match agent:
+            case NamedAgent():
+                return True
+            case BuiltinProvider(params=given) | RunAgent(settings=given) if given.items:
+                return True
     return False
 
 

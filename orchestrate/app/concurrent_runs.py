@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from orchestrate.app.claim import orchestrator_of
 from orchestrate.errors import ConfigError, explain
 from orchestrate.git_head import git_above
-from orchestrate.plan.nodes import Ask, CommandTemplate, Dialect, Program, main_plan
+from orchestrate.plan.nodes import Ask, CommandTemplate, Dialect, Program, all_nodes, main_plan
 from orchestrate.plan.nodes import Run as Command
 from orchestrate.record import record
 from orchestrate.state.durable import dump_json, parse_json, read_file, write_visibly
@@ -149,9 +149,7 @@ def has_commands(program: Program) -> bool:
     return any(
         isinstance(node.op, Command)
         or (isinstance(node.op, Ask) and isinstance(node.op.agent, CommandTemplate))
-        for plan in program.plans
-        for block in plan.blocks
-        for node in block.nodes
+        for node in all_nodes(program)
     )
 
 

@@ -42,6 +42,7 @@ from orchestrate.plan.nodes import (
     PlanId,
     Run,
     Wait,
+    nodes_in,
     plan_of,
     target_of,
 )
@@ -121,7 +122,7 @@ def covered_json(covered: Covered, program: Program) -> dict[str, Any]:
 
 
 def _route_json(route: Route, program: Program) -> dict[str, Any]:
-    node = next(n for n in _nodes(plan_of(program, route.plan)) if n.id == route.node)
+    node = next(n for n in nodes_in(plan_of(program, route.plan)) if n.id == route.node)
     return {
         "file": node.span.file,
         "line": node.span.line,
@@ -190,7 +191,7 @@ class _Guide:
 
     def __init__(self, program: Program) -> None:
         self.nodes: dict[Place, Node] = {
-            (plan.id, node.id): node for plan in program.plans for node in _nodes(plan)
+            (plan.id, node.id): node for plan in program.plans for node in nodes_in(plan)
         }
         self.callers: dict[PlanId, list[tuple[Place, Call]]] = {}
         for place, node in self.nodes.items():
@@ -290,11 +291,6 @@ class _Guide:
                     yield Route(*place, label_of_call(call, reason, is_ok=how != "exit-failed"))
             case _:
                 pass
-
-
-def _nodes(plan: Plan) -> Iterator[Node]:
-    for block in plan.blocks:
-        yield from block.nodes
 
 
 def _choices(node: Node) -> tuple[Label, ...]:

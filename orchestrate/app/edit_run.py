@@ -25,7 +25,7 @@ from orchestrate.engine.catch_up import catch_up
 from orchestrate.engine.foresee import Foreseen, Scratch, foresee
 from orchestrate.engine.reuse import given_up
 from orchestrate.errors import OrchestrateError, UsageError, explain
-from orchestrate.plan.nodes import main_plan
+from orchestrate.plan.nodes import all_nodes, main_plan
 from orchestrate.plan.override import with_context
 from orchestrate.plan.visible import visible
 from orchestrate.record import record, replace
@@ -263,14 +263,7 @@ def _effects_again(
     """The steps with an effect that have begun, would run again, and that no flag names."""
     opened = [e.opened for e in earlier.entries.values() if isinstance(e.opened, CallOpened)]
     late = [course.late.whole(call.plan) for call in opened if call.late]
-    effects = {
-        node.name
-        for each in (program, *late)
-        for plan in each.plans
-        for block in plan.blocks
-        for node in block.nodes
-        if node.effect
-    }
+    effects = {node.name for each in (program, *late) for node in all_nodes(each) if node.effect}
     standing = [s.entry for s in foreseen.standing if s.entry is not None]
     again = [entry for entry in standing if entry.is_answered or entry.has_begun]
     named = [Address.typed(text) for text in wishes.redo]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from orchestrate.engine.foresee import Foreseen, Standing
 from orchestrate.plan.fingerprint import fingerprint
+from orchestrate.plan.nodes import nodes_in
 from orchestrate.plan.visible import visible
 from orchestrate.state.address import Address
 from orchestrate.view.why_words import listed, why_in_words
@@ -53,8 +54,7 @@ def _nodes(program: Program) -> list[tuple[tuple[str, str], Node]]:
     return [
         ((plan.id, node.id), node)
         for plan in program.plans
-        for block in plan.blocks
-        for node in block.nodes
+        for node in nodes_in(plan)
         if node.part_of is None
     ]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from orchestrate.app.worktrees import in_worktree
 from orchestrate.engine.keys import FILES
 from orchestrate.plan.data import FileText
-from orchestrate.plan.nodes import Ask
+from orchestrate.plan.nodes import Ask, all_nodes
 from orchestrate.state.lineage import earlier_of
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ def edited_prompts(
     """
     asking = {
         node.name
-        for plan in program.plans
-        for block in plan.blocks
-        for node in block.nodes
+        for node in all_nodes(program)
         if isinstance(node.op, Ask) and isinstance(node.op.prompt, FileText)
     }
     found: dict[str, None] = {}

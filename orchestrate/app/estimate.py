@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from orchestrate.engine.costing import (
 )
 from orchestrate.engine.evaluate import evaluate
 from orchestrate.errors import OrchestrateError, UsageError
-from orchestrate.plan.nodes import Call, Each, Node, Plan, Program, main_plan
+from orchestrate.plan.nodes import Call, Each, Plan, Program, all_nodes, main_plan, nodes_in
 from orchestrate.plan.worst_case import most_calls, most_in_all, times
 from orchestrate.record import record
 from orchestrate.state.ledger import LedgerEntry, day_of, ledger_of
@@ -146,20 +146,16 @@ def _count_items(program: Program, plan: Plan, each: Each) -> int | None:
 def _set_later(program: Program, plan: Plan) -> set[str]:
     """The variables of a plan that its steps set, or the plan that calls it."""
     names: set[str] = set()
-    for node in _nodes(plan):
+    for node in nodes_in(plan):
         names |= node.variables
         if isinstance(node.op, Each):
             names |= {node.op.variable, node.op.collect or ""}
             if node.op.rounds is not None:
                 names |= {name for name, _ in node.op.rounds.updates.items}
-    for node in (node for other in program.plans for node in _nodes(other)):
+    for node in all_nodes(program):
         if isinstance(node.op, Call) and node.op.plan == plan.id:
             names |= {name for name, _ in node.op.arguments.items}
     return names
-
-
-def _nodes(plan: Plan) -> Iterator[Node]:
-    return (node for block in plan.blocks for node in block.nodes)
 
 
 class _Given:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from orchestrate.errors import ConfigError
 from orchestrate.execute.base import LOCAL, Executor
 from orchestrate.execute.local import LocalExecutor
-from orchestrate.plan.nodes import Each, Run, main_plan
+from orchestrate.plan.nodes import Each, Run, block_of, main_plan
 
 if TYPE_CHECKING:
     from orchestrate.app.settings import RunSettings
@@ -52,5 +52,5 @@ def begins_with_program(program: Program, settings: RunSettings) -> bool:
 
 
 def _first_op(plan: Plan, block_id: str) -> object:
-    block = next(block for block in plan.blocks if block.id == block_id)
+    block = block_of(plan, block_id)
     return next(node.op for node in block.nodes if node.id == block.entry)

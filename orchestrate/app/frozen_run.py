@@ -19,7 +19,7 @@ from orchestrate.engine.outputs import read_schema_text
 from orchestrate.errors import ConfigError, explain
 from orchestrate.plan.codec import freeze
 from orchestrate.plan.expr import literal
-from orchestrate.plan.nodes import Ask, NamedAgent, Program, Run
+from orchestrate.plan.nodes import Ask, NamedAgent, Program, Run, all_nodes
 from orchestrate.record import record
 from orchestrate.state.durable import dump_json, parse_json, write_durably
 from orchestrate.state.plan_file import (
@@ -121,13 +121,7 @@ def schemas_of(program: Program, workspace: Workspace) -> dict[str, str]:
     One that is not there yet, or that a step has as its `output_file`, is made by the run; so may
     be one whose path is.
     """
-    captures = [
-        node.op.capture
-        for plan in program.plans
-        for block in plan.blocks
-        for node in block.nodes
-        if isinstance(node.op, Run | Ask)
-    ]
+    captures = [node.op.capture for node in all_nodes(program) if isinstance(node.op, Run | Ask)]
     made = {literal(capture.output_file) for capture in captures}
     found = {}
     for path in sorted({literal(capture.schema) for capture in captures} - made - {""}):
@@ -139,9 +133,7 @@ def schemas_of(program: Program, workspace: Workspace) -> dict[str, str]:
 def _agent_names(program: Program) -> set[str]:
     return {
         node.op.agent.name
-        for plan in program.plans
-        for block in plan.blocks
-        for node in block.nodes
+        for node in all_nodes(program)
         if isinstance(node.op, Ask) and isinstance(node.op.agent, NamedAgent)
     }
 

@@ -16,7 +16,7 @@ from orchestrate.catalogue import SUFFIXES
 from orchestrate.compile import compile_file, require_program
 from orchestrate.errors import OrchestrateError
 from orchestrate.plan.expr import Text
-from orchestrate.plan.nodes import Call
+from orchestrate.plan.nodes import Call, nodes_in
 from orchestrate.view.source_files import file_at
 
 if TYPE_CHECKING:
@@ -53,11 +53,10 @@ def with_secrets(program: Program, workspace: Workspace) -> Iterator[Program]:
 def _candidates(program: Program, workspace: Workspace) -> set[Path]:
     found: set[Path] = set()
     for plan in program.plans:
-        for block in plan.blocks:
-            for node in block.nodes:
-                if isinstance(node.op, Call) and isinstance(node.op.plan, Text):
-                    base = file_at(plan.id, workspace)
-                    found |= set(islice(_matching(node.op.plan, base, workspace), _MOST_FILES))
+        for node in nodes_in(plan):
+            if isinstance(node.op, Call) and isinstance(node.op.plan, Text):
+                base = file_at(plan.id, workspace)
+                found |= set(islice(_matching(node.op.plan, base, workspace), _MOST_FILES))
     return found
 
 

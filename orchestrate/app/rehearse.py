@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from orchestrate.agents.stand_ins.rehearsal import EMPTY_SCRIPT, OF_GATES, parse_script
 from orchestrate.app.agents import read_mapping
 from orchestrate.engine.rehearsing import Choice, Rehearsal, label_of
-from orchestrate.plan.nodes import Ask, Call, Gate, Run
+from orchestrate.plan.nodes import Ask, Call, Gate, Run, all_nodes
 
 if TYPE_CHECKING:
     from orchestrate.app.settings import RunSettings
@@ -35,11 +35,9 @@ def rehearsal_of(settings: RunSettings) -> Rehearsal | None:
 def scripted_outcomes(program: Program) -> dict[str, tuple[str, ...]]:
     """By the names of the steps that a script may speak of, the outcomes it may give them."""
     found: dict[str, tuple[str, ...]] = {}
-    for plan in program.plans:
-        for block in plan.blocks:
-            for node in block.nodes:
-                name = _name(node)
-                found[name] = (*found.get(name, ()), *_outcomes(node))
+    for node in all_nodes(program):
+        name = _name(node)
+        found[name] = (*found.get(name, ()), *_outcomes(node))
     return found
 
 
@@ -47,9 +45,7 @@ def has_late(program: Program) -> bool:
     """May it call what is only found on the way, whose steps are not known yet?"""
     return any(
         isinstance(node.op, Call) and not isinstance(node.op.plan, str)
-        for plan in program.plans
-        for block in plan.blocks
-        for node in block.nodes
+        for node in all_nodes(program)
     )
 
 

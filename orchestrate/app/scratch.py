@@ -19,7 +19,7 @@ from orchestrate.checkpoints.inheriting import borrow, inherit
 from orchestrate.checkpoints.model import Checkpoint, checkpoint_from_json
 from orchestrate.checkpoints.store import CHECKPOINTS, Store, open_store
 from orchestrate.errors import ConfigError, UsageError
-from orchestrate.plan.nodes import Ask, Run
+from orchestrate.plan.nodes import Ask, Run, all_nodes
 from orchestrate.record import replace
 from orchestrate.state.lineage import earlier_of
 from orchestrate.state.recorded import read_events
@@ -68,8 +68,9 @@ def scratch_place(
 
 def _may_change_files(program: Program, given: Collection[str]) -> bool:
     """Is there an agent or a command in it, besides the steps whose results it is given?"""
-    nodes = [node for plan in program.plans for block in plan.blocks for node in block.nodes]
-    return any(isinstance(node.op, Ask | Run) and node.name not in given for node in nodes)
+    return any(
+        isinstance(node.op, Ask | Run) and node.name not in given for node in all_nodes(program)
+    )
 
 
 def _files(origin: StoredRun, step: str, root: Path, borrowed: Path) -> Checkpoint | None:

@@ -35,8 +35,10 @@ from orchestrate.plan.nodes import (
     Restart,
     Run,
     Target,
+    block_of,
     labels_of,
     main_plan,
+    nodes_in,
     plan_of,
 )
 from orchestrate.record import record, replace
@@ -129,11 +131,11 @@ def reduce_to(program: Program, name: str, given: Sequence[str]) -> Program:
 
 def _outputs_of(plan: Plan, nodes: list[Node]) -> MapExpr:
     """What the steps that are left can give: other steps will not run."""
-    steps = {node.name for block in plan.blocks for node in block.nodes}
+    steps = {node.name for node in nodes_in(plan)}
     gone = steps - {node.name for node in nodes}
-    set_elsewhere = {
-        name for block in plan.blocks for node in block.nodes for name in node.variables
-    } - {name for node in nodes for name in node.variables}
+    set_elsewhere = {name for node in nodes_in(plan) for name in node.variables} - {
+        name for node in nodes for name in node.variables
+    }
     lost = {("steps", name) for name in gone} | {("var", name) for name in set_elsewhere}
     kept = (
         (name, value)
@@ -148,7 +150,7 @@ def _blocks_below(plan: Plan, node: Node) -> list[Block]:
     if not isinstance(node.op, Each):
         return []
     body_id = node.op.body
-    body = next(block for block in plan.blocks if block.id == body_id)
+    body = block_of(plan, body_id)
     return [body, *(inner for each in body.nodes for inner in _blocks_below(plan, each))]
 
 
@@ -208,15 +210,14 @@ def _reachable(program: Program, start: Plan) -> list[Plan]:
     found: dict[PlanId, Plan] = {}
     waiting = [start]
     while waiting:
-        for block in waiting.pop().blocks:
-            for node in block.nodes:
-                named = [target.plan for _, target in node.routes if isinstance(target, Restart)]
-                if isinstance(node.op, Call) and isinstance(node.op.plan, str):
-                    named.append(node.op.plan)
-                for plan_id in named:
-                    if plan_id not in found:
-                        found[plan_id] = plan_of(program, plan_id)
-                        waiting.append(found[plan_id])
+        for node in nodes_in(waiting.pop()):
+            named = [target.plan for _, target in node.routes if isinstance(target, Restart)]
+            if isinstance(node.op, Call) and isinstance(node.op.plan, str):
+                named.append(node.op.plan)
+            for plan_id in named:
+                if plan_id not in found:
+                    found[plan_id] = plan_of(program, plan_id)
+                    waiting.append(found[plan_id])
     return list(found.values())
 
 

@@ -17,6 +17,7 @@ from orchestrate.plan.nodes import (
     Program,
     is_conditional,
     main_plan,
+    nodes_in,
     plan_of,
 )
 from orchestrate.record import record, replace
@@ -69,7 +70,7 @@ def undefined_in(program: Program) -> Iterator[Undefined]:
 def _in_plan(program: Program, plan: Plan, given: set[str], seen: Seen) -> Iterator[Undefined]:
     if plan.dialect == "workflow":
         known = _told(plan) | given
-        for node in (node for block in plan.blocks for node in block.nodes):
+        for node in nodes_in(plan):
             yield from _missing(plan, node, "context", known)
             yield from _missing_after_rounds(plan, node, "context", known)
             yield from _called(program, node, seen)
@@ -157,7 +158,7 @@ def _unset(
 
 def _step_of(plan: Plan, node: Node) -> Node:
     """The step that a check or a round is of: people know no other."""
-    nodes = (one for block in plan.blocks for one in block.nodes)
+    nodes = nodes_in(plan)
     return next((one for one in nodes if one.id == node.part_of), node)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from orchestrate.plan.data import FileText
 from orchestrate.plan.expr import references, show
-from orchestrate.plan.nodes import Ask, Run
+from orchestrate.plan.nodes import Ask, Run, all_nodes
 from orchestrate.record import record
 from orchestrate.regex import regex
 
@@ -80,14 +80,12 @@ def files_of(compilation: Compilation, workspace: Workspace) -> list[str]:
 
 def _read_when_run(program: Program) -> Iterator[str]:
     """Prompts and inputs in files of their own (C `input_file`), where the name is fixed."""
-    for plan in program.plans:
-        for block in plan.blocks:
-            for node in block.nodes:
-                op = node.op
-                read = op.prompt if isinstance(op, Ask) else None
-                read = op.stdin if isinstance(op, Run) else read
-                if isinstance(read, FileText) and not any(references(read.path)):
-                    yield show(read.path)
+    for node in all_nodes(program):
+        op = node.op
+        read = op.prompt if isinstance(op, Ask) else None
+        read = op.stdin if isinstance(op, Run) else read
+        if isinstance(read, FileText) and not any(references(read.path)):
+            yield show(read.path)
 
 
 def _named_in_errors(compilation: Compilation, workspace: Workspace) -> Iterator[str]:

@@ -25,7 +25,7 @@ from orchestrate.plan.expr import (
     Text,
     Truth,
 )
-from orchestrate.plan.nodes import Ask, Call, Each, Node, Plan, Program, Run
+from orchestrate.plan.nodes import Ask, Call, Each, Node, Plan, Program, Run, nodes_in
 from orchestrate.record import field_names, is_record, record
 
 FILLER = "rehearsed"
@@ -65,7 +65,7 @@ def example_text(program: Program, plan: Plan, node: Node, schema: Any, variant:
 def _set_by(plan: Plan, node: Node) -> list[str]:
     """The variables that have the step's result, also through the loop whose body it is."""
     owners = [block.owner for block in plan.blocks if node in block.nodes]
-    around = [one for block in plan.blocks for one in block.nodes if one.id in owners]
+    around = [one for one in nodes_in(plan) if one.id in owners]
     loops = [one.output for one in around if isinstance(one.op, Each)]
     collected = [one.op.collect for one in around if isinstance(one.op, Each)]
     return [name for name in dict.fromkeys((node.output, *loops, *collected)) if name]
@@ -108,7 +108,7 @@ class _Uses:
 
     def _with_items(self, plan: Plan, roots: list[Path], shape: Any, depth: int) -> Any:
         """The items of a loop over the value have the fields that the loop's steps read."""
-        for node in _nodes(plan):
+        for node in nodes_in(plan):
             if not isinstance(node.op, Each) or not isinstance(node.op.items, Ref):
                 continue
             for root in roots:
@@ -134,18 +134,13 @@ class _Uses:
 
 
 def _collects(plan: Plan, name: str) -> bool:
-    return any(isinstance(node.op, Each) and node.op.collect == name for node in _nodes(plan))
-
-
-def _nodes(plan: Plan) -> Iterator[Node]:
-    for block in plan.blocks:
-        yield from block.nodes
+    return any(isinstance(node.op, Each) and node.op.collect == name for node in nodes_in(plan))
 
 
 def _passed_on(program: Program, plan: Plan) -> Iterator[tuple[Path, Plan, Path]]:
     """Values that go on under other names: to a called plan or back, or from round to round."""
     plans = {one.id: one for one in program.plans}
-    for node in _nodes(plan):
+    for node in nodes_in(plan):
         match node.op:
             case Call(str() as called, MapExpr(arguments)) if called in plans:
                 for name, value in arguments:
@@ -159,7 +154,7 @@ def _passed_on(program: Program, plan: Plan) -> Iterator[tuple[Path, Plan, Path]
                 pass
     # What a called plan gives is read by its caller: its outputs, or all that it knows in the end.
     for caller in program.plans:
-        for node in _nodes(caller):
+        for node in nodes_in(caller):
             if not isinstance(node.op, Call) or node.op.plan != plan.id:
                 continue
             results = [("steps", node.name), *([("var", node.output)] if node.output else [])]
@@ -195,7 +190,7 @@ def _merged_uses(plan: Plan) -> tuple[_Use, ...]:
 
 
 def _of_loops(plan: Plan) -> Iterator[_Use]:
-    for node in _nodes(plan):
+    for node in nodes_in(plan):
         if isinstance(node.op, Each) and node.op.rounds is not None:
             rounds = node.op.rounds
             if rounds.until is not None:
@@ -205,7 +200,7 @@ def _of_loops(plan: Plan) -> Iterator[_Use]:
 
 
 def _of_guards(plan: Plan) -> Iterator[_Use]:
-    for node in _nodes(plan):
+    for node in nodes_in(plan):
         for guard in (node.stage_guard, node.guard):
             if guard is not None:
                 yield from _wanted(guard, True)

@@ -27,7 +27,7 @@ from orchestrate.engine.stop import LONGEST_NAP_S
 from orchestrate.errors import InternalError, OrchestrateError
 from orchestrate.exits import Ending, end, waits_for_person
 from orchestrate.installation import replacement_of
-from orchestrate.plan.nodes import Ask, Call
+from orchestrate.plan.nodes import Ask, Call, all_nodes
 from orchestrate.state.address import is_inside
 from orchestrate.state.ballots import cast
 from orchestrate.state.budget import Budget
@@ -106,10 +106,7 @@ class _Conductor:
         self._without_room: set[str] = set()
         # Asked in every round, and most plans call none.
         self._has_calls = any(
-            isinstance(node.op, Call)
-            for plan in rt.store.index.program.plans
-            for block in plan.blocks
-            for node in block.nodes
+            isinstance(node.op, Call) for node in all_nodes(rt.store.index.program)
         )
 
     def run(self) -> Ending:

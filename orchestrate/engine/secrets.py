@@ -10,7 +10,7 @@ from orchestrate.engine.faults import StepFault
 from orchestrate.engine.masked_keys import keep_apart
 from orchestrate.execute.masking import Mask, is_too_short
 from orchestrate.plan.data import Environment
-from orchestrate.plan.nodes import Ask, Program, Run
+from orchestrate.plan.nodes import Ask, Program, Run, all_nodes
 from orchestrate.record import record
 
 # The names of variables that hold secrets without being listed.
@@ -131,8 +131,6 @@ def _is_path(value: str) -> bool:
 
 
 def _environments(program: Program) -> Iterator[Environment]:
-    for plan in program.plans:
-        for block in plan.blocks:
-            for node in block.nodes:
-                if isinstance(node.op, Ask | Run):
-                    yield node.op.environment
+    for node in all_nodes(program):
+        if isinstance(node.op, Ask | Run):
+            yield node.op.environment

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from orchestrate.diagnostics import clipped
 from orchestrate.record import record
 from orchestrate.regex import regex
 
@@ -94,7 +95,7 @@ def parse_dollar(text: str) -> Parsed:
 
 
 def _malformed(inner: str, shown: str, start: int, end: int) -> DollarFault:
-    message = f"'{_clip(shown)}' is not a variable"
+    message = f"'{clipped(shown)}' is not a variable"
     if not inner.strip():
         return DollarFault("'${}' names nothing", start, end, "write $${} for the text itself")
     if inner.strip() != inner and _VARIABLE.match(inner.strip()):
@@ -108,14 +109,9 @@ def _malformed(inner: str, shown: str, start: int, end: int) -> DollarFault:
             message,
             start,
             end,
-            f"for the shell's own expansion write ${_clip(shown)}",
+            f"for the shell's own expansion write ${clipped(shown)}",
             of_shell=True,
         )
     return DollarFault(
         message, start, end, "variables look like ${context.name} or ${steps.Name.output}"
     )
-
-
-def _clip(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= 60 else flat[:57] + "…"

@@ -25,6 +25,7 @@ from orchestrate.plan.nodes import (
     Target,
     Wait,
     labels_of,
+    nodes_in,
 )
 from orchestrate.plan.settings import Retry
 
@@ -80,12 +81,11 @@ def _nesting_problems(plan: Plan, block_of: dict[str, Block]) -> Iterator[str]:
         yield "two blocks share an id"
     if plan.blocks[0].owner is not None:
         yield "the main block has an owner"
-    for block in plan.blocks:
-        for node in block.nodes:
-            if isinstance(node.op, Each):
-                if node.op.body in owners or node.op.body not in names:
-                    yield f"the body of {node.id!r} is missing or used twice"
-                owners[node.op.body] = node.id
+    for node in nodes_in(plan):
+        if isinstance(node.op, Each):
+            if node.op.body in owners or node.op.body not in names:
+                yield f"the body of {node.id!r} is missing or used twice"
+            owners[node.op.body] = node.id
     for block in plan.blocks[1:]:
         if block.owner is None or owners.get(block.id) != block.owner:
             yield f"block {block.id!r} does not belong to its owner {block.owner!r}"

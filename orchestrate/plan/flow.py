@@ -34,6 +34,7 @@ from orchestrate.plan.nodes import (
     Run,
     Target,
     Wait,
+    nodes_in,
 )
 from orchestrate.record import mutable_record, record
 
@@ -79,7 +80,7 @@ class _Graph:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.nodes = {node.id: node for block in plan.blocks for node in block.nodes}
+        self.nodes = {node.id: node for node in nodes_in(plan)}
         self.entries = {block.id: block.entry for block in plan.blocks}
 
     def edges(self, node: Node) -> Iterator[tuple[Label, Target]]:

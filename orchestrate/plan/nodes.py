@@ -16,6 +16,7 @@ Invariants (proved by `plan/check.py`):
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 from orchestrate.diagnostics import Span
@@ -375,6 +376,21 @@ def plan_of(program: Program, plan_id: PlanId) -> Plan:
 
 def main_plan(program: Program) -> Plan:
     return plan_of(program, program.main)
+
+
+def block_of(plan: Plan, block_id: BlockId) -> Block:
+    return next(block for block in plan.blocks if block.id == block_id)
+
+
+def nodes_in(plan: Plan) -> Iterator[Node]:
+    """The nodes of all blocks, as they were written."""
+    for block in plan.blocks:
+        yield from block.nodes
+
+
+def all_nodes(program: Program) -> Iterator[Node]:
+    for plan in program.plans:
+        yield from nodes_in(plan)
 
 
 def may_be_skipped(node: Node) -> bool:

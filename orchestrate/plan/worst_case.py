@@ -24,6 +24,7 @@ from orchestrate.plan.nodes import (
     Restart,
     Run,
     Wait,
+    nodes_in,
     plan_of,
 )
 from orchestrate.record import field, record
@@ -64,11 +65,10 @@ def _most_turns(program: Program) -> int:
     """The turns that one visit of a step may take."""
     turns: dict[tuple[PlanId, NodeId], int] = {}
     for plan in program.plans:
-        for block in plan.blocks:
-            for node in block.nodes:
-                if isinstance(node.op, Ask):
-                    key = (plan.id, node.part_of or node.id)
-                    turns[key] = turns.get(key, 0) + _turns_of(node.op)
+        for node in nodes_in(plan):
+            if isinstance(node.op, Ask):
+                key = (plan.id, node.part_of or node.id)
+                turns[key] = turns.get(key, 0) + _turns_of(node.op)
     return max(turns.values(), default=1)
 
 
@@ -171,8 +171,7 @@ def _most_visits(plan: Plan, node: Node) -> float:
 def _restarts(plan: Plan) -> set[PlanId]:
     return {
         target.plan
-        for block in plan.blocks
-        for node in block.nodes
+        for node in nodes_in(plan)
         for _, target in node.routes
         if isinstance(target, Restart)
     }

@@ -28,14 +28,15 @@ from orchestrate.plan.nodes import (
     Run,
     RunAgent,
     Target,
+    block_of,
     main_plan,
+    nodes_in,
     plan_of,
     target_of,
 )
 from orchestrate.plan.visible import visible
 from orchestrate.show.dry_run_parts import (
     asked_lines,
-    body,
     check_lines,
     context_lines,
     gate_lines,
@@ -210,7 +211,7 @@ def _steps(block: Block) -> list[Node]:
 def _recipe_step_lines(program: Program, plan: Plan, node: Node, pad: str) -> Iterator[str]:
     op, inside = node.op, node
     loop = op if isinstance(op, Each) else None
-    block = body(plan, loop) if loop is not None else plan.blocks[0]
+    block = block_of(plan, loop.body) if loop is not None else plan.blocks[0]
     inner = _steps(block) if loop is not None else []
     has_steps = any(one.name != node.name for one in inner)
     if inner and not has_steps:
@@ -291,7 +292,9 @@ def _workflow_block_lines(program: Program, plan: Plan, block: Block, pad: str) 
         if isinstance(node.op, Each):
             yield from _move_lines(node.op, pad)
             yield f"{pad}  Steps:"
-            yield from _workflow_block_lines(program, plan, body(plan, node.op), pad + "    ")
+            yield from _workflow_block_lines(
+                program, plan, block_of(plan, node.op.body), pad + "    "
+            )
 
 
 def _need_lines(node: Node, pad: str) -> Iterator[str]:
@@ -346,7 +349,7 @@ def _handler_lines(plan: Plan, block: Block, node: Node, pad: str) -> Iterator[s
 def _workflow_target(plan: Plan, target: Target) -> str:
     match target:
         case Goto(node_id):
-            nodes = (node for block in plan.blocks for node in block.nodes)
+            nodes = nodes_in(plan)
             return visible(next(node.name for node in nodes if node.id == node_id))
         case Leave(label):
             return "next item" if label == OK else "item fails"

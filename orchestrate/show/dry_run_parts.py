@@ -27,6 +27,7 @@ from orchestrate.plan.nodes import (
     Run,
     Target,
     Wait,
+    nodes_in,
     plan_of,
     target_of,
 )
@@ -71,11 +72,7 @@ def performer(program: Program, node: Node) -> str:
 
 def _given(program: Program, node: Node) -> dict[str, Expr]:
     """What the variables of the plan that a node stands in are known to be."""
-    plans = (
-        plan
-        for plan in program.plans
-        if any(one is node for block in plan.blocks for one in block.nodes)
-    )
+    plans = (plan for plan in program.plans if any(one is node for one in nodes_in(plan)))
     return dict(next(plans).context.items)
 
 
@@ -98,10 +95,6 @@ def command(run: Run, given: Mapping[str, Expr]) -> str:
 def _list_name(run: Run) -> str:
     """The variable that is the whole argument list."""
     return next((part.path[-1] for part in run.argv[0].parts if isinstance(part, Ref)), "")
-
-
-def body(plan: Plan, loop: Each) -> Block:
-    return next(block for block in plan.blocks if block.id == loop.body)
 
 
 def rounds_words(loop: Each, rounds: Rounds) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from orchestrate.plan.visible import visible
-from orchestrate.show.changed_evidence import files_json, files_lines
+from orchestrate.plan.visible import visible, visible_lines
 from orchestrate.state.address import gate_words
 from orchestrate.state.times import duration, local_time, seconds_of
-from orchestrate.view.inbox import Waiting
+from orchestrate.view.inbox import Evidence, Waiting
 from orchestrate.view.place import Place
 from orchestrate.view.source_files import shown_definition
 
@@ -48,3 +47,29 @@ def until_words(expires_at: str | None, default: str) -> str:
         return ""
     left = duration(max(0.0, seconds_of(expires_at) - time.time()) * 1000)
     return f", until {local_time(expires_at)} (in {left}; then: {default})"
+
+
+def files_lines(evidence: Evidence) -> list[str]:
+    """What has changed, each file with its hunks where they were asked for."""
+    lines = []
+    if evidence.files:
+        since = f"since gate '{visible(evidence.files_since)}', " if evidence.files_since else ""
+        lines.append(f"  changed  {since}as git tells:")
+        hunks = evidence.hunks or ("",) * len(evidence.files)
+        for change, inside in zip(evidence.files, hunks, strict=True):
+            lines.append(
+                f"           {change.what:9} {visible(change.path)} {change.counted}".rstrip()
+            )
+            lines += [f"             {line}" for line in visible_lines(inside).splitlines()]
+        if evidence.files_left_out:
+            lines.append(f"           and {evidence.files_left_out} more")
+    elif evidence.files_unknown:
+        lines.append(f"  changed  {visible(evidence.files_unknown)}")
+    return lines
+
+
+def files_json(evidence: Evidence) -> list[dict[str, Any]]:
+    """`hunks` only where they were asked for."""
+    files = [change.to_json() for change in evidence.files]
+    more = [{"hunks": text} for text in evidence.hunks] or [{}] * len(files)
+    return [one | inside for one, inside in zip(files, more, strict=True)]

@@ -8,8 +8,7 @@ from typing import Any
 
 from orchestrate.plan.visible import plural, visible, visible_lines
 from orchestrate.record import field_names
-from orchestrate.show.changed_evidence import files_json, files_lines
-from orchestrate.show.gates_text import until_words
+from orchestrate.show.gates_text import files_json, files_lines, until_words
 from orchestrate.show.spending import cost_words
 from orchestrate.state.address import gate_words
 from orchestrate.state.times import duration, local_time, timestamp

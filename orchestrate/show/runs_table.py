@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from orchestrate.plan.visible import clip, visible, width_of
+from orchestrate.plan.visible import clip, plural, show_size, visible, width_of
 from orchestrate.state.times import duration
+from orchestrate.view.outcomes import UNFINISHED, Tidied
 from orchestrate.view.run_list import elapsed_s, seconds_or_none
 from orchestrate.view.run_summary import RunSummary
 from orchestrate.view.source_files import shown_definition
@@ -53,3 +54,38 @@ def age_text(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{int(seconds // size)}{unit} ago"
     return f"{int(seconds)}s ago"
+
+
+_MOST_NAMES = 20
+
+
+def tidied_json(tidied: Tidied, dry_run: bool) -> dict[str, Any]:
+    return {
+        "dry_run": dry_run,
+        "removed": tidied.removed,
+        "in_use": tidied.in_use,
+        "unmerged": tidied.unmerged,
+        "left": [{"run_id": run_id, "status": status} for run_id, status in tidied.left.items()],
+        "failed": [{"run_id": run_id, "reason": reason} for run_id, reason in tidied.failed],
+        "freed_bytes": tidied.freed,
+    }
+
+
+def tidied_text(tidied: Tidied, dry_run: bool) -> str:
+    lines = [runs_table(tidied.shown)] if dry_run else []
+    did, freed = ("would remove", "would free") if dry_run else ("removed", "freed")
+    size = f", {freed} {show_size(tidied.freed)}" if tidied.removed else ""
+    lines.append(f"{did} {plural(len(tidied.removed), 'run')}{size}\n")
+    if tidied.in_use:
+        shown = ", ".join(tidied.in_use[:_MOST_NAMES])
+        more = ", …" if len(tidied.in_use) > _MOST_NAMES else ""
+        lines.append(f"in use and kept: {shown}{more}\n")
+    if tidied.unmerged:
+        names = ", ".join(tidied.unmerged[:_MOST_NAMES])
+        lines.append(f"worktree not merged, and kept: {names}; see orchestrate status RUN\n")
+    if tidied.left:
+        found = [status for status in UNFINISHED if status in tidied.left.values()]
+        flags = " ".join(f"--status {status}" for status in found)
+        count = plural(len(tidied.left), "run")
+        lines.append(f"can still be resumed and kept: {count}; to choose them, add {flags}\n")
+    return "".join(lines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from orchestrate.diagnostics import Diagnostic, closest
+from orchestrate.diagnostics import Diagnostic, clipped, closest
 from orchestrate.record import replace
 from orchestrate.regex import regex
 from orchestrate.source.advice import FOREIGN_WORDS, advice, meant, quoting, reshaping, tidied
@@ -291,7 +291,7 @@ def _enum(document: Document, violation: Violation) -> Diagnostic:
         if authored in allowed:
             key = f"{violation.path[-1]}: " if _is_field(violation) else ""
             hint = f'quote it: {key}"{authored}"'
-    shown = f"'{_clip(value)}'" if isinstance(value, str) else shown
+    shown = f"'{clipped(value)}'" if isinstance(value, str) else shown
     message = f"{_name(violation)} cannot be {shown}"
     # The schema's own hint lists the words as well, but cannot know which one was meant.
     plain = replace(violation, hint="")
@@ -308,7 +308,7 @@ def _near_option(value: str, allowed: list[Any]) -> str:
 
 
 def _pattern(document: Document, violation: Violation) -> Diagnostic:
-    message = f"{_name(violation)} is malformed: '{_clip(str(violation.value))}'"
+    message = f"{_name(violation)} is malformed: '{clipped(str(violation.value))}'"
     example = (violation.schema.get("examples") or [""])[0]
     hint = f"for example {_as_yaml(example)}" if example else _pattern_hint(violation.schema)
     words = violation.value.split()
@@ -327,7 +327,7 @@ def _pattern_hint(schema: Schema) -> str:
 
 def _names(document: Document, violation: Violation) -> Diagnostic:
     inner: Violation = violation.detail
-    message = f"'{_clip(str(violation.path[-1]))}' is not a valid name here"
+    message = f"'{clipped(str(violation.path[-1]))}' is not a valid name here"
     hint = _pattern_hint(inner.schema) if inner.keyword == "pattern" else ""
     return _finding(document, violation, "E105", message, on_key=True, hint=inner.hint or hint)
 
@@ -364,7 +364,7 @@ def _count(document: Document, violation: Violation) -> Diagnostic:
 
 
 def _repeated(document: Document, violation: Violation) -> Diagnostic:
-    shown = _clip(str(violation.value))
+    shown = clipped(str(violation.value))
     parent = violation.path[-2] if len(violation.path) > 1 else "the list"
     return _finding(
         document,
@@ -391,11 +391,6 @@ def _since(document: Document, violation: Violation) -> Diagnostic:
 
 def _explain_other(document: Document, violation: Violation) -> Diagnostic:
     return _finding(document, violation, "E103", f"{_name(violation)} does not have the right form")
-
-
-def _clip(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= 60 else flat[:57] + "…"
 
 
 _EXPLAINERS: dict[str, Callable[[Document, Violation], Diagnostic]] = {

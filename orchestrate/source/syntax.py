@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from orchestrate.diagnostics import clipped
 from orchestrate.regex import regex
 from orchestrate.source.brackets import balance, depth_at_line, open_bracket, open_quote
 from orchestrate.source.invisible import HINT, in_the_way, name_of
@@ -115,20 +116,15 @@ def _glued_colon(trouble: _Trouble, line: int) -> ReadFault | None:
     lead, key, value = found.groups()
     return trouble.fault(
         f"a space is missing after '{key}:'",
-        f"write `{key}: {_clip(value)}`",
+        f"write `{key}: {clipped(value)}`",
         at=(line, len(lead)),
         length=len(key) + 1 + len(value),
     )
 
 
-def _clip(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= 60 else flat[:57] + "…"
-
-
 def _quoted(text: str) -> str:
     """The text as YAML can hold it; single quotes leave everything inside them alone."""
-    flat = _clip(text)
+    flat = clipped(text)
     if '"' in flat or "\\" in flat:
         flat = flat.replace("'", "''")
         return f"'{flat}'"
@@ -189,7 +185,7 @@ def _second_colon(trouble: _Trouble) -> ReadFault | None:
         parent = trouble.text_of(trouble.line_above(above)).rstrip()
         if parent.endswith(":") and _indent(parent) == _indent(trouble.text_of(above)):
             return trouble.fault(
-                f"this key is not indented below `{_clip(parent)}`, but the next one is",
+                f"this key is not indented below `{clipped(parent)}`, but the next one is",
                 f"begin it in column {_indent(text) + 1}, like the line below it",
                 at=(above, _indent(parent)),
             )

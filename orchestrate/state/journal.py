@@ -198,7 +198,7 @@ def read_tail(path: Path, after_seq: int = 0, having: Sequence[bytes] = ()) -> I
     with _reading(path) as descriptor:
         if descriptor is None:
             if after_seq:
-                raise _corrupt(path, f"it is missing, but {after_seq} events were recorded")
+                raise damaged(path, f"it is missing, but {after_seq} events were recorded")
             return
         size = _size_of(descriptor, path)
         start, before = _find_start(descriptor, size, after_seq, path)
@@ -210,7 +210,7 @@ def read_tail(path: Path, after_seq: int = 0, having: Sequence[bytes] = ()) -> I
                 yield Entry(line.seq, parse_json(line.body))
         if last < after_seq:
             problem = f"it ends at event {last}, but {after_seq} events were recorded"
-            raise _corrupt(path, problem)
+            raise damaged(path, problem)
 
 
 def end_of(path: Path) -> int:
@@ -351,18 +351,18 @@ def _scan(descriptor: int, start: int, size: int, before: int, path: Path) -> It
             _check_tail(lines, expected, offset, path)
             return
         if line.seq != expected:
-            raise _corrupt(path, f"event {expected} is missing at byte {offset}")
+            raise damaged(path, f"event {expected} is missing at byte {offset}")
         yield line
         expected += 1
 
 
-def _check_tail(rest: Iterator[tuple[int, bytes]], expected: int, damaged: int, path: Path) -> None:
+def _check_tail(rest: Iterator[tuple[int, bytes]], expected: int, at: int, path: Path) -> None:
     """Behind damage, only lines of the same write may stand: else it was synced once."""
     for offset, text in rest:
         line = _parse(text, offset, seed_of(path))
         if line is not None and line.batch > expected:
-            problem = f"event {expected} at byte {damaged} is damaged, but later ones are not"
-            raise _corrupt(path, problem)
+            problem = f"event {expected} at byte {at} is damaged, but later ones are not"
+            raise damaged(path, problem)
 
 
 def _read_lines(descriptor: int, start: int, size: int) -> Iterator[tuple[int, bytes]]:
@@ -440,7 +440,7 @@ def _find_end(descriptor: int, size: int, path: Path) -> tuple[int, int]:
     return start, before
 
 
-def _corrupt(path: Path, problem: str) -> JournalCorruptError:
+def damaged(path: Path, problem: str) -> JournalCorruptError:
     return JournalCorruptError(
         f"the journal {path} is damaged: {problem}",
         repair_hint(path.parent.name),

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from orchestrate.exits import Ending
 from orchestrate.plan.nodes import Block as PlanBlock
-from orchestrate.plan.nodes import Label, NodeId, Plan, PlanId, Program, Target
+from orchestrate.plan.nodes import Label, NodeId, Plan, PlanId, Program, Target, nodes_in
 from orchestrate.plan.nodes import Node as PlanNode
 from orchestrate.record import field, mutable_record, record
 from orchestrate.state.address import Address, address_of
@@ -330,7 +330,7 @@ class Index:
         if self._twins is None:
             spellings: dict[str, set[str]] = {}
             for plan in self._plans.values():
-                for node in (node for block in plan.blocks for node in block.nodes):
+                for node in nodes_in(plan):
                     spellings.setdefault(node.name.casefold(), set()).add(node.name)
             several = (names for names in spellings.values() if len(names) > 1)
             self._twins = frozenset(name for names in several for name in names)

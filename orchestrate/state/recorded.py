@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from orchestrate.errors import repair_hint
 from orchestrate.record import record
 from orchestrate.state.events import Event, event_from_json
-from orchestrate.state.journal import JournalCorruptError, last_event, read_tail
+from orchestrate.state.journal import damaged, last_event, read_tail
 
 
 @record
@@ -40,9 +39,3 @@ def last_recorded(path: Path) -> Event | None:
         return None if written is None else event_from_json(written)
     except ValueError:
         return None
-
-
-def damaged(path: Path, problem: str) -> JournalCorruptError:
-    return JournalCorruptError(
-        f"the journal {path} is damaged: {problem}", repair_hint(path.parent.name)
-    )

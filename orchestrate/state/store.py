@@ -26,6 +26,7 @@ from orchestrate.state.events import (
 )
 from orchestrate.state.journal import (
     Journal,
+    damaged,
     end_of,
     refuse_foreign,
     salvage,
@@ -33,7 +34,7 @@ from orchestrate.state.journal import (
 from orchestrate.state.locks import Lock
 from orchestrate.state.model import Index, RunState
 from orchestrate.state.plan_file import LostPlanError
-from orchestrate.state.recorded import damaged, read_events
+from orchestrate.state.recorded import read_events
 from orchestrate.state.runs import Run
 
 # `state.json` may lag this much behind the journal. Where it has thousands of results, it lags as

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.plan.nodes import Call
+from orchestrate.plan.nodes import Call, nodes_in
 from orchestrate.state.address import Address, Called, FrameKey
 from orchestrate.state.model import Index, RunState
 from orchestrate.state.plan_file import edit_folder, read_documents
@@ -56,7 +56,7 @@ def _plan_of(index: Index, frame: FrameKey) -> PlanId | None:
     for part in frame.parts:
         if plan is None or not isinstance(part, Called):
             continue
-        nodes = (node for block in index.plan(plan).blocks for node in block.nodes)
+        nodes = nodes_in(index.plan(plan))
         ops = [node.op for node in nodes if node.name == part.step]
         called = {op.plan for op in ops if isinstance(op, Call) and isinstance(op.plan, str)}
         plan = called.pop() if len(called) == 1 else None

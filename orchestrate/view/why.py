@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from orchestrate.errors import UsageError
+from orchestrate.plan.nodes import nodes_in
 from orchestrate.plan.visible import visible
 from orchestrate.state.address import Address, FrameKey
 from orchestrate.state.durable import read_file
@@ -111,7 +112,7 @@ def _status(entry: Entry) -> str:
 
 def _line(view: RunView, entry: Entry) -> int | None:
     plans = view.index.program.plans if view.index is not None else ()
-    nodes = (node for plan in plans for block in plan.blocks for node in block.nodes)
+    nodes = (node for plan in plans for node in nodes_in(plan))
     return next((node.span.line for node in nodes if node.name == entry.name), None)
 
 

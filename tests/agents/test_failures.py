@@ -12,7 +12,6 @@ from orchestrate.agents.failures import (
     failure_of,
     header_time,
     reason_in,
-    retry_time,
     stderr_tail,
 )
 
@@ -116,7 +115,7 @@ def test_too_long_a_prompt_is_a_limit_whatever_the_status() -> None:
 def test_when_to_come_back(
     message: str, seconds: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = retry_time(message, NOW)
+    found = failure_of(message, NOW, status=429).retry_at
     if message.startswith("resets 20:15"):
         # An unknown zone: the clock here is meant.
         assert found is not None

@@ -121,7 +121,7 @@ LATE_IMPORTS_WITH_REASON: dict[tuple[str, str], str] = {
         "only a worktree with the files of a checkpoint needs the store of checkpoints"
     ),
     (
-        "orchestrate.app.takeover",
+        "orchestrate.app.standing",
         "orchestrate.agents.registry",
     ): "`status` needs the adapters only for a run whose session a person can go on in",
     ("orchestrate.compile", "orchestrate.source.explain"): (

@@ -16,8 +16,8 @@ from orchestrate.cli.options import json_option, state_dir_option, working_dir_o
 from orchestrate.cli.params import AT_LEAST_0
 from orchestrate.cli.terminal import has_terminal
 from orchestrate.exits import DONE, ENVIRONMENT
-from orchestrate.show.clean_text import tidied_json, tidied_text
 from orchestrate.show.output import answer, answer_json, note
+from orchestrate.show.runs_table import tidied_json, tidied_text
 from orchestrate.state.runs import list_runs
 from orchestrate.view.outcomes import Tidied
 from orchestrate.view.place import Place

@@ -33,6 +33,7 @@ from orchestrate.plan.nodes import (
     Target,
     Wait,
     main_plan,
+    nodes_in,
 )
 from orchestrate.plan.trail import Mark, Trail
 from orchestrate.record import field, mutable_record, record
@@ -141,8 +142,7 @@ class _Artist:
         self.frame = frame
         self.blocks = {block.id: block for block in plan.blocks}
         # 0 is the start, which other plans' edges lead to.
-        nodes = [node for block in plan.blocks for node in block.nodes]
-        self.ids = {node.id: f"{prefix}n{number}" for number, node in enumerate(nodes, 1)}
+        self.ids = {node.id: f"{prefix}n{number}" for number, node in enumerate(nodes_in(plan), 1)}
         self.ends: dict[Target, str] = {}
         self.trail = trail
 
