@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -16,6 +17,9 @@ from typing import TypeVar
 from tests.commands import Command, Disturbance
 
 LONGEST_S = 120.0
+
+# What is done to a process that stands still; a thread goes on with it while the process works.
+Before = Callable[[int], threading.Thread | None]
 
 Case = TypeVar("Case")
 Answer = TypeVar("Answer")
@@ -46,13 +50,11 @@ class Lane:
         # How many changes of files the last command has made, if they were counted.
         self.changes = 0
 
-    def run(self, order: Order, before: Callable[[int], None] = lambda _: None) -> int:
+    def run(self, order: Order, before: Before = lambda _: None) -> int:
         """Start it, let `before` do something to the process that stands still, await its end."""
         return self.run_many(order, 1, before)[0]
 
-    def run_many(
-        self, order: Order, times: int, before: Callable[[int], None] = lambda _: None
-    ) -> list[int]:
+    def run_many(self, order: Order, times: int, before: Before = lambda _: None) -> list[int]:
         """So many processes of one command, let go in the same instant; how each ended."""
         with ExitStack() as stack:
             files = [stack.enter_context(path.open("ab")) for path in (order.stdout, order.stderr)]
@@ -70,12 +72,16 @@ class Lane:
                 )
                 for _ in range(times)
             ]  # fmt: skip
+            beside = None
             try:
-                before(commands[0].pid)
+                beside = before(commands[0].pid)
             finally:
                 # By closing it, not by writing: one may have been killed meanwhile.
                 opener.close()
                 codes = [_await_end(command) for command in commands]
+                if beside is not None:
+                    # On a busy machine it may come late, when the caller tidies up already.
+                    beside.join()
             self.changes = int.from_bytes(counter.read(8), "little")
         return codes
 

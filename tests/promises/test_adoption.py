@@ -18,7 +18,6 @@ from orchestrate.execute.keeper.facts import Ended, look
 from tests.promises.lanes import Lane, Lanes
 from tests.promises.processes import is_alive, kill, wait_until
 from tests.promises.shapes import Shape
-from tests.promises.test_keeper_kills import strike_in_thread
 from tests.promises.test_kill_sweep import seed_of
 from tests.promises.trials import KILLED, Trial, sealed_state
 
@@ -51,14 +50,20 @@ def talks(chance: random.Random, code: int) -> tuple[str, dict[str, bytes]]:
 def run_and_strike(trial: Trial, lane: Lane, delay_s: float) -> int:
     """Kill the next command so long after its program's beginning, if it still runs then."""
     is_over = threading.Event()
+    strikers: list[threading.Thread] = []
 
     def strike(pid: int) -> None:
         wait_until((trial.top / "pids").exists, "its program never began")
         if not is_over.wait(delay_s):
             kill(pid)
 
-    code = lane.run(trial.start_order(), strike_in_thread(strike))
+    def begin(pid: int) -> None:
+        strikers.append(threading.Thread(target=strike, args=(pid,)))
+        strikers[0].start()
+
+    code = lane.run(trial.start_order(), begin)
     is_over.set()
+    strikers[0].join()
     return code
 
 

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,7 @@ from tests.promises.hostile import Tree
 from tests.promises.judging import check_same
 from tests.promises.keepers import kill_keeper_and_company
 from tests.promises.killing import can_trace, tracing
-from tests.promises.lanes import Lanes
+from tests.promises.lanes import Before, Lanes
 from tests.promises.processes import end_all_in, is_alive, kill, progress_of, wait_until
 from tests.promises.shapes import STEADY, act
 from tests.promises.test_keeper_kills import strike_in_thread
@@ -284,7 +283,7 @@ def test_promise_06_of_many_resumes_exactly_one_runs(
         trial.remove()
 
 
-def kill_when_begun(trial: Trial) -> Callable[[int], None]:
+def kill_when_begun(trial: Trial) -> Before:
     def strike(pid: int) -> None:
         wait_until((trial.workspace / "pid").exists, "it never began")
         kill(pid)

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -17,7 +17,7 @@ from textwrap import dedent
 from typing import Any
 
 from tests.promises.agent_shapes import CLAUDE
-from tests.promises.lanes import Lane, Order
+from tests.promises.lanes import Before, Lane, Order
 from tests.promises.shapes import ACT, Shape
 
 # Of one moment by one author, equal commits have equal names.
@@ -131,16 +131,14 @@ class Trial:
         assert len(roots) == 1, f"there are {len(roots)} runs"
         return self.order("resume", roots[0].name, die_before=die_before)
 
-    def go_on(self, lane: Lane, before: Callable[[int], None] = lambda _: None) -> int:
+    def go_on(self, lane: Lane, before: Before = lambda _: None) -> int:
         """Give commands until the run has ended or was killed; `before` sees the first of them."""
         code = self.give(lane, before)
         while self.is_open:
             code = self.give(lane)
         return code
 
-    def give(
-        self, lane: Lane, before: Callable[[int], None] = lambda _: None, die_before: int = 0
-    ) -> int:
+    def give(self, lane: Lane, before: Before = lambda _: None, die_before: int = 0) -> int:
         """Give the one command that is next: a run that waits for a decision gets it."""
         approves = self._is_parked
         if approves:

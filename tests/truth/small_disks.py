@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from orchestrate.testing import Result
-from tests.promises.lanes import Lane, Order
+from tests.promises.lanes import Before, Lane, Order
 
 _HOLD = 'mount -t tmpfs -o "size=$2k" tmpfs "$1" && echo ready && exec sleep 600'
 
@@ -52,7 +52,7 @@ class SmallDisk:
         *arguments: str,
         env: Mapping[str, str],
         file_limit: int = 0,
-        before: Callable[[int], None] = lambda _: None,
+        before: Before = lambda _: None,
     ) -> Result:
         """A command that sees the disk; `before` does something to its process."""
         if self._holder is None and self._kib is not None:

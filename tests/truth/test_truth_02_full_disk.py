@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from textwrap import dedent
@@ -17,6 +17,7 @@ import pytest
 from orchestrate.testing import Result
 from tests.acceptance.fakes import Stage, read_state
 from tests.promises.killing import can_trace, fail_at, tracing
+from tests.promises.lanes import Before
 from tests.promises.processes import end_all_in, wait_until
 from tests.promises.test_keeper_kills import strike_in_thread
 from tests.recipes.fakes import Workshop, recipe, rule
@@ -51,7 +52,7 @@ class Trial:
         return path
 
     def orchestrate(
-        self, *words: str, file_limit: int = 0, before: Callable[[int], None] = lambda _: None
+        self, *words: str, file_limit: int = 0, before: Before = lambda _: None
     ) -> Result:
         return self.disk.orchestrate(
             self.workspace, *words, "--state-dir", str(self.runs), env=self.env,
