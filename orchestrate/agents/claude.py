@@ -185,7 +185,7 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
             case "result", _:
                 results.append(event)
             case "rate_limit_event", _:
-                reset_at = number_at(event, "rate_limit_info", "resetsAt")
+                reset_at = _reset_in(event)
             case _:
                 pass
         note = words_of(pieces_of(event)) or note
@@ -209,6 +209,14 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
         cost_counts_up=counts_up,
         denied=(*denied.values(),),
     )
+
+
+def _reset_in(event: Event) -> float | None:
+    """When the limit of an account is over that was reached: with every answer the program also
+    tells when the present window ends, of an account that may be asked."""
+    if text_at(event, "rate_limit_info", "status").startswith("allowed"):
+        return None
+    return number_at(event, "rate_limit_info", "resetsAt")
 
 
 def denials_in(event: Event) -> dict[str, str]:

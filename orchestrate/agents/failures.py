@@ -9,10 +9,14 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from orchestrate.agents.base import Failure, FailureKind
 from orchestrate.agents.parse import events_in, one_line, plain_text, text_at, value_at
 from orchestrate.regex import regex
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 _LONGEST_MESSAGE = 600
 _LONGEST_READ = 20_000
@@ -38,7 +42,7 @@ _WORDS: dict[FailureKind, tuple[str, ...]] = {
     ),
     "rate-limit": (
         r"rate.?limit|usage limit|too many requests|\bquota\b|resource.?exhausted",
-        r"hit your limit|limit reached",
+        r"(?:hit|reached) your (?:[\w-]+ ){0,3}limit|limit reached",
     ),
     "auth": (
         r"api.?key|unauthori[sz]ed|unauthenticated|authenticat|oauth|credential|forbidden",
@@ -149,15 +153,19 @@ def reason_in(complaint: str) -> str:
 
 # When to come back.
 
-_EPOCH = regex(r"\|(\d{10})\b")
+_EPOCH = regex(r"\|(\d{10}(?:\d{3})?)\b")
 _AFTER = regex(
     r"(?:retry.?after|retry.?delay|(?:try|retry) again in|resets? (?:after|in)|available in)"
     r"[\"'\s:=]*((?:\d+(?:\.\d+)?\s*(?:[a-z]+)?[\s,]*(?:and\s+)?)+)",
     re.IGNORECASE,
 )
 _AMOUNT = regex(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
-_CLOCK = regex(
-    r"(?:resets?|try again)(?: at)? (\d{1,2})(?::(\d\d))?\s*(am|pm)?(?:\s*\(([\w+-]+/[\w/+-]+)\))?",
+_AT_CLOCK = r"(\d{1,2})(?![\d-])(?::(\d\d))?\s*(am|pm)?(?:\s*\(([\w+-]+(?:/[\w/+-]+)?)\))?"
+_CLOCK = regex(rf"(?:resets?|try again)(?: at)? {_AT_CLOCK}", re.IGNORECASE)
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DATE = regex(
+    rf"(?:resets?|try again)(?: at| on)? ({'|'.join(_MONTHS)})[a-z]* (\d{{1,2}})(?:st|nd|rd|th)?"
+    rf"(?:,? (\d{{4}}))?(?:,? at|,)? {_AT_CLOCK}",
     re.IGNORECASE,
 )
 _MOMENT = regex(r"\b(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d))")
@@ -167,7 +175,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 def _times_in(message: str, now: float) -> list[float]:
     """Every time that a message tells, the surest first; they may be absurd."""
     told = []
-    for read in (_from_epoch, _from_duration, _from_moment, _from_clock):
+    for read in (_from_epoch, _from_duration, _from_moment, _from_date, _from_clock):
         with suppress(ValueError, OverflowError):
             at = read(message, now)
             if at is not None:
@@ -209,29 +217,56 @@ def _from_moment(message: str, _now: float) -> float | None:
     return dt.datetime.fromisoformat(found[1]).timestamp() if found else None
 
 
+def _from_date(message: str, now: float) -> float | None:
+    """`resets Nov 21, 9am (UTC)`, `try again at Nov 21st, 2026 3:05 PM`: without a year, the
+    nearest such day."""
+    found = _DATE.search(message)
+    clock = None if found is None else _clock_of(*found.group(4, 5, 6))
+    if found is None or clock is None:
+        return None
+    month, day = _MONTHS.index(found[1].lower()) + 1, int(found[2])
+    here = _local(now, found[7])
+    then = here.replace(month=month, day=day, hour=clock[0], minute=clock[1], second=0,
+                        microsecond=0)  # fmt: skip
+    years = (int(found[3]),) if found[3] else (here.year - 1, here.year, here.year + 1)
+    return min((then.replace(year=y).timestamp() for y in years), key=lambda at: abs(at - now))
+
+
 def _from_clock(message: str, now: float) -> float | None:
-    """`resets 3pm (Europe/Berlin)`: the next time that the clock there shows it."""
+    """`resets 3pm (Europe/Berlin)`: the next time that the clock there shows it; it tells minutes,
+    so that one that has just passed is now."""
     found = _CLOCK.search(message)
-    if found is None:
+    clock = None if found is None else _clock_of(*found.group(1, 2, 3))
+    if found is None or clock is None:
         return None
-    hour, minute = int(found[1]), int(found[2] or 0)
-    if found[3]:
-        hour = hour % 12 + (12 if found[3].lower() == "pm" else 0)
-    if hour > 23 or minute > 59:
+    here = _local(now, found[4])
+    then = here.replace(hour=clock[0], minute=clock[1], second=0, microsecond=0)
+    if then.timestamp() < now - _JUST_PASSED_S:
+        import datetime as dt
+
+        then += dt.timedelta(days=1)
+    return then.timestamp()
+
+
+def _clock_of(hours: str, minutes: str | None, half: str | None) -> tuple[int, int] | None:
+    """The hour and minute that a clock shows; None where no clock can."""
+    hour, minute = int(hours), int(minutes or 0)
+    if minute > 59 or hour > (12 if half else 23):
         return None
+    return (hour % 12 + (12 if half.lower() == "pm" else 0) if half else hour), minute
+
+
+def _local(now: float, zone_name: str | None) -> datetime:
+    """The moment on the clock of a zone; on the one here, where the zone is not known."""
     # Only a program that has met its limit says so, and both take longer to load than a step.
     import datetime as dt
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
     try:
-        zone = ZoneInfo(found[4]) if found[4] else None
+        zone = ZoneInfo(zone_name) if zone_name else None
     except (OSError, ValueError, ZoneInfoNotFoundError):
         zone = None
-    here = dt.datetime.fromtimestamp(now, dt.UTC).astimezone(zone)
-    then = here.replace(hour=hour, minute=minute, second=0, microsecond=0)
-    if then < here:
-        then += dt.timedelta(days=1)
-    return then.timestamp()
+    return dt.datetime.fromtimestamp(now, dt.UTC).astimezone(zone)
 
 
 def header_time(headers: object, now: float) -> float | None:

@@ -58,6 +58,8 @@ def test_a_status_says_the_kind(status: int, kind: FailureKind) -> None:
         ("blocked by content filter", "refused"),
         ("error: unknown option '--zork'", "invalid-request"),
         ("No prompt provided via stdin.", "invalid-request"),
+        ("You've hit your session limit · resets 5:30pm", "rate-limit"),
+        ("You've hit your weekly limit", "rate-limit"),
         ("segmentation fault", "crash"),
         ("ModuleNotFoundError: No module named 'x'", "crash"),
         ("cannot read quotation.txt", "crash"),
@@ -106,6 +108,15 @@ def test_too_long_a_prompt_is_a_limit_whatever_the_status() -> None:
         ("You've hit your limit · resets 3pm (Europe/Berlin)", 6 * 3600),
         ("5-hour limit reached ∙ resets 9:30am (Europe/Berlin)", 1800),
         ("resets 8am (Europe/Berlin)", 23 * 3600),
+        ("You've hit your weekly limit · resets Nov 21, 9am (UTC)", 5 * 86400 + 3600),
+        ("resets Nov 21 at 10:30am (Europe/Berlin)", 5 * 86400 + 5400),
+        ("try again at Nov 21st, 2026 9:05 AM (UTC).", 5 * 86400 + 3900),
+        ("resets Nov 31, 9am (UTC)", None),
+        ("resets Jan 2, 9am (UTC)", None),
+        ("resets 25pm", None),
+        ("resets 13pm", None),
+        ("resets at 2036-11-18T15:00:00Z", None),
+        ("usage limit reached|" + str(int(NOW) + 5000) + "000", 5000),
         ("resets 20:15 (UTC/Nowhere)", None),
         ("rate limited, later", None),
         ("limit reached|1000000000", None),
@@ -124,6 +135,12 @@ def test_when_to_come_back(
         assert found is None
     else:
         assert found == pytest.approx(NOW + seconds)
+
+
+def test_a_clock_that_tells_minutes_has_just_passed_within_one() -> None:
+    """A reset at nine is asked for within the minute, not a day later."""
+    assert retry_time("resets 9am (Europe/Berlin)", NOW + 59) == NOW
+    assert retry_time("resets 9am (Europe/Berlin)", NOW + 61) == NOW + 86400
 
 
 def test_a_rate_limit_says_when_and_others_do_not() -> None:

@@ -323,3 +323,16 @@ def test_when_the_limit_is_over_is_taken_from_the_stream() -> None:
     failure = PROGRAMS["claude-code"]().parse(events, NOW).failure
     assert failure is not None
     assert (failure.kind, failure.retry_at) == ("rate-limit", reset)
+
+
+@pytest.mark.parametrize("status", ["allowed", "allowed_warning"])
+def test_the_end_of_a_window_that_is_not_used_up_is_no_reset_time(status: str) -> None:
+    """It comes with every answer: an outage was retried only when the window had ended."""
+    told = {"status": status, "resetsAt": NOW + 4 * 3600, "rateLimitType": "five_hour"}
+    events: list[Event] = [
+        {"type": "rate_limit_event", "rate_limit_info": told},
+        {"type": "result", "is_error": True, "result": "API Error: 529", "api_error_status": 529},
+    ]
+    failure = PROGRAMS["claude-code"]().parse(events, NOW).failure
+    assert failure is not None
+    assert (failure.kind, failure.retry_at) == ("overloaded", None)
