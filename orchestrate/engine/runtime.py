@@ -30,9 +30,10 @@ from orchestrate.state.durable import read_file, write_durably
 from orchestrate.state.earlier import Earlier
 from orchestrate.state.events import RunEnded, run_ended
 from orchestrate.state.ledger import Ledger, ledger_of
-from orchestrate.state.locks import Lock, lock_session
+from orchestrate.state.locks import Lock, lock_session, user_state_folder
 from orchestrate.state.logbook import Logbook
 from orchestrate.state.runs import Run
+from orchestrate.state.slots import Queue
 from orchestrate.state.store import LAG_S, Store
 from orchestrate.state.users import user_name
 from orchestrate.state.values import restore_value, store_value
@@ -178,6 +179,7 @@ class Runtime:
     # The anchor that was looked at last, and what it counts from.
     _anchor: clock.Anchor | None = None
     _zero: float | None = None
+    _queue: Queue | None = None
 
     def __init__(  # noqa: PLR0913 - it is the sum of what a run needs
         self,
@@ -253,6 +255,14 @@ class Runtime:
     @cached_property
     def ledger(self) -> Ledger:
         return ledger_of(self.environment)
+
+    @property
+    def queue(self) -> Queue:
+        """Where calls wait for one of the user's slots; the same for all threads."""
+        with self._opening:
+            if self._queue is None:
+                self._queue = Queue(user_state_folder(self.environment), self.rules.slots)
+            return self._queue
 
     @property
     def rehearsal(self) -> Rehearsal | None:

@@ -12,10 +12,9 @@ from orchestrate.engine.step import Step
 from orchestrate.execute.base import Job
 from orchestrate.record import replace
 from orchestrate.state.events import CallWaits
-from orchestrate.state.locks import user_state_folder
 from orchestrate.state.model import is_in_stopping_loop
 from orchestrate.state.permits import Permit, draw_permit
-from orchestrate.state.slots import TOTAL, Ticket, draw_ticket
+from orchestrate.state.slots import TOTAL, Ticket
 
 # How often a call that waits looks whether it is its turn: a look costs a tenth of a millisecond.
 _LOOK_EVERY_S = 0.5
@@ -30,9 +29,8 @@ def slot_for(step: Step, agent: str, *, is_needed: bool) -> Iterator[Ticket | No
     if not is_needed or step.rt.environment.get(SLOT):
         yield None
         return
-    limits, ticket = step.rt.rules.slots, None
-    if agent in limits or TOTAL in limits:
-        ticket = draw_ticket(user_state_folder(step.rt.environment), agent, limits)
+    limits = step.rt.rules.slots
+    ticket = step.rt.queue.draw(agent) if agent in limits or TOTAL in limits else None
     permit = draw_permit(step.rt.store.state.settings.get("seat") or {}, agent)
     try:
         for place in (ticket, permit):

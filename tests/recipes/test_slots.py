@@ -6,12 +6,13 @@ import json
 import os
 import shutil
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from orchestrate.state.slots import draw_ticket
+from orchestrate.state.slots import Queue, draw_ticket
 from tests.machines.fakes import said
 from tests.promises.processes import wait_until
 from tests.recipes.fakes import Call, Workshop, recipe, rule
@@ -259,3 +260,55 @@ def test_calls_of_every_dialect_wait_for_a_slot(tmp_path: Path, dialect: str) ->
     (started,) = scene.happened("step-started")
     assert waits["why"] == "slot"
     assert waits["at"] <= started["at"]
+
+
+def test_of_many_calls_that_wait_one_looks_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sixty-four that each looked at all tickets took an eighth of a core."""
+    looks: list[Queue] = []
+    look_once = Queue.look
+
+    def look(queue: Queue) -> set[int]:
+        looks.append(queue)
+        return look_once(queue)
+
+    monkeypatch.setattr(Queue, "look", look)
+    queue = Queue(tmp_path, {"claude-code": 2})
+    running = [draw_ticket(tmp_path, "claude-code", queue.limits) for _ in range(2)]
+    assert [ticket.ahead() for ticket in running] == [None, None]
+    waiting = [queue.draw("claude-code") for _ in range(64)]
+    assert [ticket.ahead() for ticket in waiting] == list(range(64))
+    looks.clear()
+    assert [ticket.ahead() for ticket in waiting] == list(range(64))
+    assert len(looks) == 1
+    # Room for two: the first sees it, for the other, too, and nobody is passed by.
+    for ticket in running:
+        ticket.release()
+    assert [ticket.ahead() for ticket in waiting] == [None, None, *range(62)]
+    for ticket in waiting:
+        ticket.release()
+    assert list((tmp_path / "slots").iterdir()) == [tmp_path / "slots" / "lock"]
+
+
+def test_a_call_behind_another_one_is_seen_to_wait_and_writes_its_ticket_again(
+    tmp_path: Path,
+) -> None:
+    limits = {"total": 1}
+    other, queue = draw_ticket(tmp_path, "codex", limits), Queue(tmp_path, limits)
+    assert other.ahead() is None
+    first, second = queue.draw("codex"), queue.draw("codex")
+    assert (first.ahead(), second.ahead()) == (0, 1)
+    (*_, ticket) = sorted((tmp_path / "slots").glob("*.wait"))
+    for is_removed in (False, True):
+        if is_removed:
+            ticket.unlink()
+        else:
+            os.utime(ticket, (0, 0))
+        second._noted = 0.0
+        assert second.ahead() == 1
+        assert time.time() - ticket.stat().st_mtime < 60
+    first.release()
+    other.release()
+    assert second.ahead() is None, "with nobody before it, it looks itself"
+    second.release()
