@@ -47,6 +47,14 @@ def is_timed(index: Index, state: RunState, frame: Frame) -> bool:
 # Warnings.
 
 
+def frames_of_calls(rt: Runtime, events: Iterable[Event]) -> list[Frame]:
+    """Where the agents were asked whose turns these events end; asked before they are folded in,
+    for the last step of a called file takes its frame along."""
+    ended = (e for e in events if isinstance(e, AttemptEnded | StepFinished) and e.result.is_turn)
+    found = (rt.store.state.frames.get(event.frame) for event in ended)
+    return [frame for frame in found if frame is not None]
+
+
 def steps_used(rt: Runtime, events: Iterable[Event]) -> list[Budget]:
     """How much of their own limits the steps have used whose calls these events end; asked before
     they are folded in."""
@@ -65,17 +73,23 @@ def steps_used(rt: Runtime, events: Iterable[Event]) -> list[Budget]:
     return found
 
 
-def limits_near(rt: Runtime, state: RunState, of_steps: list[Budget]) -> Iterator[LimitNear]:
-    """The limits of which four fifths are used up, and of which that was not said yet."""
+def limits_near(
+    rt: Runtime, state: RunState, frames: list[Frame], of_steps: list[Budget]
+) -> Iterator[LimitNear]:
+    """The limits around calls that have ended of which four fifths are used up, and of which that
+    was not said yet; behind the last call of a run those of days, which others share."""
     now = rt.now()
     day = day_of(now)
-    own = [(purse.budget, "") for purse in own_purses(rt, state, state.root)]
-    days = day_purses(rt, day_limits(rt, state.root))
-    for budget, of_day in (*own, *((b, "") for b in of_steps), *((p.budget, day) for p in days)):
-        if budget.most is None or budget.share < _NEAR:
+    found = {(budget.limit, ""): budget for budget in of_steps}
+    for frame in frames:
+        found |= {(p.budget.limit, ""): p.budget for p in own_purses(rt, state, frame)}
+    days = {limit.name: limit for frame in frames for limit in day_limits(rt, frame)}
+    found |= {(p.budget.limit, day): p.budget for p in day_purses(rt, [*days.values()])}
+    for (limit, of_day), budget in found.items():
+        is_over = state.ending is not None and not of_day
+        if is_over or budget.most is None or budget.share < _NEAR:
             continue
         words = replace(budget, reserved=0, needed=None).words
-        near = LimitNear(now, budget.limit, f"{budget.limit}: {words} ({budget.share:.0%})",
-                         budget.most, of_day)  # fmt: skip
+        near = LimitNear(now, limit, f"{limit}: {words} ({budget.share:.0%})", budget.most, of_day)
         if near.key not in state.near:
             yield near

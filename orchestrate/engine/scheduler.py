@@ -10,7 +10,12 @@ import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from orchestrate.engine.budgets import budget_reached, limits_near, steps_used
+from orchestrate.engine.budgets import (
+    budget_reached,
+    frames_of_calls,
+    limits_near,
+    steps_used,
+)
 from orchestrate.engine.faults import NoRoom
 from orchestrate.engine.limits import limit_reached, restart_limit
 from orchestrate.engine.lost_attempts import name_lost
@@ -32,9 +37,9 @@ from orchestrate.state.address import is_inside
 from orchestrate.state.ballots import cast
 from orchestrate.state.budget import Budget
 from orchestrate.state.calls import call_deadline, expired_calls
-from orchestrate.state.events import AttemptEnded, Event, ItemStopped, Restarted, StepFinished
+from orchestrate.state.events import Event, ItemStopped, Restarted
 from orchestrate.state.gates import overdue
-from orchestrate.state.model import attempt_address, frames_below, is_in_stopping_loop
+from orchestrate.state.model import Frame, attempt_address, frames_below, is_in_stopping_loop
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -297,7 +302,8 @@ class _Conductor:
         if self._rt.checkpoints is not None:
             events = self._rt.checkpoints.note(events, is_quiet=not self._working)
         frames = [getattr(event, "frame", "") for event in events]
-        of_steps, voids = steps_used(self._rt, events), put_off(self._rt, events)
+        asked, voids = frames_of_calls(self._rt, events), put_off(self._rt, events)
+        of_steps = steps_used(self._rt, events)
         if len(events) == 1 and self._rt.is_on_record(frames[0]) and is_alone:
             self._store.fold(events[0])
         else:
@@ -305,18 +311,16 @@ class _Conductor:
         for frame in frames:
             self._rt.forget_now(frame)
         give_back(self._rt, voids)
-        self._warn_of_limits(events, of_steps)
+        self._warn_of_limits(asked, of_steps)
         self._store.checkpoint(is_due=False)
 
-    def _warn_of_limits(self, events: list[Event], of_steps: list[Budget]) -> None:
+    def _warn_of_limits(self, asked: list[Frame], of_steps: list[Budget]) -> None:
         """A call has ended: say once of each limit that little of it is left."""
-        ended = [e for e in events if isinstance(e, AttemptEnded | StepFinished)]
-        if any(event.result.is_turn for event in ended) and self._rt.rehearsal is None:
-            near = list(
-                self._store.look(lambda state: list(limits_near(self._rt, state, of_steps)))
-            )
-            if near and self._store.state.ending is None:
-                self._store.record(*near)
+        rt, store = self._rt, self._store
+        if asked and rt.rehearsal is None:
+            near = store.look(lambda state: list(limits_near(rt, state, asked, of_steps)))
+            if near:
+                store.record(*near)
 
     def _stop_useless(self) -> None:
         """End the programs of items that no longer matter: another one failed."""

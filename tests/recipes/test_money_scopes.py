@@ -153,3 +153,32 @@ def test_a_days_ledger_is_read_by_one_run_at_a_time(
     # The last look is for the warning, when all is settled.
     assert looked[:-1]
     assert all(looked[:-1])
+
+
+def test_the_limits_of_a_called_file_are_warned_of(shop: Workshop) -> None:
+    limits = "limits: {cost_usd: 1.3, per_day: {cost_usd: 1.4, calls: 3}}"
+    shop.write("child.yaml", STEPS.format(more=limits))
+    played = shop.play(recipe("""
+        limits: {cost_usd: 9}
+        steps:
+          - {id: call, type: recipe, recipe: child.yaml}
+          - {id: last, type: bash, command: "true"}
+    """))  # fmt: skip
+    assert [(event["limit"], event["most"]) for event in _near(played)] == [
+        ("limits.cost_usd of child.yaml", 1.3),
+        ("child.yaml: limits.per_day.cost_usd", 1.4),
+        ("child.yaml: limits.per_day.calls", 3),
+    ]
+    said = played.result.stderr
+    assert "warning: limits.cost_usd of child.yaml: $1.20 of $1.30 spent (92%)" in said
+
+
+@pytest.mark.parametrize("dialect", list(FILES))
+def test_the_last_call_of_a_run_warns_of_the_day_that_others_share(
+    shop: Workshop, dialect: str
+) -> None:
+    _users(shop, "limits: {per_day: {cost_usd: 1.3}}\n")
+    played = shop.play(FILES[dialect].format(more="limits: {cost_usd: 1.4}"))
+    (near,) = _near(played)
+    assert near["limit"] == "the user's limits.per_day.cost_usd"
+    assert "the user's limits.per_day.cost_usd: $1.20 of $1.30 spent (92%)" in played.result.stderr
