@@ -139,8 +139,9 @@ def test_when_to_come_back(
 
 def test_a_clock_that_tells_minutes_has_just_passed_within_one() -> None:
     """A reset at nine is asked for within the minute, not a day later."""
-    assert retry_time("resets 9am (Europe/Berlin)", NOW + 59) == NOW
-    assert retry_time("resets 9am (Europe/Berlin)", NOW + 61) == NOW + 86400
+    words = "rate limit, resets 9am (Europe/Berlin)"
+    assert failure_of(words, NOW + 59).retry_at == NOW
+    assert failure_of(words, NOW + 61).retry_at == NOW + 86400
 
 
 def test_a_rate_limit_says_when_and_others_do_not() -> None:
