@@ -153,5 +153,7 @@ class Browser:
         target = json.loads(line.getresponse().read())
         line.close()
         url = target["webSocketDebuggerUrl"]
-        with connect(url, proxy=None, max_size=2**27) as socket:
+        # Nobody reads while a test waits for something else: a ping's answer would lie behind what
+        # the page has told, and the line would be given up.
+        with connect(url, proxy=None, max_size=2**27, ping_interval=None) as socket:
             yield Page(socket)
