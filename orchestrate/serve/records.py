@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.record import record
 from orchestrate.state.recorded import read_events
-from orchestrate.view.event_records import EventRecords
+from orchestrate.view.event_records import EventRecords, skimmed
 
 if TYPE_CHECKING:
     from orchestrate.state.runs import Run
@@ -37,7 +37,7 @@ def records_after(run: Run, after: int) -> Iterator[dict[str, Any]]:
     with _guard:
         known = _kept.get(name)
     if known is None or known.seq > after:
-        known = _Kept(0, EventRecords(run))
+        known = _skipped(run, after)
     folded = known.records.copied()
     is_kept = False
     for recorded in read_events(run.events, known.seq):
@@ -48,6 +48,17 @@ def records_after(run: Run, after: int) -> Iterator[dict[str, Any]]:
             is_kept = True
             _keep(name, _Kept(recorded.seq - 1, folded.copied()))
         yield folded.record(recorded.seq, recorded.event)
+
+
+def _skipped(run: Run, after: int) -> _Kept:
+    """What the events up to a number come to, or up to shortly before it."""
+    records, last = EventRecords(run), 0
+    for seq, event in skimmed(run) if after else ():
+        if seq > after:
+            break
+        records.skip(event)
+        last = seq
+    return _Kept(last, records)
 
 
 def _keep(name: str, kept: _Kept) -> None:

@@ -12,6 +12,7 @@ from orchestrate.record import record
 from orchestrate.serve.telling import CHAT
 from orchestrate.state.durable import read_file
 from orchestrate.state.events import RunStarted, SessionChosen, SessionSeen
+from orchestrate.state.journal import end_of
 from orchestrate.state.recorded import read_events
 from orchestrate.state.times import timestamp
 from orchestrate.view.run_summary import summary_of
@@ -86,34 +87,54 @@ def _changed_at(run: Run) -> float:
 
 
 _OF_SESSIONS = (b'"on":"run-started"', b'"on":"session-seen"', b'"on":"session-chosen"')
-_kept: dict[tuple[str, int], dict[str, str]] = {}
+_MOST_KEPT = 5000
+
+
+@record
+class _Kept:
+    """The sessions of a run by id, with their agents, up to an event; journals only grow."""
+
+    size: int
+    seq: int
+    found: dict[str, str]
+
+
+_kept: dict[str, _Kept] = {}
 
 
 def _sessions_of(run: Run) -> dict[str, str]:
     """The ids of a run's own sessions with their agents; the run's id if it has none."""
+    name = str(run.root)
+    known = _kept.get(name, _Kept(0, 0, {}))
     try:
-        key = (str(run.root), run.events.stat().st_size)
-    except OSError:
+        size = run.events.stat().st_size
+        if size < known.size:
+            known = _Kept(0, 0, {})
+        if size != known.size:
+            last = end_of(run.events)
+            found = dict(known.found)
+            with suppress(OrchestrateError):
+                _read_sessions(run, known.seq, found)
+            known = _Kept(size, last, found)
+    except (OSError, OrchestrateError):
         return {run.id: ""}
-    if key in _kept:
-        return _kept[key]
-    found: dict[str, str] = {}
-    with suppress(OrchestrateError, OSError):
-        for recorded in read_events(run.events, having=_OF_SESSIONS):
-            match recorded.event:
-                case RunStarted(session=session) if session is not None:
-                    found[session] = str(recorded.event.settings.get("backend", ""))
-                case SessionSeen(session=session, agent=agent, node="") if session is not None:
-                    found[session] = agent
-                case SessionChosen(session=session, agent=agent, node="") if session is not None:
-                    found.setdefault(session, agent)
-                case _:
-                    continue
-    found = found or {run.id: ""}
-    if len(_kept) > 5000:
+    if len(_kept) > _MOST_KEPT:
         _kept.clear()
-    _kept[key] = found
-    return found
+    _kept[name] = known
+    return known.found or {run.id: ""}
+
+
+def _read_sessions(run: Run, after: int, found: dict[str, str]) -> None:
+    for recorded in read_events(run.events, after, _OF_SESSIONS):
+        match recorded.event:
+            case RunStarted(session=session) if session is not None:
+                found[session] = str(recorded.event.settings.get("backend", ""))
+            case SessionSeen(session=session, agent=agent, node="") if session is not None:
+                found[session] = agent
+            case SessionChosen(session=session, agent=agent, node="") if session is not None:
+                found.setdefault(session, agent)
+            case _:
+                continue
 
 
 def find_session(console: Console, session_id: str) -> Session | None:

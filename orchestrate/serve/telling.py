@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.state import events as on
-from orchestrate.view.event_records import EventRecords
+from orchestrate.state.alike import Alike
+from orchestrate.view.event_records import EventRecords, skimmed
 from orchestrate.view.source_files import CATALOGUE
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ class Telling:
         self.run = run
         self.is_chat = False
         self.is_over = False
+        # The number of the last event that was caught up with.
+        self.heard = 0
         self._records = EventRecords(run)
 
     @property
@@ -40,6 +43,22 @@ class Telling:
         """The record of an event, and the messages that it stands for."""
         before = self.session_id
         record, messages = self._records.tell(seq, event)
+        self._note(event)
+        if self.session_id != before and isinstance(event, on.SessionSeen | on.SessionChosen):
+            messages = [self.started(previous_session_id=before)]
+        else:
+            messages = self._with_newest(messages)
+        return record, [] if self.is_chat else messages
+
+    def catch_up(self) -> None:
+        """Hear all that has happened without telling it; up to damage, if there is any."""
+        for seq, event in skimmed(self.run):
+            self.heard = seq
+            self._records.skip(event)
+            if not isinstance(event, Alike):
+                self._note(event)
+
+    def _note(self, event: on.Event) -> None:
         match event:
             case on.RunStarted():
                 self.is_chat = event.definition == CHAT
@@ -47,11 +66,8 @@ class Telling:
                 self.is_over = False
             case on.RunEnded():
                 self.is_over = event.status != "paused"
-            case on.SessionSeen() | on.SessionChosen() if self.session_id != before:
-                messages = [self.started(previous_session_id=before)]
             case _:
-                messages = self._with_newest(messages)
-        return record, [] if self.is_chat else messages
+                pass
 
     def _with_newest(self, messages: list[Json]) -> list[Json]:
         found: list[Json] = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.errors import OrchestrateError
@@ -70,6 +71,12 @@ class _Followed:
         self.run = run
         self.telling = Telling(run)
         self._tail = JournalTail(run, 0)
+
+    def catch_up(self) -> None:
+        """What is there when the first listener comes is news to nobody."""
+        with suppress(OrchestrateError, OSError):  # the page says what is wrong with it
+            self.telling.catch_up()
+        self._tail = JournalTail(self.run, self.telling.heard)
 
     def news(self) -> list[News]:
         found = []
@@ -158,8 +165,7 @@ class Watch:
         if looks_back:
             found += self._find_resumed()
         for followed in list(self._followed.values()):
-            news = followed.news()
-            found += [] if is_first else news
+            found += [] if is_first else followed.news()
             if followed.telling.is_over:
                 self._end(followed.run.id)
         return found
@@ -189,7 +195,9 @@ class Watch:
             if is_first and summary_of(run).status in _OVER:
                 self._ended[run.id] = (workspace, run, _size_of(run))
             else:
-                self._followed[run.id] = _Followed(workspace, run)
+                followed = self._followed[run.id] = _Followed(workspace, run)
+                if is_first:
+                    followed.catch_up()
 
     def _find_resumed(self) -> list[News]:
         found: list[News] = []

@@ -6,12 +6,16 @@ the same as one that is being watched; the journal is masked already.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.errors import OrchestrateError
 from orchestrate.plan.nodes import SKIPPED
 from orchestrate.state import events as on
+from orchestrate.state.alike import Alike, read_alike
 from orchestrate.state.events import Event, event_name, event_to_json
+from orchestrate.state.plan_file import index_of
 from orchestrate.state.result import StepResult
 from orchestrate.state.times import timestamp
 from orchestrate.view.messages import Messages, Placed
@@ -58,8 +62,13 @@ class EventRecords:
         found._visits = dict(self._visits)  # noqa: SLF001 - one of this class
         return found
 
-    def skip(self, event: Event) -> None:
+    def skip(self, event: Event | Alike) -> None:
         """An event whose record is not wanted, though later ones depend on it."""
+        if isinstance(event, Alike):
+            begun = sum(map(len, event.steps.values()))
+            self.told.skip_steps(begun)
+            self._step_count += begun
+            return
         self.told.skip(event)
         self._fold(event)
 
@@ -134,6 +143,16 @@ class EventRecords:
         }
         given = {name: ours for name, ours in _KNOWN.items() if known.has(name)}
         return fields | {ours: getattr(known, name) for name, ours in given.items()}
+
+
+def skimmed(run: Run) -> Iterator[tuple[int, Event | Alike]]:
+    """The journal for whoever skips most of it: items of a loop that were all alike come as one."""
+    try:
+        index = index_of(run)
+    except OrchestrateError:
+        index = None  # no loop is known, so all is read
+    for one in read_alike(run.events, index):
+        yield one.seq, one if isinstance(one, Alike) else one.event
 
 
 def _known_of(event: Event) -> StepResult:

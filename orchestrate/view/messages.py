@@ -87,6 +87,10 @@ class Messages:
         else:
             self.hear(event)
 
+    def skip_steps(self, begun: int) -> None:
+        """So many steps of a loop; what comes behind them says where the run is."""
+        self._count += begun
+
     def hear(self, event: on.Event) -> list[Json]:
         """The messages that an event stands for."""
         match event:
