@@ -18,6 +18,7 @@ from orchestrate.serve.operations import (
     text,
     texts_by_name,
 )
+from orchestrate.serve.rows import STATES
 from orchestrate.view.run_summary import STATUSES
 
 _V1 = "/api/v1"
@@ -97,7 +98,7 @@ OPERATIONS: tuple[Operation, ...] = (
         Param("cursor", "Go on after this run."),
         Param("limit", "At most so many.", "integer", 50, 1, 200),
         Param("status", "Only runs with this status.", choices=STATUSES),
-        Param("state", "Only runs in this state, of the page."),
+        Param("state", "Only runs in this state.", choices=STATES),
         Param("recipe", "Only recipes whose path has this text."),
         Param("workspace", "Only runs of this workspace."),
         Param("text", "Only runs whose id, recipe or reason has this text."),

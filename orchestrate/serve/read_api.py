@@ -28,7 +28,7 @@ from orchestrate.serve.inbox import question_json, questions
 from orchestrate.serve.log_pages import log_source, page_of, search
 from orchestrate.serve.problems import Problem
 from orchestrate.serve.records import records_after
-from orchestrate.serve.rows import make_row, row_of
+from orchestrate.serve.rows import make_row, may_be, row_of
 from orchestrate.show.draw.drawing import draw_program
 from orchestrate.show.draw.path_taken import draw_path, index_or_reason
 from orchestrate.show.draw.svg import render_svg
@@ -67,11 +67,9 @@ def list_runs(asked: Asked) -> Json:
     given = asked.given
     now = time.time()
     found = _behind(given["cursor"], asked.console.all_runs())
-    wanted = (pair for pair in found if _is_wanted(*pair, given))
+    wanted = (pair for pair in found if _is_wanted(*pair, given) and _is_in(*pair, given, now))
     page = list(islice(wanted, given["limit"] + 1))
     rows = [row_of(*pair, now) for pair in page[: given["limit"]]]
-    if given["state"]:
-        rows = [row for row in rows if row["state"] == given["state"]]
     is_more = len(page) > given["limit"]
     behind = page[given["limit"] - 1][1].id if is_more else None
     return {"runs": rows, "next": behind, "gone": asked.console.gone}
@@ -101,6 +99,16 @@ def _is_wanted(workspace: Workspace, run: Run, given: Any) -> bool:
         return False
     known = f"{run.id} {recipe} {summary.field('reason') or ''}".lower()
     return not given["text"] or given["text"].lower() in known
+
+
+def _is_in(workspace: Workspace, run: Run, given: Any, now: float) -> bool:
+    """The whole of a run is read only where its summary leaves its state open."""
+    state = given["state"]
+    if not state:
+        return True
+    if not may_be(summary_of(run).status, state):
+        return False
+    return bool(row_of(workspace, run, now)["state"] == state)
 
 
 def show_run(asked: Asked) -> Json:

@@ -6,11 +6,14 @@ from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.app.detach import LOG as DETACHED_LOG
 from orchestrate.errors import OrchestrateError
 from orchestrate.show.spending import budget_words
+from orchestrate.state.locks import is_held
 from orchestrate.state.runs import last_change
 from orchestrate.state.times import timestamp
 from orchestrate.view.budgets import budgets_of
+from orchestrate.view.event_words import waits_document
 from orchestrate.view.run_summary import FINAL, RunSummary, last_written, summary_of
 from orchestrate.view.run_view import RunView, run_view
 from orchestrate.view.source_files import shown_definition
@@ -18,6 +21,7 @@ from orchestrate.view.source_files import shown_definition
 if TYPE_CHECKING:
     from orchestrate.state.model import RunState
     from orchestrate.state.runs import Run
+    from orchestrate.view.cursors import Cursor
     from orchestrate.workspace import Workspace
 
 Json = dict[str, Any]
@@ -27,26 +31,36 @@ QUIET_S = 60.0
 WORKING, FOR_YOU, FOR_QUOTA, QUIET, NOBODY = (
     "working", "waits for you", "waits for quota", "quiet", "nobody works on it",
 )  # fmt: skip
+STATES = (
+    WORKING, FOR_YOU, FOR_QUOTA, QUIET, NOBODY, "completed", "failed", "cancelled", "damaged",
+    "unknown",
+)  # fmt: skip
 _QUOTA = ("rate-limit", "overloaded", "limit")
 _MOST_KEPT = 2000
-_kept: OrderedDict[tuple[str, int, int], Json] = OrderedDict()
+_STOPPED = (*FINAL, "failed", "paused")
+_kept: OrderedDict[tuple[str, int, int, int], Json] = OrderedDict()
 
 
 def row_of(workspace: Workspace, run: Run, now: float) -> Json:
-    """Those of runs that have ended are kept: nothing about them changes but by a resume."""
+    """Those of runs that have stopped are kept: nothing about them changes but by a resume."""
+    key = _key_of(run)
+    row = _kept.get(key)
+    if row is not None and (row["status"] in FINAL or not is_held(run.lock_file)):
+        return row
+    row = _make(workspace, run, now)
+    if row["status"] in _STOPPED:
+        _kept[key] = row
+        if len(_kept) > _MOST_KEPT:
+            _kept.popitem(last=False)
+    return row
+
+
+def _key_of(run: Run) -> tuple[str, int, int, int]:
     try:
         found = run.state.stat()
-        key = (str(run.root), found.st_mtime_ns, found.st_size)
+        return str(run.root), found.st_mtime_ns, found.st_size, run.events.stat().st_size
     except OSError:
-        key = (str(run.root), 0, 0)
-    row = _kept.get(key)
-    if row is None:
-        row = _make(workspace, run, now)
-        if row["status"] in FINAL:
-            _kept[key] = row
-            if len(_kept) > _MOST_KEPT:
-                _kept.popitem(last=False)
-    return row
+        return str(run.root), 0, 0, 0
 
 
 def _make(workspace: Workspace, run: Run, now: float) -> Json:
@@ -74,6 +88,7 @@ def make_row(workspace: Workspace, summary: RunSummary, view: RunView | None, no
         "state": state,
         "quiet_ms": round(max(0.0, now - active) * 1000) if state == QUIET else None,
         "reason": (view.ending.reason if view is not None and view.ending else "") or None,
+        "waits": None if view is None else waits_of(view),
         "step": ", ".join(at.path for at in view.cursors[:3]) if view is not None else "",
         "started_at": fields.get("started_at"),
         "last_activity": timestamp(active) if active else None,
@@ -110,9 +125,12 @@ def elapsed_ms(view: RunView, active: float, now: float) -> int:
 
 
 def last_activity(run: Run) -> float:
-    """When the run, or a program of it, wrote something last."""
+    """When the run, or a program of it, wrote something last.
+
+    What a run in the background says of itself, each minute, that nothing happens is no activity.
+    """
     changed = last_change(run)
-    return max(last_written(run), 0.0 if changed == float("inf") else changed)
+    return max(last_written(run, (DETACHED_LOG,)), 0.0 if changed == float("inf") else changed)
 
 
 def state_of(view: RunView | None, status: str, active: float, now: float) -> str:
@@ -123,11 +141,28 @@ def state_of(view: RunView | None, status: str, active: float, now: float) -> st
         return FOR_YOU
     if not view.is_live:
         return NOBODY
-    resting = [at for at in view.cursors if at.phase == "resting"]
+    resting = [at for at in view.cursors if at.phase == "resting" or _is_waiting(at)]
     if resting and len(resting) == len(view.cursors):
         kinds = {str(at.result.context.get("kind", "")) for at in resting}
-        return FOR_QUOTA if not kinds.isdisjoint(_QUOTA) else WORKING
+        is_short = any(map(_is_waiting, resting)) or not kinds.isdisjoint(_QUOTA)
+        return FOR_QUOTA if is_short else WORKING
     return QUIET if now - active > QUIET_S else WORKING
+
+
+def may_be(status: str, state: str) -> bool:
+    """Can a run whose summary has this status be in that state?"""
+    return status == state if status in FINAL else True
+
+
+def waits_of(view: RunView) -> Json | None:
+    """What the first of its calls that wait is waiting for."""
+    if view.status != "running":
+        return None
+    return next((waits_document(at.waits) for at in view.cursors if _is_waiting(at)), None)
+
+
+def _is_waiting(at: Cursor) -> bool:
+    return bool(at.waits) and at.phase in ("arriving", "resting")
 
 
 def cost_of(state: RunState | None) -> Json | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Container
 from contextlib import suppress
 from typing import Any
 
@@ -175,10 +176,14 @@ def _read_start(run: Run) -> tuple[str, bytes]:
     raise ValueError("it has no status")
 
 
-def last_written(run: Run) -> float:
-    """When a file of the run was changed last; 0 if that cannot be told."""
+def last_written(run: Run, besides: Container[str] = ()) -> float:
+    """When a file of the run, but for some names, was changed last; 0 if that cannot be told."""
     times = [0.0]
     for folder in (run.root / "keeper", run.logs):
         with suppress(OSError), os.scandir(folder) as entries:
-            times += [entry.stat(follow_symlinks=False).st_mtime for entry in entries]
+            times += [
+                entry.stat(follow_symlinks=False).st_mtime
+                for entry in entries
+                if entry.name not in besides
+            ]
     return max(times)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 import time
@@ -135,10 +136,27 @@ def test_runs_are_paged_by_a_cursor_and_filtered(work: Project, client: TestClie
     assert len(get(client, "/runs", recipe="HELLO")["runs"]) == 3
     assert get(client, "/runs", text=waiting["run_id"][-6:])["runs"] == [waiting]
     assert get(client, "/runs", state="waits for you")["runs"] == [waiting]
+    # Pages are filled with runs in that state: the newest run is in another.
+    [newest] = get(client, "/runs", state="completed", limit=1)["runs"]
+    assert newest["run_id"] == started[2]
+    assert get(client, "/runs", state="nobody works on it")["runs"] == []
     # A page whose last run has been removed since goes on in that second at the latest.
     shutil.rmtree(work.folder / ".orchestrate/runs" / first["next"])
     rest = get(client, "/runs", cursor=first["next"])["runs"]
     assert [row["run_id"] for row in second["runs"]] == [row["run_id"] for row in rest][-2:]
+
+
+def test_what_a_run_says_of_its_silence_is_no_activity(work: Project, client: TestClient) -> None:
+    """A run in the background notes each minute how long its program has been silent."""
+    work.run("run", "hello").assert_success()
+    run = work.folder / ".orchestrate/runs/latest"
+    active = get(client, "/runs/latest")["row"]["last_activity"]
+    (run / "logs" / "detached.log").write_text("[1/2] Greet: at work for 9m00s; silent for 8m59s")
+    later = time.time() + 600
+    os.utime(run / "logs" / "detached.log", (later, later))
+    assert get(client, "/runs/latest")["row"]["last_activity"] == active
+    os.utime(run / "logs" / "orchestrator.log", (later, later))
+    assert get(client, "/runs/latest")["row"]["last_activity"] > active
 
 
 def test_workspaces_that_are_gone_are_named(work: Project, make: MakeConsole) -> None:
