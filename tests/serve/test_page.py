@@ -397,7 +397,7 @@ def test_large_runs_stay_within_bounds(
         line = b"a line of a log that an agent has written, %07d\n"
         (logs / "orchestrator.log").write_bytes(b"".join(line % n for n in range(1_000_000)))
         with signed_in(browser, console) as page:
-            show(page, console, f"/runs/{run}/log")
+            show(page, console, f"/runs/{run}/log?step=")
             page.until("document.querySelector('.line')", 60)
             assert page.run("document.querySelectorAll('.line').length") <= 500
             assert page.run("document.querySelector('.line:last-child .n').dataset.n") == "1000000"

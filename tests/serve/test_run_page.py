@@ -80,6 +80,22 @@ def test_what_an_agent_did_comes_first_in_its_log(
         page.until(f"{shown} === 'stdout'", 60)
 
 
+def test_a_log_opens_at_the_step_that_matters(
+    browser: Browser, work: Project, make: MakeConsole
+) -> None:
+    work.spawn("run", "hello").assert_success()
+    shown = "document.querySelector('.log').innerText"
+    with serving(make) as console, signed_in(browser, console) as page:
+        run = run_of(console, "hello.yaml")
+        show(page, console, f"/runs/{run}/log")
+        page.until(f"{shown}.includes('30')", 60)
+        # The address says what is shown, also when the run has gone on since.
+        assert page.run("location.search") == "?step=Count"
+        show(page, console, f"/runs/{run}/log?step=")
+        page.until(f"{shown}.includes('Greet')", 60)
+        assert page.run("document.querySelector('[aria-label=Step]').value") == ""
+
+
 def test_runs_of_one_recipe_are_picked(browser: Browser, work: Project, make: MakeConsole) -> None:
     work.spawn("run", "hello").assert_success()
     work.spawn("run", "gate").assert_exit(6)
@@ -114,6 +130,11 @@ def test_on_a_phone_the_chat_and_the_question_share_the_screen(
             for one in (".question", ".tab .sticky")
         )
         assert page.run(f"{above}.bottom <= {below}.top || {above}.top >= {below}.bottom")
+        # Beside what a tab shows the question is folded; whoever is about to answer it sees it.
+        assert page.run("document.querySelector('.question > details').open") is False
+        page.press("a")
+        page.until("document.querySelector('.question > details').open")
+        page.press("x")
         # Approve and deny stand side by side: the question hides less of the page.
         tops = page.run("[...document.querySelectorAll('.choice button')].map(e => e.offsetTop)")
         assert len(set(tops)) == 1

@@ -80,6 +80,30 @@ export function money(cost) {
   return known ? `~${known}, ${cost.unknown} unknown` : `${cost.unknown} unknown`;
 }
 
+/** Folders by as much of the end of each path as tells it from the others. @param {string[]} paths @returns {Map<string, string>} */
+export function shortNames(paths) {
+  const end = (/** @type {string} */ path, /** @type {number} */ n) => path.split("/").filter(Boolean).slice(-n).join("/");
+  return new Map(paths.map((path) => {
+    let n = 1;
+    while (n < 9 && paths.some((other) => other !== path && end(other, n) === end(path, n))) n++;
+    return [path, end(path, n) || path];
+  }));
+}
+
+/** Why a run stands where it does; nothing where its state says it all. @param {any} row */
+export function why(row) {
+  if (row.waits?.until) return `until ${clock(row.waits.until)}`;
+  if (row.waits) return row.waits.words;
+  return ["completed", "_end", row.status, row.state].includes(row.reason) ? "" : row.reason || "";
+}
+
+/** By this computer's clock, with the day if that is another one than today. @param {string} at */
+export function clock(at) {
+  const then = new Date(at);
+  const isToday = then.toDateString() === new Date().toDateString();
+  return then.toLocaleString([], { ...(isToday ? {} : { weekday: "short", day: "numeric", month: "short" }), hour: "2-digit", minute: "2-digit" });
+}
+
 const MOST_TEXT = 40000;
 /** A long text is cut in its middle. @param {string} text */
 export function bounded(text) {

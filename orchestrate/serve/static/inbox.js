@@ -1,13 +1,14 @@
 // @ts-check
 /** What waits for a person, answered from the list with the evidence in view. */
 import { changedFiles } from "./changes.js";
-import { api, badge, bounded, breakable, fill, h, say, trouble, twice } from "./dom.js";
+import { api, badge, bounded, breakable, clock, fill, h, say, trouble, twice } from "./dom.js";
 
 /**
  * The panel of one question. It belongs to this very question: another one gets another panel.
- * @param {any} one @param {() => void} done @param {boolean} readOnly
+ * `place` says where it stands: in the list it names its run, and beside what a tab shows it is folded.
+ * @param {any} one @param {() => void} done @param {boolean} readOnly @param {"list" | "run" | "tab"} place
  */
-export function panel(one, done, readOnly) {
+export function panel(one, done, readOnly, place) {
   const said = h("div", { "aria-live": "polite" });
   const message = h("input", { "aria-label": "Message", placeholder: "Message (optional)", maxlength: "5000" });
   const answer = async (/** @type {string} */ value) => {
@@ -25,20 +26,26 @@ export function panel(one, done, readOnly) {
     }
   };
   const seen = one.evidence;
-  const el = h("article", { class: "card question", tabindex: "0", "data-key": `${one.id}.${one.digest}` },
-    h("h2", {}, h("a", { href: `/runs/${one.run_id}` }, breakable(one.recipe)), " · ", one.about),
-    h("pre", { class: "text", tabindex: "0" }, bounded(one.text)),
+  const count = seen.files.length + seen.files_left_out;
+  const parts = [
+    h("pre", { class: "text ask", tabindex: "0" }, bounded(one.text)),
     seen.answer ? h("details", { open: true }, h("summary", {}, `${seen.step} answered`), h("pre", { class: "text", tabindex: "0" }, bounded(seen.answer))) : null,
     seen.check ? h("p", {}, `check of ${seen.step}: ${seen.check}`) : null,
-    seen.files.length ? h("details", { open: true }, h("summary", {}, `${seen.files.length + seen.files_left_out} changed ${seen.files.length + seen.files_left_out === 1 ? "file" : "files"}${seen.files_since ? ` since ${seen.files_since}` : ""}`), changedFiles(one.run_id, seen.files, "gate")) : null,
+    count ? h("details", { open: true }, h("summary", {}, `${count} changed ${count === 1 ? "file" : "files"}${seen.files_since ? ` since ${seen.files_since}` : ""}`), changedFiles(one.run_id, seen.files, "gate")) : null,
     seen.files_unknown ? h("p", { class: "quiet" }, "Changed: ", seen.files_unknown) : null,
-    h("p", { class: "quiet" }, [seen.cost, one.expires_at ? `until ${new Date(one.expires_at).toLocaleString()}, then: ${one.default}` : "", one.at_terminal ? "it also asks at a terminal" : ""].filter(Boolean).join(" · ")),
+    h("p", { class: "quiet" }, [seen.cost, one.expires_at ? `without an answer by ${clock(one.expires_at)}: ${one.default}` : "", one.at_terminal ? "it also asks at a terminal" : ""].filter(Boolean).join(" · ")),
     readOnly ? h("p", { class: "quiet" }, "This console only looks.") : h("div", { class: "answer" }, message, h("div", { class: "buttons" },
       one.choices.map((/** @type {any} */ c) => {
         const isNo = c.value === "deny" || c.value === "cancel";
         return h("span", { class: "choice" }, isNo ? twice(c.value, `really ${c.value}?`, () => answer(c.value), "bad") : h("button", { type: "button", class: "good", onclick: () => answer(c.value) }, c.value), h("small", {}, c.then));
       }))),
-    said);
+    said];
+  const asked = ["Asks: ", one.about];
+  const fold = place === "tab" ? h("details", {}, h("summary", {}, h("strong", {}, asked), " ", h("span", { class: "quiet" }, one.text.trim().split("\n")[0].slice(0, 120))), parts) : null;
+  const el = h("article", { class: "card question", tabindex: "0", "data-key": `${one.id}.${one.digest}` },
+    fold || [h("h2", {}, place === "list" ? [h("a", { href: `/runs/${one.run_id}` }, breakable(one.recipe)), " · ", one.about] : asked), parts]);
+  /** Nothing is answered whose evidence is folded away. */
+  el.unfold = () => { if (fold) fold.open = true; };
   el.answer = answer;
   el.values = one.choices.map((/** @type {any} */ c) => c.value);
   return el;
@@ -52,7 +59,7 @@ export function inboxView(console) {
     const { questions } = await api("/inbox");
     /** @type {Map<string, Element>} */
     const kept = new Map([...list.children].map((c) => [/** @type {any} */ (c).dataset.key, c]));
-    fill(list, questions.length ? questions.slice(0, 100).map((/** @type {any} */ q) => kept.get(`${q.id}.${q.digest}`) || panel(q, refresh, console.read_only)) : h("p", { class: "empty" }, "Nothing waits for you."));
+    fill(list, questions.length ? questions.slice(0, 100).map((/** @type {any} */ q) => kept.get(`${q.id}.${q.digest}`) || panel(q, refresh, console.read_only, "list")) : h("p", { class: "empty" }, "Nothing waits for you."));
   };
   return { el, title: "Inbox", refresh, onRun: refresh, rows: () => [...list.querySelectorAll(".question")] };
 }

@@ -6,12 +6,17 @@ import { api, fill, h, query, trouble } from "./dom.js";
 const MOST = 500; // lines in the page
 const PAGE = 1000; // lines that are asked for at once
 
-/** @param {string} run @param {any} live @param {any[]} steps those that print something themselves */
-export function logView(run, live, steps) {
+/**
+ * @param {string} run @param {any} live
+ * @param {any[]} steps those that print something themselves @param {string} here the one that is looked at unasked
+ */
+export function logView(run, live, steps, here) {
   const at = new URLSearchParams(location.search);
   const wanted = /^#L(\d+)(?:-L(\d+))?$/.exec(location.hash);
+  const first = at.get("step") ?? (wanted ? "" : here);
+  const names = [...new Set([...steps.map((s) => s.step), first])].filter(Boolean);
   const option = (/** @type {string} */ v, /** @type {string} */ text, /** @type {string | null} */ now) => h("option", { value: v, selected: v === now }, text);
-  const step = h("select", { "aria-label": "Step", onchange: () => { stream.value = usual(); reload(); } }, option("", "the run's log", at.get("step")), steps.map((s) => option(s.step, s.step, at.get("step"))));
+  const step = h("select", { "aria-label": "Step", onchange: () => { stream.value = usual(); reload(); } }, option("", "the run's log", first), names.map((name) => option(name, name, first)));
   /** What an agent did is readable; what a program printed is its output. */
   const usual = () => (steps.some((s) => s.step === step.value && s.agents.length) ? "transcript" : "stdout");
   const stream = h("select", { "aria-label": "Output", onchange: reload }, option("stdout", "output", at.get("stream")), option("stderr", "errors", at.get("stream")), option("prompt", "prompt", at.get("stream")), option("transcript", "what the agent did", at.get("stream")));
@@ -28,10 +33,14 @@ export function logView(run, live, steps) {
 
   const given = () => ({ step: step.value, stream: step.value ? stream.value : "stdout", raw: false });
   function reload() {
-    history.replaceState(null, "", location.pathname + query({ step: step.value, stream: stream.value === usual() ? "" : stream.value }));
+    remember();
     known = []; pinned = true; fresh = 0;
     fill(found);
     load();
+  }
+  /** An address that shows the same when the run has gone on. */
+  function remember() {
+    history.replaceState(null, "", `${location.pathname}?${new URLSearchParams({ step: step.value, ...(stream.value === usual() ? {} : { stream: stream.value }) })}`);
   }
   async function load() {
     const isTranscript = step.value && stream.value === "transcript";
@@ -146,6 +155,7 @@ export function logView(run, live, steps) {
     known = []; take(page); top = 0; draw(); mark(n, n);
     history.replaceState(null, "", `${location.pathname}${location.search}#L${n}`);
   }
+  if (!wanted) remember();
   const el = h("div", { class: "logs" }, h("div", { class: "filters" }, step, stream, search, h("label", { for: "wrap" }, wrap, " wrap"), raw), found, box, pill);
   return {
     el, refresh: load, shown,

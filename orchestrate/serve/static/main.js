@@ -166,8 +166,10 @@ document.addEventListener("keydown", (event) => {
     if (!el) return;
     const value = event.key === "a" ? "approve" : "deny";
     if (!el.values.includes(value)) return;
+    el.unfold();
     const note = h("p", { class: "note", role: "alert" }, `Enter to ${value}, any other key to leave it`);
     el.append(note);
+    note.scrollIntoView({ block: "nearest" });
     pending = { el, value, note };
   }
 });

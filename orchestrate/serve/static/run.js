@@ -2,7 +2,7 @@
 /** One run: where it stands, and behind tabs with addresses of their own what is known of it. */
 import { changedFiles, changedSteps } from "./changes.js";
 import { chatBox } from "./chat.js";
-import { ago, api, badge, breakable, copyable, fill, h, money, query, say, took, trouble, twice } from "./dom.js";
+import { ago, api, badge, breakable, copyable, fill, h, money, query, say, took, trouble, twice, why } from "./dom.js";
 import { panel } from "./inbox.js";
 import { logView } from "./log.js";
 
@@ -41,10 +41,9 @@ export function runView(id, tab, console, live, go) {
     const isOver = ["completed", "cancelled"].includes(r.status);
     const isLive = shown.status && ["working", "quiet", "waits for quota"].includes(r.state);
     const next = shown.status?.next || [];
-    fill(head, h("h1", {}, breakable(r.recipe)), h("p", {}, badge(r.state), " ", r.state === "quiet" ? `for ${took(r.quiet_ms)} ` : "", r.reason && r.reason !== r.state ? r.reason : "", " "),
+    fill(head, h("h1", {}, breakable(r.recipe)), h("p", {}, badge(r.state), " ", r.state === "quiet" ? `for ${took(r.quiet_ms)} ` : "", why(r), " "),
       h("p", { class: "quiet" }, [took(r.elapsed_ms), money(r.cost), r.step, r.last_activity ? `active ${ago(r.last_activity)}` : "", r.run_id].filter(Boolean).join(" · ")),
-      lineage(shown.status || {}).map((words) => h("p", { class: "quiet" }, words)),
-      (r.budgets || []).map((/** @type {any} */ b) => h("p", { class: "quiet" }, b.words)),
+      [...lineage(shown.status || {}), ...(r.budgets || []).map((/** @type {any} */ b) => b.words)].map((words) => h("p", { class: "quiet" }, words)),
       r.note ? h("p", { class: "note" }, r.note) : null, shown.problem ? h("p", { class: "note bad" }, shown.problem) : null,
       console.read_only || !shown.status ? null : h("div", { class: "buttons" },
         isLive ? h("button", { type: "button", onclick: () => act("stop") }, "stop") : null,
@@ -57,7 +56,7 @@ export function runView(id, tab, console, live, go) {
     const { questions } = await api("/inbox");
     const own = questions.filter((/** @type {any} */ q) => q.run_id === id);
     const kept = new Map([...asks.children].map((c) => [/** @type {any} */ (c).dataset.key, c]));
-    fill(asks, own.map((/** @type {any} */ q) => kept.get(`${q.id}.${q.digest}`) || panel(q, refresh, console.read_only)));
+    fill(asks, own.map((/** @type {any} */ q) => kept.get(`${q.id}.${q.digest}`) || panel(q, refresh, console.read_only, tab === "overview" ? "run" : "tab")));
   }
   async function refresh() {
     try { shown = await api(`/runs/${id}`); } catch (error) { return fill(body, trouble(error)); }
@@ -91,7 +90,7 @@ export function runView(id, tab, console, live, go) {
   const views = {
     overview: async () => {
       const status = shown.status;
-      const list = () => h("table", {}, h("tbody", {}, Object.entries(status?.steps || {}).slice(0, MOST_ROWS).map(([name, s]) => h("tr", {}, h("td", {}, name), h("td", {}, badge(/** @type {any} */ (s).status || "")), h("td", {}, /** @type {any} */ (s).outcome || /** @type {any} */ (s).error || "")))));
+      const list = () => stepList(id, status || {});
       const text = await api(`/runs/${id}/graph`).catch(() => "");
       const drawn = /** @type {any} */ (new DOMParser().parseFromString(text || "<svg xmlns='http://www.w3.org/2000/svg'/>", "image/svg+xml").documentElement);
       const isLarge = drawn.querySelectorAll("rect.box").length > MOST_NODES;
@@ -108,13 +107,15 @@ export function runView(id, tab, console, live, go) {
       const place = collapsed(told.sittings, bars);
       fill(body, told.notes.map((/** @type {string} */ n) => h("p", { class: "note" }, n)), h("table", { class: "steps" }, h("thead", {}, h("tr", {}, ["Step", "State", "Visits", "Attempts", "Time", "Outcome", "When"].map((t) => h("th", { scope: "col" }, t)))), h("tbody", {}, told.steps.slice(0, MOST_ROWS).map((/** @type {any} */ s) => h("tr", {},
         h("td", { class: s.inner ? "inner" : "" }, h("a", { href: `/runs/${id}/log?step=${encodeURIComponent(s.step)}` }, s.step), s.items === null ? "" : ` (${s.items} items)`),
-        h("td", {}, badge(s.status || "")), h("td", { "data-label": "visits" }, s.visits), h("td", { "data-label": "attempts" }, s.attempts), h("td", { "data-label": "time" }, took(s.duration_ms)), h("td", { "data-label": "outcome" }, Object.entries(s.outcomes).map(([o, n]) => `${o}${Number(n) > 1 ? ` ×${n}` : ""}`).join(", ") || s.error || ""),
+        h("td", {}, s.status ? badge(s.status) : ""), h("td", { "data-label": "visits" }, s.visits), h("td", { "data-label": "attempts" }, s.attempts), h("td", { "data-label": "time" }, took(s.duration_ms)), h("td", { "data-label": "outcome" }, Object.entries(s.outcomes).map(([o, n]) => `${o}${Number(n) > 1 ? ` ×${n}` : ""}`).join(", ") || s.error || ""),
         h("td", { class: "when" }, timeline(s.bars, place)))))), told.left_out ? h("p", { class: "quiet" }, `${told.left_out} more`) : null);
     },
     log: async () => {
       if (inner) return;
       const told = await api(`/runs/${id}/steps?limit=500`).catch(() => ({ steps: [] }));
-      inner = logView(id, live, told.steps.filter((/** @type {any} */ s) => s.items === null));
+      const steps = told.steps.filter((/** @type {any} */ s) => s.items === null && s.attempts);
+      const here = shown.status?.current?.find((/** @type {any} */ c) => c.phase !== "asking" && c.phase !== "arriving")?.step || steps.findLast((/** @type {any} */ s) => s.status === "failed")?.step || steps.at(-1)?.step || "";
+      inner = logView(id, live, steps, here);
       fill(body, inner.el);
       await inner.refresh();
     },
@@ -172,6 +173,15 @@ export function runView(id, tab, console, live, go) {
     rows: () => [...asks.children],
     shown: () => inner?.shown?.(),
   };
+}
+
+/** The steps that were taken, and where the run is. @param {string} run @param {any} status */
+function stepList(run, status) {
+  /** @type {Record<string, any>} */ const steps = { ...status.steps };
+  for (const at of status.current || []) steps[at.step] = { ...steps[at.step], status: at.waits ? "waiting" : { asking: "waiting", running: "running", failed: "failed" }[/** @type {string} */ (at.phase)] || steps[at.step]?.status || "" };
+  const words = (/** @type {any} */ s) => [s.outcome, s.error, s.total === undefined ? "" : `${s.completed} of ${s.total}${s.failed?.length ? `, ${s.failed.length} failed` : ""}`].filter(Boolean).join(" · ");
+  return h("table", { class: "steps list" }, h("tbody", {}, Object.entries(steps).slice(0, MOST_ROWS).map(([name, s]) => h("tr", {},
+    h("td", { class: "step" }, s.total === undefined ? h("a", { href: `/runs/${run}/log?step=${encodeURIComponent(name)}` }, name) : name), h("td", {}, s.status ? badge(s.status) : ""), h("td", {}, took(s.duration_ms)), h("td", { class: "rest" }, words(s))))));
 }
 
 /** @param {any} e */

@@ -1,17 +1,19 @@
 // @ts-check
 /** The runs, newest first. */
-import { ago, api, badge, fill, h, money, query, took } from "./dom.js";
+import { ago, api, badge, fill, h, money, query, shortNames, took, why } from "./dom.js";
 
 const MOST = 500;
+const STATES = ["working", "waits for you", "waits for quota", "quiet", "nobody works on it", "completed", "failed", "cancelled", "damaged", "unknown"];
 
 /** @param {any} console @param {(path: string) => void} go */
 export function runsView(console, go) {
   const given = new URLSearchParams(location.search);
-  const pick = (/** @type {string} */ name, /** @type {string[]} */ values) => h("select", { "aria-label": name, onchange: again }, h("option", { value: "" }, `any ${name}`), values.map((v) => h("option", { value: v, selected: given.get(name) === v }, v)));
+  const names = shortNames(console.workspaces);
+  const pick = (/** @type {string} */ name, /** @type {string[]} */ values, shown = (/** @type {string} */ v) => v) => h("select", { "aria-label": name, onchange: again }, h("option", { value: "" }, `any ${name}`), values.map((v) => h("option", { value: v, selected: given.get(name) === v }, shown(v))));
   const text = h("input", { type: "search", "aria-label": "Filter", placeholder: "Filter: id, recipe, reason", value: given.get("text") || "", oninput: () => { clearTimeout(timer); timer = setTimeout(again, 250); } });
-  const status = pick("status", ["running", "interrupted", "paused", "completed", "failed", "cancelled", "damaged"]);
+  const state = pick("state", STATES);
   const recipe = pick("recipe", given.get("recipe") ? [String(given.get("recipe"))] : []);
-  const workspace = pick("workspace", console.workspaces);
+  const workspace = pick("workspace", console.workspaces, (w) => names.get(w) || w);
   const gone = h("div");
   const body = h("tbody");
   const more = h("button", { type: "button", class: "quiet", hidden: true, onclick: older }, "older runs");
@@ -20,7 +22,7 @@ export function runsView(console, go) {
   /** @type {string | null} */ let next = null;
   /** @type {any[]} */ let rows = [];
 
-  const filters = () => ({ status: status.value, recipe: recipe.value, workspace: workspace.value, text: text.value });
+  const filters = () => ({ state: state.value, recipe: recipe.value, workspace: workspace.value, text: text.value });
   function again() {
     history.replaceState(null, "", `/runs${query(filters())}`);
     refresh();
@@ -52,15 +54,15 @@ export function runsView(console, go) {
     if (focused) body.querySelector(`[data-run="${focused}"]`)?.focus();
   }
   function row(/** @type {any} */ r) {
-    const state = r.state === "quiet" ? `quiet for ${took(r.quiet_ms)}` : r.state;
+    const told = r.note || why(r);
     const mark = [r.rehearsal ? "rehearsal" : "", r.run_step ? `step ${r.run_step}` : ""].filter(Boolean).join(", ");
     return h("tr", { tabindex: "0", "data-run": r.run_id, onclick: (/** @type {any} */ e) => e.target.tagName !== "A" && go(`/runs/${r.run_id}`), onkeydown: (/** @type {any} */ e) => e.key === "Enter" && go(`/runs/${r.run_id}`) },
-      h("td", {}, badge(r.state), mark ? h("small", {}, " ", mark) : null, state !== r.state ? h("small", {}, " ", state) : null),
-      h("td", { class: "name" }, h("a", { href: `/runs/${r.run_id}` }, r.recipe), h("small", {}, r.run_id, console.workspaces.length > 1 ? ` · ${r.workspace}` : "")),
-      h("td", { "data-label": "step" }, r.step), h("td", { "data-label": "active" }, ago(r.last_activity)),
-      h("td", { "data-label": "elapsed" }, took(r.elapsed_ms)), h("td", { "data-label": "cost" }, money(r.cost)), h("td", { class: "reason" }, r.note || (["completed", r.status].includes(r.reason) ? "" : r.reason)));
+      h("td", {}, badge(r.state), mark ? h("small", {}, " ", mark) : null, r.state === "quiet" ? h("small", {}, ` for ${took(r.quiet_ms)}`) : null),
+      h("td", { class: "name" }, h("a", { href: `/runs/${r.run_id}` }, r.recipe), h("small", {}, r.run_id, console.workspaces.length > 1 ? h("span", { title: r.workspace }, ` · ${names.get(r.workspace) || r.workspace}`) : "")),
+      h("td", { class: "step" }, r.step || null, told ? h("small", {}, told) : null), h("td", { "data-label": "active" }, ago(r.last_activity)),
+      h("td", { "data-label": "elapsed" }, took(r.elapsed_ms)), h("td", { "data-label": "cost" }, money(r.cost)));
   }
-  const el = h("div", {}, h("h1", {}, "Runs"), h("form", { class: "filters", role: "search", onsubmit: (/** @type {any} */ e) => e.preventDefault() }, text, status, recipe, console.workspaces.length > 1 ? workspace : null),
-    gone, h("table", { class: "runs" }, h("thead", {}, h("tr", {}, ["State", "Recipe", "Step", "Active", "Elapsed", "Cost", "Why"].map((t) => h("th", { scope: "col" }, t)))), body), empty, more);
+  const el = h("div", {}, h("h1", {}, "Runs"), h("form", { class: "filters", role: "search", onsubmit: (/** @type {any} */ e) => e.preventDefault() }, text, state, recipe, console.workspaces.length > 1 ? workspace : null),
+    gone, h("table", { class: "runs" }, h("thead", {}, h("tr", {}, ["State", "Recipe", "Step", "Active", "Elapsed", "Cost"].map((t) => h("th", { scope: "col" }, t)))), body), empty, more);
   return { el, title: "Runs", refresh, onRun: refresh, rows: () => [...body.children], tick: () => (rows.some((r) => ["working", "quiet", "waits for quota"].includes(r.state)) ? refresh() : show()) };
 }
