@@ -264,7 +264,7 @@ def _live_and_go_back(folder: Path, seed: int) -> None:
         for name, what in before.items():
             if name not in captured and name.split("/")[0] != ".git":
                 assert after.get(name) == what, f"{name!r} was not captured, and is not as it was"
-        kept = {one.path for one in plan.keep}
+        kept = {one.path for one in (*plan.keep, *plan.partial)}
         wanted = store.files(target.tree)
         arrived = store.files(store.capture(place).tree)
         # What was ignored until now stays, and may be seen by the rules that are back.
@@ -294,7 +294,8 @@ def _seen(place: Path) -> set[str]:
     return set(listed.split("\0"))
 
 
-@pytest.mark.parametrize("seed", range(12))
+# In 138 a file lies where a pipe was: neither is put back.
+@pytest.mark.parametrize("seed", [*range(12), 138])
 def test_histories(tmp_path: Path, seed: int) -> None:
     _live_and_go_back(tmp_path, seed)
 
