@@ -58,7 +58,7 @@ class Estimate:
     @property
     def expected_usd(self) -> float:
         """What a person who wants to be asked has to be asked about."""
-        if self.often_usd is not None:
+        if self.often_usd is not None and self.worst_usd != 0:
             return self.often_usd
         return inf if self.worst_usd is None else self.worst_usd
 

@@ -96,10 +96,11 @@ def programs_in(state: RunState, index: Index, label: Callable[[str, str], str])
 
 
 def spent_so_far(state: RunState) -> str:
-    """What the run's agents have reported: `$0.1200, 12,345 tokens`; '' if nothing."""
+    """What the run's agents have reported: `$0.1200 or more, 12,345 tokens`; '' if nothing."""
     costs = state.costs
     tokens = (costs.input_tokens or 0) + (costs.output_tokens or 0)
-    words = [] if costs.cost_usd is None else [f"${costs.cost_usd:.4f}"]
+    more = " or more" if costs.unreported else ""
+    words = [] if costs.cost_usd is None else [f"${costs.cost_usd:.4f}{more}"]
     if tokens:
         words.append(f"{tokens:,} tokens")
     return ", ".join(words)

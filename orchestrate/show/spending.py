@@ -9,12 +9,13 @@ from orchestrate.state.times import duration
 
 
 def cost_words(costs: Costs) -> str:
-    """`$0.0500 in 3 agent calls; 2 did not report theirs`."""
+    """`$0.0500 in 3 agent calls; 2 did not report theirs`; what prices of tokens gave is named."""
     calls = plural(costs.turns, "agent call")
     if costs.cost_usd is None:
         return f"unknown ({calls}, none reported it)"
     more = f"; {costs.unreported} did not report theirs" if costs.unreported else ""
-    return f"${costs.cost_usd:.4f} in {calls}{more}"
+    priced = f"; {costs.computed} computed from prices" if costs.computed else ""
+    return f"${costs.cost_usd:.4f} in {calls}{more}{priced}"
 
 
 def budget_words(budget: Budget) -> str:

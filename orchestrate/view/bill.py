@@ -15,6 +15,8 @@ from orchestrate.state.ledger import LedgerEntry
 from orchestrate.state.locks import is_held
 from orchestrate.state.runs import Run
 
+Counted = Callable[[LedgerEntry], float]
+
 
 def _model(entry: LedgerEntry) -> str:
     return entry.model or f"{entry.agent or 'agent'} (model not told)"
@@ -46,7 +48,7 @@ class Spending:
     left_runs: list[str] = field(default_factory=list)
     tokens: int = 0
 
-    def add(self, entry: LedgerEntry) -> None:
+    def add(self, entry: LedgerEntry, counted: Counted) -> None:
         self.calls += 1
         self.tokens += entry.tokens
         if not entry.is_settled:
@@ -56,7 +58,7 @@ class Spending:
                 self.left_runs += [entry.run] if entry.run not in self.left_runs else []
         elif entry.cost_usd is None:
             self.unknown_calls += 1
-            self.counted_usd += entry.counted_usd or 0.0
+            self.counted_usd += counted(entry)
         else:
             self.spent_usd += entry.cost_usd
             self.computed_usd += entry.cost_usd if entry.is_computed else 0.0
@@ -72,14 +74,17 @@ class Spending:
         }
 
 
-def spending_by(way: str, entries: Iterable[LedgerEntry]) -> tuple[list[Spending], Spending]:
-    """A sum for each day, recipe and so on, days in order and else the dearest first; and all."""
+def spending_by(
+    way: str, entries: Iterable[LedgerEntry], counted: Counted
+) -> tuple[list[Spending], Spending]:
+    """A sum for each day, recipe and so on, days in order and else the dearest first; and all.
+    `counted` says what budgets count for a call that did not tell its cost."""
     key, total = WAYS[way], Spending("total")
     found: dict[str, Spending] = {}
     for entry in entries:
         name = key(entry)
-        found.setdefault(name, Spending(name)).add(entry)
-        total.add(entry)
+        found.setdefault(name, Spending(name)).add(entry, counted)
+        total.add(entry, counted)
     if way == "day":
         return [found[name] for name in sorted(found)], total
     return sorted(found.values(), key=lambda one: (-one.spent_usd, one.name)), total

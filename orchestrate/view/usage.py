@@ -17,6 +17,8 @@ class Usage:
     # Figures that were not reported are None.
     cost_usd: float | None = None
     without_cost: int = 0
+    # Of the turns: whose cost was computed from prices of tokens.
+    computed: int = 0
     input_tokens: int | None = None
     output_tokens: int | None = None
     without_tokens: int = 0
@@ -30,6 +32,7 @@ class Usage:
             return
         self.turns += 1
         self.without_cost += result.cost_usd is None
+        self.computed += result.cost_computed
         self.without_tokens += result.input_tokens is None or result.output_tokens is None
         self._add_figures(result.cost_usd, result.input_tokens, result.output_tokens)
 
@@ -37,6 +40,7 @@ class Usage:
         self.turns += other.turns
         self.free_turns += other.free_turns
         self.without_cost += other.without_cost
+        self.computed += other.computed
         self.without_tokens += other.without_tokens
         self._add_figures(other.cost_usd, other.input_tokens, other.output_tokens)
 

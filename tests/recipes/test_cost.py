@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from orchestrate.engine.costing import MoneyRules
 from orchestrate.show.bill import spending_table
 from orchestrate.state.ledger import Ledger, LedgerEntry
 from orchestrate.view.bill import Spending, spending_by
@@ -36,6 +37,12 @@ def test_a_run_is_in_the_bill_and_what_is_unknown_is_not_zero(shop: Workshop) ->
     text = shop.run("cost").assert_success().stdout
     assert "  $0.4000  3 calls, 2 of unknown cost" in text
     assert "█" not in text, "not to a pipe"
+    # No limit held, and none has counted them: a limit of the day would count the guess.
+    assert "2 of unknown cost (counted as $0.50)" in text
+    shop.write(".orchestrate/config.yaml", "costs: {guess_usd: 2}\n")
+    assert shop.run("cost", "--json").json()["total"]["counted_usd"] == 4
+    shop.write(".orchestrate/config.yaml", "costs: {unknown: allow}\n")
+    assert shop.run("cost", "--json").json()["total"]["counted_usd"] == 0
 
 
 def test_another_workspace_is_counted_only_with_all(shop: Workshop, tmp_path: Path) -> None:
@@ -60,13 +67,13 @@ def test_what_is_not_settled_is_reserved_and_days_stand_in_order(tmp_path: Path)
     ledger.write(
         LedgerEntry(call="2", at=86400 * 1.5, is_settled=True, cost_usd=2.0, model="m", **about)
     )
-    rows, total = spending_by("day", ledger.since("1970-01-01"))
+    rows, total = spending_by("day", ledger.since("1970-01-01"), MoneyRules().counted_entry)
     assert [row.spent_usd for row in rows] == [2.0, 0.0]
     assert (total.reserved_usd, total.spent_usd, total.calls) == (0.5, 2.0, 2)
     ledger.write(
         LedgerEntry(call="1", at=first.at, reserved_usd=0.5, is_settled=True, cost_usd=0.1, **about)
     )
-    _, total = spending_by("model", ledger.since("1970-01-01"))
+    _, total = spending_by("model", ledger.since("1970-01-01"), MoneyRules().counted_entry)
     assert total.reserved_usd == 0
     assert json.dumps(total.to_json()["spent_usd"]) == "2.1"
 

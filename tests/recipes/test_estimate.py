@@ -190,3 +190,7 @@ def test_a_stand_in_costs_nothing_however_often_it_is_asked(shop: Workshop) -> N
     flags = ("--dry-run", "--json", "--backend", "rehearsal")
     found = shop.run("run", "r.yaml", *flags).assert_success().json()["estimate"]["worst"]
     assert (found["calls"], found["cost_usd"]) == (None, 0)
+    shop.play(ONE)
+    flags = ("--backend", "rehearsal", "--confirm-above", "0.001")
+    shop.run("run", "r.yaml", *flags).assert_success()  # whatever earlier runs have cost
+    shop.run("run", "r.yaml", *flags[2:]).assert_exit(2)

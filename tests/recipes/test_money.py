@@ -154,6 +154,12 @@ def test_a_cost_is_computed_from_prices_and_marked(shop: Workshop) -> None:
     assert played.state["costs"]["cost_usd"] == 0.4, "1000 tokens in and 100 out, twice"
     assert played.state["costs"]["computed"] == 2
     assert played.step("one")["cost_computed"] is True
+    assert "cost: $0.4000 in 2 agent calls; 2 computed from prices" in played.result.stderr
+    assert "$0.4000 in 2 agent calls; 2 computed from prices\n" in shop.run("status").stdout
+    report = shop.run("report", "--format", "md").stdout.replace("\\", "")
+    assert "- Cost: $0.4000 (2 calls computed from prices)\n" in report
+    assert "| $0.2000 (1 call computed from prices) |" in report
+    assert shop.run("report", "--json").json()["usage"]["turns_computed"] == 2
 
 
 def test_four_fifths_of_a_limit_are_warned_of_once(shop: Workshop) -> None:

@@ -6,7 +6,9 @@ import os
 
 import click
 
+from orchestrate.app.config import load_config
 from orchestrate.app.moments import moment_of
+from orchestrate.app.money import money_rules
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.options import json_option, working_dir_option
 from orchestrate.show.bill import spending_table
@@ -32,13 +34,14 @@ def cost(since: str, way: str, everywhere: bool, working_dir: str | None, as_jso
     clock.
     """
     start = moment_of("--since", since)
-    workspace = None if everywhere else str(workspace_of(working_dir).root)
+    here = workspace_of(working_dir)
+    workspace = None if everywhere else str(here.root)
     entries = [
         entry
         for entry in ledger_of(os.environ).since(day_of(start))
         if entry.at >= start and workspace in (None, entry.workspace)
     ]
-    rows, total = spending_by(way, entries)
+    rows, total = spending_by(way, entries, money_rules(load_config(here)).counted_entry)
     if as_json:
         answer_json(
             {"workspace": workspace, "by": way, "rows": [row.to_json() for row in rows],

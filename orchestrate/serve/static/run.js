@@ -142,7 +142,7 @@ export function runView(id, tab, console, live, go) {
     },
     cost: async () => {
       const told = await api(`/runs/${id}/report`);
-      const row = (/** @type {string} */ name, /** @type {any} */ u) => h("tr", {}, h("td", {}, name), h("td", { "data-label": "turns" }, u.turns), h("td", { "data-label": "cost" }, u.cost_usd === null ? "unknown" : `$${u.cost_usd.toFixed(4)}`), h("td", { "data-label": "turns without cost" }, u.turns_without_cost || ""), h("td", { "data-label": "tokens in" }, u.input_tokens ?? "unknown"), h("td", { "data-label": "tokens out" }, u.output_tokens ?? "unknown"));
+      const row = (/** @type {string} */ name, /** @type {any} */ u) => h("tr", {}, h("td", {}, name), h("td", { "data-label": "turns" }, u.turns), h("td", { "data-label": "cost" }, u.cost_usd === null ? "unknown" : `$${u.cost_usd.toFixed(4)}${u.turns_computed ? " (computed)" : ""}`), h("td", { "data-label": "turns without cost" }, u.turns_without_cost || ""), h("td", { "data-label": "tokens in" }, u.input_tokens ?? "unknown"), h("td", { "data-label": "tokens out" }, u.output_tokens ?? "unknown"));
       const asked = told.steps.filter((/** @type {any} */ s) => s.usage.turns);
       fill(body, asked.length ? h("table", {}, h("thead", {}, h("tr", {}, ["Step", "Turns", "Cost", "Turns without cost", "Tokens in", "Tokens out"].map((t) => h("th", { scope: "col" }, t)))), h("tbody", {}, asked.slice(0, MOST_ROWS).map((/** @type {any} */ s) => row(s.step, s.usage)), row("all", told.usage))) : h("p", { class: "empty" }, "No agent was asked."));
     },

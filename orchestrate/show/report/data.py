@@ -282,6 +282,7 @@ def usage_json(usage: Usage) -> dict[str, Any]:
         "turns": usage.turns,
         "cost_usd": usage.cost_usd,
         "turns_without_cost": usage.without_cost,
+        "turns_computed": usage.computed,
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "turns_without_tokens": usage.without_tokens,

@@ -127,7 +127,8 @@ def cost(usage: Usage) -> str:
     if usage.cost_usd is None:
         return f"unknown ({plural(usage.turns, 'call')} did not report it)"
     more = f" + unknown ({plural(usage.without_cost, 'call')})" if usage.without_cost else ""
-    return f"${usage.cost_usd:.4f}{more}"
+    priced = f" ({plural(usage.computed, 'call')} computed from prices)" if usage.computed else ""
+    return f"${usage.cost_usd:.4f}{priced}{more}"
 
 
 def tokens(usage: Usage) -> str:
