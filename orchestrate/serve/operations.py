@@ -72,7 +72,7 @@ class Param:
         if self.choices and text not in self.choices:
             raise Problem(400, f"'{self.name}' is one of: {', '.join(self.choices)}")
         if len(text) > 1000 or "\0" in text:
-            raise Problem(400, f"'{self.name}' is too long")
+            raise Problem(400, f"'{self.name}' has more than 1000 characters, or a NUL")
         return text
 
 
@@ -186,8 +186,20 @@ def check_body(schema: Json, body: Json) -> None:
         if wanted is None:
             raise Problem(400, f"there is no field '{name[:40]}'")
         if not _fits(wanted, value):
-            choices = f" of: {', '.join(wanted['enum'])}" if "enum" in wanted else ""
-            raise Problem(400, f"'{name}' is not a right {wanted['type']}{choices}")
+            raise Problem(400, f"'{name}' is not {_wanted_words(wanted)}")
+
+
+def _wanted_words(wanted: Json) -> str:
+    if "enum" in wanted:
+        return f"one of: {', '.join(wanted['enum'])}"
+    match wanted["type"]:
+        case "boolean":
+            return "true or false"
+        case "object":
+            return f"an object of at most {wanted['maxProperties']} texts"
+        case _:
+            most = wanted.get("maxLength", MOST_TEXT)
+            return f"a text of at most {most} characters without a NUL"
 
 
 def _fits(wanted: Json, value: Any) -> bool:

@@ -127,6 +127,9 @@ class Tab:
 
     async def _tell_one(self, news: News) -> None:
         if news.record is None:
+            # Nothing is recorded of a run whose process was killed: the page looks again.
+            if news.run_id:
+                await self._send({"type": "run", "run_id": news.run_id, "event": "left"})
             return
         seq = news.record["seq"]
         told = {"type": "run", "run_id": news.run_id, "event": news.record["event"], "seq": seq}

@@ -27,6 +27,7 @@ class Telling:
         self.run = run
         self.is_chat = False
         self.is_over = False
+        self.is_parked = False
         # The number of the last event that was caught up with.
         self.heard = 0
         self._records = EventRecords(run)
@@ -63,9 +64,10 @@ class Telling:
             case on.RunStarted():
                 self.is_chat = event.definition == CHAT
             case on.RunResumed():
-                self.is_over = False
+                self.is_over = self.is_parked = False
             case on.RunEnded():
-                self.is_over = event.status != "paused"
+                self.is_parked = event.status == "paused"
+                self.is_over = not self.is_parked
             case _:
                 pass
 
@@ -80,6 +82,6 @@ class Telling:
     def started(self, **more: Any) -> Json:
         return self._records.told.started(**more)
 
-    def exit(self, reason: str) -> list[Json]:
-        """It leaves its session, though nothing of that is recorded: it was parked."""
-        return self._records.told.exit(reason)
+    def exit(self, reason: str, error: str | None = None) -> list[Json]:
+        """It leaves its session, though nothing of that is recorded: it was parked, or killed."""
+        return [] if self.is_chat else self._records.told.exit(reason, error)

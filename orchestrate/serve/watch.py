@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrate.errors import OrchestrateError
 from orchestrate.record import record
 from orchestrate.serve.telling import Telling
+from orchestrate.state.locks import is_held
 from orchestrate.state.runs import list_runs
 from orchestrate.view.follower import JournalTail
 from orchestrate.view.run_summary import summary_of
@@ -33,6 +34,9 @@ _ENDED_EVERY = 6
 _MOST_ENDED = 500
 # A listener that does not keep up with so much is dropped: it comes back and reads from its cursor.
 _MOST_WAITING = 2000
+# Looks at a run at work whose lock nobody holds after which its process is gone.
+_MISSED = 3
+_GONE = {"reason": "interrupted", "error": "the process that worked on it is gone"}
 _OVER = ("completed", "cancelled", "failed", "damaged")
 
 
@@ -71,21 +75,35 @@ class _Followed:
         self.run = run
         self.telling = Telling(run)
         self._tail = JournalTail(run, 0)
+        self._missed = 0
 
     def catch_up(self) -> None:
         """What is there when the first listener comes is news to nobody."""
         with suppress(OrchestrateError, OSError):  # the page says what is wrong with it
             self.telling.catch_up()
         self._tail = JournalTail(self.run, self.telling.heard)
+        if self._is_left:
+            self.telling.exit(**_GONE)
+
+    @property
+    def _is_left(self) -> bool:
+        """Is it at work by its journal, and nobody works on it? A killed process writes nothing."""
+        telling = self.telling
+        return telling.is_active and not telling.is_parked and not is_held(self.run.lock_file)
 
     def news(self) -> list[News]:
         found = []
+        # Looked at first: a run that ends writes so before it lets its lock go.
+        is_left = self._is_left
         try:
             for recorded in self._tail.news():
                 one, messages = self.telling.tell(recorded.seq, recorded.event)
                 found.append(News(tuple(messages), self.run.id, self.workspace, one))
         except (OrchestrateError, OSError):
             pass  # it is damaged, or gone: what the page reads of it says so
+        self._missed = self._missed + 1 if is_left and not found else 0
+        if self._missed == _MISSED:
+            found.append(News(tuple(self.telling.exit(**_GONE)), self.run.id, self.workspace))
         return found
 
     def since_resume(self) -> list[News]:

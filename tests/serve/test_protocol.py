@@ -259,6 +259,46 @@ def test_a_run_of_the_command_line_is_told_and_stopped(console: Console, project
     assert "interrupted" in project.run("status", run_id).stdout
 
 
+def test_a_run_whose_process_was_killed_is_not_active(console: Console, project: Project) -> None:
+    with dialled(console) as client, project.background("run", "nap") as process:
+        run_id = client.until("recipe_step_started", 60)["session_id"]
+        process.kill()
+        process.wait()
+        exited = client.until("recipe_exited", 60, session_id=run_id)
+        assert exited["reason"] == "interrupted"
+        assert "is gone" in exited["error"]
+        client.until("turn_complete", session_id=run_id)
+        # Its session is free, and who comes now hears nothing of it.
+        client.send("exit_recipe", session_id=run_id)
+        assert client.until("error", session_id=run_id)
+        with dialled(console) as late:
+            late.send("ping")
+            late.until("pong")
+            assert "recipe_started" not in [one["type"] for one in late.heard]
+        project.run("resume", run_id, "-d").assert_success()
+        assert client.until("recipe_started", 60, session_id=run_id)["step"] == "Nap"
+        client.send("kill_session", session_id=run_id)
+        client.until("session_killed", 60, session_id=run_id)
+
+
+def test_a_run_that_was_killed_before_a_client_came_is_not_told(
+    console: Console, project: Project
+) -> None:
+    runs = project.folder / ".orchestrate" / "runs"
+    with project.background("run", "nap") as process:
+        give_up = time.monotonic() + 60
+        while not any(b"step-started" in one.read_bytes() for one in runs.glob("*/events.jsonl")):
+            assert time.monotonic() < give_up
+            time.sleep(0.02)
+        process.kill()
+        process.wait()
+    with dialled(console) as client:
+        client.send("ping")
+        client.until("pong")
+        assert "recipe_started" not in [one["type"] for one in client.heard]
+    project.run("cancel", "latest").assert_success()
+
+
 def test_a_session_is_killed(console: Console, project: Project) -> None:
     with dialled(console) as client, dialled(console) as other:
         run_id = project.run("run", "nap", "-d").assert_success().stdout.strip()
