@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from orchestrate.workspace import Workspace
 
 _PUT_BACK = "the run's own copy is lost: to go on, put the files back as they were"
+_MASKED = (
+    "the run's own copy lacks a secret that the files held: to go on as it was started, put them "
+    "back as they were"
+)
 _OURS = ("catalogue:", "package:")
 
 
@@ -66,7 +70,9 @@ def changes_of(
         if late is not None:
             found |= _changes(plan_id, sources, late, workspace, state)
             found |= _changed_schemas(late, workspace)
-    matters = {name: how for name, how in found.items() if how}
+    # A copy that lacks a secret cannot be gone on with: whatever has changed, the files count.
+    least = "changed" if frozen.is_masked else ""
+    matters = {name: how or least for name, how in found.items() if how or least}
     if found and not matters:
         names = ", ".join(sorted(found))
         reporter.note(f"  changed without effect: {visible(names)}\n")
@@ -80,6 +86,7 @@ def changed_error(
     *,
     is_there: bool = True,
     has_copy: bool = True,
+    is_masked: bool = False,
     foreseen: str = "",
 ) -> UsageError:
     """What differs, and the ways to go on; one that is gone cannot be started over."""
@@ -87,8 +94,10 @@ def changed_error(
     as_started = place.command("resume", run_id, "--as-started")
     anew = place.command("resume", run_id, "--force-restart")
     ways = [f"to go on as it was started: {as_started}"] if has_copy else [_PUT_BACK]
+    edited = place.command("resume", run_id, "--edited")
+    if is_masked:
+        ways = [_MASKED, f"to go on with the files as they are: {edited}"]
     if foreseen:
-        edited = place.command("resume", run_id, "--edited")
         ways.insert(0, f"with the files as they are it would {foreseen}\nto do that: {edited}")
     ways += [f"to start over with the files as they are: {anew}"] if is_there else []
     return UsageError(f"the definition of run {run_id} has changed: {names}", "\n".join(ways))
@@ -204,15 +213,16 @@ def done_with(program: Program, state: RunState) -> Callable[[str, str], bool]:
     return lambda plan_id, node_id: (plan_id, node_id) not in reached
 
 
-def recompile(header: Header, workspace: Workspace) -> Program:
-    """The program of a run that keeps no copy of it; refused if a file of it has changed."""
+def recompile(header: Header, workspace: Workspace, *, is_masked: bool = False) -> Program:
+    """The program of a run that keeps no copy of it, or a masked one; refused if a file of it has
+    changed."""
     compilation = compile_file(file_at(header.definition, workspace), workspace)
     before, now = header.sources, checksums(compilation, workspace)
     changed = {path for path in {*before, *now} if before.get(path) != now.get(path)}
     if changed:
         is_there = file_at(header.definition, workspace).is_file()
         names = dict.fromkeys(changed, "changed")
-        raise changed_error(header.run_id, names, Place(), is_there=is_there)
+        raise changed_error(header.run_id, names, Place(), is_there=is_there, is_masked=is_masked)
     return require_program(compilation)
 
 

@@ -13,6 +13,7 @@ from orchestrate.app.changed import changed_error, changes_of
 from orchestrate.app.checksums import checksums
 from orchestrate.app.edit_told import told
 from orchestrate.app.frozen_run import frozen_bytes
+from orchestrate.app.new_run import masked_context
 from orchestrate.app.open_run import given_later
 from orchestrate.app.reachable import secrets_to_run
 from orchestrate.app.scopes import starting_values
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from orchestrate.app.reporter import Reporter
     from orchestrate.app.settings import RunSettings
     from orchestrate.compile import Compilation
+    from orchestrate.engine.secrets import Secrets
     from orchestrate.engine.stop import Stop
     from orchestrate.plan.nodes import Program
     from orchestrate.state.store import Store
@@ -148,7 +150,8 @@ def prepare_edit(
             f"{main_plan(whole).dialect} now",
             f"to start over with it: orchestrate resume {store.run.id} --force-restart",
         )
-    context = _context(course, whole)
+    secrets = secrets_to_run(whole, workspace)
+    context = masked_context(_context(course, whole, secrets), secrets, reporter)
     program = with_context(with_settings(whole, settings), constant_map({**context, **values}))
     refuse_undefined(compilation, program)
     _catch_up(course, reporter, stop)
@@ -206,9 +209,9 @@ def _catch_up(course: Course, reporter: Reporter, stop: Stop) -> None:
         rt.logbook.close()
 
 
-def _context(course: Course, whole: Program) -> dict[str, Any]:
-    """What the file says now; what was given from outside stays."""
-    before, known = _defaults(course.program), course.header.context
+def _context(course: Course, whole: Program, secrets: Secrets) -> dict[str, Any]:
+    """What the file says now; what was given from outside stays. What is known is masked."""
+    before, known = secrets.data(_defaults(course.program)), course.header.context
     given = {k: v for k, v in known.items() if k not in before or before[k] != v}
     return _defaults(whole) | given | given_later(course.store.run)
 

@@ -74,7 +74,7 @@ def start_run(  # noqa: PLR0913 - it is the sum of what a run begins with
     secrets = secrets_to_run(program, workspace)
     kept = mask_settings(settings.kept(), secrets, reporter)
     context = starting_values(plan)
-    masked = _masked(context, secrets, reporter)
+    masked = masked_context(context, secrets, reporter)
     started: list[RunStarted] = []
 
     def contents(run_id: str) -> dict[str, bytes]:
@@ -114,7 +114,7 @@ def start_run(  # noqa: PLR0913 - it is the sum of what a run begins with
     return begin(run, lock, index, event)
 
 
-def _masked(context: dict[str, Any], secrets: Secrets, reporter: Reporter) -> dict[str, Any]:
+def masked_context(context: dict[str, Any], secrets: Secrets, reporter: Reporter) -> dict[str, Any]:
     """The values that a run begins with, as they are written down."""
     masked = {key: secrets.data(value) for key, value in context.items()}
     for key, value in context.items():

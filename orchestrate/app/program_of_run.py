@@ -31,12 +31,17 @@ if TYPE_CHECKING:
 
 
 def program_to_run(
-    header: Header, workspace: Workspace, note: Callable[[str], None], *, as_started: bool
+    header: Header,
+    workspace: Workspace,
+    note: Callable[[str], None],
+    *,
+    as_started: bool,
+    is_edit: bool = False,
 ) -> Program:
     """The program of a run as its settings want it, from its own copy: files may have changed.
 
-    A copy that had to be masked cannot be carried out; then the files have to be as they were. One
-    that is lost is made again.
+    A copy that had to be masked cannot be carried out; then the files have to be as they were, but
+    for an edit (`is_edit`), which goes on with what they say now. One that is lost is made again.
     """
     frozen, problem = None, "is missing"
     try:
@@ -46,7 +51,12 @@ def program_to_run(
     if frozen is not None and (as_started or not frozen.is_masked):
         return _as_it_runs(frozen.program, header)
     if frozen is not None:
-        return _as_it_runs(recompile(header, workspace), header)
+        try:
+            return _as_it_runs(recompile(header, workspace, is_masked=True), header)
+        except UsageError:
+            if not is_edit:
+                raise
+            return _as_it_runs(frozen.program, header)
     whole, source = _compile_again(header, workspace, as_started=as_started)
     running = _as_it_runs(whole, header)
     mask = secrets_for(whole, workspace).data

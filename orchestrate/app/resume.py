@@ -103,7 +103,9 @@ def resume(
     lock = claim_run(run, sys.argv)
     try:
         header = replace(header, settings=settings)
-        program = program_to_run(header, workspace, reporter.note, as_started=as_started)
+        program = program_to_run(
+            header, workspace, reporter.note, as_started=as_started, is_edit=wishes.is_consent
+        )
         given.check(program)
         values = _context_given(program, given, workspace, context)
         late = LatePlans(workspace, settings, header.root)

@@ -101,7 +101,7 @@ def rewind(
     header = header_of(run)
     lock = claim_run(run, sys.argv)
     try:
-        program = program_to_run(header, workspace, reporter.note, as_started=False)
+        program = program_to_run(header, workspace, reporter.note, as_started=False, is_edit=True)
         late = LatePlans(workspace, header.settings, header.root)
         index = Index(program, late.find, header.edit, edits_of(run))
         index.learn_edit(header.edit, program, late.find)

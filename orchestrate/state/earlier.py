@@ -246,6 +246,16 @@ class Earlier:
     def step_path(self, frame_key: str, name: str, visit: int) -> Path:
         return (*self.path(frame_key), f"{name}:{visit}")
 
+    def called_plan(self, path: Path) -> str:
+        """The plan that a step is part of, if it is one that was called; else ''."""
+        for depth in range(len(path) - 1, 0, -1):
+            *outer, word = path[:depth]
+            if word.endswith("()"):
+                call = self.entries.get((*outer, word.removesuffix("()")))
+                opened = call.opened if call is not None else None
+                return opened.plan if isinstance(opened, on.CallOpened) else ""
+        return ""
+
     def _segment(self, loop: tuple[str, str, int], index: int) -> str:
         """An item, by what it is and how many like it stand before it; a round by its number."""
         items = self._loops.get(loop, [])

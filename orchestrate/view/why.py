@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from orchestrate.errors import UsageError
 from orchestrate.plan.nodes import nodes_in
 from orchestrate.plan.visible import visible
 from orchestrate.state.address import Address, FrameKey
-from orchestrate.state.durable import read_file
 from orchestrate.state.earlier import ACCEPTED, Earlier, Entry
 from orchestrate.state.events import Edited, Event
 from orchestrate.state.lineage import earlier_of, origin_of
@@ -18,6 +17,7 @@ from orchestrate.state.recorded import read_events
 from orchestrate.state.result import StepResult
 from orchestrate.state.runs import Run
 from orchestrate.view.run_view import RunView, run_view
+from orchestrate.view.why_values import Values
 from orchestrate.view.why_words import why_in_words
 
 Json = dict[str, Any]
@@ -41,7 +41,8 @@ def why(run: Run, step: str | None) -> list[Json]:
     entries = [e for e in now.entries.values() if e.moved is None and e.opened is None]
     if step is not None:
         entries = [e for e in _meant(now, step) if e.moved is None and e.opened is None]
-    found = [_told(run, view, entry, before) for entry in entries]
+    values = Values(run, before, now)
+    found = [_told(values, _line(view, now, entry), entry, before) for entry in entries]
     stands = {(c.address.frame.text, c.name, c.visit): c.phase for c in view.cursors}
     for told, entry in zip(found, entries, strict=True):
         address = entry.address
@@ -70,18 +71,13 @@ def _meant(earlier: Earlier, text: str) -> list[Entry]:
     return found
 
 
-def _told(
-    run: Run,
-    view: RunView,
-    entry: Entry,
-    before: Earlier,
-) -> Json:
+def _told(values: Values, line: int | None, entry: Entry, before: Earlier) -> Json:
     result = entry.finished.result if entry.finished is not None else StepResult()
     told: Json = {
         "step": FrameKey.parse(entry.frame).step(entry.name).shown,
         "visit": entry.visit,
         "status": "reused" if result.reused else _status(entry),
-        "line": _line(view, entry),
+        "line": line,
         "key": entry.key,
     }
     if result.reused:
@@ -94,11 +90,12 @@ def _told(
     old = before.entries.get(entry.path) if before.entries else None
     told["why"] = entry.why
     told["because"] = why_in_words(entry.why) if entry.why else "it had not run before"
-    changed = entry.why.get("changed", {})
     told["changed"] = [
-        {"part": part, **_values(run, part, digests, old, entry)}
-        for part, digests in changed.items()
+        side
+        for part, digests in entry.why.get("changed", {}).items()
+        for side in values.of(part, digests, old, entry)
     ]
+    told["changed"] += _files_changed(entry, old)
     return told
 
 
@@ -110,49 +107,24 @@ def _status(entry: Entry) -> str:
     return "running" if entry.started is not None else "unfinished"
 
 
-def _line(view: RunView, entry: Entry) -> int | None:
-    plans = view.index.program.plans if view.index is not None else ()
-    nodes = (node for plan in plans for node in nodes_in(plan))
-    return next((node.span.line for node in nodes if node.name == entry.name), None)
+def _files_changed(entry: Entry, old: Entry | None) -> Iterable[Json]:
+    """Files that are not what they were for the result of before, by their digests."""
+    for name in entry.why.get("files", ()):
+        was, now = _files_of(old), _files_of(entry)
+        yield {"part": "files", "name": name, "before": was.get(name), "after": now.get(name)}
 
 
-def _values(
-    run: Run,
-    part: str,
-    digests: Any,
-    old: Entry | None,
-    entry: Entry,
-) -> Json:
-    """Both values where they are kept: prompts as sent and commands; else their digests."""
-    if part == "inputs":
-        return {"values": digests}
-    shown: Json = {"before": digests[0], "after": digests[1]}
-    if part == "prompt" and old is not None:
-        texts = [_prompt(run, one) for one in (old, entry)]
-        if all(texts):
-            lines = difflib.unified_diff(
-                texts[0].split("\n"), texts[1].split("\n"), lineterm="", n=1
-            )
-            shown |= {"before_text": texts[0], "after_text": texts[1], "diff": list(lines)[2:]}
-    elif part in ("argv", "script") and old is not None:
-        commands = [_command(one) for one in (old, entry)]
-        if all(commands):
-            shown |= {"before_text": commands[0], "after_text": commands[1]}
-    return shown
+def _files_of(entry: Entry | None) -> dict[str, str]:
+    if entry is None:
+        return {}
+    made = entry.finished.made if entry.finished is not None else {}
+    return {**entry.key.get("files", {}), **made}
 
 
-def _prompt(run: Run, entry: Entry) -> str:
-    """What was sent, masked when it was kept."""
-    result = entry.finished.result if entry.finished is not None else StepResult()
-    log = result.log or entry.address.log_name()
-    return (read_file(run.logs / f"{log}.prompt.txt") or b"").decode("utf-8", "replace")
-
-
-def _command(entry: Entry) -> str:
-    for result in (
-        entry.finished.result if entry.finished is not None else StepResult(),
-        entry.started.about if entry.started is not None else StepResult(),
-    ):
-        if result.debug is not None and result.debug.command:
-            return " ".join(result.debug.command)
-    return ""
+def _line(view: RunView, earlier: Earlier, entry: Entry) -> int | None:
+    if view.index is None:
+        return None
+    with suppress(KeyError):
+        plan = view.index.plan(earlier.called_plan(entry.path) or view.index.program.main)
+        return next((n.span.line for n in nodes_in(plan) if n.name == entry.name), None)
+    return None
