@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.checkpoints.store import open_store
 from orchestrate.digest import digest_of
+from orchestrate.record import record
 from orchestrate.state import events as on
 from orchestrate.state.address import Address, FrameKey, name_of_node
+from orchestrate.state.durable import dump_json
+from orchestrate.state.plan_file import edit_folder, read_documents
 from orchestrate.state.recorded import read_events
 from orchestrate.view.file_history import shown
 from orchestrate.view.run_view import run_view
+from orchestrate.view.why_values import command_of, lines_that_differ, log_of, prompt_sent
 
 if TYPE_CHECKING:
+    from orchestrate.checkpoints.store import Store
     from orchestrate.state.result import StepResult
     from orchestrate.state.runs import Run
     from orchestrate.view.run_view import RunView
@@ -26,13 +31,38 @@ def compare_runs(first: Run, second: Run) -> list[Facts]:
     found = _different(_whole(one), _whole(other))
     inputs = _different(one.state.root.variables, other.state.root.variables)
     found += [fact | {"about": f"input {fact['about']}"} for fact in inputs]
+    if found and found[0]["about"] == "definition":
+        found[0] |= _rows(_documents(one), _documents(other))
     mine, theirs = _visits(first), _visits(second)
     if list(mine) != list(theirs):
         found.append({"about": "path", "first": list(mine), "second": list(theirs)})
-    for step in mine.keys() & theirs.keys():
-        for fact in _different(mine[step], theirs[step]):
-            found.append(fact | {"about": f"{step}: {fact['about']}"})
+    for step in (step for step in mine if step in theirs):
+        for fact in _different(mine[step].facts, theirs[step].facts):
+            texts = [visit.texts.get(fact["about"], "") for visit in (mine[step], theirs[step])]
+            found.append(fact | _rows(*texts) | {"about": f"{step}: {fact['about']}"})
     return found + _files(one, other)
+
+
+def patch_of(first: Run, second: Run) -> bytes:
+    """How the files that two runs have left differ, as `git diff` prints it."""
+    views = run_view(first), run_view(second)
+    sides = _stores(*views)
+    if not _files(*views) or sides is None:
+        return b""
+    (mine, old), (theirs, new) = sides
+    theirs.complete()
+    return mine.patch(old, new, lender=theirs)
+
+
+def _rows(mine: str, theirs: str) -> Facts:
+    """Two texts line by line, where both are kept."""
+    return {"diff": lines_that_differ(mine, theirs)} if mine and theirs else {}
+
+
+def _documents(view: RunView) -> str:
+    """The composed files of a run as they were last."""
+    documents = read_documents(edit_folder(view.run.root, view.state.edit))
+    return dump_json(documents, indent=2).decode("ascii") if documents else ""
 
 
 def _different(one: Facts, other: Facts) -> list[Facts]:
@@ -55,9 +85,17 @@ def _whole(view: RunView) -> Facts:
     }
 
 
-def _visits(run: Run) -> dict[str, Facts]:
-    """What is known of each visit of a step, in the order in which they ended."""
-    found: dict[str, Facts] = {}
+@record
+class _Visit:
+    """What is known of a visit of a step; long texts are facts by their digests."""
+
+    facts: Facts
+    texts: dict[str, str]
+
+
+def _visits(run: Run) -> dict[str, _Visit]:
+    """The visits of steps, in the order in which they ended."""
+    found: dict[str, _Visit] = {}
     asked: dict[tuple[str, str, int], Facts] = {}
     for recorded in read_events(run.events):
         event = recorded.event
@@ -67,31 +105,30 @@ def _visits(run: Run) -> dict[str, Facts]:
             frame = FrameKey.parse(event.frame)
             address = Address(frame, name_of_node(event.node), event.visit)
             key = event.key or asked.get((event.frame, event.node, event.visit), {})
-            found[shown(address)] = _visit(event.label, event.result, key)
+            found[shown(address)] = _visit(run, event.label, event.result, key)
     return found
 
 
-def _visit(label: str, result: StepResult, key: Facts) -> Facts:
+def _visit(run: Run, label: str, result: StepResult, key: Facts) -> _Visit:
     facts: Facts = {"outcome": result.outcome or label, "status": result.status}
     facts |= {part: key[part] for part in ("prompt", "argv", "script") if part in key}
     answer = result.output or list(result.lines) or result.json
     if answer:
         facts["answer"] = digest_of(answer)
-    return facts
+    texts = {
+        "prompt": prompt_sent(run, log_of(result)),
+        "answer": answer if isinstance(answer, str) else dump_json(answer, indent=2).decode(),
+        **dict.fromkeys(("argv", "script"), command_of(result)),
+    }
+    return _Visit(facts, texts)
 
 
 def _files(one: RunView, other: RunView) -> list[Facts]:
     """Files that the last checkpoints of both have otherwise."""
-    sides = []
-    for view in (one, other):
-        store = open_store(view.run.root)
-        tree = view.state.checkpoint.get("tree")
-        if store is None or tree is None or not store.exists:
-            return []
-        sides.append(store.files(tree))
-    mine, theirs = sides
-    if len({len(oid) for side in sides for _, oid in side.values()}) > 1:
-        return []  # their repositories name contents by different digests
+    sides = _stores(one, other)
+    if sides is None:
+        return []
+    mine, theirs = (store.files(tree) for store, tree in sides)
     return [
         {
             "about": f"file {fact['about']}",
@@ -100,6 +137,19 @@ def _files(one: RunView, other: RunView) -> list[Facts]:
         }
         for fact in _different(dict(mine), dict(theirs))
     ]
+
+
+def _stores(one: RunView, other: RunView) -> tuple[tuple[Store, str], tuple[Store, str]] | None:
+    """The stores of both with their last trees; None where they cannot be compared."""
+    found = []
+    for view in (one, other):
+        store, tree = open_store(view.run.root), view.state.checkpoint.get("tree")
+        if store is None or tree is None or not store.exists:
+            return None
+        found.append((store, tree))
+    mine, theirs = found
+    # Their repositories may name contents by different digests.
+    return (mine, theirs) if len(mine[1]) == len(theirs[1]) else None
 
 
 def _kept(entry: tuple[str, str] | None) -> str | None:

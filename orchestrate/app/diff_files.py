@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.checkpoints.model import Change
+from orchestrate.checkpoints.model import Change, checkpoint_from_json, nested_changes
 from orchestrate.checkpoints.store import Store, open_store
 from orchestrate.errors import ConfigError, UsageError
 from orchestrate.plan.visible import visible
@@ -69,6 +69,8 @@ def diff_files(run: Run, steps: str | None) -> FilesChanged:
         left = [f"{visible(file['path'])} ({file['reason']})" for file in one.get("left_out", ())]
         notes += [f"not recorded: {', '.join(left)}"] if left else []
     notes += [f"ignored since: {visible(name)}" for name in new.get("now_ignored", ())]
+    nested = nested_changes(checkpoint_from_json(old), checkpoint_from_json(new))
+    notes += [f"not looked into, a repository of its own: {visible(name)}" for name in nested]
     store.complete()
     changes = store.changes(old["tree"], new["tree"])
     hidden = set(new.get("now_ignored", ()))

@@ -19,7 +19,12 @@ from orchestrate.app.open_store import open_stored
 from orchestrate.app.program_of_run import program_to_run, restore_late
 from orchestrate.app.stopping import stoppable
 from orchestrate.app.worktrees import in_worktree, require_worktree
-from orchestrate.checkpoints.model import Checkpoint, checkpoint_from_json, checkpoint_to_json
+from orchestrate.checkpoints.model import (
+    Checkpoint,
+    checkpoint_from_json,
+    checkpoint_to_json,
+    nested_changes,
+)
 from orchestrate.checkpoints.restore import (
     Restoration,
     carry_out,
@@ -224,6 +229,9 @@ def _plan(
         )
     if (now.head, now.branch) != (aim.target.head, aim.target.branch):
         notes.append("HEAD, its branch and the index are left as they are; only files change")
+    if nested := nested_changes(aim.target, now):
+        shown = ", ".join(map(visible, nested))
+        notes.append(f"repositories inside are left as they are: {shown}")
     plan = plan_restoration(files, workspace, now, aim.target, aim.added)
     if plan.partial and not force:
         listed = "\n".join(f"  {visible(one.path)}: {one.reason}" for one in plan.partial)

@@ -65,13 +65,13 @@ class Copying:
 
     def _start(self, tree: str, objects: Path) -> None:
         git = own_git(self._program, self._folder).with_variables(
-            GIT_ALTERNATE_OBJECT_DIRECTORIES=_quoted(str(objects))
+            GIT_ALTERNATE_OBJECT_DIRECTORIES=quoted(str(objects))
         )
         pack = str(self._folder / "objects" / "pack" / "pack")
         self._process = git.begin(*_PACK, pack, given=f"{tree}\n".encode())
 
 
-def _quoted(path: str) -> str:
+def quoted(path: str) -> str:
     """As git reads one path among several: a colon or a quote in it does not end it."""
     escaped = path.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -58,6 +58,24 @@ class Checkpoint:
         return any(not one.is_special for one in self.left_out)
 
 
+def nested_changes(old: Checkpoint, new: Checkpoint) -> list[str]:
+    """The repositories inside that are not known to be the same in both checkpoints, and why.
+
+    Of one with changes of its own nobody knows which: no checkpoint has its files.
+    """
+    before, after = ({one.path: one for one in side.nested} for side in (old, new))
+    found = []
+    for path in sorted(before.keys() | after.keys()):
+        was, now = before.get(path), after.get(path)
+        if was is None or now is None:
+            found.append(f"{path} (new)" if was is None else f"{path} (gone)")
+        elif was.head != now.head:
+            found.append(f"{path} (was at {was.head[:12] or 'no commit'})")
+        elif was.is_dirty or now.is_dirty:
+            found.append(f"{path} (was {'changed' if was.is_dirty else 'unchanged'} then)")
+    return found
+
+
 ChangeKind = Literal["added", "changed", "deleted", "mode"]
 
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from orchestrate.checkpoints.capture import Capture, Limits
-from orchestrate.checkpoints.copying import Copying
+from orchestrate.checkpoints.copying import Copying, quoted
 from orchestrate.checkpoints.model import Change, ChangeKind, Checkpoint, CheckpointError, id_of
 from orchestrate.checkpoints.program import Deadline, deadline_in, find_git, own_git, split
 from orchestrate.checkpoints.users import Repository, find_repository
@@ -116,11 +116,18 @@ class Store:
         """The files that a tree has and an older one has not."""
         return (change.path for change in self.changes(old, new) if change.kind == "added")
 
-    def patch(self, old: str, new: str, paths: Iterable[str] = ()) -> bytes:
-        """The difference between two trees as `git diff` prints it."""
+    def patch(
+        self, old: str, new: str, paths: Iterable[str] = (), *, lender: Store | None = None
+    ) -> bytes:
+        """The difference between two trees as `git diff` prints it; `lender` has the new one."""
         self.complete()
         chosen = [f":(literal){path}" for path in paths]
-        return self._git.output(
+        git = self._git
+        if lender is not None:
+            git = git.with_variables(
+                GIT_ALTERNATE_OBJECT_DIRECTORIES=quoted(str(lender.folder / "objects"))
+            )
+        return git.output(
             "diff-tree", "-r", "-p", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv",
             old, new, "--", *chosen,
         )  # fmt: skip

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrate.digest import digest_of
 from orchestrate.errors import StateError
 from orchestrate.state import events as on
-from orchestrate.state.address import name_of_node
+from orchestrate.state.address import Address, name_of_node
 from orchestrate.state.durable import dump_json, read_file
 from orchestrate.state.earlier import Earlier, Entry, turn_of
 from orchestrate.state.lineage import origin_journals
@@ -63,14 +63,11 @@ class Values:
             return {}
         if part == "prompt":
             return _with_diff(_both(self._prompt, old, new))
-        texts = _both(_command, old, new) if part in ("argv", "script") else {}
+        texts = _both(_command_of, old, new) if part in ("argv", "script") else {}
         return texts or self._written(old, new)
 
     def _prompt(self, entry: Entry) -> str:
-        """What was sent, masked when it was kept."""
-        result = _result_of(entry)
-        log = result.log or entry.address.log_name()
-        return (read_file(self._run.logs / f"{log}.prompt.txt") or b"").decode("utf-8", "replace")
+        return prompt_sent(self._run, log_of(_result_of(entry)) or entry.address.log_name())
 
     def _turn(self, digest: str) -> str:
         """The turn that came before in the session, by its step."""
@@ -128,6 +125,23 @@ class Values:
         return edit_folder(home, entry.edit)
 
 
+def prompt_sent(run: Run, log: str) -> str:
+    """The prompt of an attempt, by the name of its log; it was masked when it was kept."""
+    return (read_file(run.logs / f"{log}.prompt.txt") or b"").decode("utf-8", "replace")
+
+
+def log_of(result: StepResult) -> str:
+    """What the logs of a step's last attempt are called; '' if it had none."""
+    named = Address.parse(result.address).log_name() if result.address else ""
+    return result.log or named
+
+
+def lines_that_differ(before: str, after: str) -> list[str]:
+    """The difference of two texts as `diff` shows it, without its head."""
+    rows = difflib.unified_diff(before.split("\n"), after.split("\n"), lineterm="", n=1)
+    return list(rows)[2:]
+
+
 def _sides(digests: Any) -> Json:
     return {"before": digests[0], "after": digests[1]}
 
@@ -141,18 +155,21 @@ def _both(look: Callable[[Any], str | None], old: Any, new: Any) -> Json:
 def _with_diff(texts: Json) -> Json:
     if not texts:
         return {}
-    old, new = texts["before_text"].split("\n"), texts["after_text"].split("\n")
-    return texts | {"diff": list(difflib.unified_diff(old, new, lineterm="", n=1))[2:]}
+    return texts | {"diff": lines_that_differ(texts["before_text"], texts["after_text"])}
 
 
 def _result_of(entry: Entry) -> StepResult:
     return entry.finished.result if entry.finished is not None else StepResult()
 
 
-def _command(entry: Entry) -> str:
+def _command_of(entry: Entry) -> str:
     about = entry.started.about if entry.started is not None else StepResult()
-    known = (result.debug for result in (_result_of(entry), about) if result.debug is not None)
-    return next((" ".join(debug.command) for debug in known if debug.command), "")
+    return command_of(_result_of(entry)) or command_of(about)
+
+
+def command_of(result: StepResult) -> str:
+    """The command of a step in one line; '' if it was none, or has not begun."""
+    return " ".join(result.debug.command) if result.debug is not None else ""
 
 
 def _named(event: Event, path: list[str]) -> Iterator[tuple[Any, list[str]]]:

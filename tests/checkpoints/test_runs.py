@@ -310,6 +310,56 @@ def test_two_runs_are_compared(tmp_path: Path) -> None:
     assert not about & {"a: prompt", "path", "status", "file by-a"}
 
 
+@pytest.mark.parametrize("dialect", SHAPES)
+def test_two_runs_are_compared_line_by_line(tmp_path: Path, dialect: str) -> None:
+    """What was defined, asked, answered and left behind: as texts where they are kept."""
+    stage = Worked(tmp_path)
+    stage.play(SHAPES[dialect])
+    first = os.readlink(stage.runs_folder / "latest")
+    stage.claude(_WORK.replace('"did "', '"well did "').replace("(name)", "(name + '!')"))
+    stage.play(SHAPES[dialect].replace("STEP:c ", "Well, STEP:c "))
+    said = stage.run("diff", first, "latest").assert_success().stdout
+    assert "c: prompt:\n" in said
+    assert "    +Well, STEP:c " in said
+    assert "c: answer:\n" in said
+    assert "    +well did c" in said
+    assert "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a!\n" in said
+    assert '"prompt": "Well, STEP:c ' in said.partition("a: ")[0], "the definition comes first"
+    listed = stage.run("diff", first, "latest", "--files").assert_success().stdout
+    assert "file by-a: " in listed
+    assert "@@ -1 +1 @@\n-a\n" not in listed
+
+
+def test_repositories_inside_are_left_and_named(tmp_path: Path) -> None:
+    stage = Worked(tmp_path)
+    inner = stage.folder / "inner"
+    for place in (inner, stage.folder / "same"):
+        git(stage.folder, "init", "-q", str(place))
+        write(place, "x", "one")
+        git(place, "add", "-A")
+        git(place, "commit", "-q", "-m", "first")
+    stage.claude(
+        _WORK.replace(
+            "    return",
+            """
+    if name == "b":
+        open("inner/x", "w").write("two")
+        import subprocess
+        subprocess.run(["git", "init", "-q", "new"], check=True)
+    return""",
+        )
+    )
+    stage.play(SHAPES["recipe"])
+    theirs = photograph(stage.folder / "inner"), photograph(stage.folder / "new")
+    changed = stage.run("diff", "latest", "b", "--json").assert_success().json()
+    of_its_own = "not looked into, a repository of its own: "
+    assert changed["notes"] == [f"{of_its_own}inner (was unchanged then)", f"{of_its_own}new (new)"]
+    told = stage.run("rewind", "latest", "b", "--yes").assert_success().stderr
+    words = "repositories inside are left as they are: inner (was unchanged then), new (new)\n"
+    assert words in told
+    assert (photograph(stage.folder / "inner"), photograph(stage.folder / "new")) == theirs
+
+
 def test_files_are_shown_with_their_steps(tmp_path: Path) -> None:
     stage = Worked(tmp_path)
     played = stage.play(SHAPES["recipe"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from orchestrate.app.compare_runs import compare_runs
+from orchestrate.app.compare_runs import compare_runs, patch_of
 from orchestrate.app.diff_files import diff_files
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.runs_folder import runs_of
@@ -12,7 +12,7 @@ from orchestrate.app.secrets import secrets_of_run
 from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
 from orchestrate.cli.run_and_step import run_and_step
 from orchestrate.plan.visible import visible
-from orchestrate.show.diff_text import difference_line
+from orchestrate.show.diff_text import difference_line, patch_text
 from orchestrate.show.output import answer, answer_json, note, note_once
 from orchestrate.state.runs import may_name_run
 from orchestrate.view.place import Place
@@ -38,8 +38,8 @@ def diff(
     """Show what a run changed in the files of its workspace: all of it, STEP, or STEP to STEP.
 
     With a second run: how the two differ in definition, inputs, path, outcomes, prompts, answers,
-    files, time and cost. Files are known from the checkpoints of the workspace; steps that share
-    one are named.
+    files, time and cost, with the lines that differ. Files are known from the checkpoints of the
+    workspace; steps that share one are named.
     """
     run, what = run_and_step(run, what, working_dir, state_dir)
     _, found, workspace = find_stored(run, working_dir, state_dir, tell_fault=note_once)
@@ -50,7 +50,9 @@ def diff(
         if as_json:
             answer_json({"first": found.id, "second": other.id, "differences": differences})
         else:
-            answer("".join(difference_line(one) for one in differences) or "no difference\n")
+            answer("".join(map(difference_line, differences)) or "no difference\n")
+            if not only_files:
+                answer(mask(patch_text(patch_of(found, other))))
         return 0
     changed = diff_files(found, what)
     if as_json:
@@ -61,6 +63,5 @@ def diff(
     if only_files:
         answer("".join(f"{_LETTERS[one.kind]} {visible(one.path)}\n" for one in changed.changes))
     else:
-        patch = changed.patch.decode("utf-8", "replace")
-        answer("".join(f"{visible(line)}\n" for line in patch.splitlines()))
+        answer(patch_text(changed.patch))
     return 0
