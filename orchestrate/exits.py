@@ -172,8 +172,8 @@ class Ending:
     reason: str
     code: int
     kind: EndKind
-    # Of a budget that is used up: what was spent and reserved, and what would be needed. Without
-    # progress: the `last` turn.
+    # Of a budget that is used up: what was spent and reserved, and what would be needed; of a limit
+    # on steps what is `needed`, if known. Without progress: the `last` turn.
     budget: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -211,8 +211,9 @@ def visits_exceeded(step: str) -> Ending:
     return end("guardrail-visits", f"max-step-visits-exceeded:{step}")
 
 
-def steps_exceeded(reason: str = "max-total-steps") -> Ending:
-    return end("guardrail-steps", reason)
+def steps_exceeded(reason: str = "max-total-steps", needed: int = 0) -> Ending:
+    """`needed`: the fewest steps with which the run gets any further, where they are known."""
+    return end("guardrail-steps", reason, {"needed": needed} if needed else None)
 
 
 def restarts_exceeded(most: int) -> Ending:

@@ -36,10 +36,6 @@ from orchestrate.plan.nodes import (
 )
 from orchestrate.state.model import Frame, Index, RunState, depth_of, plan_frame, plan_stack
 
-# The schema of recipes allows no more.
-_HIGHEST_TOTAL = 1000
-
-
 class LimitFault(StepFault):
     """A bound of the author's, or of the command line, was reached."""
 
@@ -99,6 +95,10 @@ def _totals(index: Index, frame: Frame) -> Iterator[tuple[Frame, int, int]]:
 class TotalFault(LimitFault):
     """A loop that is certain to exceed the steps that are left: the run ends where it stands."""
 
+    def __init__(self, message: str, context: dict[str, Any], wanted: int) -> None:
+        super().__init__(message, context)
+        self.wanted = wanted
+
 
 def check_total(index: Index, frame: Frame, each: Each, items: int) -> None:
     """Refuse a loop that cannot come to its end; only what is certain counts.
@@ -108,20 +108,20 @@ def check_total(index: Index, frame: Frame, each: Each, items: int) -> None:
     if not items or not ends_the_run(index, frame):
         return
     needed = items * _certain_steps(index, frame.plan, each.body, ())
-    for _, count, most in _totals(index, frame):
+    totals = list(_totals(index, frame))
+    for whose, count, most in totals:
         if needed > most - count:
+            name = name_of_total(index.plan(whose.plan)) or "maxTotalSteps"
             stack = " → ".join(plan_stack(frame))
+            # The flag widens the limits of all plans around the loop at once.
+            wanted = needed + max(ran for _, ran, _ in totals)
             raise TotalFault(
-                f"the loop over {items} items takes at least {needed} steps, and max_total_steps "
-                f"leaves {most - count} of {most} ({stack}): {_way_out(count + needed)}",
-                {"items": items, "steps": needed, "max_total_steps": most},
+                f"the loop over {items} items takes at least {needed} steps, and {name} leaves "
+                f"{most - count} of {most} ({stack}): allow {wanted} with --max-steps, or loop "
+                "over fewer items",
+                {"items": items, "steps": needed, "limit": name, "most": most},
+                wanted,
             )
-
-
-def _way_out(wanted: int) -> str:
-    if wanted <= _HIGHEST_TOTAL:
-        return f"write recursion: {{max_total_steps: {wanted}}} or more, or loop over fewer items"
-    return f"loop over fewer items, in several runs; max_total_steps is {_HIGHEST_TOTAL} at most"
 
 
 def _certain_steps(index: Index, plan_id: PlanId, block_id: str, calls: tuple[PlanId, ...]) -> int:

@@ -23,7 +23,7 @@ from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.step import Step
 from orchestrate.engine.whole_output import NotWhole, void
 from orchestrate.errors import KeeperSilent
-from orchestrate.exits import end
+from orchestrate.exits import end, steps_exceeded
 from orchestrate.plan.expr import Cond, show
 from orchestrate.plan.nodes import FAILED, SKIPPED, Ask, Call, Each, Gate, Run, Wait
 from orchestrate.record import replace
@@ -60,7 +60,7 @@ def perform(rt: Runtime, frame: Frame, *, may_wait: bool = False) -> list[Event]
             return [rt.ended(reached)]
         return _unless_expired(step, _do(step))
     except TotalFault as fault:
-        return [rt.ended(end("limit", fault.message))]
+        return [rt.ended(steps_exceeded(fault.message, fault.wanted))]
     except LimitFault as fault:
         finished = step.failed(fault)
         if not ends_the_run(rt.store.index, frame):

@@ -69,7 +69,8 @@ def resume_flags(ending: Ending, reached: Reached) -> tuple[str, ...] | None:
         case "guardrail-visits":
             return "--max-visits", str(_more_than(reached.visits))
         case "guardrail-steps":
-            return "--max-steps", str(_more_than(reached.steps))
+            wanted = max(_more_than(reached.steps), ending.budget.get("needed", 0))
+            return "--max-steps", str(wanted)
         case "guardrail-restarts":
             return "--max-restarts", str(_more_than(reached.restarts))
         case "max-calls":

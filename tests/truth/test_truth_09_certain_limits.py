@@ -26,7 +26,7 @@ def test_truth_09_it_is_refused_before_the_first_item(shop: Workshop, more: str)
     played = shop.play(loop(more), exit_code=LIMIT)
     assert shop.asked() == []
     assert played.state["status"] == "failed"
-    for words in ("8 items", "leaves 5 of 5", "max_total_steps: 8", "fewer items"):
+    for words in ("8 items", "max_total_steps leaves 5 of 5", "--max-steps", "fewer items"):
         assert words in played.state["reason"], words
         assert words in played.result.stderr, words
     # Nothing is left half done, and a resume says the same and pays for nothing.
@@ -36,33 +36,36 @@ def test_truth_09_it_is_refused_before_the_first_item(shop: Workshop, more: str)
     assert shop.asked() == []
 
 
-def test_truth_09_five_thousand_items_are_more_than_the_limit_can_be(shop: Workshop) -> None:
+def test_truth_09_five_thousand_items_are_refused_and_a_flag_allows_them(shop: Workshop) -> None:
     played = shop.play(loop(most=1000, items=5000), exit_code=LIMIT)
     assert shop.asked() == []
     assert "5000 items" in played.result.stderr
-    assert "several runs; max_total_steps is 1000 at most" in played.result.stderr
+    assert f"orchestrate resume {played.run_id} --max-steps 5000\n" in played.result.stderr
 
 
-def test_truth_09_what_has_run_before_counts(shop: Workshop) -> None:
-    before = '- {id: one, agent: helper, prompt: "STEP:one"}'
-    shop.play(loop(most=8, before=before), exit_code=LIMIT)
-    assert shop.asked() == ["one"]
-    # Exactly as many as are left: the loop comes to its end, and only the step after it does not.
-    played = shop.play(loop(most=9, before=before), exit_code=LIMIT)
-    assert len(played.state["steps"]["each"]) == 8
+WORKFLOW = """
+version: "1.4"
+name: w
+limits: {steps: 4}
+steps:
+  - {name: One, command: [sh, -c, echo one >> ran]}
+  - name: Each
+    for_each:
+      items: [1, 2, 3, 4, 5]
+      steps:
+        - {name: Item, command: [sh, -c, echo item >> ran]}
+"""
 
 
-@pytest.mark.parametrize("more", [", on_error: continue", ", on_error: skip_remaining"])
-def test_truth_09_a_loop_that_may_be_left_early_is_begun(shop: Workshop, more: str) -> None:
-    shop.play(loop(more), exit_code=LIMIT)
-    assert len(shop.asked()) == 5, "as ever"
-
-
-def test_truth_09_a_loop_that_does_not_run_is_not_refused(shop: Workshop) -> None:
-    shop.play(loop(""", condition: "{{go}} == 'no'" """))
-    assert shop.asked() == ["after"]
-    shop.play(loop(items=0))
-    assert shop.asked() == ["after", "after"]
+def test_truth_09_a_workflow_is_told_a_way_out_that_works(shop: Workshop) -> None:
+    shop.write("w.yaml", WORKFLOW)
+    refused = shop.run("run", "w.yaml").assert_exit(LIMIT)
+    ran = shop.folder / "ran"
+    assert ran.read_text() == "one\n"
+    assert "limits.steps leaves 3 of 4" in refused.stderr
+    (advised,) = [line for line in refused.stderr.splitlines() if line.startswith("  go on:")]
+    shop.run(*advised.split()[3:]).assert_success()
+    assert ran.read_text() == "one\n" + 5 * "item\n"
 
 
 CALLS = """
