@@ -25,6 +25,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _MARKS = " \t\r-+*_~`>\u2022\u00b7\"'\u201c\u201d\u2018\u2019\u00ab\u00bb"
 _NUMBERED = regex(r"\A\d{1,3}[.)](?=\s|\Z)")
 _NAMED = regex(r'"outcome"\s{0,40}:\s{0,40}"([^"\n]{1,200})"')
+_DIFFER = "The response has several outcomes that differ"
 _LONGEST_SHOWN = 500
 # Deeper than this is not an outcome; and the parser must not run out of stack over it.
 _DEEPEST = 50
@@ -117,12 +118,19 @@ def read_outcome(text: str, outcomes: tuple[str, ...]) -> Outcome | Unreadable:
 
 
 def _read_strictly(text: str, outcomes: tuple[str, ...]) -> Outcome | Unreadable:
-    """A line that is an object. Only the newest candidate is tried (rulings §7)."""
+    """A line that is an object. Only the newest candidate is tried (rulings §7).
+
+    What is said behind it in another form may overtake it: the agent is asked which one it means.
+    """
     lines = text.rstrip().rsplit("\n", _SCANNED_LINES)[-_SCANNED_LINES:]
-    for line in reversed(lines):
+    for number, line in reversed(tuple(enumerate(lines, 1))):
         candidate = _unfenced(line.strip())
         if candidate.startswith("{") and candidate.endswith("}"):
-            return _validate(_parse(candidate), candidate, outcomes)
+            found = _validate(_parse(candidate), candidate, outcomes)
+            behind = "\n".join(lines[number:])[:_LONGEST_TOLERATED]
+            if isinstance(found, Outcome) and not _is_only(found, behind, outcomes):
+                return Unreadable(_DIFFER)
+            return found
     return Unreadable("No JSON block found in response")
 
 
@@ -160,14 +168,14 @@ def _read_tolerantly(text: str, outcomes: tuple[str, ...]) -> Outcome | Unreadab
         if not isinstance(data, _Fault):
             found = _validate(data, window[start : end + 1], outcomes)
             if isinstance(found, Outcome) and not _is_only(found, window[:start], outcomes):
-                return Unreadable("The response has several outcomes that differ")
+                return Unreadable(_DIFFER)
             return found
     return None
 
 
-def _is_only(found: Outcome, before: str, outcomes: tuple[str, ...]) -> bool:
-    """Does nothing before an outcome name another one, whatever object that stands in?"""
-    names = {place[1] for place in _NAMED.finditer(before)}
+def _is_only(found: Outcome, beside: str, outcomes: tuple[str, ...]) -> bool:
+    """Does nothing beside an outcome name another one, whatever object that stands in?"""
+    names = {place[1] for place in _NAMED.finditer(beside)}
     return names.isdisjoint({*outcomes} - {found.name})
 
 

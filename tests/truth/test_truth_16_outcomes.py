@@ -76,6 +76,8 @@ REFUSED = {
     "last-is-invalid": f"- {DONE}\n\nor rather\n\n- {{'outcome': 'broken'}}",
     "last-is-another-outcome": f"- {DONE}\n\n- {{\"outcome\": \"perhaps\"}}",
     "last-is-in-a-sentence": f"- {DONE}\n\nNo, {{\"outcome\": \"broken\"}} fits better.",
+    "a-plain-one-overtaken": f'{{"outcome": "broken"}}\n\nOn reflection:\n\n**{DONE}**',
+    "a-plain-one-overtaken-in-a-sentence": f'{{"outcome": "broken"}}\nNo, {DONE} fits better.',
     "code-after-it": f"```json\n{PRETTY}\n```\n\n```js\nfunction f() {{\n}}\n```",
     "braces-after-it": f"```json\n{PRETTY}\n```\n\nI left the {{ as it was.",
     "cut-off": '```json\n{\n  "outcome": "done"',
