@@ -285,7 +285,7 @@ def library_of(
         agent_of=lambda name: agent_of(name, settings, store.run, reporter.person(stop)),
         definition_of=define,
         find_plan=find_plan,
-        settle=lambda one, value: value_in_call(one, value, workspace),
+        settle=lambda one, value: value_in_call(one, value, workspace, lambda: stop.is_requested),
         kept_schemas=cache(lambda: frozen_schemas(root())),
         keep_turn=lambda question, reply: keep_turn(store.run, question, reply),
         agent_file=agent_file,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.dialects.lowering import constant, constant_map
+from orchestrate.engine.faults import Halted
 from orchestrate.errors import UsageError
 from orchestrate.plan.expr import Const
 from orchestrate.plan.inputs import Unfit, checked, read_text
@@ -24,7 +27,12 @@ if TYPE_CHECKING:
 # Asks a person for an input until `read` takes the text; None if no answer is to be had.
 Ask = Callable[["Input", Callable[[str], Any]], Any]
 _MATCH_S = 5.0
-_MATCH = "import re, sys; t = sys.stdin.read().split('\\0', 1); sys.exit(not re.fullmatch(*t))"
+_LOOK_EVERY_S = 0.05
+# It ends by itself, too, should we be killed before it has an answer.
+_MATCH = """import re, resource, sys
+resource.setrlimit(resource.RLIMIT_CPU, (5, 6))
+t = sys.stdin.read().split('\\0', 1)
+sys.exit(not re.fullmatch(*t))"""
 
 
 def with_text(program: Program, settings: RunSettings, text: str | None) -> RunSettings:
@@ -72,14 +80,16 @@ def checked_value(one: Input, value: Any, workspace: Workspace) -> Any:
         raise _fault(one, value, unfit) from None
 
 
-def value_in_call(one: Input, value: Any, workspace: Workspace) -> Any:
+def value_in_call(
+    one: Input, value: Any, workspace: Workspace, is_stopping: Callable[[], bool]
+) -> Any:
     """What a step hands over; a text is read as one on the command line, a path starts at the
     workspace."""
     refuse_secret(one)
     try:
         is_text = isinstance(value, str) and one.type != "string"
         read = read_text(one, value) if is_text else checked(one, value)
-        return _settled(one, read, workspace, str(workspace.root))
+        return _settled(one, read, workspace, str(workspace.root), is_stopping)
     except Unfit as unfit:
         raise _fault(one, value, unfit) from None
 
@@ -88,28 +98,44 @@ def _fault(one: Input, value: Any, unfit: Unfit) -> UsageError:
     return UsageError(f"the input '{one.name}': {str(value)[:60]!r} {unfit}", one.description)
 
 
-def _settled(one: Input, value: Any, workspace: Workspace, base: str = "") -> Any:
+def _settled(
+    one: Input,
+    value: Any,
+    workspace: Workspace,
+    base: str = "",
+    is_stopping: Callable[[], bool] = lambda: False,
+) -> Any:
     """What only a computer can say: does the pattern match, is the path there?"""
-    if one.pattern and not _matches(one.pattern, value):
+    if one.pattern and not _matches(one.pattern, value, is_stopping):
         raise Unfit(f"does not match {one.pattern}")
     return _path_of(one, value, workspace, base) if one.type == "path" else value
 
 
-def _matches(pattern: str, text: str) -> bool:
+def _matches(pattern: str, text: str, is_stopping: Callable[[], bool]) -> bool:
     """In a process of its own, because some patterns take for ever."""
     import subprocess
 
-    try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-c", _MATCH],
-            input=f"{pattern}\0{text}".encode("utf-8", "surrogateescape"),
-            timeout=_MATCH_S,
-            check=False,
-            env={"PYTHONIOENCODING": "utf-8:surrogateescape"},
-        )
-    except subprocess.TimeoutExpired:
-        raise Unfit(f"could not be held against {pattern} within {_MATCH_S:g} s") from None
-    return done.returncode == 0
+    with subprocess.Popen(
+        [sys.executable, "-I", "-c", _MATCH],
+        stdin=subprocess.PIPE,
+        env={"PYTHONIOENCODING": "utf-8:surrogateescape"},
+    ) as asked:
+        question: bytes | None = f"{pattern}\0{text}".encode("utf-8", "surrogateescape")
+        give_up = time.monotonic() + _MATCH_S
+        while True:
+            try:
+                asked.communicate(question, _LOOK_EVERY_S)
+                break
+            except subprocess.TimeoutExpired:
+                question = None  # what was not written yet is still known to it
+            if is_stopping() or time.monotonic() > give_up:
+                asked.kill()
+                break
+    if asked.returncode in (-signal.SIGKILL, -signal.SIGXCPU):
+        if is_stopping():
+            raise Halted
+        raise Unfit(f"could not be held against {pattern} within {_MATCH_S:g} s")
+    return asked.returncode == 0
 
 
 def _path_of(one: Input, value: str, workspace: Workspace, base: str) -> str:

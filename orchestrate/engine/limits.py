@@ -36,6 +36,7 @@ from orchestrate.plan.nodes import (
 )
 from orchestrate.state.model import Frame, Index, RunState, depth_of, plan_frame, plan_stack
 
+
 class LimitFault(StepFault):
     """A bound of the author's, or of the command line, was reached."""
 

@@ -5,17 +5,25 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.parse import events_in, one_line
+from orchestrate.app import inputs
+from orchestrate.app.inputs import value_in_call
+from orchestrate.diagnostics import Span
 from orchestrate.engine.answers import structured
 from orchestrate.engine.capture import capture_bytes
+from orchestrate.engine.faults import Halted
 from orchestrate.engine.outcome import Outcome, read_outcome
+from orchestrate.errors import UsageError
 from orchestrate.execute.masking import MASK, Mask, Stream
+from orchestrate.plan.settings import Input
 from orchestrate.plan.visible import visible
+from orchestrate.workspace import Workspace
 
 SIZE = 1_000_000
 # Of the processor, which others may keep busy; what took a quadratic time would take minutes.
@@ -110,3 +118,24 @@ def test_truth_07_fences_are_read_as_before() -> None:
     assert structured('words\n```json x\n{"a": 1}\n```\n') == {"a": 1}
     assert structured("  ````JSON\n[1]\n````") == [1]
     assert structured("```js`on\n[1]\n```") == "```js`on\n[1]\n```"
+
+
+EVIL = Input("x", Span("w.yaml", 1, 1), pattern="^(a+)+$")
+
+
+def test_truth_07_a_pattern_that_takes_for_ever_obeys_a_signal(tmp_path: Path) -> None:
+    """A call hands what an agent said to an input of another file."""
+    workspace = Workspace(tmp_path)
+    with pytest.raises(Halted):
+        value_in_call(EVIL, "a" * 60 + "!", workspace, lambda: True)
+    assert value_in_call(EVIL, "aaa", workspace, lambda: False) == "aaa"
+
+
+def test_truth_07_a_pattern_does_not_outlive_who_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process ends by itself: should we be killed, nobody else would end it."""
+    monkeypatch.setattr(inputs, "_MATCH", inputs._MATCH.replace("(5, 6)", "(1, 2)"))
+    monkeypatch.setattr(inputs, "_MATCH_S", 600.0)
+    with pytest.raises(UsageError, match="could not be held against"):
+        value_in_call(EVIL, "a" * 60 + "!", Workspace(tmp_path), lambda: False)
