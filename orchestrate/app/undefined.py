@@ -15,6 +15,7 @@ from orchestrate.plan.nodes import (
     Node,
     Plan,
     Program,
+    Restart,
     is_conditional,
     main_plan,
     nodes_in,
@@ -41,8 +42,9 @@ class Undefined:
     # Without a node: in the plan's outputs.
     node: Node | None
     ref: Ref
-    # In a recipe that another one calls: nothing from outside gets there.
-    is_called: bool = False
+    # The field of the step that calls the plan and alone hands values over to it; '' for the main
+    # plan, which is told values from outside.
+    handed_in: str = ""
     # In the condition of the stage that begins with the node.
     is_of_stage: bool = False
 
@@ -73,10 +75,18 @@ def _in_plan(program: Program, plan: Plan, given: set[str], seen: Seen) -> Itera
         for node in nodes_in(plan):
             yield from _missing(plan, node, "context", known)
             yield from _missing_after_rounds(plan, node, "context", known)
-            yield from _called(program, node, seen)
+            yield from _called(program, plan, node, seen)
         yield from _unset(plan, None, plan.outputs, "context", known)
     elif plan.dialect == "recipe":
         yield from _in_recipe(program, plan, given, seen)
+    else:
+        # A machine has inputs only, of which the compiler knows all; but what it calls may lack one.
+        for node in (node for block in plan.blocks for node in block.nodes):
+            yield from _called(program, plan, node, seen)
+            for _, target in node.routes:
+                if isinstance(target, Restart) and (target.plan, frozenset()) not in seen:
+                    seen.add((target.plan, frozenset()))
+                    yield from _in_plan(program, plan_of(program, target.plan), set(), seen)
 
 
 def _told(plan: Plan) -> set[str]:
@@ -97,26 +107,27 @@ def _in_recipe(program: Program, plan: Plan, given: set[str], seen: Seen) -> Ite
             for step in inner:
                 if not is_conditional(node):
                     yield from _missing(plan, step, "var", within)
-                    yield from _called(program, step, seen)
+                    yield from _called(program, plan, step, seen)
                 within |= step.variables
             yield from _missing_after_rounds(plan, node, "var", within)
             known |= {node.op.collect} if node.op.collect else set()
             if node.op.rounds is not None:
                 known |= {key for key, _ in node.op.rounds.updates.items}
-        yield from _called(program, node, seen)
+        yield from _called(program, plan, node, seen)
         known |= {name for step in (node, *inner) for name in step.variables}
     yield from _unset(plan, None, plan.outputs, "var", known)
 
 
-def _called(program: Program, node: Node, seen: Seen) -> Iterator[Undefined]:
+def _called(program: Program, caller: Plan, node: Node, seen: Seen) -> Iterator[Undefined]:
     op = node.op
     if not isinstance(op, Call) or is_conditional(node) or not isinstance(op.plan, str):
         return
     given = frozenset(key for key, _ in op.arguments.items)
     if (op.plan, given) not in seen:
         seen.add((op.plan, given))
+        field = "context" if caller.dialect == "recipe" else "with"
         for one in _in_plan(program, plan_of(program, op.plan), set(given), seen):
-            yield replace(one, is_called=True)
+            yield replace(one, handed_in=one.handed_in or field)
 
 
 def _missing(plan: Plan, node: Node, namespace: str, known: set[str]) -> Iterator[Undefined]:
@@ -194,9 +205,9 @@ def _message(one: Undefined) -> str:
 
 def _way_out(one: Undefined) -> str:
     name = one.ref.path[1]
-    if one.is_called:
+    if one.handed_in:
         return (
-            f"pass it in the context: of the step that calls this recipe ({name}: …), "
+            f"pass it under {one.handed_in}: of the step that calls this file ({name}: …), "
             "or give it a value under context: in the file"
         )
     return f"pass --context {name}=VALUE, or give it a value under context: in the file"

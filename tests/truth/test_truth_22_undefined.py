@@ -228,3 +228,48 @@ def test_truth_22_a_value_does_not_stand_in_for_what_a_step_has_found(shop: Work
     assert "'x' is the result of step 'one'" in refused.stderr
     shop.run("resume", "latest", "--context", "who=me").assert_success()
     assert shop.calls("two")[-1].text.endswith("STEP:two ONE me")
+
+
+CALLER = """
+id: {id}
+label: m
+description: calls a recipe that lacks a value
+initialStep: {first}
+steps:
+  ask:
+    prompt: "STEP:ask"
+    outcomes: [done, other]
+    onOutcome:
+      done: {{{next}}}
+      other: {{action: exit, reason: other}}
+  call:
+    call: child.yaml
+    with: {{z: "1"}}
+    onOutcome:
+      completed: {{action: exit, reason: done}}
+      failed: {{action: exit, reason: failed, status: failed}}
+"""
+IN_W = """
+version: "1.4"
+name: w
+steps:
+  - {name: Ask, provider: claude, prompt: "STEP:ask"}
+  - {name: Call, call: child.yaml, with: {z: "1"}}
+"""
+
+
+@pytest.mark.parametrize("caller", ["machine", "machine that is restarted as", "workflow"])
+def test_truth_22_what_another_dialect_calls_counts_too(shop: Workshop, caller: str) -> None:
+    shop.write("child.yaml", recipe('steps: [{id: in, agent: helper, prompt: "STEP:in {{y}}"}]'))
+    machine = CALLER.format(id="m", first="ask", next="nextStep: call")
+    if caller == "machine that is restarted as":
+        other = CALLER.format(id="other", first="call", next="nextStep: call")
+        shop.write("workflows/other.yaml", other.replace("child.yaml", "../child.yaml"))
+        machine = CALLER.format(
+            id="m", first="ask", next="action: restart-new-session, recipeId: other"
+        ).partition("  call:\n")[0]
+    shop.write("w.yaml", IN_W if caller == "workflow" else machine)
+    said = shop.run("run", "w.yaml").assert_exit(2 if caller == "workflow" else 1)
+    assert "error E125: {{y}}" in said.stderr
+    assert "pass it under with: of the step that calls this file" in said.stderr
+    assert shop.asked() == []
