@@ -1,8 +1,9 @@
 """The live runs of a workspace: a second machine or recipe is refused, a workflow gets a note.
 
 Each run that is worked on has a file in `.orchestrate/locks/live`, named by its id, that says where
-the run lies; it counts while an orchestrator holds the run's own lock. A new run holds the
-folder's lock until it is registered there, so that of two that start at once one wins.
+the run lies; it counts while an orchestrator holds the run's own lock, and after a kill of that one
+while a program of a step goes on. A new run holds the folder's lock until it is registered there,
+so that of two that start at once one wins.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from orchestrate.app.claim import orchestrator_of
-from orchestrate.errors import ConfigError, explain
+from orchestrate.app.kept_programs import are_programs_left, is_kept
+from orchestrate.errors import ConfigError, OrchestrateError, explain
 from orchestrate.git_head import git_above
 from orchestrate.plan.nodes import Ask, CommandTemplate, Dialect, Program, all_nodes, main_plan
 from orchestrate.plan.nodes import Run as Command
@@ -25,6 +27,7 @@ from orchestrate.state.durable import dump_json, parse_json, read_file, write_vi
 from orchestrate.state.known_workspaces import note_workspace
 from orchestrate.state.locks import workspace_locks
 from orchestrate.state.runs import Run, is_run_id
+from orchestrate.view.run_view import run_view
 
 if TYPE_CHECKING:
     from orchestrate.app.reporter import Reporter
@@ -44,7 +47,23 @@ _PLAYED = ("rehearsal", "replay")
 class Neighbour:
     run: Run
     dialect: str
-    owner: Owner
+    # None: it was killed, and a program of a step that it began has not ended.
+    owner: Owner | None
+
+    @property
+    def told(self) -> str:
+        if self.owner is None:
+            return f"a program of run {self.run.id}, whose orchestrator is gone, works here still"
+        return f"run {self.run.id} is at work in this workspace: {self.owner.describe()}"
+
+    @property
+    def way_out(self) -> str:
+        if self.owner is None:
+            ways = ("resume", "continue"), ("stop", "end")
+            return ", or ".join(
+                f"{verb} it: orchestrate {name} {self.run.id}" for name, verb in ways
+            )
+        return f"wait for it: orchestrate wait {self.run.id}"
 
 
 class entering:  # noqa: N801 - reads as what it says
@@ -102,12 +121,10 @@ class entering:  # noqa: N801 - reads as what it says
         if self._dialect == "workflow" or self._allows or not others:
             return
         first = others[0]
-        ways = "wait for it (orchestrate wait), or add --allow-concurrent to run both"
+        ways = f"{first.way_out}, or add --allow-concurrent to run both"
         if not self._own and git_above(self._workspace.root) is not None:
             ways += ", or --worktree to let this one work in a git worktree of its own"
-        raise ConfigError(
-            f"run {first.run.id} is at work in this workspace: {first.owner.describe()}", ways
-        )
+        raise ConfigError(first.told, ways)
 
     def enter(self, run: Run) -> None:
         """From here on others find our run, and may look."""
@@ -138,10 +155,7 @@ def refuse_neighbours(workspace: Workspace, own: str) -> None:
         return
     for other in _live(folder):
         if other.run.id != own:
-            raise ConfigError(
-                f"run {other.run.id} is at work in this workspace: {other.owner.describe()}",
-                f"wait for it: orchestrate wait {other.run.id}",
-            )
+            raise ConfigError(other.told, other.way_out)
 
 
 def has_commands(program: Program) -> bool:
@@ -177,7 +191,7 @@ def _lock(fd: int, folder: Path) -> None:
 
 
 def _live(folder: Path) -> Iterator[Neighbour]:
-    """The runs that a process works on; what is left of others is removed."""
+    """The runs that are worked on; what is left of others is removed."""
     for name in sorted(os.listdir(folder)):
         if not is_run_id(name):
             continue
@@ -187,10 +201,18 @@ def _live(folder: Path) -> Iterator[Neighbour]:
         except (ValueError, TypeError):
             continue
         owner = orchestrator_of(run)
-        if owner is None:
+        if owner is None and not _has_left_programs(run):
             (folder / name).unlink(missing_ok=True)
         else:
             yield Neighbour(run, str(dialect), owner)
+
+
+def _has_left_programs(run: Run) -> bool:
+    """Its keeper outlives the last program by a moment, and says nothing by itself."""
+    try:
+        return is_kept(run) and are_programs_left(run_view(run))
+    except OrchestrateError:
+        return True  # it cannot be read, but something of it lives
 
 
 def _also_here(others: list[Neighbour]) -> str:

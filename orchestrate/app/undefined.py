@@ -80,7 +80,7 @@ def _in_plan(program: Program, plan: Plan, given: set[str], seen: Seen) -> Itera
     elif plan.dialect == "recipe":
         yield from _in_recipe(program, plan, given, seen)
     else:
-        # A machine has inputs only, of which the compiler knows all; but what it calls may lack one.
+        # Its own inputs are the compiler's matter; what it calls may lack a value.
         for node in (node for block in plan.blocks for node in block.nodes):
             yield from _called(program, plan, node, seen)
             for _, target in node.routes:

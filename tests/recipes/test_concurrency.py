@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
 
+from orchestrate.execute.liveness import is_keeper_alive
+from tests.promises.processes import wait_until
 from tests.recipes.fakes import Workshop, recipe, rule
 
 SLOW = recipe('steps: [{id: a, agent: helper, prompt: "STEP:a"}]')
@@ -90,17 +93,21 @@ def test_r8_12_a_parked_run_is_not_live(shop: Workshop) -> None:
 
 
 def test_r8_12_a_killed_run_does_not_stand_in_the_way(shop: Workshop) -> None:
-    """Only a lock that is held counts, and a killed orchestrator holds none (promise 6)."""
-    shop.answers(rule("STEP:a", {"delay": 30}, "quick"))
+    """Only a lock that is held counts, and a program that works: a killed orchestrator holds none
+    (promise 6), and when what it left has ended, nothing has to be cleared away."""
+    shop.answers(rule("STEP:a", {"delay": 300}, "quick"))
     shop.write("r.yaml", SLOW)
     with shop.started("run", "r.yaml") as first:
         (call,) = shop.await_calls(1)
         first.send_signal(signal.SIGKILL)
         first.wait(60)
     killed = shop.latest.name
+    shop.run("run", "r.yaml").assert_exit(5)
+    os.kill(call.pid, signal.SIGKILL)
+    shop.await_gone([call.pid])
+    wait_until(lambda: not is_keeper_alive(shop.latest), "its keeper did not end")
     shop.run("run", "r.yaml").assert_success()
     shop.run("cancel", killed).assert_success()
-    shop.await_gone([call.pid])
 
 
 @pytest.mark.parametrize("changed", ["r.yaml", "child.yaml", ".orchestrate/agents/helper.md"])

@@ -66,3 +66,22 @@ def test_truth_25_of_two_at_the_same_moment_one_wins(shop: Workshop, slow: Path)
         codes = sorted(process.wait(60) for process in started)
     assert codes == [0, 5, 5]
     assert shop.asked() == ["a"]
+
+
+def test_truth_25_a_program_that_a_killed_orchestrator_left_counts(
+    shop: Workshop, slow: Path
+) -> None:
+    """Else two agents would work in one tree at once."""
+    with shop.started("run", "r.yaml") as first:
+        shop.await_calls(1)
+        first.kill()
+        first.wait(60)
+    first_id = shop.latest.name
+    said = shop.run("run", "other.yaml").assert_exit(5)
+    assert f"a program of run {first_id}" in said.stderr
+    for way_out in (f"orchestrate resume {first_id}", f"orchestrate stop {first_id}"):
+        assert way_out in said.stderr
+    assert first_id in shop.run("run", "w.yaml").assert_success().stderr
+    shop.run("stop", first_id).assert_success()
+    shop.run("run", "other.yaml").assert_success()
+    assert shop.asked() == ["a", "b"]
