@@ -14,6 +14,7 @@ from typing import Any
 from orchestrate.engine.evaluate import Undefined, descend, kind_of
 from orchestrate.plan.nodes import Node
 from orchestrate.record import record
+from orchestrate.state.gates import is_of_stage
 from orchestrate.state.model import Frame, Index, RunState, plan_frame
 from orchestrate.state.result import StepResult
 from orchestrate.state.times import timestamp
@@ -182,7 +183,7 @@ class StepScope:
         steps = [
             node.name
             for node in plan.blocks[0].nodes
-            if node.part_of is None and not node.id.startswith("approve:")
+            if node.part_of is None and not is_of_stage(node.id)
         ]
         return {"id": name, "index": steps.index(name) if name in steps else 0}
 

@@ -11,6 +11,9 @@ from orchestrate.state.model import Frame, RunState, frames_below
 from orchestrate.state.result import Approval
 from orchestrate.state.times import seconds_of, timestamp
 
+# How the node of a gate that follows a stage is named, behind which the stage's name stands.
+OF_STAGE = "approve:"
+
 
 def add_opened(approvals: list[Approval], event: GateOpened) -> None:
     expires = None if event.expires_at is None else timestamp(event.expires_at)
@@ -27,6 +30,11 @@ def add_opened(approvals: list[Approval], event: GateOpened) -> None:
             event.visit,
         )
     )
+
+
+def is_of_stage(node: str) -> bool:
+    """Is a node the gate that follows a stage? That is no step of its own."""
+    return node.startswith(OF_STAGE)
 
 
 def path_of_gate(gate: Approval) -> str:

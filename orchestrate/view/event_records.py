@@ -15,8 +15,10 @@ from orchestrate.plan.nodes import SKIPPED
 from orchestrate.state import events as on
 from orchestrate.state.alike import Alike, read_alike
 from orchestrate.state.events import Event, event_name, event_to_json
+from orchestrate.state.gates import is_of_stage
 from orchestrate.state.plan_file import index_of
 from orchestrate.state.result import StepResult
+from orchestrate.state.rounds import step_of_part
 from orchestrate.state.times import timestamp
 from orchestrate.view.messages import Messages, Placed
 
@@ -113,12 +115,11 @@ class EventRecords:
             case on.StepFinished(label=label) if label == SKIPPED:
                 pass
             case on.StepStarted() | on.StepFinished() | on.LoopOpened() | on.CallOpened():
-                key = (event.frame, event.node)
-                self._here = event
-                if self._visits.get(key, 0) < event.visit:
-                    self._visits[key] = event.visit
-                    self._step_count += 1
-            case on.AttemptEnded() | on.CallExpired() | on.GateOpened() | on.GateDecided():
+                self._enter(event)
+            case on.GateOpened():
+                if not is_of_stage(event.node):
+                    self._enter(event)
+            case on.AttemptEnded() | on.CallExpired() | on.GateDecided():
                 pass
             case on.ItemMoving() | on.RoundEnded() | on.OutputsGiven():
                 pass
@@ -128,6 +129,15 @@ class EventRecords:
                 pass
             case on.Checkpointed():
                 pass
+
+    def _enter(self, event: Placed) -> None:
+        """Count as the state does: a loop is no step, and a check or a round is part of one."""
+        key = (event.frame, event.node)
+        self._here = event
+        if self._visits.get(key, 0) < event.visit:
+            self._visits[key] = event.visit
+            is_part = bool(step_of_part(event.node)[1])
+            self._step_count += not (is_part or isinstance(event, on.LoopOpened))
 
     def _fields(self, event: Event) -> Json:
         known = _known_of(event)

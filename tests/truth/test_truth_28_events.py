@@ -77,6 +77,76 @@ def test_truth_28_a_machines_events_have_the_names_of_a_16(tmp_path: Path) -> No
     assert "starts m.yaml" in result.stderr
 
 
+COUNTED = {
+    "machine": """
+        id: m
+        label: m
+        description: a command, a gate, a check that fails once, and a call
+        initialStep: first
+        steps:
+          first:
+            command: ["true"]
+            onOutcome: {passed: {nextStep: ask}, failed: {nextStep: ask}}
+          ask:
+            approval: {prompt: "Go on?", timeout: 1h}
+            onOutcome: {approved: {nextStep: work}, denied: {action: exit, reason: no}}
+          work:
+            prompt: Work.
+            outcomes: [done, other]
+            check: {command: "test -e checked || { touch checked; exit 1; }"}
+            onOutcome: {done: {nextStep: call}, other: {action: exit, reason: other}}
+          call:
+            call: child.yaml
+            onOutcome:
+              completed: {action: exit, reason: done}
+              failed: {action: exit, reason: failed, status: failed}
+    """,
+    "recipe": """
+        name: staged
+        description: a stage, its gate, a loop and a call
+        version: 1.0.0
+        context: {items: [a, b]}
+        stages:
+          - {name: one, steps: [{id: a, type: bash, command: "true"}],
+             approval: {required: true, timeout: 600, prompt: "Go on?"}}
+          - name: two
+            steps:
+              - {id: each, type: bash, foreach: "{{items}}", command: "true"}
+              - {id: call, type: recipe, recipe: child.yaml}
+    """,
+    "workflow": """
+        version: "1.4"
+        name: w
+        steps:
+          - {name: Ask, approval: {prompt: "Go on?", timeout: 1h}}
+          - {name: Call, call: child.yaml}
+    """,
+}
+CHILD = """
+    name: child
+    description: a loop
+    version: 1.0.0
+    context: {items: [a, b]}
+    steps:
+      - {id: skipped, type: bash, command: "true", condition: "{{items}} == 'b'"}
+      - {id: each, type: bash, foreach: "{{items}}", command: "true"}
+"""
+
+
+@pytest.mark.parametrize("dialect", COUNTED)
+def test_truth_28_events_count_steps_as_the_state_does(tmp_path: Path, dialect: str) -> None:
+    scene = Scene(tmp_path, said("done"), said("done"))
+    scene.write("child.yaml", CHILD)
+    scene.write("w.yaml", COUNTED[dialect])
+    scene.run("run", "w.yaml").assert_exit(6)
+    scene.run("approve").assert_success()
+    if scene.run("status", "--json").json()["status"] != "completed":
+        scene.run("resume").assert_success()
+    *_, last = lines_of(scene.run("logs", "--events").assert_success().stdout)
+    assert last["event"] == "run-ended"
+    assert last["stepCount"] == read_state(scene.runs_folder / "latest")["engine"]["steps_run"]
+
+
 @pytest.mark.parametrize("dialect", ["workflow", "recipe"])
 def test_truth_28_old_runs_tell_the_same_as_live_ones(tmp_path: Path, dialect: str) -> None:
     stage = Stage(tmp_path)
