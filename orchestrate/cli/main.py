@@ -80,6 +80,7 @@ def run_command(arguments: Sequence[str]) -> int:
             tell(told, as_json=settings["json"])
             code = told.exit_code
         except OrchestrateError as error:
+            error.hint = _with_folders(error.hint, arguments)
             tell(error, as_json=settings["json"])
             code = error.exit_code
         finish_output()
@@ -107,6 +108,15 @@ def run_command(arguments: Sequence[str]) -> int:
         _tell_bug(error)
         return BUG
     return code
+
+
+def _with_folders(hint: str, arguments: Sequence[str]) -> str:
+    """A hint whose commands find the run again where it was said to be."""
+    if not hint or not any(word.startswith(("--working-dir", "--state-dir")) for word in arguments):
+        return hint
+    from orchestrate.view.place import place_in
+
+    return place_in(arguments).completed(hint)
 
 
 def _of_the_machine(error: Exception) -> OrchestrateError | None:

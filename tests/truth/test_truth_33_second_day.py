@@ -230,3 +230,15 @@ def test_truth_33_an_edited_definition_is_resumed_as_started(tmp_path: Path) -> 
     assert "--as-started" in refused
     assert "--force-restart" not in refused
     stage.run(*shlex.split(command)[1:]).assert_success()
+
+
+def test_truth_33_hints_of_errors_repeat_where_the_runs_are(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.write("a b/w.yaml", WORKFLOW)
+    stage.run("run", "a b/w.yaml", *PLACE).assert_success()
+    (root,) = (stage.folder / "my runs").glob("2*")
+    for name in ("events.jsonl", "state.json"):
+        (root / name).write_text("{}\n")
+    for flags in (PLACE, (*PLACE, "--json"), ("--working-dir=a b", "--state-dir=my runs")):
+        said = stage.run("resume", root.name, *flags).assert_exit(5).stderr
+        assert f"orchestrate resume {root.name} --repair {SHOWN}" in said
