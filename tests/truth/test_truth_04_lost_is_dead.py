@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,68 @@ def test_truth_04_nobody_says_lost_before_a_keeper_has_looked(tmp_path: Path) ->
         assert not is_alive(pid)
         assert isinstance(look(run_dir, "a"), Lost)
     ensure_keeper(run_dir).shutdown()
+
+
+BARE = "echo $$ > pid; exec sleep 600"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("env", "-i", "/bin/sh", "-c", BARE),
+        ("sh", "-c", f"env -i /bin/sh -c '{BARE}'; true"),
+    ],
+)
+def test_truth_04_a_program_without_an_environment_is_found_by_its_session(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    with ensure_keeper(run_dir) as keeper:
+        keeper.start(requests_of(run_dir, guarded=False)("a", *command))
+        pid = pid_in(run_dir / "pid")
+        await_note(run_dir)
+        kill_helpers(tmp_path)
+        assert isinstance(keeper.wait("a", 60), Lost)
+        assert not is_alive(pid)
+    ensure_keeper(run_dir).shutdown()
+    assert notes_in(run_dir) == []
+
+
+def test_truth_04_what_may_be_of_a_lost_attempt_is_named_and_not_killed(tmp_path: Path) -> None:
+    """The leader of its session is gone, so that its number may be another's by now."""
+    path = tmp_path / "pid"
+    leader = subprocess.Popen(
+        ["sh", "-c", f"sleep 600 & echo $! > {path}.new; mv {path}.new {path}; exec sleep 600"],
+        start_new_session=True,
+    )
+    try:
+        stray = pid_in(path)
+        Journal(str(tmp_path / "journal")).append("claim", "a", {"at": 0.0})
+        journal = Journal(str(tmp_path / "journal"))
+        for token in (journal.token, "of-a-copy"):
+            number = leader.pid if token == journal.token else os.getsid(0)
+            orphans.note_at_work(str(tmp_path), token, number)
+    finally:
+        leader.kill()
+        leader.wait()
+    try:
+        with pytest.raises(Refused, match=rf"process {stray} \(sleep\); end it: kill {stray}"):
+            orphans.settle_lost(journal, "why", {journal.token})
+        assert is_alive(stray)
+        assert Journal(str(tmp_path / "journal")).unsettled == {"a"}
+    finally:
+        os.kill(stray, signal.SIGKILL)
+    orphans.settle_lost(journal, "why", {journal.token})
+    assert Journal(str(tmp_path / "journal")).unsettled == set()
+
+
+def notes_in(run_dir: Path) -> list[str]:
+    return [name for name in os.listdir(run_dir / FOLDER) if name.startswith("at-work-")]
+
+
+def await_note(run_dir: Path) -> None:
+    wait_until(lambda: notes_in(run_dir), "the keeper left no word of its program")
 
 
 def test_truth_04_what_cannot_be_killed_is_named(

@@ -172,7 +172,7 @@ class Journal:
 
     def __init__(self, path: str, token: str = "", place: str = "") -> None:
         """`token` and `place` are for a new one; an old one has its own."""
-        self._folder = os.path.dirname(os.path.abspath(path))
+        self.folder = os.path.dirname(os.path.abspath(path))
         content, torn = _read_both(path)
         self.was_torn = bool(torn)
         self.is_new = not content and not torn
@@ -240,7 +240,7 @@ class Journal:
         try:
             sync(self._fd)
             if not self._has_durable_name:
-                for folder in (self._folder, os.path.dirname(self._folder)):
+                for folder in (self.folder, os.path.dirname(self.folder)):
                     sync_folder(folder)
         except OSError:
             self._failed = True

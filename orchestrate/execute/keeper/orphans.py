@@ -19,19 +19,94 @@ from orchestrate.execute.keeper.standard import signal
 _END_PATIENCE_S = 15.0
 # A keeper gives its programs two seconds, and then ends them.
 _KEEPER_PATIENCE_S = 10.0
+_STRAYS_END_IN_S = 2.0
 _NAMED = 5
+_AT_WORK = "at-work-"
 
 
 def settle_lost(journal: Journal, reason: str, tokens: set[str]) -> None:
-    """Say of every open attempt that it is lost; not before nothing that a token marks is alive."""
+    """Say of every open attempt that it is lost; not before nothing that a token marks is alive,
+    nor anything in the session of a program that was noted as at work: it may have emptied its
+    environment."""
+    noted = _at_work(journal.folder, tokens)
+    for leader, since in noted:
+        _end_session(leader, since)
     for token in tokens:
         left = tree.end_marked(token, _END_PATIENCE_S)
         if left:
             raise Refused(f"what an earlier attempt started cannot be ended: {name_all(left)}")
+    for leader, _ in noted:
+        _refuse_strays(leader)
+        forget_at_work(journal.folder, leader)
     for attempt in sorted(journal.unsettled):
         journal.reserve(1)
         journal.append("lost", attempt, {"reason": reason, "at": time.time()})
     journal.unsettled = set()
+
+
+def note_at_work(folder: str, token: str, pid: int) -> None:
+    """Leave word of a program that leads a session, for a keeper that comes after a kill."""
+    try:
+        os.symlink(f"{token} {tree.began(pid)}", _note_of(folder, pid))
+    except OSError:
+        return  # the folder was deleted or moved, or the disk is full: its marks remain
+
+
+def forget_at_work(folder: str, pid: int) -> None:
+    try:
+        os.unlink(_note_of(folder, pid))
+    except OSError:
+        return
+
+
+def _note_of(folder: str, pid: int) -> str:
+    return os.path.join(folder, f"{_AT_WORK}{pid}")
+
+
+def _at_work(folder: str, tokens: set[str]) -> list[tuple[int, int]]:
+    """The programs that a keeper of these tokens left word of, and when each began; what a copied
+    folder says is about another run's."""
+    found: list[tuple[int, int]] = []
+    for name in os.listdir(folder):
+        pid = name.removeprefix(_AT_WORK)
+        if pid == name or not pid.isdecimal():
+            continue
+        try:
+            token, _, since = os.readlink(os.path.join(folder, name)).rpartition(" ")
+        except OSError:
+            continue  # no note of ours
+        if token in tokens and since.isdecimal():
+            found.append((int(pid), int(since)))
+    return found
+
+
+def _end_session(leader: int, since: int) -> None:
+    """Kill the members of a session as long as its leader is known to be the one of then."""
+    give_up = now() + _END_PATIENCE_S
+    while tree.began(leader) == since and now() < give_up:
+        left = tree.in_session(leader)
+        if not left:
+            return
+        for pid in left:
+            tree.signal_process(
+                pid,
+                signal.SIGKILL,
+                lambda found: tree.session_of(found) == leader and tree.began(leader) == since,
+            )
+        time.sleep(0.002)
+
+
+def _refuse_strays(leader: int) -> None:
+    """Whose they are cannot be proven once their leader has gone: a person has to end them."""
+    give_up = now() + _STRAYS_END_IN_S
+    while left := tree.in_session(leader):
+        if now() > give_up:
+            pids = " ".join(map(str, left))
+            raise Refused(
+                f"what an earlier attempt seems to have started is alive: {name_all(left)}; "
+                f"end it: kill {pids}"
+            )
+        time.sleep(0.02)
 
 
 def recover_identity(run_dir: str) -> bool:

@@ -90,6 +90,31 @@ def _parent_of(pid: int) -> int | None:
     return None if state == b"Z" and int(threads) <= 1 else int(parent)
 
 
+def began(pid: int) -> int:
+    """When a process began, in ticks since the boot: with its number that means no other; else 0.
+
+    It holds for a zombie, too, whose number is still its own.
+    """
+    return _stat_of(pid)[1]
+
+
+def session_of(pid: int) -> int:
+    """The session that a living process belongs to; 0 if it is gone."""
+    return _stat_of(pid)[0] if _parent_of(pid) is not None else 0
+
+
+def _stat_of(pid: int) -> tuple[int, int]:
+    """Its session, and when it began."""
+    fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return (int(fields[3]), int(fields[19])) if len(fields) > 19 else (0, 0)
+
+
+def in_session(leader: int) -> list[int]:
+    """The living members of a session; the leader, if it lives, comes last."""
+    found = [pid for pid in _numbers() if session_of(pid) == leader]
+    return sorted(found, key=lambda pid: pid == leader)
+
+
 def descendants(root: int, spare: frozenset[int] = frozenset()) -> list[int]:
     """Every living process below `root`, without those in or below `spare`."""
     table = parents()

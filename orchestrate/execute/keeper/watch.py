@@ -16,6 +16,7 @@ from orchestrate.execute.flat_json import json_of
 from orchestrate.execute.keeper import tree
 from orchestrate.execute.keeper.capture import Sink, open_tee
 from orchestrate.execute.keeper.launch import NOT_EXECUTABLE, Launch, StartFault
+from orchestrate.execute.keeper.orphans import forget_at_work, note_at_work
 from orchestrate.execute.keeper.protocol import REQUEST_FIELDS, bytes_of, now, text_of, unpack
 from orchestrate.execute.keeper.slots import HeldSlot
 from orchestrate.execute.keeper.standard import signal
@@ -202,6 +203,7 @@ class Watch:
     def _read_along(self) -> None:
         """It is not a quick one."""
         self._quick_until = None
+        note_at_work(self._host.folder, self._host.token, self.pid)
         for sink in (self._out, self._err):
             self._listen(sink.fd)
         self._host.listen_for_children(True)
@@ -226,6 +228,8 @@ class Watch:
             self._collected = (status, usage.ru_maxrss)
         status, max_rss = self._collected
         survivors = tree.end_descendants(_KILL_PATIENCE_S, self._host.spared)
+        if self._quick_until is None:
+            forget_at_work(self._host.folder, self.pid)
         code = os.waitstatus_to_exitcode(status)
         self._write_record(code, max_rss_kb=_in_kb(max_rss), survivors=survivors)
 
