@@ -122,6 +122,9 @@ class Templates:
         if len(path) >= 3 and path[1] == "outputs" and "call" in called:
             return self._output_problem(path[0], path[2], called)
         if len(path) != 2:
+            if len(path) > 2 and path[1] == "outputs" and path[0] in steps:
+                has_none = f"step '{path[0]}' calls no file, so that it has no outputs"
+                return has_none, f"what it gave is {{{{steps.{path[0]}.output}}}}", ""
             return "write {{steps.NAME.output}}", "a step's result has one name", ""
         name, field = path
         if name not in steps:

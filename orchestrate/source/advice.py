@@ -15,6 +15,9 @@ COMMAND_WORDS = ("run", "shell", "script", "cmd", "exec")
 # The same thing under another name; the first one that the mapping knows is suggested.
 _SYNONYMS: dict[str, tuple[str, ...]] = {
     "args": ("command",),
+    "budget": ("cost_usd", "limits"),
+    "context": ("with", "inputs"),
+    "cost": ("cost_usd",),
     "cmd": ("command",),
     "condition": ("when",),
     "exec": ("command",),
@@ -36,8 +39,10 @@ _SYNONYMS: dict[str, tuple[str, ...]] = {
     "loop": ("for_each", "foreach"),
     "max": ("max_attempts",),
     "max_attempts": ("max",),
+    "max_cost": ("cost_usd",),
     "max_retries": ("max_attempts",),
-    "max_steps": ("max_total_steps",),
+    "max_steps": ("max_total_steps", "steps"),
+    "max_time": ("time",),
     "message": ("reason",),
     "name": ("id",),
     "needs": ("depends_on",),
@@ -50,6 +55,7 @@ _SYNONYMS: dict[str, tuple[str, ...]] = {
     "run": ("command",),
     "save_as": ("output",),
     "script": ("command",),
+    "recipe": ("call",),
     "retries": ("retry", "max_attempts"),
     "retry": ("retries",),
     "stages": ("steps",),
@@ -58,7 +64,7 @@ _SYNONYMS: dict[str, tuple[str, ...]] = {
     "stdout": ("output_file",),
     "strict": ("strict_flow",),
     "tasks": ("steps",),
-    "timeout": ("timeout_sec",),
+    "timeout": ("timeout_sec", "time"),
     "timeout_sec": ("timeout",),
     "title": ("name", "label"),
     "transitions": ("onOutcome",),
@@ -81,6 +87,18 @@ FOREIGN_WORDS = {
     "subrecipe": "recipe",
     "prompt": "agent",
     "llm": "agent",
+    "int": "integer",
+    "float": "number",
+    "bool": "boolean",
+    "str": "string",
+    "text": "string",
+    "array": "list",
+    "dict": "object",
+    "map": "object",
+    "mapping": "object",
+    "file": "path",
+    "folder": "path",
+    "directory": "path",
 }
 
 _NUMBER = regex(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?\Z")
@@ -97,6 +115,17 @@ _GOTO_ALWAYS = "write on: { always: { goto: NAME } }"
 _IN_ORDER = "the steps of a recipe run in the order written; a condition: can skip some"
 _IN_STEPS = "it belongs inside a step: write steps: and below it - id: NAME"
 _OF_WORKFLOW = "recipes have no such steps, but workflows: there a step begins with - name:"
+
+_ABOUT = ("author", "created", "tags", "updated")
+_COMMENT = "say it in a comment"
+_FIRST_STEP = "remove it: the first step of the list begins"
+_ONE_AGENT = "all steps ask the run's agent: give --backend NAME"
+_SECRETS = "write secrets: at the top of the file"
+_STEPS = "write limits: { steps: NUMBER } at the top of the file"
+_SETTINGS = "write them on the step: model, permissions, tools, maxTurns, agentArgs"
+_NO_ITEMS = "machines have no loops over items: call a recipe or workflow with one, call: FILE"
+_NO_ROUNDS = "let an outcome lead back, {nextStep: NAME}; limits: { visits: NUMBER } bounds it"
+_NO_CONDITIONS = "the outcomes decide, of an agent or of a command: onOutcome: {…: {nextStep: …}}"
 
 # By a field that only this kind of mapping has, so that no author gets another dialect's advice.
 _ADVICE: dict[str, dict[str, str]] = {
@@ -123,6 +152,36 @@ _ADVICE: dict[str, dict[str, str]] = {
         "required": _IN_NEEDS,
         "steps": _IN_LOOP,
         "success": _GOTO_NEXT,
+        "agentArgs": "write provider_params: { agent_args: [...] }",
+        "agent_config": "write provider_params: { model: NAME }",
+        "maxTurns": "write provider_params: { max_turns: NUMBER }",
+        **dict.fromkeys(("permissions", "tools"), "write it below provider_params"),
+        **dict.fromkeys(
+            (
+                "break_when",
+                "max_while_iterations",
+                "until",
+                "update_context",
+                "while",
+                "while_condition",
+                "while_steps",
+            ),
+            "write repeat: { until: { equals: … }, max: NUMBER, steps: … }",
+        ),
+        "collect": "let the steps of the loop write files, by ${loop.index}",
+        "cwd": "start a shell: command: [bash, -c, 'cd FOLDER && make']",
+        "exits": "the code is ${steps.NAME.exit_code}, and on: { failure: … } leads on",
+        "max_iterations": _STEPS,
+        "mode": "say it in the prompt",
+        "onOutcome": "write on: { success: { goto: NAME }, failure: { goto: NAME } }",
+        "outcomes": "let the agent answer with JSON (output_capture: json), and steps ask for it "
+        "(when: { equals: … })",
+        "output": "later steps read ${steps.NAME.output}; output_file: FILE keeps it in a file",
+        "output_exit_code": "later steps read ${steps.NAME.exit_code}",
+        "parallel": _IN_LOOP,
+        "parse_json": "write output_capture: json",
+        "recursion": _STEPS,
+        "type": "remove it: a step has a provider, a command, an approval, a loop or a call",
     },
     "not_exists": {
         "left": "write equals: { left: …, right: … }",
@@ -158,9 +217,43 @@ _ADVICE: dict[str, dict[str, str]] = {
         "expected_output": "say in the prompt what to answer with",
         "human_input": "add a step with type: approval, and approval: { prompt: TEXT }",
         "matrix": "write foreach: a list, and as: the name of an item",
-        "uses": "write type: recipe, and the file under recipe:",
+        **dict.fromkeys(("call", "uses"), "write type: recipe, and the file under recipe:"),
+        "agentArgs": "write agent_config: { agent_args: [...] }",
+        "maxTurns": "write agent_config: { max_turns: NUMBER }",
+        "permissions": "write agent_config: { permissions: edit }",
+        "provider_params": "write agent_config: { model: NAME }",
+        "exits": "write output_exit_code: NAME, on_error: continue, and conditions on {{NAME}}",
+        **dict.fromkeys(
+            ("on", "onOutcome"), "write on_error: continue, and a condition: on the steps behind"
+        ),
+        "outcomes": "let the agent answer with JSON (parse_json: true, output: NAME), read in "
+        "conditions",
+        "allow_parse_error": "remove it: without parse_json: true an answer may be anything",
+        "output_capture": "write output: NAME; parse_json: true takes JSON alone",
+        "output_file": "write output: NAME, and let a bash step write the file",
+        **dict.fromkeys(
+            ("output_require", "output_schema"),
+            "write parse_json: true, and check the parts with "
+            "a condition:, or all of it with check: { command: … }",
+        ),
+        **dict.fromkeys(("repeat", "until", "while"), "write while_condition: and while_steps:"),
+        "secrets": _SECRETS,
+    },
+    "strict_flow": {
+        **dict.fromkeys(("description", *_ABOUT), _COMMENT),
+        "guardrails": "write limits: { visits: NUMBER, steps: NUMBER }",
+        "initialStep": _FIRST_STEP,
+        "model": "write provider_params: { model: NAME } on the steps",
+        "recursion": "write limits: { steps: NUMBER }",
+        "retry": "write retries: { max: NUMBER } on the steps",
     },
     "stages": {
+        "guardrails": "write limits: { steps: NUMBER }",
+        "initialStep": _FIRST_STEP,
+        "model": "write agent_config: { model: NAME } on the steps, or give --model",
+        "providers": "each agent is a file: .orchestrate/agents/NAME.md",
+        "retry": "write it on the steps",
+        "strict_flow": "write on_error: continue on the steps that may fail",
         "approval": "write stages:, put the steps into one, and the approval beside them",
         "final_output": "write outputs: { result: '{{variable}}' }",
         "orchestrator": "remove it: each agent's own file says how that agent works",
@@ -181,11 +274,55 @@ _ADVICE: dict[str, dict[str, str]] = {
         "maxTotalSteps": _IN_GUARDRAILS,
         "outcomes": "it belongs inside a step",
         "version": "a machine has no version: remove it",
+        **dict.fromkeys(_ABOUT, _COMMENT),
+        "providers": _ONE_AGENT,
+        "recursion": "write guardrails: {maxTotalSteps: NUMBER}",
+        "strict_flow": _NO_CONDITIONS,
     },
     "onOutcome": {
         "maxIterations": _VISITS,
         "max_iterations": _VISITS,
         "type": "remove it: a step has a prompt, a command, an approval or a call",
+        **dict.fromkeys(
+            ("agent", "provider"), "all steps ask the run's agent: give --backend NAME"
+        ),
+        **dict.fromkeys(("agent_config", "provider_params"), _SETTINGS),
+        **dict.fromkeys(("as", "collect", "for_each", "foreach", "items", "parallel"), _NO_ITEMS),
+        **dict.fromkeys(
+            (
+                "break_when",
+                "max_while_iterations",
+                "repeat",
+                "until",
+                "update_context",
+                "while",
+                "while_condition",
+                "while_steps",
+            ),
+            _NO_ROUNDS,
+        ),
+        **dict.fromkeys(("condition", "if", "unless", "when"), _NO_CONDITIONS),
+        **dict.fromkeys(("cwd", "env"), "write a script: command: 'cd FOLDER && NAME=VALUE make'"),
+        "depends_on": "the outcomes decide what comes next: onOutcome: {done: {nextStep: NAME}}",
+        **dict.fromkeys(("id", "name"), "remove it: the key below steps: is the step's name"),
+        "input_file": "write prompt: {$include: FILE.md}",
+        "mode": "say it in the prompt",
+        **dict.fromkeys(
+            ("on_error", "on_failure"),
+            "a command's outcome `failed` may lead on; where an agent fails, `resume` goes on",
+        ),
+        **dict.fromkeys(
+            ("output", "output_capture", "output_file"), "later steps read {{steps.NAME.output}}"
+        ),
+        "output_exit_code": "later steps read {{steps.NAME.exit_code}}",
+        **dict.fromkeys(
+            ("allow_parse_error", "output_require", "output_schema", "parse_json"),
+            "outcomes say how a step went; to read JSON, call a recipe or workflow with call: FILE",
+        ),
+        "recursion": _STEPS,
+        "secrets": _SECRETS,
+        "session": "all steps share one session; action: restart-new-session begins another",
+        "wait_for": "let a command wait: command: 'until test -e FILE; do sleep 1; done'",
     },
     "maxStepVisits": {
         "maxIterations": "write maxStepVisits: how often one step may run",

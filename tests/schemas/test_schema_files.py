@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from orchestrate.source.advice import advice, meant
+
 FOLDER = Path(__file__).resolve().parents[2] / "schemas"
 AUTHORED = ("machine", "recipe", "workflow")
 NAMES = (*AUTHORED, "state", "status", "qa_verdict", "config", "fleet", "agent")
@@ -426,3 +428,19 @@ def test_check_finds_a_stale_file_and_build_repairs_it(tmp_path: Path) -> None:
     assert build("--folder", str(tmp_path)).returncode == 0
     for path in FOLDER.glob("*.json"):
         assert (tmp_path / path.name).read_bytes() == path.read_bytes()
+
+
+# Only workflows have folders of task files.
+_FOLDERS = {"inbox_dir", "processed_dir", "failed_dir", "task_extension"}
+
+
+@pytest.mark.parametrize("dialect", AUTHORED)
+def test_a_field_of_another_dialect_is_answered_with_the_way_to_write_it_here(dialect: str) -> None:
+    for kind in (None, "step"):
+        fields = {
+            name: set(SCHEMAS[name]["$defs"][kind or name]["properties"]) for name in AUTHORED
+        }
+        known = fields[dialect]
+        foreign = set().union(*fields.values()) - known - _FOLDERS
+        unanswered = {f for f in foreign if not advice(f, known) and not meant(f, known, ())}
+        assert not unanswered, f"what is to be written in a {dialect} instead of {unanswered}?"
