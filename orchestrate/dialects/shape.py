@@ -15,6 +15,17 @@ THREE_SHAPES = (
 )
 _ITEMS = "begin each step of a recipe with `- id:`, each step of a workflow with `- name:`"
 _STATE_FIELDS = ("prompt", "outcomes", "onOutcome")
+# Words that no other dialect has, nor another tool's files, at the top or on a step.
+_TELLING: dict[Dialect, frozenset[str]] = {
+    "recipe": frozenset((
+        "agent_config", "break_when", "foreach", "max_while_iterations", "output_exit_code",
+        "parse_json", "recursion", "update_context", "while_condition", "while_steps",
+    )),
+    "workflow": frozenset((
+        "allow_parse_error", "for_each", "input_file", "output_capture", "output_require",
+        "provider", "provider_params", "strict_flow", "wait_for",
+    )),
+}  # fmt: skip
 
 
 @record
@@ -37,8 +48,15 @@ def detect_dialect(data: Any) -> Dialect | None:
     if "stages" in data:
         return "recipe"
     if isinstance(steps, list) and "initialStep" not in data:
-        return _by_items(steps)
+        return _by_items(steps) or _by_fields(data, steps)
     return None
+
+
+def _by_fields(data: dict[str, Any], steps: list[Any]) -> Dialect | None:
+    """Where `id` and `name` decide nothing: the only dialect that has the fields, beyond doubt."""
+    fields = {*data, *(field for item in steps if isinstance(item, dict) for field in item)}
+    found = [dialect for dialect, telling in _TELLING.items() if not telling.isdisjoint(fields)]
+    return found[0] if len(found) == 1 else None
 
 
 def _by_items(steps: list[Any]) -> Dialect | None:
