@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.edits.ledger import Ledger
+from tests.edits.ledger import HELPER, Ledger, recipe
 from tests.edits.model import (
     Definition,
     Loop,
@@ -228,6 +228,80 @@ def test_edits_04_in_recipes(tmp_path: Path, edit: str, stop: str) -> None:
 
 def test_edits_04_items_in_recipes(tmp_path: Path) -> None:
     compare(Ledger(tmp_path), SHORT, items("y", "z", "x")(SHORT), "c", render=as_recipe)
+
+
+OF_FILES: dict[str, Edit] = {
+    "include": text("b"),
+    "agent": text("c"),
+    "include-and-agent": both(text("b"), text("c")),
+    "include-and-rename": both(text("b"), rename("b", "b2")),
+    "include-no-more": remove("b"),
+    "agent-no-more": remove("c"),
+    "limit": limit("b"),
+    "comment": lambda d: replace(d, comment="# well"),
+}
+
+
+def in_files(stage: Ledger) -> Callable[[Definition], str]:
+    """As a recipe whose b has its prompt from an included file, and whose c an agent of its own."""
+
+    def render(definition: Definition) -> str:
+        steps = []
+        for step in definition.parts:
+            assert isinstance(step, Step)
+            prompt, agent = f'"STEP:{step.name} {step.text}"', "helper"
+            if step.name.startswith("b"):
+                stage.write("b.md", f"STEP:{step.name} {step.text}")
+                prompt = "{$include: b.md}"
+            elif step.name == "c":
+                body = f"Help {step.text} times."
+                agent_file = HELPER.replace("helper", "other").replace("Help.", body)
+                stage.write(".orchestrate/agents/other.md", agent_file)
+                prompt, agent = '"STEP:c"', "other"
+            fields = f"id: {step.name}, agent: {agent}, timeout: {step.limit}, prompt: {prompt}"
+            steps.append(f"  - {{{fields}}}\n")
+        return recipe(*steps, head=f"{definition.comment}\n")
+
+    return render
+
+
+@pytest.mark.parametrize(
+    ("edit", "stop"),
+    [("include", "d"), ("agent", ""), ("include-and-agent", "c"), ("include-and-rename", "d")],
+)
+def test_edits_04_in_other_files(tmp_path: Path, edit: str, stop: str) -> None:
+    stage = Ledger(tmp_path)
+    compare(stage, LINE, OF_FILES[edit](LINE), stop, render=in_files(stage))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("stop", ["a", "b", "c", "d", ""])
+@pytest.mark.parametrize("edit", OF_FILES)
+def test_edits_04_in_other_files_at_every_stop(tmp_path: Path, edit: str, stop: str) -> None:
+    for again in ("", "b", "c"):
+        folder = tmp_path / (again or "none")
+        folder.mkdir()
+        stage = Ledger(folder)
+        compare(stage, LINE, OF_FILES[edit](LINE), stop, again, render=in_files(stage))
+
+
+def with_routes(definition: Definition) -> str:
+    """As a workflow; one with a comment says of every step where it leads, with its meaning."""
+    names = [part.name for part in definition.parts]
+    found = as_workflow(definition)
+    for name, then in zip(names, [*names[1:], "_end"], strict=True) if definition.comment else ():
+        ways = f"on: {{success: {{goto: {then}}}}}"
+        found = found.replace(f"{{name: {name}, ", f"{{name: {name}, {ways}, ")
+    return found
+
+
+@pytest.mark.parametrize(("edit", "stop"), [("comment", "c"), ("comment-and-text", "d")])
+def test_edits_04_routes_are_no_question(tmp_path: Path, edit: str, stop: str) -> None:
+    after = {
+        "comment": EDITS["comment"],
+        "comment-and-text": both(EDITS["comment"], text("b")),
+    }[edit](LINE)
+    compare(Ledger(tmp_path), LINE, after, stop, render=with_routes)
 
 
 @pytest.mark.parametrize("after_events", [0, 2, 5, 9])
