@@ -88,6 +88,7 @@ def changed_error(
     has_copy: bool = True,
     is_masked: bool = False,
     foreseen: str = "",
+    broken: str = "",
 ) -> UsageError:
     """What differs, and the ways to go on; one that is gone cannot be started over."""
     names = ", ".join(name + how.removeprefix("changed") for name, how in sorted(changed.items()))
@@ -99,7 +100,10 @@ def changed_error(
         ways = [_MASKED, f"to go on with the files as they are: {edited}"]
     if foreseen:
         ways.insert(0, f"with the files as they are it would {foreseen}\nto do that: {edited}")
-    ways += [f"to start over with the files as they are: {anew}"] if is_there else []
+    if broken:
+        ways += [f"as it is now it cannot be used: {broken}\nonce that is repaired: {edited}"]
+    as_they_are = "once that is repaired" if broken else "with the files as they are"
+    ways += [f"to start over {as_they_are}: {anew}"] if is_there else []
     return UsageError(f"the definition of run {run_id} has changed: {names}", "\n".join(ways))
 
 

@@ -25,7 +25,7 @@ from orchestrate.dialects.lowering import constant_map
 from orchestrate.engine.catch_up import catch_up
 from orchestrate.engine.foresee import Foreseen, Scratch, foresee
 from orchestrate.engine.reuse import given_up
-from orchestrate.errors import OrchestrateError, UsageError, explain
+from orchestrate.errors import DefinitionError, OrchestrateError, UsageError, explain
 from orchestrate.plan.nodes import all_nodes, main_plan
 from orchestrate.plan.override import with_context
 from orchestrate.plan.visible import visible
@@ -110,10 +110,12 @@ def edited_course(
     is_there = file_at(header.definition, workspace).is_file()
     try:
         edit, foreseen, twice = prepare_edit(course, wishes, reporter, stop)
-    except OrchestrateError:
+    except OrchestrateError as error:
         if wishes.is_consent:
             raise
-        raise changed_error(header.run_id, changed, reporter.place, is_there=is_there) from None
+        raise changed_error(
+            header.run_id, changed, reporter.place, is_there=is_there, broken=_first(error)
+        ) from None
     what = told(foreseen, course.program, edit.program)
     if wishes.is_consent:
         _refuse_effects(edit, twice, wishes, reporter)
@@ -130,6 +132,14 @@ def edited_course(
         raise UsageError("nothing was started", "to go on as it was started: --as-started")
     _refuse_effects(edit, twice, wishes, reporter)
     return edit
+
+
+def _first(error: OrchestrateError) -> str:
+    """What is wrong, with its place where it has one."""
+    found = error.diagnostics if isinstance(error, DefinitionError) else ()
+    for one in (one for one in found if one.severity == "error"):
+        return f"{one.span}: {one.message}"
+    return error.message
 
 
 def prepare_edit(

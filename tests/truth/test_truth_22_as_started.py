@@ -41,11 +41,12 @@ def stopped(shop: Workshop) -> Played:
     return shop.play(FAILING, rules=(rule("STEP:a", {"fail": "crash"}, "ok"),), exit_code=1)
 
 
+AGENT = ".orchestrate/agents/helper.md"
 EDITS = {
     "r.yaml": FAILING.replace("STEP:b", "STEP:changed"),
     "child.yaml": CHILD.replace("STEP:in", "STEP:other"),
     "a.md": "STEP:a is different\n",
-    ".orchestrate/agents/helper.md": "---\nname: helper\ndescription: Helps\n---\nYou hinder.\n",
+    AGENT: "---\nname: helper\ndescription: Helps\n---\nYou hinder.\n",
 }
 
 
@@ -68,6 +69,11 @@ def test_truth_22_a_changed_file_is_refused_and_named_with_both_ways(
     # There is nothing to start over with where the definition itself is gone.
     is_there = (shop.folder / "r.yaml").exists()
     assert (f"orchestrate resume {run_id} --force-restart" in said.stderr) is is_there
+    # What does not compile cannot be gone on with, and why is said.
+    whole = {"edited": [*EDITS], "gone": [AGENT], "unreadable": ["a.md"]}
+    is_broken = name not in whole[how]
+    assert ("it cannot be used: " in said.stderr) is is_broken
+    assert ("once that is repaired: " in said.stderr) is is_broken
     assert shop.asked() == ["in", "a"]
     shop.go_on("resume", run_id, "--as-started")
     assert shop.asked() == ["in", "a", "a", "b"]
