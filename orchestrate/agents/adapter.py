@@ -141,6 +141,17 @@ class Login:
 
 
 @record
+class SessionFiles:
+    """Which files are a session, below the program's own folder: `{session}` is its id, `{start}`
+    the first eight characters of that. `variable` names the folder, else it is in the home folder.
+    """
+
+    home: str
+    patterns: tuple[str, ...]
+    variable: str = ""
+
+
+@record
 class Adapter:
     """Everything we know about one agent program."""
 
@@ -174,6 +185,8 @@ class Adapter:
     used_of: Callable[[Event], Used | None] = lambda _: None
     # Is the session's file there, with the environment that the program has?
     has_session: Callable[[str, Mapping[str, str]], bool] = lambda _session, _environment: False
+    # What has to travel so that the session goes on on another machine; None where that is unknown.
+    session_files: SessionFiles | None = None
     # Does it take `Question.fork_of`, from any folder?
     forks_sessions: bool = False
     # Why its behaviour is known from documentation only.

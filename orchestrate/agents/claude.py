@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, Turn
+from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, SessionFiles, Turn
 from orchestrate.agents.base import Failure, FailureKind, Used
 from orchestrate.agents.costs import Usage
 from orchestrate.agents.failures import failure_of
@@ -405,6 +405,9 @@ CLAUDE_CODE = Adapter(
     default_model=default_model,
     parse=parse,
     session_of=session_of,
+    session_files=SessionFiles(
+        ".claude", ("projects/*/{session}.jsonl",), variable="CLAUDE_CONFIG_DIR"
+    ),
     has_session=has_session,
     forks_sessions=True,
     pieces_of=pieces_of,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, Turn
+from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, SessionFiles, Turn
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
 from orchestrate.agents.parse import Event, list_at, map_at, text_at, value_at, whole_at
@@ -171,6 +171,9 @@ CODEX = Adapter(
     make_call=make_call,
     parse=parse,
     session_of=session_of,
+    session_files=SessionFiles(
+        ".codex", ("sessions/*/*/*/rollout-*-{session}.jsonl",), variable="CODEX_HOME"
+    ),
     pieces_of=pieces_of,
     forks_sessions=True,
     take_over=lambda session: ("codex", "resume", session),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, Turn
+from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, SessionFiles, Turn
 from orchestrate.agents.base import FailureKind
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
@@ -164,6 +164,7 @@ COPILOT = Adapter(
     make_call=make_call,
     parse=parse,
     session_of=session_of,
+    session_files=SessionFiles(".copilot", ("session-state/{session}/**/*",)),
     begins_session=begins_session,
     add_usage=add_usage,
     pieces_of=pieces_of,

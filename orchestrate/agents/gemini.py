@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, Turn
+from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, SessionFiles, Turn
 from orchestrate.agents.base import Failure, FailureKind
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
@@ -160,6 +160,7 @@ GEMINI = Adapter(
     make_call=make_call,
     parse=parse,
     session_of=session_of,
+    session_files=SessionFiles(".gemini", ("tmp/*/chats/session-*-{start}.jsonl",)),
     pieces_of=pieces_of,
     take_over=lambda session: ("gemini", "--resume", session),
     permissions=("bypass", "edit", "default", "read-only"),

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, Turn
+from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, SessionFiles, Turn
 from orchestrate.agents.base import Failure
 from orchestrate.agents.claude import denials_in, session_of
 from orchestrate.agents.claude import pieces_of as claude_pieces
@@ -137,6 +137,7 @@ QWEN = Adapter(
     make_call=make_call,
     parse=parse,
     session_of=session_of,
+    session_files=SessionFiles(".qwen", ("projects/*/chats/{session}.jsonl",)),
     pieces_of=pieces_of,
     take_over=lambda session: ("qwen", "--resume", session),
     permissions=("bypass", "edit", "default", "read-only"),

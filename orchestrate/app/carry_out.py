@@ -67,7 +67,6 @@ _NO_PROGRESS_UNSEEN = (
     "--checkpoints on takes them"
 )
 _LOST = "is not heard of any more: what it did since the last publication is lost, and done again"
-_MOVED = "the run goes on in another place than before: agents begin new sessions"
 
 
 def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs
@@ -79,12 +78,14 @@ def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs
     stop: Stop,
     *,
     resumed: RunResumed | None = None,
+    moved: str = "",
     held_session: Lock | None = None,
     rehearsal: Rehearsal | None = None,
     local: LocalExecutor | None = None,
 ) -> Ending:
     """Let the engine work until the run ends, is parked or is stopped; tell it as it goes.
 
+    `moved`: what its move to another machine means to its agents.
     `held_session`: the lock of the session that the run begins in, taken before the run was made.
     `rehearsal`: a walk that is thrown away, without notifications.
     `local`: what runs programs here, where it has begun before the engine was loaded.
@@ -108,10 +109,11 @@ def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs
         if resumed is not None:
             rt.is_copy = resumed.copied
             rt.lost_with = settings.lost_with
-            if rt.is_copy and kept.seat is not None:
+            rt.sessions_here = frozenset(settings.sessions_here or ())
+            if moved:
                 # Its log travels with it: who started the run reads it there.
-                logbook.write("warn", _MOVED)
-                reporter.note(f"orchestrate: {_MOVED}\n")
+                logbook.write("warn", moved)
+                reporter.note(f"orchestrate: {moved}\n")
             if rt.lost_with:
                 logbook.write("warn", f"{rt.lost_with} {_LOST}")
             note_unsettled(rt)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -50,6 +50,7 @@ from orchestrate.state.locks import is_held
 from orchestrate.state.model import Index
 from orchestrate.state.plan_file import edits_of
 from orchestrate.state.runs import claim_run
+from orchestrate.state.sessions import sessions_of
 from orchestrate.view.cursors import put_aside
 from orchestrate.view.source_files import file_at
 
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from orchestrate.view.place import Place
     from orchestrate.workspace import Workspace
 
+_ELSEWHERE = "the run goes on in another place than before: agents begin new sessions"
 _COPY = (
     "this run is a copy of another: what the other one runs counts as lost here, and agents begin "
     "new sessions\n"
@@ -150,9 +152,13 @@ def _go_on(course: Course, given: RunSettings, reporter: Reporter, stop: Stop) -
         if course.begin is not None:
             course.begin()
         reporter.begins(store, store.state.definition, working, is_resumed=True)
+        had = tuple(sessions_of(store.state))
         resumed = _record(course, given, reporter)
         reporter.started(run)
-        ending = carry_out(store, program, home, settings, reporter, stop, resumed=resumed)
+        moved = _moved_words(had, settings) if resumed.copied else ""
+        ending = carry_out(
+            store, program, home, settings, reporter, stop, resumed=resumed, moved=moved
+        )
     _archive(program, working, run, settings, ending.status)
     return ending
 
@@ -220,7 +226,7 @@ def _record(course: Course, given: RunSettings, reporter: Reporter) -> RunResume
     kept = mask_settings(given.kept(), secrets_to_run(program, workspace), reporter)
     keep_flags(program, course.late, store.state.late, kept)
     tell_unread_of(program, values, course.header.context, given, reporter.detail)
-    resumed = _resumed(store, kept, values, workspace)
+    resumed = _resumed(store, kept, values, workspace, given.sessions_here or ())
     if resumed.copied and not store.state.settings.get("seat"):
         reporter.note(_COPY)
     _tell_put_aside(store.state, reporter)
@@ -239,18 +245,24 @@ def _context_given(
 
 
 def _resumed(
-    store: Store, given: dict[str, Any], values: dict[str, Any], workspace: Workspace
+    store: Store,
+    given: dict[str, Any],
+    values: dict[str, Any],
+    workspace: Workspace,
+    came: Sequence[str],
 ) -> RunResumed:
     clock = None if holds(store.state.clock) else drop_anchor()
     now = now_by(clock or store.state.clock)
     before, place = store.state.place, place_of(str(store.run.root))
+    is_copy = not is_same_place(before, place)
     return RunResumed(
         at=now,
         settings=given,
         head=head_of(in_worktree(workspace, store.state).root),
         clock=clock,
         place="" if before == place else place,
-        copied=not is_same_place(before, place),
+        copied=is_copy,
+        sessions=list(came) if is_copy else [],
         context=values,
     )
 
@@ -270,6 +282,18 @@ def _refuse_results(state: RunState, program: Program, values: dict[str, Any]) -
                     f"'{name}' is the result of step '{node.name}' and cannot be set",
                     "values can be given only for what no step has set yet",
                 )
+
+
+def _moved_words(had: Sequence[tuple[str, str]], settings: RunSettings) -> str:
+    """What its move means to the agents of a run in a seat, which had these sessions."""
+    if settings.seat is None:
+        return ""
+    if settings.sessions_here is None:
+        return _ELSEWHERE
+    left = sorted({agent for agent, session in had if session not in settings.sessions_here})
+    if not left:
+        return ""
+    return f"the run has moved without sessions of {', '.join(left)}, which begins new ones"
 
 
 def _tell_put_aside(state: RunState, reporter: Reporter) -> None:

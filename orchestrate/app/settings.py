@@ -366,6 +366,8 @@ class RunSettings:
     seat: dict[str, Any] | None = None
     # Of a resume there: the machine with which the sitting before it was lost.
     lost_with: str = ""
+    # And the sessions of agents that came along; None in another place than before.
+    sessions_here: tuple[str, ...] | None = None
 
     def is_given(self, name: str) -> bool:
         """Was the flag written? 0 was, and `--no-…`; they must not pass for False."""
@@ -406,7 +408,7 @@ class RunSettings:
         """These settings, with the flags that hold for one process as they were given to it."""
         unkept = (name for name, row in FLAGS.items() if not row.kept)
         values = {name: getattr(given, name) for name in unkept}
-        return replace(self, **values, lost_with=given.lost_with)
+        return replace(self, **values, lost_with=given.lost_with, sessions_here=given.sessions_here)
 
     def without_values(self) -> RunSettings:
         """The same flags without values for inputs and context."""

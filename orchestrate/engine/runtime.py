@@ -170,6 +170,8 @@ class Runtime:
 
     # The machine that an earlier sitting was lost with: what stood at a cursor was lost, too.
     lost_with = ""
+    # The sessions that came along with a run that has moved.
+    sessions_here: frozenset[str] = frozenset()
     # After an edit: the results of before it.
     earlier: Earlier | None = None
     # Who records the workspace, where that is wanted.

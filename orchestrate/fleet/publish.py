@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from orchestrate.app.session_files import gather_sessions
 from orchestrate.checkpoints.model import CheckpointError
 from orchestrate.checkpoints.program import Git, deadline_in, find_git, own_git
 from orchestrate.errors import ConfigError
@@ -63,6 +64,7 @@ class Publisher:
         try:
             self._store.sync()
             self._store.checkpoint()
+            gather_sessions(self._store.state, self._store.run, os.environ)
             publish(self._seat, self._store.run.root, self._program, what)
         except (CheckpointError, ConfigError, OSError) as error:
             if not self._has_failed:

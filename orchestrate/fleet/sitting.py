@@ -11,6 +11,7 @@ from typing import Any
 
 from orchestrate.app.decide import decide
 from orchestrate.app.end_run import cancel_run
+from orchestrate.app.session_files import lay_out_sessions
 from orchestrate.app.settings import FLAGS, RunSettings
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.errors import ConfigError, UsageError
@@ -52,8 +53,13 @@ def hold_sitting(document: Mapping[str, Any], run_recipe: RunRecipe, resume_run:
     if wish.decisions and run_view(run).is_denied:
         publish_rest(seat)
         return FAILED
-    lost = wish.lost if run_view(run).state.status == "running" else ""
-    settings = RunSettings(**flags_given(wish.flags), seat=seat.to_json(), lost_with=lost)
+    state = run_view(run).state
+    lost = wish.lost if state.status == "running" else ""
+    is_same_place = state.settings["seat"]["root"] == seat.root
+    here = lay_out_sessions(state, run, os.environ) if is_same_place else None
+    settings = RunSettings(
+        **flags_given(wish.flags), seat=seat.to_json(), lost_with=lost, sessions_here=here
+    )
     return resume_run(run.id, settings, place, as_json=False)
 
 

@@ -404,7 +404,7 @@ def _resume(fold: Fold, event: RunResumed) -> None:
     state.settings = {**state.settings, **event.settings}
     state.root.variables |= event.context
     if event.copied:
-        forget_sessions(fold.index, state)
+        forget_sessions(fold.index, state, event.sessions)
     for frame in list(frames_below(state.root)):
         here = frame.here
         pass_over(frame, idle_s)

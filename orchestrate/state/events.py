@@ -68,6 +68,8 @@ class RunResumed:
     # Only if that is not known, or the folder is a copy: then no session is the run's own any more.
     place: str = ""
     copied: bool = False
+    # But those whose files came along with a run that has moved to another machine.
+    sessions: list[Json] = field(default_factory=list)
     # Values that were given to what has not finished (`resume --context`).
     context: dict[str, Json] = field(default_factory=dict)
 

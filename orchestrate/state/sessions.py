@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from orchestrate.plan.nodes import Ask, Each
@@ -103,16 +104,36 @@ def choose_session(index: Index, state: RunState, event: SessionChosen) -> None:
 OF_SESSIONS = ("session_id", "new_session_id", "is_new_session")
 
 
-def forget_sessions(index: Index, state: RunState) -> None:
-    """The run is a copy: its sessions go on in the original, and two must not share one."""
-    state.session = Session()
+def sessions_of(state: RunState) -> Iterator[tuple[str, str]]:
+    """The sessions that a run may go on in, each as its agent and its id."""
+    if state.session.is_created and state.session.id:
+        yield state.session.agent, state.session.id
     for frame in frames_below(state.root):
-        frame.sessions = {}
+        own = [frame.here.session] if frame.here is not None else []
+        for kept in (*frame.sessions.values(), *own):
+            if kept.get("is_created") and kept.get("id"):
+                yield str(kept.get("agent", "")), str(kept["id"])
+
+
+def forget_sessions(index: Index, state: RunState, came: Collection[Any]) -> None:
+    """The run is a copy: its sessions go on in the original, and two must not share one.
+
+    It may have moved to another machine instead: those that `came` along are still its own.
+    """
+    if state.session.id not in came:
+        state.session = Session()
+    for frame in frames_below(state.root):
+        frame.sessions = {
+            name: kept for name, kept in frame.sessions.items() if kept.get("id") in came
+        }
         if frame.here is None:
+            continue
+        name = index.here(frame).node.name
+        result = frame.steps.get(name)
+        asked_in = result.session_id if result is not None else None
+        if (asked_in or frame.here.session.get("id")) in came:
             continue
         frame.here.session = {}
         frame.here.is_cut_off = False
-        name = index.here(frame).node.name
-        result = frame.steps.get(name)
         if result is not None:
             frame.steps[name] = result.without(*OF_SESSIONS)

@@ -61,7 +61,7 @@ class Worker:
     def __init__(self, fleet: ServerFleet, name: str, pools: str, slots: int) -> None:
         self.name = name
         self.root = fleet.top / name
-        self.words = (
+        self.words: tuple[str, ...] = (
             sys.executable, "-m", "orchestrate", "worker", "--pools", pools, "--slots", str(slots),
             "--root", str(self.root), "--name", name,
         )  # fmt: skip
@@ -72,7 +72,7 @@ class Worker:
 
     def start(self, stands_still: Literal["", "find", "start"] = "") -> Worker:
         """With `stands_still`, it begins a sitting as far as before `find` or after `start`."""
-        words: tuple[str, ...] = self.words
+        words = self.words
         if stands_still:
             program, _, _, *rest = words
             words = (program, "-c", _STANDS_STILL, stands_still, str(self.still), *rest)
@@ -210,7 +210,7 @@ class ServerFleet(Project):
         return made.start(stands_still)
 
     def close(self) -> None:
-        for worker in self.workers:
+        for worker in reversed(self.workers):  # one may have the root of one before it
             worker.vanish()
 
     def git(self, *words: str) -> str:

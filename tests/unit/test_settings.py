@@ -149,8 +149,8 @@ def test_a_key_holds_where_no_flag_was_given(tmp_path: Path) -> None:
     )
 
 
-def test_the_record_has_five_fields_that_are_no_flags() -> None:
-    besides = {"defaults", "agents", "run_step", "seat", "lost_with"}
+def test_the_record_has_six_fields_that_are_no_flags() -> None:
+    besides = {"defaults", "agents", "run_step", "seat", "lost_with", "sessions_here"}
     assert set(field_names(RunSettings())) - set(FLAGS) == besides
 
 

@@ -160,7 +160,9 @@ def _ask_now(
         return _conclude(step, op, agent, turn, replace(question, prompt=own_prompt), reply)
     except LostAttempt as fault:
         # The logs of a copy, or of what was lost elsewhere, name a session that is not here.
-        is_ours = fault.ended.reason not in (COPIED, MOVED, lost_with(step.rt.lost_with))
+        is_elsewhere = fault.ended.reason in (COPIED, MOVED, lost_with(step.rt.lost_with))
+        has_come = not turn.is_new and turn.session in step.rt.sessions_here
+        is_ours = has_come or not is_elsewhere
         session = session_left(step, agent, turn, question) if is_ours else None
         return _lose(step, agent, turn, session, fault.ended)
     except NotWhole as lack:
