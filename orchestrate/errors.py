@@ -87,6 +87,15 @@ class StateError(OrchestrateError):
     end: exits.FaultKind = "state"
 
 
+class NoSuchRunError(UsageError):
+    """The run that was named is not among those of the workspace."""
+
+    def __init__(self, named: str, folder: Path, message: str, hint: str) -> None:
+        super().__init__(message, hint)
+        self.named = named
+        self.folder = folder
+
+
 class RunElsewhereError(StateError):
     """The run that was named is on another machine: the command belongs there."""
 

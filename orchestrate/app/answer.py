@@ -21,6 +21,7 @@ from orchestrate.errors import UsageError
 from orchestrate.exits import ENVIRONMENT
 from orchestrate.record import replace
 from orchestrate.state.ballots import cast_answer, find_answer
+from orchestrate.state.elsewhere import is_shadow, shown_run
 from orchestrate.state.locks import is_held
 from orchestrate.state.runs import Runs, list_runs
 from orchestrate.state.times import local_time
@@ -77,6 +78,8 @@ def answer_question(
                 _check(question, digest, value)
                 if question.visited is None:
                     _refuse_more(value, message, goes_on=goes_on)
+                if is_shadow(view.run):
+                    return _answer_there(view, question, value, message, known)
                 answered = _answer(view, question, value, message, note)
                 return _go_on(answered, known) if goes_on else answered
         earlier = _earlier(view, known, question_id)
@@ -90,7 +93,7 @@ def _runs_of(workspaces: list[Known], question_id: str) -> Iterator[tuple[Known,
     letters = question_id.partition(".")[0]
     for known in workspaces:
         runs = [] if known.is_gone else list_runs(Runs(known.runs))
-        for run in runs:
+        for run in map(shown_run, runs):
             if letters and run.id.endswith(f"-{letters}"):
                 yield known, settled_view(run)
 
@@ -141,6 +144,24 @@ def _answer(
     return _answered(
         _how(decided.is_first), question.id, run, question.workspace, value, decided.by
     )
+
+
+def _answer_there(
+    view: RunView, question: Question, value: str, message: str, known: Known
+) -> Answered:
+    """A run on another machine is told by the command, which goes on with it, too."""
+    choice = next(choice for choice in question.choices if choice.value == value)
+    if question.visited is None:
+        words: tuple[str, ...] = ("cancel",) if value == "cancel" else ("resume", "--detach")
+    else:
+        words = (value, *((f"--message={message}",) if message else ()))
+    at = () if question.visited is None else (question.about,)
+    code, said = _command(known, *words, *choice.flags, "--json", "--", view.run.id, *at)
+    if code != 0:
+        told = said.get("error") or {"message": f"`{words[0]}` did not succeed"}
+        raise UsageError(str(told["message"]), str(told.get("hint", "")))
+    by = user_name(os.environ)
+    return _answered("recorded", question.id, view.run, question.workspace, value, by)
 
 
 def _how(is_first: bool) -> Literal["recorded", "already"]:
@@ -201,16 +222,20 @@ def _go_on(answered: Answered, known: Known) -> Answered:
 
 def resume_apart(run: Run, known: Known, flags: tuple[str, ...] = ()) -> tuple[int, dict[str, Any]]:
     """Resume a run as `resume -d` does: its exit code, and what it says of itself."""
+    return _command(known, "resume", "--detach", "--json", *flags, run.id)
+
+
+def _command(known: Known, verb: str, *words: str) -> tuple[int, dict[str, Any]]:
     # -P: nothing that lies in the workspace may stand in for our own modules.
-    words = ("resume", run.id, "--detach", "--json", *flags)
+    start = (sys.executable, "-P", "-m", "orchestrate", verb)
     place = ("--working-dir", str(known.workspace), "--state-dir", str(known.runs))
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "orchestrate", *words, *place], cwd=known.workspace,
-            stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_START_WITHIN_S,
+            [*start, *place, *words], cwd=known.workspace, stdin=subprocess.DEVNULL,
+            capture_output=True, check=False, timeout=_START_WITHIN_S,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        return ENVIRONMENT, {"error": {"message": f"`resume` gave no answer: {error}"}}
+        return ENVIRONMENT, {"error": {"message": f"`{verb}` gave no answer: {error}"}}
     try:
         document = json.loads(done.stdout)
     except ValueError:

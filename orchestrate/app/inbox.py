@@ -13,6 +13,7 @@ from orchestrate.app.workspaces import workspace_of
 from orchestrate.errors import OrchestrateError
 from orchestrate.plan.visible import visible
 from orchestrate.record import record, replace
+from orchestrate.state.elsewhere import shown_run
 from orchestrate.state.gates import gate_names
 from orchestrate.state.known_workspaces import Known, known_workspaces
 from orchestrate.state.runs import Run, Runs, list_runs
@@ -83,7 +84,7 @@ def _waiting(known: Known, note: Callable[[str], None]) -> Iterator[RunView]:
             f"orchestrate: {visible(str(known.workspace))} is left out: {visible(error.message)}\n"
         )
         return
-    for run in runs:
+    for run in map(shown_run, runs):
         if summary_of(run).status not in _MAY_WAIT:
             continue
         try:

@@ -13,6 +13,7 @@ from orchestrate.errors import (
     ConfigError,
     DefinitionError,
     InternalError,
+    NoSuchRunError,
     OrchestrateError,
     RunElsewhereError,
 )
@@ -152,6 +153,16 @@ def _carry_out(arguments: Sequence[str], settings: dict[str, Any]) -> int:
     """Here, or on the machine where the run is that was named."""
     try:
         return _dispatch(arguments, settings)
+    except NoSuchRunError as error:
+        from orchestrate.fleet.settings import may_be_on_server
+
+        if not may_be_on_server(error.named):
+            raise
+        from orchestrate.fleet.away import find_on_server
+
+        # With a stub of it in the workspace, it is a run of a fleet like any other.
+        find_on_server(error)
+        return _carry_out(arguments, settings)
     except RunElsewhereError as error:
         from orchestrate.cli.resume_flags import flags_of_resume
         from orchestrate.fleet.away import hand_over

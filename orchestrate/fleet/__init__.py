@@ -28,6 +28,7 @@
     stub.py       here: the folder that stands for a run elsewhere
     forward.py    here: a command about such a run is given to its machine
     away.py       here: what commands do with runs elsewhere; on_server.py with those on a server
+    follow.py     here: keeps the shadows of a workspace up to date for the console
     list_runs.py  here: `runs --fleet`
     fetch_run.py  here: `fetch`
     seating.py    there: `seat`, which other machines call; sitting.py for a worker

@@ -3,35 +3,52 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from orchestrate.app.config import runs_folder
 from orchestrate.app.prepare import Prepared
 from orchestrate.app.reporter import has_terminal
 from orchestrate.app.settings import RunSettings
-from orchestrate.errors import OrchestrateError, RunElsewhereError, UsageError
+from orchestrate.app.settle import parked_runs
+from orchestrate.errors import (
+    NoSuchRunError,
+    OrchestrateError,
+    RunElsewhereError,
+    UsageError,
+)
 from orchestrate.fleet.extra import with_extra
 from orchestrate.fleet.forward import forward, runs_on
 from orchestrate.fleet.publish import Publisher, begin_publishing
 from orchestrate.fleet.release import release_seat, remove_published
 from orchestrate.fleet.settings import DEFAULT_ADDRESS, find_pool, load_fleet
+from orchestrate.fleet.shadow import Shadow
 from orchestrate.fleet.stub import Stub, read_fetched, read_stub, write_stub
 from orchestrate.fleet.submit import submit
 from orchestrate.plan.visible import visible
 from orchestrate.record import replace
 from orchestrate.show.output import answer, answer_json, note
-from orchestrate.state.runs import Run
+from orchestrate.state.runs import Run, Runs
 from orchestrate.state.store import Store
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import RunSummary
+from orchestrate.view.run_view import RunView
 
-__all__ = ["hand_over", "publisher_of", "release", "run_elsewhere", "with_their_status"]
+__all__ = [
+    "find_on_server",
+    "hand_over",
+    "parked_elsewhere",
+    "publisher_of",
+    "release",
+    "run_elsewhere",
+    "with_their_status",
+]
 # Reads the flags of `resume` off its words: the settings, and whether the answer is to be JSON.
 ReadFlags = Callable[[list[str]], tuple[RunSettings, bool]]
 _MOST_NAMED = 20
 _carry_out_on_server: Callable[..., int] = with_extra("on_server:carry_out_on_server")
 _submit_to_server = with_extra("on_server:submit_to_server")
 _standings = with_extra("on_server:standings")
+_stub_of: Callable[..., Stub | None] = with_extra("on_server:stub_of")
 _release_refs = with_extra("on_server:release_refs")
 # How a run is shown that works in this process, and what needs no machine.
 _NOT_AWAY = ("quiet", "verbose", "progress", "events", "raw", "cover")
@@ -95,6 +112,33 @@ def _may_take(files: Sequence[str], agrees: Callable[[str], bool]) -> bool:
     if not has_terminal():
         return False
     return agrees("Send them? [y/N] ")
+
+
+def find_on_server(wanted: NoSuchRunError) -> None:
+    """Give the workspace a stub of a run that the server knows; it may be of another workspace."""
+    try:
+        settings = load_fleet()
+        stub = _stub_of(settings, wanted.named) if settings.uses_server(os.environ) else None
+    except OrchestrateError as error:
+        note(f"orchestrate: {visible(error.message)}\n")
+        stub = None
+    if stub is None:
+        raise wanted
+    write_stub(Runs(wanted.folder), stub, is_new=False)
+
+
+def parked_elsewhere(runs: Sequence[Run]) -> Iterator[RunView]:
+    """What has been published of runs elsewhere that may wait for a person."""
+    for run in runs:
+        stub = read_stub(run)
+        if stub is None:
+            continue
+        shadow = Shadow(run, stub)
+        try:
+            shadow.refresh()
+        except OrchestrateError as error:
+            note(f"orchestrate: run {run.id}: {visible(error.message)}\n")
+        yield from parked_runs(Runs(shadow.states), note)
 
 
 def publisher_of(store: Store) -> Publisher:

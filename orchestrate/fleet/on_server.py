@@ -11,13 +11,14 @@ from typing import Any
 
 from orchestrate.app.prepare import Prepared
 from orchestrate.app.settings import RunSettings
-from orchestrate.errors import OrchestrateError, StateError, UsageError
-from orchestrate.exits import DONE
+from orchestrate.errors import ConfigError, OrchestrateError, StateError, UsageError
+from orchestrate.exits import DONE, FAILED
 from orchestrate.fleet.connect import connect
 from orchestrate.fleet.enqueue import enqueue
 from orchestrate.fleet.forward import refuse_here, without_places
 from orchestrate.fleet.protocol import Decision, Wish
 from orchestrate.fleet.release import remove_published
+from orchestrate.fleet.seat import Seat
 from orchestrate.fleet.server_run import ServerRun, Standing
 from orchestrate.fleet.settings import FleetSettings, load_fleet
 from orchestrate.fleet.shadow import Shadow
@@ -35,6 +36,12 @@ _FETCH_S = 2.0
 # How long a run that was told something may take to show it.
 _HEARD_S = 5.0
 _OVER = ("completed", "cancelled")
+# What is open on the server can go on, also after a failure.
+_ENDED = {
+    "completed": "is completed; there is nothing left to do",
+    "failed": "was denied; a denial is final",
+    "cancelled": "was cancelled for good",
+}
 
 
 def submit_to_server(
@@ -89,6 +96,20 @@ def standings(runs: Sequence[str]) -> dict[str, str]:
             except OrchestrateError as error:
                 note(f"orchestrate: {visible(error.message)}\n")
         return found
+
+    return asyncio.run(ask())
+
+
+def stub_of(settings: FleetSettings, run: str) -> Stub | None:
+    """A run of the namespace, whoever has started it where; None if there is none of that id."""
+
+    async def ask() -> Stub | None:
+        server = ServerRun(await connect(settings), run)
+        order = await server.order()
+        if order is None:
+            return None
+        seat = Seat(run, "", order.mirror, order.inside, order.publish, order.remote)
+        return Stub(seat, "", order.pool, order.file)
 
     return asyncio.run(ask())
 
@@ -255,8 +276,15 @@ class _Client:
     async def _resume(self, words: list[str]) -> int:
         settings, as_json = self._read_flags(words)
         stands = await self._server.standing()
-        if not stands.is_open or stands.is_at_work:
-            raise UsageError(f"run {self._run.id} is {stands.status}: it cannot be resumed")
+        if stands.is_at_work:
+            where = stands.machine or f"the pool {stands.pool}"
+            raise ConfigError(
+                f"run {self._run.id} is at work on {visible(where)}",
+                f"watch it: orchestrate attach {self._run.id}",
+            )
+        if not stands.is_open:
+            self._told(f"run {self._run.id} {_ENDED[stands.status]}", stands, as_json)
+            return DONE if stands.status == "completed" else FAILED
         flags = {row.name: getattr(settings, row.name) for row in settings.given() if row.kept}
         sent = {name: list(one) if isinstance(one, tuple) else one for name, one in flags.items()}
         await self._server.resume(Wish(flags=sent, by=user_name(os.environ)))

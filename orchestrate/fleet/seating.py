@@ -7,12 +7,14 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from orchestrate import __version__
 from orchestrate.app.settings import RunSettings
 from orchestrate.errors import UsageError
 from orchestrate.exits import BUG
+from orchestrate.fleet.follow import follow
 from orchestrate.fleet.host import (
     Order,
     make_seat,
@@ -55,6 +57,8 @@ def serve(verb: str, run_recipe: RunRecipe, resume_run: ResumeRun) -> int:
             refuse_at_work(seat)
             remove_seat(seat)
             answer_json({"removed": document["seat"]["run"]})
+        case "follow":
+            return follow(Path(str(document["folder"])))
         case _:
             answer_json(_listed(document))
     return 0

@@ -19,6 +19,7 @@ from orchestrate.fleet.protocol import (
     PROTOCOL,
     RESUME,
     Decision,
+    Order,
     Sat,
     Wish,
     pool_queue,
@@ -90,6 +91,18 @@ class ServerRun:
                 told = await found.data_converter.decode(pending.heartbeat_details.payloads)
                 return str(told[0])
         return ""
+
+    async def order(self) -> Order | None:
+        """What was ordered, from the first event; None if the server does not know the run."""
+        try:
+            async for event in self._handle.fetch_history_events(page_size=1):
+                given = event.workflow_execution_started_event_attributes.input.payloads
+                found: list[Order] = await self._client.data_converter.decode(given, [Order])
+                return found[0]
+        except RPCError as error:
+            if error.status != RPCStatusCode.NOT_FOUND:
+                raise self._explained(error) from None
+        return None
 
     async def has_worker(self, pool: str) -> bool:
         return bool(await live_pollers(self._client, pool_queue(pool)))

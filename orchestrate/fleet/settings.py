@@ -19,6 +19,7 @@ from orchestrate.errors import ConfigError, UsageError
 from orchestrate.plan.durations import seconds_of
 from orchestrate.record import field, record, replace
 from orchestrate.regex import regex
+from orchestrate.state.runs import is_run_id
 
 FILE = "fleet.yaml"
 DEFAULT_ADDRESS = "127.0.0.1:7233"
@@ -119,6 +120,13 @@ def settings_file(environment: Mapping[str, str] = os.environ) -> Path | None:
     """Where the settings are, beside the user's configuration; never in a workspace."""
     beside = user_file(environment)
     return None if beside is None else beside.with_name(FILE)
+
+
+def may_be_on_server(run: str, environment: Mapping[str, str] = os.environ) -> bool:
+    """Is it the id of a run, and are there settings that may lead to it?"""
+    path = settings_file(environment)
+    has_settings = bool(environment.get("TEMPORAL_ADDRESS")) or (path is not None and path.exists())
+    return has_settings and is_run_id(run)
 
 
 def load_fleet(environment: Mapping[str, str] = os.environ) -> FleetSettings:

@@ -16,11 +16,14 @@ import time
 from pathlib import Path
 
 from orchestrate.checkpoints.program import Git, own_git
+from orchestrate.fleet import ssh
+from orchestrate.fleet.host import alone
 from orchestrate.fleet.publish import commit_of
 from orchestrate.fleet.seat import state_ref
 from orchestrate.fleet.stub import Stub
 from orchestrate.fleet.take import lay_out
 from orchestrate.fleet.transport import fetch_refs, require_git
+from orchestrate.state.elsewhere import SHADOW
 from orchestrate.state.locks import Lock, LockHeldError, Owner, lock_run
 from orchestrate.state.runs import Run, Runs, point_latest
 from orchestrate.view.run_summary import summary_of
@@ -34,7 +37,7 @@ class Shadow:
     """What commands look at instead of a run that is elsewhere."""
 
     def __init__(self, run: Run, stub: Stub) -> None:
-        folder = run.root / "shadow"
+        folder = run.root / SHADOW
         self._stub = stub
         self._store = folder / "store.git"
         self._program = require_git()
@@ -44,9 +47,16 @@ class Shadow:
 
     def refresh(self) -> bool:
         """Fetch what was published since; False if nothing ever was."""
+        with alone(self._store.parent):  # several commands may look at it at once
+            return self._refresh()
+
+    def _refresh(self) -> bool:
         git = self._git()
         ref = state_ref(self.run.id)
-        fetch_refs(self._program, self._store, self._stub.seat.remote, f"+{ref}*:{ref}*")
+        address = self._stub.seat.remote or ssh.git_address(
+            self._stub.host, str(self._stub.seat.repository)
+        )
+        fetch_refs(self._program, self._store, address, f"+{ref}*:{ref}*")
         commit = commit_of(git, ref)
         if commit and commit != commit_of(git, _SHOWN):
             self._show(git, commit)

@@ -32,8 +32,8 @@ class Stub:
         return not self.host
 
 
-def write_stub(runs: Runs, stub: Stub) -> Run:
-    """The folder of a run that was started elsewhere; it is `latest` from now on."""
+def write_stub(runs: Runs, stub: Stub, *, is_new: bool = True) -> Run:
+    """The folder of a run that was started elsewhere; a new one is `latest` from now on."""
     run = Run(stub.seat.run, runs.folder / stub.seat.run)
     runs.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     hide_from_git(runs.folder)
@@ -44,7 +44,8 @@ def write_stub(runs: Runs, stub: Stub) -> Run:
     }  # fmt: skip
     write_durably(run.root / ELSEWHERE, dump_json(document, indent=2))
     sync_folder(runs.folder)
-    point_latest(runs, run.id)
+    if is_new:
+        point_latest(runs, run.id)
     return run
 
 

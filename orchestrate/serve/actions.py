@@ -18,6 +18,7 @@ from orchestrate.app.end_run import cancel_run, stop_run
 from orchestrate.app.recipes import recipes_of
 from orchestrate.record import record
 from orchestrate.serve.problems import Problem
+from orchestrate.state.elsewhere import is_shadow
 from orchestrate.view.outcomes import ListedRecipe
 from orchestrate.view.run_view import run_view
 
@@ -107,13 +108,22 @@ def command(workspace: Workspace, verb: str, *words: str) -> Json:
     )
 
 
+def _end_elsewhere(workspace: Workspace, verb: str, run: Run) -> Json:
+    found = command(workspace, verb, "--", run.id)
+    return {"run_id": run.id, "status": found["status"], "message": found["message"]}
+
+
 def cancel(console: Console, workspace: Workspace, run: Run) -> Json:
+    if is_shadow(run):
+        return _end_elsewhere(workspace, "cancel", run)
     again = console.place_of(workspace).command("cancel", run.id)
     message, status = cancel_run(run, again, time.monotonic() + _END_S, lambda _: None)
     return {"run_id": run.id, "status": status, "message": message}
 
 
 def stop(console: Console, workspace: Workspace, run: Run) -> Json:
+    if is_shadow(run):
+        return _end_elsewhere(workspace, "stop", run)
     again = console.place_of(workspace).command("stop", run.id)
     message, view = stop_run(run, again, time.monotonic() + _END_S, lambda _: None)
     return {"run_id": run.id, "status": view.status, "message": message}

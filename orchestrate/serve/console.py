@@ -13,7 +13,8 @@ from orchestrate.record import record
 from orchestrate.serve.audit import Who, note_change
 from orchestrate.serve.hosts import LOOPBACK
 from orchestrate.serve.problems import Problem
-from orchestrate.state.runs import LATEST, Run, Runs, find_run, is_run_id, list_runs, second_of
+from orchestrate.state.elsewhere import shown_run
+from orchestrate.state.runs import LATEST, Run, Runs, find_listed, is_run_id, list_runs, second_of
 from orchestrate.view.place import Place
 from orchestrate.workspace import open_workspace
 
@@ -63,7 +64,7 @@ class Console:
                 runs = list_runs(self.runs_of(workspace))
             except OrchestrateError:
                 continue  # it cannot be read, as the doctor says, or it is gone, as the list says
-            found += [(workspace, run) for run in runs]
+            found += [(workspace, shown_run(run)) for run in runs]
         # Not by the whole ids: those of one second stand in the order in which they were started.
         return sorted(found, key=lambda pair: second_of(pair[1].id), reverse=True)
 
@@ -73,11 +74,11 @@ class Console:
             for workspace in self.workspaces:
                 run = Run(run_id, self.runs_of(workspace).folder / run_id)
                 if run.root.is_dir():
-                    return workspace, run
+                    return workspace, shown_run(run)
         elif run_id == LATEST:
             for workspace in self.workspaces:
                 try:
-                    return workspace, find_run(self.runs_of(workspace), LATEST)
+                    return workspace, shown_run(find_listed(self.runs_of(workspace), LATEST))
                 except OrchestrateError:
                     continue
         raise Problem(404, f"there is no run '{run_id[:40]}'", exit_code=2)

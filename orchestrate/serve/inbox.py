@@ -14,6 +14,7 @@ from orchestrate.app.inbox import open_inbox
 from orchestrate.errors import UsageError
 from orchestrate.serve.problems import Problem
 from orchestrate.show.spending import cost_words
+from orchestrate.state.elsewhere import is_shadow
 from orchestrate.state.known_workspaces import Known
 from orchestrate.view.inbox import Question
 from orchestrate.view.source_files import shown_definition
@@ -64,7 +65,8 @@ def question_json(one: Question) -> Json:
 
 def answer(workspace: Workspace, run: Run, asked: Json) -> Json:
     """Record an answer. The same again is `already`; another one is refused with what counted."""
-    known = [Known(workspace.root, run.root.parent)]
+    runs = run.root.parents[3] if is_shadow(run) else run.root.parent
+    known = [Known(workspace.root, runs)]
     message = asked.get("message", "")
     try:
         given = answer_question(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from orchestrate.app.detach import LOG as DETACHED_LOG
 from orchestrate.errors import OrchestrateError
 from orchestrate.show.spending import budget_words
+from orchestrate.state.elsewhere import is_shadow
 from orchestrate.state.locks import is_held
-from orchestrate.state.runs import last_change
+from orchestrate.state.runs import ELSEWHERE, last_change
 from orchestrate.state.times import timestamp
 from orchestrate.view.budgets import budgets_of
 from orchestrate.view.event_words import waits_document
@@ -96,7 +98,7 @@ def make_row(workspace: Workspace, summary: RunSummary, view: RunView | None, no
         "cost": cost_of(None if view is None else view.state),
         "budgets": [] if view is None else _budgets(view, now),
         "session_id": None if view is None else view.state.session.id,
-        "note": _note(view, is_ours),
+        "note": _note(run, view, is_ours),
     }
 
 
@@ -106,7 +108,11 @@ def _budgets(view: RunView, now: float) -> list[Json]:
     return [{**budget.to_json(), "words": budget_words(budget)} for budget in found]
 
 
-def _note(view: RunView | None, is_ours: bool) -> str:
+def _note(run: Run, view: RunView | None, is_ours: bool) -> str:
+    if view is None and os.path.lexists(run.root / ELSEWHERE):
+        return "it is on another machine, and has published nothing yet"
+    if is_shadow(run):
+        return "it is on another machine: this is what it has published"
     if view is None:
         return "neither its state nor its journal can be read: it can only be looked at"
     if not is_ours:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrate.errors import OrchestrateError
 from orchestrate.record import record
 from orchestrate.serve.telling import Telling
+from orchestrate.state.elsewhere import shown_run
 from orchestrate.state.locks import is_held
 from orchestrate.state.runs import list_runs
 from orchestrate.view.follower import JournalTail
@@ -204,7 +205,7 @@ class Watch:
             if self._folders.get(str(runs.folder)) == changed:
                 return
             self._folders[str(runs.folder)] = changed
-            listed = list_runs(runs)
+            listed = [shown_run(run) for run in list_runs(runs)]
         except (OrchestrateError, OSError):
             return
         for run in listed:

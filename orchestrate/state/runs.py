@@ -20,6 +20,7 @@ from pathlib import Path
 
 from orchestrate.diagnostics import closest
 from orchestrate.errors import (
+    NoSuchRunError,
     OrchestrateError,
     RunElsewhereError,
     StateError,
@@ -271,7 +272,8 @@ def find_listed(runs: Runs, text: str) -> Run:
         raise UsageError(f"'{text}' could be any of {len(found)} runs", _name_some(found))
     near = closest(text, [run.id for run in known[:_COMPARED]])
     also = f" (did you mean '{near}'?)" if near else ""
-    raise UsageError(f"there is no run '{text}' in {runs.folder}{also}", _name_some(known))
+    message = f"there is no run '{text}' in {runs.folder}{also}"
+    raise NoSuchRunError(text, runs.folder, message, _name_some(known))
 
 
 def clean_runs(

@@ -6,6 +6,7 @@ The ledger is the judge: each command appends a line to it when it begins.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -239,3 +240,17 @@ def test_fleet_clean_takes_what_a_run_has_published_that_was_fetched(fleet: Serv
     fleet.run("clean", "--older-than", "0s", timeout_s=LIMIT_S).assert_success()
     assert run not in fleet.git("ls-remote", str(fleet.top / "remote.git"))
     assert fleet.run("runs", "--json").json()["runs"] == []
+
+
+def test_fleet_a_run_of_another_workspace_is_found_by_its_whole_id(fleet: ServerFleet) -> None:
+    fleet.worker("one")
+    run = fleet.send("gate.yaml").assert_exit(6).stderr.split()[1]
+    shutil.rmtree(fleet.folder / ".orchestrate")
+    unknown = fleet.run("status", f"{run[:-6]}aaaaaa").assert_exit(2)
+    assert "there is no run" in unknown.stderr
+    fleet.run("status", run[:-1]).assert_exit(2)
+    assert fleet.run("status", run, "--json").assert_success().json()["status"] == "paused"
+    fleet.run("approve", run).assert_success()
+    fleet.wait(run).assert_success()
+    assert fleet.run("fetch", run, "--json").assert_success().json()["is_here"]
+    assert fleet.entries() == ["before", "after"]

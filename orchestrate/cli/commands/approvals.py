@@ -14,6 +14,7 @@ from orchestrate.app.runs_folder import runs_of
 from orchestrate.app.settle import parked_runs
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.group import invoke
+from orchestrate.cli.later import answer_later
 from orchestrate.cli.options import (
     diff_option,
     is_unnamed,
@@ -26,12 +27,16 @@ from orchestrate.cli.options import (
 from orchestrate.show.decision_text import decision_json, decision_text
 from orchestrate.show.gates_text import waiting_json, waiting_text
 from orchestrate.show.output import answer, answer_json, note, note_once
-from orchestrate.state.runs import Run, may_name_run
+from orchestrate.state.runs import Run, list_runs, may_name_run
 from orchestrate.view.outcomes import Decided
 from orchestrate.view.place import Place
+from orchestrate.view.run_summary import summary_of
 
 if TYPE_CHECKING:
     from orchestrate.view.run_view import RunView
+
+
+_parked_elsewhere = answer_later("fleet.away:parked_elsewhere")
 
 
 @click.command(short_help="List the gates that wait for a decision.")
@@ -49,7 +54,7 @@ def approvals(
     """
     place = Place(working_dir, state_dir)
     root = workspace_of(working_dir).root
-    waiting = waiting_gates(_parked(place), root, with_hunks=with_hunks)
+    waiting = waiting_gates(_parked_anywhere(place), root, with_hunks=with_hunks)
     if as_json:
         answer_json({"approvals": [waiting_json(one) for one in waiting]})
     elif waiting:
@@ -131,6 +136,13 @@ def _meant(ctx: click.Context, run: str, stage: str | None, place: Place) -> tup
     if stage is None and not may_name_run(runs_of(place, tell_fault=note_once), run):
         return run_that_waits(_parked(place), place, run, note_once), run
     return run, stage
+
+
+def _parked_anywhere(place: Place) -> list[RunView]:
+    """Runs on other machines, too."""
+    known = list_runs(runs_of(place, tell_fault=note_once))
+    away = [run for run in known if summary_of(run).status == "unknown"]
+    return [*_parked(place), *(_parked_elsewhere(away) if away else ())]
 
 
 def _parked(place: Place) -> list[RunView]:

@@ -11,8 +11,11 @@ _run_recipe = later("cli.starting:run_recipe")
 _resume_run = later("cli.resuming:resume_run")
 
 
+_VERBS = ("offer", "begin", "publish", "remove", "list", "sit", "follow")
+
+
 @click.command(short_help="Take runs from other machines, over ssh.")
-@click.argument("verb", type=click.Choice(("offer", "begin", "publish", "remove", "list", "sit")))
+@click.argument("verb", type=click.Choice(_VERBS))
 @click.pass_context
 def seat(ctx: click.Context, verb: str) -> int:
     """Take a run that another machine sends: `run --fleet` calls this over ssh, people need not.
@@ -20,7 +23,7 @@ def seat(ctx: click.Context, verb: str) -> int:
     Reads a JSON document from stdin and answers with one: `offer` says how many slots are free,
     `begin` starts a run in a seat of its own, `publish` lets one at rest be fetched whole, `remove`
     deletes a seat, `list` names the runs here. `sit`, which a worker calls, works on a run until it
-    ends or waits.
+    ends or waits; `follow`, which the console calls, fetches what runs elsewhere publish.
     """
     ctx.obj["json"] = verb != "sit"
     return _serve(verb, _run_recipe, _resume_run)

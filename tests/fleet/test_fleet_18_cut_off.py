@@ -1,0 +1,140 @@
+"""A machine that is cut off from everybody, and one that is back late (fleet.md, "Shown by")."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from orchestrate.fleet.take import publish_rest
+from orchestrate.fleet.transport import PushRefused
+from tests.fleet.machines import HASTY, PATIENT, ServerFleet, until
+from tests.fleet.temporal_server import TemporalServer
+from tests.fleet.test_fleet_06_losses import LONG, published_steps, seat_on
+from tests.fleet.test_fleet_10_kills import STEPS
+
+pytestmark = pytest.mark.fleet
+
+_TIMED_OUT = "EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT"
+ITEMS = 10_000
+MANY = f"""
+version: "1.4"
+name: loop
+steps:
+  - name: List
+    command: ["seq", "{ITEMS}"]
+    output_capture: lines
+  - name: Each
+    for_each:
+      items_from: "steps.List.lines"
+      steps:
+        - name: One
+          command: ["true"]
+"""
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, temporal_server: TemporalServer) -> Iterator[ServerFleet]:
+    files = {"steps.yaml": STEPS, "long.sh": LONG, "many.yaml": MANY}
+    made = ServerFleet(tmp_path, temporal_server, files)
+    yield made
+    made.close()
+
+
+class Line:
+    """What leads to the server. Once it is cut, nothing comes through and nothing is closed."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._is_cut = threading.Event()
+        self._open: list[socket.socket] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        self._is_cut.set()
+
+    def close(self) -> None:
+        self._listener.close()
+        for one in self._open:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                far = socket.create_connection(("127.0.0.1", self._port))
+                self._open += [near, far]
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=self._carry, args=pair, daemon=True).start()
+
+    def _carry(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                if not self._is_cut.is_set():
+                    target.sendall(data)
+            if not self._is_cut.is_set():
+                target.shutdown(socket.SHUT_WR)
+
+
+def test_fleet_a_machine_that_is_cut_off_ends_what_it_runs_before_others_begin(
+    fleet: ServerFleet,
+) -> None:
+    fleet.timing(HASTY)
+    line = Line(fleet.server.port)
+    # Its way to the repository that carries runs is cut with the other one.
+    way, remote = fleet.top / "way", fleet.top / "remote.git"
+    way.symlink_to(remote)
+    config = fleet.top / "gitconfig"
+    config.write_text(f'[url "{way}"]\n\tinsteadOf = {remote}\n')
+    first = fleet.worker("one", TEMPORAL_ADDRESS=line.address, GIT_CONFIG_GLOBAL=str(config))
+    run = fleet.begin("steps.yaml")
+    fleet.await_entry("long")
+    until(lambda: "First" in published_steps(fleet, run))
+    line.cut()
+    way.unlink()
+    fleet.worker("two")
+    fleet.await_entry("long", 2)
+    # Of the first machine, its worker alone is alive: what it ran has ended before.
+    assert first.process is not None
+    assert list(first.alive()) == [first.process.pid]
+    fleet.allow()
+    fleet.wait(run).assert_success()
+    assert fleet.entries() == ["first", "long", "long", "end"]
+    assert f"lost with {first.name}" in fleet.run("logs", run).assert_success().stdout
+    way.symlink_to(remote)
+    with pytest.raises(PushRefused):
+        publish_rest(seat_on(fleet, first, run))
+    line.close()
+
+
+def test_fleet_a_worker_that_is_back_late_loses_nothing_of_what_ended_within_its_lease(
+    fleet: ServerFleet,
+) -> None:
+    fleet.timing(HASTY | {"lost_after": 120})
+    worker = fleet.worker("one")
+    run = fleet.begin("steps.yaml")
+    fleet.await_entry("long")
+    worker.kill()
+    fleet.allow()
+    fleet.await_entry("end")
+    until(lambda: _TIMED_OUT in fleet.history(run))
+    worker.start()
+    fleet.wait(run).assert_success()
+    assert fleet.entries() == ["first", "long", "end"]
+    assert "lost" not in fleet.run("logs", run).assert_success().stdout
+
+
+@pytest.mark.soak
+def test_fleet_a_loop_of_ten_thousand_items_is_a_dozen_events(fleet: ServerFleet) -> None:
+    fleet.timing(PATIENT, publish="30s")  # as it usually is
+    fleet.worker("one")
+    run = fleet.send("many.yaml").assert_success().stderr.split()[1]
+    assert len(fleet.history(run)) <= 30
