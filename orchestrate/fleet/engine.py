@@ -24,6 +24,7 @@ from orchestrate.fleet.protocol import Outcome, Sat, Sitting, Status
 from orchestrate.fleet.seat import Seat
 from orchestrate.fleet.take import publish_rest
 from orchestrate.fleet.transport import PushRefused
+from orchestrate.state.clock import since_boot
 from orchestrate.state.delete import delete_tree
 from orchestrate.state.durable import dump_json, read_file, write_durably
 from orchestrate.state.runs import Run
@@ -69,7 +70,9 @@ class Engine:
     def find(self) -> Found:
         return self._executor.find(self.key)
 
-    def start(self, lease_s: float) -> None:
+    def start(self, until: float) -> None:
+        """Under a lease that ends at a time since the boot: whatever comes in between, sleep too,
+        is counted."""
         given = {**asdict(self._sitting), "root": str(self._root)}
         job = Job(
             attempt=self.key,
@@ -78,7 +81,7 @@ class Engine:
             stdout="out",
             stderr="err",
             stdin=json.dumps(given).encode(),
-            lease_s=lease_s,
+            lease_s=until - since_boot(),
             grace_s=self._sitting.order.timing.grace,
         )
         self._executor.start(job)
@@ -89,8 +92,8 @@ class Engine:
             if not isinstance(found, Running):
                 return found
 
-    def renew(self, lease_s: float) -> None:
-        self._executor.renew(self.key, lease_s)
+    def renew(self, until: float) -> None:
+        self._executor.renew(self.key, until - since_boot())
 
     def close(self, *, is_over: bool) -> None:
         with suppress(OrchestrateError):

@@ -101,7 +101,7 @@ class _Held:
         if isinstance(found, NotStarted):
             if not is_new:
                 return Sat("nothing", self._holder.machine)
-            await call(self.engine.start, self._timing.lease - (since_boot() - sent))
+            await call(self.engine.start, sent + self._timing.lease)
         ended = found if isinstance(found, Exit | Lost) else await self._watch()
         self.is_over = True
         if self._ending is not None:
@@ -146,8 +146,7 @@ class _Held:
                 raise Gone from error
             return
         if not must_answer:
-            left = self._timing.lease - (since_boot() - sent)
-            await self._holder.call(self.engine.renew, left)
+            await self._holder.call(self.engine.renew, sent + self._timing.lease)
 
     async def _wished(self) -> str:
         try:

@@ -27,8 +27,8 @@ class Machine:
     async def heartbeat(self, *_: Any, **__: Any) -> None:
         self.now += self.slept_s
 
-    def renew(self, lease_s: float) -> None:
-        self.renewed.append(lease_s)
+    def renew(self, until: float) -> None:
+        self.renewed.append(until - self.now)
 
 
 @pytest.mark.parametrize(("slept_s", "left"), [(0.0, 60.0), (40.0, 20.0), (90.0, -30.0)])
