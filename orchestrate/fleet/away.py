@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 from orchestrate.app.config import runs_folder
 from orchestrate.app.prepare import Prepared
@@ -37,6 +40,7 @@ __all__ = [
     "find_on_server",
     "hand_over",
     "parked_elsewhere",
+    "parked_in_fleet",
     "publisher_of",
     "release",
     "run_elsewhere",
@@ -48,6 +52,7 @@ _MOST_NAMED = 20
 _carry_out_on_server: Callable[..., int] = with_extra("on_server:carry_out_on_server")
 _submit_to_server = with_extra("on_server:submit_to_server")
 _standings = with_extra("on_server:standings")
+_list_server = with_extra("server_list:list_runs_of")
 _stub_of: Callable[..., Stub | None] = with_extra("on_server:stub_of")
 _release_refs = with_extra("on_server:release_refs")
 # How a run is shown that works in this process, and what needs no machine.
@@ -127,10 +132,28 @@ def find_on_server(wanted: NoSuchRunError) -> None:
     write_stub(Runs(wanted.folder), stub, is_new=False)
 
 
+@contextmanager
+def parked_in_fleet() -> Iterator[list[RunView]]:
+    """What the runs of the server's namespace have published that wait, as long as it is looked at.
+
+    Those of `ssh:` machines belong to workspaces, and are listed there.
+    """
+    settings = load_fleet()
+    waiting = [one for one in _list_server(settings, None) if one.status == "paused"]
+    with tempfile.TemporaryDirectory(prefix="orchestrate-") as folder:
+        stubs = [
+            (Run(one.id, Path(folder) / one.id), _stub_of(settings, one.id)) for one in waiting
+        ]
+        yield list(_published(stubs))
+
+
 def parked_elsewhere(runs: Sequence[Run]) -> Iterator[RunView]:
     """What has been published of runs elsewhere that may wait for a person."""
-    for run in runs:
-        stub = read_stub(run)
+    return _published([(run, read_stub(run)) for run in runs])
+
+
+def _published(stubs: Sequence[tuple[Run, Stub | None]]) -> Iterator[RunView]:
+    for run, stub in stubs:
         if stub is None:
             continue
         shadow = Shadow(run, stub)

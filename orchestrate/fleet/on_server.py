@@ -53,6 +53,7 @@ def submit_to_server(
 ) -> Stub:
     """Submit a run to a pool of the server; a pool without a worker is named at once."""
     settings.timing.check()
+    _refuse_long_grace(settings, prepared.settings)
 
     async def submit() -> Stub:
         client = await connect(settings)
@@ -62,6 +63,16 @@ def submit_to_server(
         return stub
 
     return asyncio.run(submit())
+
+
+def _refuse_long_grace(settings: FleetSettings, given: RunSettings) -> None:
+    """A sitting that is ended has to end its programs, and to publish itself, in its own time."""
+    if given.kill_grace is not None and given.kill_grace >= settings.timing.grace:
+        raise UsageError(
+            f"kill_grace is {given.kill_grace:g} s, which does not fit into the fleet's grace of "
+            f"{settings.timing.grace:g} s",
+            f"configure less, or set `timing: {{grace: SECONDS}}` in {settings.path}",
+        )
 
 
 def _no_flags(_: list[str]) -> tuple[RunSettings, bool]:

@@ -249,6 +249,10 @@ def test_fleet_a_run_of_another_workspace_is_found_by_its_whole_id(fleet: Server
     unknown = fleet.run("status", f"{run[:-6]}aaaaaa").assert_exit(2)
     assert "there is no run" in unknown.stderr
     fleet.run("status", run[:-1]).assert_exit(2)
+    assert fleet.run("approvals", "--json").json() == {"approvals": []}
+    listed = fleet.run("approvals", "--fleet", "--json").assert_success().json()["approvals"]
+    assert [one["stage"] for one in listed if one["run_id"] == run] == ["Ask"]
+    assert f"orchestrate approve {run}" in fleet.run("approvals", "--fleet").stdout
     assert fleet.run("status", run, "--json").assert_success().json()["status"] == "paused"
     fleet.run("approve", run).assert_success()
     fleet.wait(run).assert_success()

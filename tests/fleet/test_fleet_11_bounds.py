@@ -14,7 +14,7 @@ import pytest
 from temporalio.client import Client
 
 from orchestrate.fleet.protocol import PROTOCOL, WORKFLOW, Order, pool_queue
-from tests.fleet.machines import Handle, ServerFleet, until
+from tests.fleet.machines import LIMIT_S, Handle, ServerFleet, until
 from tests.fleet.temporal_server import TemporalServer
 
 pytestmark = pytest.mark.fleet
@@ -27,6 +27,7 @@ steps:
   - name: Use
     command: ["sh", "-c", "echo using $DEPLOY_WORD; test -n $DEPLOY_WORD && echo used >> $LEDGER"]
 """
+ASKS = SECRET.replace("steps:", "steps:\n  - name: Ask\n    approval: {prompt: Go on?}")
 PROMPT_BYTES = 5_000_000
 OUTPUT_BYTES = 50_000_000
 MOST_PAYLOAD_BYTES = 256_000
@@ -46,7 +47,12 @@ steps:
 
 @pytest.fixture
 def fleet(tmp_path: Path, temporal_server: TemporalServer) -> Iterator[ServerFleet]:
-    files = {"secret.yaml": SECRET, "large.yaml": LARGE, "prompt.md": "p" * PROMPT_BYTES}
+    files = {
+        "secret.yaml": SECRET,
+        "asks.yaml": ASKS,
+        "large.yaml": LARGE,
+        "prompt.md": "p" * PROMPT_BYTES,
+    }
     made = ServerFleet(tmp_path, temporal_server, files)
     yield made
     made.close()
@@ -81,6 +87,29 @@ def test_fleet_a_secret_of_a_worker_is_nowhere_else(fleet: ServerFleet) -> None:
     assert _objects_with(word, fleet.top / "remote.git") == []
     assert _files_with(word, fleet.server.folder, fleet.folder, fleet.top / "state") == []
     assert _files_with("DEPLOY_WORD", fleet.folder) != []
+
+
+def test_fleet_a_run_whose_secret_is_missing_stays_parked_and_names_it(fleet: ServerFleet) -> None:
+    first = fleet.worker("one", DEPLOY_WORD=secrets.token_hex(12))
+    run = fleet.send("asks.yaml").assert_exit(6).stderr.split()[1]
+    first.terminate()
+    second = fleet.worker("two")
+    fleet.run("approve", run).assert_success()
+    refused = fleet.wait(run).assert_exit(5)
+    assert "DEPLOY_WORD" in refused.stderr
+    assert fleet.run("status", run, "--json").json()["status"] == "paused"
+    assert fleet.entries() == []
+    second.terminate()
+    first.start()
+    fleet.run("resume", run, timeout_s=LIMIT_S).assert_success()
+    assert fleet.entries() == ["used"]
+
+
+def test_fleet_a_grace_that_does_not_fit_is_refused(fleet: ServerFleet) -> None:
+    fleet.write(".orchestrate/config.yaml", "kill_grace: 10s\n")
+    refused = fleet.send("secret.yaml", "--yes").assert_exit(2)
+    assert "kill_grace is 10 s, which does not fit into the fleet's grace of 10 s" in refused.stderr
+    assert fleet.run("runs", "--json").json()["runs"] == []
 
 
 def _payload_sizes(fleet: ServerFleet, run: str) -> list[int]:

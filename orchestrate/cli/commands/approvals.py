@@ -37,15 +37,22 @@ if TYPE_CHECKING:
 
 
 _parked_elsewhere = answer_later("fleet.away:parked_elsewhere")
+_parked_in_fleet = answer_later("fleet.away:parked_in_fleet")
 
 
 @click.command(short_help="List the gates that wait for a decision.")
 @diff_option
+@click.option("--fleet", "of_fleet", is_flag=True,
+              help="Those of all runs on the server of fleet.yaml instead.")  # fmt: skip
 @state_dir_option
 @working_dir_option
 @json_option
 def approvals(
-    with_hunks: bool, state_dir: str | None, working_dir: str | None, as_json: bool
+    with_hunks: bool,
+    of_fleet: bool,
+    state_dir: str | None,
+    working_dir: str | None,
+    as_json: bool,
 ) -> int:
     """List the gates that wait for a decision, in all runs of the workspace.
 
@@ -54,7 +61,11 @@ def approvals(
     """
     place = Place(working_dir, state_dir)
     root = workspace_of(working_dir).root
-    waiting = waiting_gates(_parked_anywhere(place), root, with_hunks=with_hunks)
+    if of_fleet:
+        with _parked_in_fleet() as views:
+            waiting = waiting_gates(views, root, with_hunks=False)
+    else:
+        waiting = waiting_gates(_parked_anywhere(place), root, with_hunks=with_hunks)
     if as_json:
         answer_json({"approvals": [waiting_json(one) for one in waiting]})
     elif waiting:
