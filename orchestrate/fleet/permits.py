@@ -25,7 +25,7 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from orchestrate.errors import OrchestrateError
+from orchestrate.errors import ConfigError, OrchestrateError
 from orchestrate.fleet.permit import GIVE_BACK, PERMIT, PERMITS_QUEUE, RENEW, Hold
 from orchestrate.record import record
 from orchestrate.state.permits import SOCKET
@@ -90,7 +90,11 @@ class Permits:
     async def begin(self, root: Path) -> None:
         """Announce the limits, then serve calls."""
         if self._limits:
-            await self._announce()
+            try:
+                await self._announce()
+            except RPCError as error:
+                told = f"the server did not take the limits of {self._machine}: {error.message}"
+                raise ConfigError(told) from None
             self._renewing = asyncio.ensure_future(self._renew_announced())
         else:
             with suppress(RPCError):  # of a worker that had some, and was ended

@@ -5,8 +5,10 @@ The ledger is the judge: the long step appends a line when it begins, and one wh
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -27,6 +29,13 @@ steps:
   - name: Long
     command: ["sh", "long.sh"]
 """
+PIDS = """
+version: "1.4"
+name: pids
+steps:
+  - name: Long
+    command: ["sh", "-c", "echo $$ >> $LEDGER; until test -e $GO; do sleep 0.1; done"]
+"""
 STOPS = STEPS + "    on_lost: stop\n"
 _TIMED_OUT = "EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT"
 # Longer than three beats.
@@ -35,7 +44,8 @@ _DOWN_S = 3.0
 
 @pytest.fixture
 def fleet(tmp_path: Path, temporal_server: TemporalServer) -> Iterator[ServerFleet]:
-    files = {"steps.yaml": STEPS, "stops.yaml": STOPS, "long.sh": LONG}
+    files = {"steps.yaml": STEPS, "stops.yaml": STOPS, "long.sh": LONG,
+             "pids.yaml": PIDS}  # fmt: skip
     made = ServerFleet(tmp_path, temporal_server, files)
     yield made
     made.close()
@@ -68,6 +78,26 @@ def test_fleet_a_worker_killed_as_it_begins_a_sitting_begins_it_once(
     fleet.wait(run).assert_success()
     assert fleet.entries() == ["first", "long", "end"]
     assert _TIMED_OUT not in fleet.history(run)
+
+
+def test_fleet_an_engine_that_is_killed_takes_its_programs_along(fleet: ServerFleet) -> None:
+    worker = fleet.worker("one")
+    run = fleet.begin("pids.yaml")
+    until(fleet.entries)
+    (engine,) = (pid for pid in worker.alive() if is_engine(pid))
+    worker.tell([engine], signal.SIGKILL)
+    until(lambda: len(fleet.entries()) == 2)
+    assert not Path(f"/proc/{fleet.entries()[0]}").exists()
+    fleet.allow()
+    fleet.wait(run).assert_success()
+    assert len(fleet.entries()) == 2
+    assert "attempt 1 was lost" in fleet.run("logs", run).assert_success().stdout
+
+
+def is_engine(pid: int) -> bool:
+    with suppress(OSError):
+        return b"\0seat\0sit\0" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
 
 
 def test_fleet_what_must_not_be_repeated_parks_when_its_machine_is_lost(
