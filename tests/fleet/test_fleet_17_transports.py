@@ -125,6 +125,9 @@ def test_fleet_runs_end_alike_in_every_dialect(world: World) -> None:
 def test_fleet_gates_park_and_are_decided_alike(world: World) -> None:
     run = world.start("gate.yaml", 6)
     assert world.status(run)["status"] == "paused"
+    for status, count in (("paused", 1), ("running", 0)):
+        listed = world.call("runs", "--status", status, "--json").json()["runs"]
+        assert [one["run_id"] for one in listed] == [run] * count
     (waiting,) = world.call("approvals", "--json").assert_success().json()["approvals"]
     assert waiting["run_id"] == run
     assert run in world.call("approvals").assert_success().stdout

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import click
@@ -14,12 +15,13 @@ from orchestrate.cli.later import later
 from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
 from orchestrate.cli.params import AT_LEAST_0
 from orchestrate.errors import UsageError
+from orchestrate.record import replace
 from orchestrate.show.output import answer, answer_json, note_once
 from orchestrate.show.runs_table import runs_table, summary_json
-from orchestrate.state.runs import id_beginning, list_runs
+from orchestrate.state.runs import ELSEWHERE, Run, id_beginning, list_runs
 from orchestrate.view.place import Place
 from orchestrate.view.run_list import ORDERS, RunFilter, choose, ordered, summaries_of
-from orchestrate.view.run_summary import STATUSES
+from orchestrate.view.run_summary import STATUSES, RunSummary, summary_of
 
 _DIALECTS = ("machine", "recipe", "workflow")
 _list_fleet = later("fleet.list_runs:list_fleet")
@@ -62,7 +64,7 @@ def runs(
     be read is `damaged`; one on a machine that does not answer is `unknown`. WHEN is an age such
     as 90m or 7d, or a date or time.
     """
-    wanted = _wanted(filters)
+    wanted, statuses = _wanted(filters), filters["statuses"]
     if of_fleet:
         if wanted.dialects or wanted.definition or order != "started" or reverse:
             raise UsageError(
@@ -72,7 +74,10 @@ def runs(
         return _list_fleet(wanted, limit, as_json=as_json)
     folder = runs_of(Place(working_dir, state_dir), tell_fault=note_once)
     known = list_runs(folder)
-    found = summaries_of(known, wanted, reverse and order == "started")
+    open_to = replace(wanted, statuses=wanted.statuses | {"unknown"}) if statuses else wanted
+    found = summaries_of(known, open_to, reverse and order == "started")
+    if statuses:
+        found = _as_they_stand(found, known, wanted)
     if order != "started":
         found = iter(ordered(list(found), order, reverse))
     chosen, more = choose(found, limit)
@@ -89,6 +94,21 @@ def runs(
         if more:
             answer("There are more; --limit 0 shows all.\n")
     return 0
+
+
+def _as_they_stand(
+    found: Iterator[RunSummary], known: Sequence[Run], wanted: RunFilter
+) -> Iterator[RunSummary]:
+    """Whether a run on another machine is wanted, that machine knows."""
+    told: dict[str, RunSummary] | None = None
+    for summary in found:
+        if summary.status == "unknown" and told is None:
+            stubs = [run for run in known if os.path.lexists(run.root / ELSEWHERE)]
+            away = [one for one in map(summary_of, stubs) if one.status == "unknown"]
+            told = {one.run.id: one for one in _ask_their_machines(away)}
+        standing = (told or {}).get(summary.run.id, summary)
+        if wanted.wants(standing):
+            yield standing
 
 
 def _wanted(filters: dict[str, Any]) -> RunFilter:
