@@ -15,8 +15,8 @@ from orchestrate.state.model import Index, RunState
 from orchestrate.state.result import StepResult
 from orchestrate.state.times import duration
 from orchestrate.view.event_words import (
-    next_words,
     outcome_words,
+    restart_words,
     retry_words,
     visit_words,
     wait_words,
@@ -25,6 +25,8 @@ from orchestrate.view.giving_up import NEVER_PLAIN
 
 if TYPE_CHECKING:
     from orchestrate.view.watching import Watching
+
+Json = dict[str, Any]
 
 
 class Labels(Protocol):
@@ -213,8 +215,11 @@ def _moved(lifecycle: dict[str, Any]) -> str:
 # Machines: what `--verbose` tells (A §9).
 
 
-def machine_lines(event: Event, state: RunState, index: Index, watching: Watching) -> list[str]:
-    """The verbose lines; without --verbose only what a person must know."""
+def machine_lines(
+    event: Event, messages: list[Json], state: RunState, index: Index, watching: Watching
+) -> list[str]:
+    """The verbose lines, by the messages that the event stands for; without --verbose only what a
+    person must know."""
     denials, troubles = [], []
     if isinstance(event, on.StepFinished | on.AttemptEnded) and not event.result.reused:
         denied = denial_words(event.result.denials)
@@ -229,7 +234,9 @@ def machine_lines(event: Event, state: RunState, index: Index, watching: Watchin
     lines = troubles
     if watching.verbose and not troubles:
         is_inner = on.is_in_call(event)
-        lines = _called_course(event) if is_inner else _machine_course(event, state, index)
+        lines = (
+            _called_course(event) if is_inner else _machine_course(event, messages, state, index)
+        )
     elif isinstance(event, on.StepFinished) and not troubles:
         lines = _machine_command(event)
     return [f"[orchestration] {line}" for line in (*denials, *lines)]
@@ -272,24 +279,28 @@ def _called_course(event: Event) -> list[str]:
     return []
 
 
-def _machine_course(event: Event, state: RunState, index: Index) -> list[str]:
+def _machine_course(event: Event, messages: list[Json], state: RunState, index: Index) -> list[str]:
     match event:
         case on.StepStarted():
-            return _machine_start(event, state, index)
+            return [*_entered(event, messages, state, index), _begun(event)]
+        case on.GateOpened() | on.CallOpened():
+            return _entered(event, messages, state, index)
         case on.AttemptEnded():
-            return [f"Outcome not readable, sending a reminder: {visible(event.result.message)}"]
+            asked = "Outcome not readable, sending a reminder"
+            return [f"{asked}: {visible(str(one['error']))}" for one in messages]
         case on.StepFinished():
             if event.result.reused:
                 of = _reused_of(event.result)
                 return [f"Step: {visible(event.node)} reused: {outcome_words(event)} {of}"]
             found = [] if event.label == OK else [f"Outcome extracted: {outcome_words(event)}"]
-            return [*found, *_transition(event, state, index)]
-        case on.CallOpened():
-            return [f"Step: {visible(event.node)} calls {visible(event.plan)}"]
+            restarted = restart_words(event, state, index)
+            return [*found, *([f"Transition: {restarted}"] if restarted else [])]
         case on.Restarted():
             return [f"Restart {state.restarts}: a new session"]
         case on.RunEnded():
-            return [f"Exit: {visible(event.reason)}{denied_more(state)}"]
+            # A run that waits for a person has not left its session.
+            word = "Exit" if messages else "Parked"
+            return [f"{word}: {visible(event.reason)}{denied_more(state)}"]
         case on.RunStarted() | on.RunResumed() | on.SessionSeen() | on.SessionChosen() | on.Gap():
             return []
         case on.LoopOpened() | on.ItemMoving() | on.ItemMoved() | on.ItemStopped() | on.Edited():
@@ -298,7 +309,6 @@ def _machine_course(event: Event, state: RunState, index: Index) -> list[str]:
             on.OutputsGiven()
             | on.RoundEnded()
             | on.CallExpired()
-            | on.GateOpened()
             | on.GateDecided()
             | on.Checkpointed()
         ):
@@ -313,22 +323,35 @@ def denied_more(state: RunState) -> str:
     return f" ({visible(denied)}; see orchestrate status {state.run_id})" if denied else ""
 
 
-def _machine_start(event: on.StepStarted, state: RunState, index: Index) -> list[str]:
+def _entered(
+    event: on.StepStarted | on.GateOpened | on.CallOpened,
+    messages: list[Json],
+    state: RunState,
+    index: Index,
+) -> list[str]:
+    """A check and a round have no messages, but a line."""
+    calls = f" calls {visible(event.plan)}" if isinstance(event, on.CallOpened) else ""
+    lines, is_told = [], isinstance(event, on.StepStarted) and event.attempt > 1
+    for message in messages:
+        match message:
+            case {"type": "recipe_step_transition", "from_step": before, "to_step": step}:
+                lines.append(f"Transition: {visible(str(before))} → {visible(str(step))}")
+            case {"type": "recipe_step_started", "step": step, "step_count": count}:
+                name = index.plan(state.root.plan).name
+                lines += [f"Starting recipe: {visible(name)}"] * (count == 1)
+                lines.append(
+                    f"Step: {visible(str(step))}{calls} {visit_words(event, state, index)}"
+                )
+                is_told = True
+            case _:
+                pass
+    words = f"Step: {visible(event.node)}{calls} {visit_words(event, state, index)}"
+    return lines if is_told else [*lines, words]
+
+
+def _begun(event: on.StepStarted) -> str:
     about = event.about
-    lines = []
-    if event.attempt == 1:
-        if state.steps_run == 1 and index.place(state.root.plan, event.node).node.part_of is None:
-            lines.append(f"Starting recipe: {visible(index.plan(state.root.plan).name)}")
-        lines.append(f"Step: {visible(event.node)} {visit_words(event, state, index)}")
     if about.agent is None:
-        command = " ".join(about.debug.command) if about.debug is not None else ""
-        return [*lines, f"Running {visible(command)}"]
+        return f"Running {visible(' '.join(about.debug.command) if about.debug else '')}"
     model = "" if about.model is None else f" [{visible(about.model)}]"
-    sent = f"Sending prompt ({about.prompt_length} chars) to {visible(about.agent or '')}{model}"
-    return [*lines, sent]
-
-
-def _transition(event: on.StepFinished, state: RunState, index: Index) -> list[str]:
-    """`Transition: a → b`; an exit has a line of its own."""
-    where = next_words(event, state, index)
-    return [f"Transition: {visible(event.node)} → {where}"] if where else []
+    return f"Sending prompt ({about.prompt_length} chars) to {visible(about.agent)}{model}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orchestrate.errors import ConfigError
 from orchestrate.plan.nodes import OK
@@ -29,6 +29,7 @@ from orchestrate.state.address import FrameKey, Item, log_name_in, name_of_node
 from orchestrate.state.events import Event, attempt_of
 from orchestrate.state.model import RunState
 from orchestrate.view.item_names import item_name
+from orchestrate.view.messages import Messages
 from orchestrate.view.step_logs import Entry
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class Progress:
                 self._numbers[node.id] = self._numbers[node.part_of]
         self._total = len(steps)
         self._is_machine = plan.dialect == "machine"
+        is_told = self._is_machine and watching.verbose
+        self._told = Messages.taken_up(store.run, store.state) if is_told else None
         self._is_read = True
         self._ticking: Ticking | None = None
         self._heartbeat: Heartbeat | None = None
@@ -98,13 +101,14 @@ class Progress:
             self._view.stopping()
 
     def hear(self, event: Event, state: RunState) -> None:
+        messages = [] if self._told is None else self._told.hear(event)
         if self._narrator is not None and isinstance(event, on.StepFinished | on.AttemptEnded):
             self._narrator.ends(self.label(event.frame, event.node), event.result)
         if self._is_machine and self._answers:
             self._machine_answer(event)
         is_told = not self._watching.quiet or _has_failed(event)
         if is_told and not self._watching.as_json:
-            lines = self._lines(event, state)
+            lines = self._lines(event, messages, state)
             if lines and self._ticking is not None:
                 self._ticking.clear()
             for line in lines:
@@ -144,9 +148,9 @@ class Progress:
                 self._is_read = False
                 give_up_output(error)
 
-    def _lines(self, event: Event, state: RunState) -> list[str]:
+    def _lines(self, event: Event, messages: list[dict[str, Any]], state: RunState) -> list[str]:
         if self._is_machine:
-            lines = machine_lines(event, state, self._store.index, self._watching)
+            lines = machine_lines(event, messages, state, self._store.index, self._watching)
         elif self._view is not None and not stays(event):
             return []
         else:

@@ -77,12 +77,12 @@ def outcome_words(event: StepFinished) -> str:
     return visible(label if why is None else f"{label} ({why})")
 
 
-def next_words(event: StepFinished, state: RunState, index: Index) -> str:
+def restart_words(event: StepFinished, state: RunState, index: Index) -> str:
+    """`task → trial (new session)` where a recipe is begun afresh; '' elsewhere."""
     target = target_of(index.place(state.root.plan, event.node).node, event.label)
     match target:
-        case Goto(node):
-            return visible(node)
         case Restart(plan):
-            return f"{visible(index.plan(plan).name)} (new session)"
-        case Finish() | Leave() | Abort():
+            then = visible(index.plan(plan).name)
+            return f"{visible(event.node)} → {then} (new session)"
+        case Goto() | Finish() | Leave() | Abort():
             return ""

@@ -1,4 +1,4 @@
-"""One mapping: the protocol, `--events` and the run's log say the same about a run."""
+"""One mapping: the protocol, `--events`, `--verbose` and the log say the same about a run."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ STEPS = ["first", "second", "first", "ask", "last"]
 
 def test_the_protocol_the_events_and_the_log_agree(tmp_path: Path) -> None:
     project = Project(tmp_path, {"m.yaml": ROUND})
-    project.run("run", "m.yaml").assert_exit(6)
-    project.run("approve", "latest", "--resume").assert_success()
+    before = project.run("run", "m.yaml", "--verbose").assert_exit(6).stderr
+    project.run("approve", "latest").assert_success()
+    behind = project.run("resume", "latest", "--verbose").assert_success().stderr
 
     told = project.run("logs", "latest", "--events").stdout.splitlines()
     recorded = [name for line in told for name in json.loads(line)["messages"]]
@@ -64,3 +65,9 @@ def test_the_protocol_the_events_and_the_log_agree(tmp_path: Path) -> None:
     assert re.findall(r"\[step:started\] (\S+)", log) == STEPS
     assert re.findall(r"\[recipe:(\w+)\]", log) == ["started", "exited"]
     assert re.findall(r"\[run:(parked)\]", log) == ["parked"]
+
+    shown = before + behind
+    assert re.findall(r"^\[orchestration\] Transition: (\S+ → \S+)$", shown, re.MULTILINE) == moves
+    assert re.findall(r"^\[orchestration\] Step: (\S+) \(visit", shown, re.MULTILINE) == STEPS
+    assert "[orchestration] Parked: waits for an approval" in before
+    assert re.findall(r"^\[orchestration\] Exit: (.+)$", shown, re.MULTILINE) == ["done"]
