@@ -116,12 +116,17 @@ def show_run(asked: Asked) -> Json:
     workspace, run = asked.console.find(asked.given["run"])
     now = time.time()
     summary = summary_of(run)
+    place = asked.console.place_of(workspace)
     try:
         view = settled_view(run)
     except OrchestrateError as error:
         row = make_row(workspace, summary, None, now)
-        return {"row": row, "status": None, "problem": error.message, "last_seq": 0}
-    place = asked.console.place_of(workspace)
+        found = {"row": row, "status": None, "problem": error.message, "last_seq": 0}
+        if summary.status == "unknown":
+            # It is on another machine, which these commands ask; nothing is wrong with it.
+            verbs = ("status", "attach", "logs", "fetch")
+            found |= {"problem": None, "commands": {v: place.command(v, run.id) for v in verbs}}
+        return found
     document = standing_of(view, place, now)
     mask = secrets_of_run(run, workspace)
     return {

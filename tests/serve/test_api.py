@@ -318,6 +318,21 @@ def test_a_damaged_run_is_shown_and_says_why(work: Project, client: TestClient) 
         assert client.get(f"{V1}/runs/{run}{path}").status_code in (200, 409), path
 
 
+def test_a_run_on_another_machine_is_listed_and_says_how_to_ask(
+    project: Project, client: TestClient
+) -> None:
+    """Of a run that has published nothing only its stub is here."""
+    run = "20260102T030405Z-fleet1"
+    stub = {"format": 1, "host": "builder", "pool": "ssh:builder", "file": "a.yaml", "seat": {}}
+    project.write(f".orchestrate/runs/{run}/fleet.json", json.dumps(stub))
+    [row] = get(client, "/runs")["runs"]
+    assert (row["run_id"], row["state"], row["recipe"]) == (run, "unknown", "a.yaml")
+    assert "another machine" in row["note"]
+    shown = get(client, f"/runs/{run}")
+    assert shown["problem"] is None
+    assert shown["commands"]["status"].startswith(f"orchestrate status {run}")
+
+
 def test_read_only_bars_every_change(work: Project, make: MakeConsole, tmp_path: Path) -> None:
     work.run("run", "gate").assert_exit(6)
     client = client_of(make(read_only=True))
