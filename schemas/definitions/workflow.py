@@ -336,7 +336,9 @@ ROOT = record(
         "inputs": inputs("${inputs.task}", since="1.4"),
         "outputs": outputs("${steps.Report.output}", since="1.4"),
         "limits": limits(since="1.4"),
-        "secrets": secret_names(NEEDED_SECRETS.format(what="the workflow")),
+        "secrets": secret_names(
+            NEEDED_SECRETS.format(what="the workflow") + " Needs version 1.4.", since="1.4"
+        ),
         "inbox_dir": filled(
             "The folder of incoming task files. Default: inbox.", "inbox", default="inbox"
         ),

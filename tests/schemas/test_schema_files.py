@@ -163,6 +163,7 @@ def test_version_gates() -> None:
         "output_schema": "1.3",
         "output_require": "1.3",
         "inputs": "1.4",
+        "secrets": "1.4",
         "limits": "1.4",
         "outputs": "1.4",
         "call": "1.4",

@@ -53,7 +53,7 @@ RECIPE = """
         prompt: "Again {{{{told}}}}"
 """
 WORKFLOW = """
-    version: "1.1"
+    version: "1.4"
     {head}
     steps:
       - name: Tell
@@ -164,7 +164,7 @@ def test_truth_10_a_run_that_resumes_needs_its_secrets_too(tmp_path: Path) -> No
     stage.write(
         "w.yaml",
         """
-        version: "1.1"
+        version: "1.4"
         secrets: [NAMED]
         steps:
           - {name: One, command: ["sh", "-c", "echo $NAMED; test -e go"]}
@@ -287,7 +287,7 @@ def test_truth_10_mask_env_changes_what_is_guessed(
 
 
 def test_truth_10_wrong_settings_are_refused_with_their_place(tmp_path: Path) -> None:
-    workflow = 'version: "1.1"\nsteps: [{name: A, command: ["true"]}]\n'
+    workflow = 'version: "1.4"\nsteps: [{name: A, command: ["true"]}]\n'
     project = Project(tmp_path, {"w.yaml": workflow})
     for text, said in (
         ("mask_env: sometimes", "write a list of names, or off"),
@@ -331,7 +331,7 @@ def test_truth_10_reports_mask_what_git_says(tmp_path: Path) -> None:
     stage.write(
         "w.yaml",
         f"""
-        version: "1.1"
+        version: "1.4"
         secrets: [NAMED]
         steps:
           - name: Commit
@@ -362,7 +362,7 @@ def test_truth_10_a_step_of_a_workflow_keeps_its_own_rule(tmp_path: Path) -> Non
     stage = Stage(tmp_path)
     played = stage.play(
         """
-        version: "1.1"
+        version: "1.4"
         secrets: [THERE]
         steps:
           - {name: Use, command: ["true"], secrets: [ABSENT, THERE]}
