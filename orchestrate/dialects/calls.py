@@ -11,7 +11,7 @@ from orchestrate.catalogue import SUFFIXES
 from orchestrate.diagnostics import closest
 from orchestrate.dialects.lowering import Lowering
 from orchestrate.plan.calling import takes_inputs_only
-from orchestrate.plan.expr import Const, Expr, ListExpr, MapExpr
+from orchestrate.plan.expr import Const, Expr, ListExpr, MapExpr, references_in
 from orchestrate.plan.inputs import Unfit, checked, read_text
 from orchestrate.plan.nodes import Call, Plan, PlanId
 from orchestrate.plan.settings import Input
@@ -150,7 +150,7 @@ class CallSite:
         for name, value in given.items():
             if name in inputs:
                 self._check_value(inputs[name], value, called)
-            elif takes_inputs_only(called):
+            elif takes_inputs_only(called) or self._is_slip(name, called):
                 self._report_unknown(name, inputs, called)
         lacking = [
             one for one in called.inputs
@@ -163,6 +163,14 @@ class CallSite:
             self.work.report("E315", f"{called.id} is not given {what} that it needs: {names}",
                              self.step, self.key,
                              hint=f"write {word}: {{{lacking[0].name}: …}}")  # fmt: skip
+
+    def _is_slip(self, name: str, called: Plan) -> bool:
+        """Does nothing read it? Of recipes, which may hand over more (B), a warning says so."""
+        if "recipe" in self.step:
+            return False
+        read = references_in((called.blocks, called.context, called.outputs))
+        names = {ref.path[1] for ref in read if len(ref.path) > 1}
+        return name not in names and name not in dict(called.context.items)
 
     def _report_unknown(self, name: str, inputs: dict[str, Input], called: Plan) -> None:
         near = closest(name, inputs)
