@@ -23,6 +23,9 @@ Project.start = Command
 # So many programs are started that compiling our modules for each would take half of the time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Until all tests are collected: what is made by then stays.
+gc.disable()
+
 # The check of a change tries the same examples each time, so that it judges the change; new ones
 # are looked for by `make test` at a developer's place, and by the thousand in `make soak`.
 settings.register_profile(
@@ -71,6 +74,7 @@ def pytest_collection_finish() -> None:
     """The garbage collector need not walk through all tests and modules again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
