@@ -279,8 +279,10 @@ def _kill_at(place: Ledger, shape: str, share: float) -> None:
     assert place.ran() == TWO_ROUNDS, "a round was counted twice, or not"
 
 
-@pytest.mark.parametrize("share", [0.4, 0.7, 0.97])
-@pytest.mark.parametrize("shape", ["machine", "recipe", "repeat"])
+@pytest.mark.parametrize(
+    ("shape", "share"),
+    [("machine", 0.4), ("machine", 0.7), ("machine", 0.97), ("recipe", 0.7), ("repeat", 0.97)],
+)
 def test_rounds_are_counted_over_a_kill(place: Ledger, shape: str, share: float) -> None:
     place.touch("differ")
     _kill_at(place, shape, share)
