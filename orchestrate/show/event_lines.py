@@ -192,8 +192,7 @@ def _attempt_ended(event: on.AttemptEnded, progress: Labels, named: str) -> str:
         case "lost" | "quota" if event.waits:
             return f"{label}: {message}"
         case "lost":
-            after = f" in {event.rest_s:g} s" if event.rest_s else ""
-            return f"{label}: {message}; starting attempt {event.attempt + 1}{after}"
+            return f"{label}: {message}; {_next_words(event)}"
         case "stopped" | "void":
             return f"{label}: {message}"
         case "reminded":
@@ -204,6 +203,11 @@ def _attempt_ended(event: on.AttemptEnded, progress: Labels, named: str) -> str:
             return f"{label}: {message}; it goes on in its session if there is more"
         case "quota":
             return f"{label}: {message}; {wait_words(event)}"
+
+
+def _next_words(event: on.AttemptEnded) -> str:
+    after = f" in {event.rest_s:g} s" if event.rest_s else ""
+    return f"starting attempt {event.attempt + 1}{after}"
 
 
 def _moved(lifecycle: dict[str, Any]) -> str:
@@ -266,6 +270,7 @@ def _machine_troubles(event: on.StepFinished | on.AttemptEnded) -> list[str]:
     then = "; beginning a new session" if event.why == "no-session" else ""
     then = f"; {retry_words(event)}" if event.why == "failed" else then
     then = f"; {wait_words(event)}" if event.why == "quota" and not event.waits else then
+    then = f"; {_next_words(event)}" if event.why == "lost" and not event.waits else then
     return [f"Step {step}, attempt {event.attempt}: {message}{then}"]
 
 
