@@ -96,6 +96,20 @@ def test_a_log_opens_at_the_step_that_matters(
         assert page.run("document.querySelector('[aria-label=Step]').value") == ""
 
 
+def test_nothing_is_started_that_the_dry_run_has_not_shown(
+    browser: Browser, work: Project, make: MakeConsole
+) -> None:
+    start = "[...document.querySelectorAll('button')].find(e => e.textContent === 'Start it there')"
+    with serving(make) as console, signed_in(browser, console) as page:
+        show(page, console, "/recipes?id=hello")
+        page.until("document.querySelector('form #in-who')", 60)
+        page.run("document.querySelector('form #in-who').form.requestSubmit()")
+        page.until(start, 60)
+        page.run("document.querySelector('form #in-who').focus()")
+        page.call("Input.insertText", text="somebody else")
+        page.until(f"!({start})", 60)
+
+
 def test_runs_of_one_recipe_are_picked(browser: Browser, work: Project, make: MakeConsole) -> None:
     work.spawn("run", "hello").assert_success()
     work.spawn("run", "gate").assert_exit(6)

@@ -62,7 +62,7 @@ export function recipesView(console, go) {
     const drawn = await api(`/recipe/graph${query({ id, workspace: workspace.value })}`).catch(() => "");
     const svg = drawn && document.importNode(new DOMParser().parseFromString(drawn, "image/svg+xml").documentElement, true);
     return h("article", { class: "card" }, h("h2", {}, told.title || told.name), h("p", {}, told.description),
-      h("form", { onsubmit: (/** @type {any} */ e) => { e.preventDefault(); look(); } }, fields.map((/** @type {any} */ f) => f.el), secrets, told.dialect === "workflow" ? null : h("p", {}, h("label", { for: "agent" }, "agent"), agent), isMachine ? h("p", {}, h("label", { for: "session" }, "in this session"), session) : null, h("button", {}, "Dry run")), said,
+      h("form", { oninput: () => fill(said), onsubmit: (/** @type {any} */ e) => { e.preventDefault(); look(); } }, fields.map((/** @type {any} */ f) => f.el), secrets, told.dialect === "workflow" ? null : h("p", {}, h("label", { for: "agent" }, "agent"), agent), isMachine ? h("p", {}, h("label", { for: "session" }, "in this session"), session) : null, h("button", {}, "Dry run")), said,
       svg ? h("details", {}, h("summary", {}, "Graph"), h("div", { class: "graph", tabindex: "0", role: "region", "aria-label": "Graph of the recipe" }, svg)) : null);
   }
   return { el, title: "Recipes", refresh, rows: () => [...list.querySelectorAll("a")] };

@@ -99,7 +99,7 @@ export function runView(id, tab, console, live, go) {
         recolour(before, drawn);
         return body.querySelector("table")?.replaceWith(list());
       }
-      fill(body, isLarge || !text ? null : h("div", { class: "graph", tabindex: "0", role: "region", "aria-label": "Graph of the plan" }, document.importNode(drawn, true)), h("h2", {}, "Steps"), list());
+      fill(body, isLarge || !drawn.querySelector(".box") ? null : h("div", { class: "graph", tabindex: "0", role: "region", "aria-label": "Graph of the plan" }, document.importNode(drawn, true)), h("h2", {}, "Steps"), list());
     },
     steps: async () => {
       const told = await api(`/runs/${id}/steps`);
