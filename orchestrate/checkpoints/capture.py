@@ -60,9 +60,16 @@ class Capture:
     """Takes the checkpoints of one workspace."""
 
     def __init__(
-        self, folder: Path, program: str, workspace: Path, repository: Repository | None
+        self,
+        folder: Path,
+        program: str,
+        workspace: Path,
+        repository: Repository | None,
+        *,
+        borrows: bool = False,
     ) -> None:
         self._folder = folder
+        self._borrows = borrows
         self._program = program
         self._repository = repository
         self._top = workspace if repository is None else repository.top
@@ -126,7 +133,8 @@ class Capture:
             self._note_tree(until)
         tree = self._tree_of_workspace(until)
         if is_seeded and self._repository is not None:
-            self.copying.begin(tree, self._repository.objects)
+            if not self._borrows:
+                self.copying.begin(tree, self._repository.objects)
             self._seeding.unlink()
         return self._checkpoint(tree, found.nested, chosen.left_out, now_ignored, until)
 

@@ -59,7 +59,9 @@ _KINDS: dict[str, ChangeKind] = {"A": "added", "D": "deleted"}
 class Store:
     """What was captured in a run. One process at a time captures; any number may read."""
 
-    def __init__(self, folder: Path, program: str) -> None:
+    def __init__(self, folder: Path, program: str, *, borrows: bool = False) -> None:
+        """One that `borrows` objects of the user's repository is not whole without that."""
+        self._borrows = borrows
         self.folder = folder
         self.program = program
         self._git = own_git(program, folder)
@@ -86,7 +88,9 @@ class Store:
             variables = os.environ if environment is None else environment
             repository = find_repository(self.program, workspace, variables)
             self._make(repository)
-            capture = Capture(self.folder, self.program, workspace, repository)
+            capture = Capture(
+                self.folder, self.program, workspace, repository, borrows=self._borrows
+            )
             self._captures[workspace] = capture
         return capture
 

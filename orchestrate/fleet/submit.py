@@ -126,9 +126,9 @@ def named_there(path: str, workspace: Path) -> str:
 
 def take_snapshot(folder: Path, program: str, repository: Repository) -> Snapshot:
     """HEAD and what is not committed nor ignored, as a commit that follows HEAD."""
-    store = Store(folder / "store", program)
+    # It is gone once it was pushed, and git reads the rest where it is.
+    store = Store(folder / "store", program, borrows=True)
     taken = store.capture(repository.top, until=deadline_in(PATIENCE_S))
-    store.complete()
     if taken.is_partial:
         names = ", ".join(visible(one.path) for one in taken.left_out if not one.is_special)
         raise ConfigError(f"these files cannot be sent: {names}", "remove or ignore them")
