@@ -106,24 +106,23 @@ def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs
         tell_short(secrets, logbook, reporter)
         if held_session is not None:
             rt.take_session(rt.rules.backend, str(kept.session), held_session)
+        _take_place(rt, kept, reporter)
         if resumed is not None:
             rt.is_copy = resumed.copied
             rt.lost_with = settings.lost_with
             rt.sessions_here = frozenset(settings.sessions_here or ())
-            if moved:
-                # Its log travels with it: who started the run reads it there.
-                logbook.write("warn", moved)
-                reporter.note(f"orchestrate: {moved}\n")
+            _tell_moved(rt, moved, reporter)
             if rt.lost_with:
                 logbook.write("warn", f"{rt.lost_with} {_LOST}")
             note_unsettled(rt)
         if store.state.edit:
             _look_back(rt)
-        if rehearsal is None and _wants_checkpoints(kept, rt.workspace.root):
+        is_part = rehearsal is not None or bool(rt.item)
+        if not is_part and _wants_checkpoints(kept, rt.workspace.root):
             _keep_checkpoints(rt, reporter)
         if rehearsal is None and rt.checkpoints is None:
             _tell_unlooked_at(rt, reporter)
-        ending = run_to_end(rt) if rehearsal else run_and_tell(rt, untold, reporter)
+        ending = run_to_end(rt) if is_part else run_and_tell(rt, untold, reporter)
         is_over = True
         return ending
     finally:
@@ -133,6 +132,22 @@ def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs
         reporter.note("".join(f"orchestrate: {visible(trouble)}\n" for trouble in untold))
         rt.close(is_over=is_over)
         logbook.close()
+
+
+def _take_place(rt: Runtime, kept: RunSettings, reporter: Reporter) -> None:
+    """A run in a seat may give items away; one that was given away has nothing else to do."""
+    if kept.seat is not None:
+        rt.item = str(kept.seat.get("item", ""))
+        rt.spreader = reporter.spreader(rt.store, rt.stop)
+
+
+def _tell_moved(rt: Runtime, moved: str, reporter: Reporter) -> None:
+    frame = rt.store.state.frames.get(rt.item) if rt.item else None
+    has_only_come = frame is not None and frame.here is not None and not frame.here.since
+    if moved and not has_only_come:
+        # Its log travels with it: who started the run reads it there.
+        rt.logbook.write("warn", moved)
+        reporter.note(f"orchestrate: {moved}\n")
 
 
 def _checkpoints_of(rt: Runtime) -> CheckpointStore | None:

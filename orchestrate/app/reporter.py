@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from orchestrate.agents.stand_ins.human import CONVERSATION, Person, has_terminal
 from orchestrate.engine.runtime import Answer, Operator
+from orchestrate.engine.spread import How, Spreader
 from orchestrate.engine.stop import Stop
 from orchestrate.view.place import Place
 
@@ -23,9 +24,11 @@ __all__ = [
     "CONVERSATION",
     "SILENT",
     "Answer",
+    "How",
     "Operator",
     "Person",
     "Reporter",
+    "Spreader",
     "Stop",
     "has_terminal",
 ]
@@ -66,6 +69,10 @@ class Reporter:
     def follow(self, store: Store, stop: Stop) -> Callable[[], None]:  # noqa: ARG002
         """Listen to the events of a run; what is returned ends that."""
         return lambda: None
+
+    def spreader(self, store: Store, stop: Stop) -> Spreader | None:  # noqa: ARG002
+        """Who brings items of a run on a fleet to other machines."""
+        return None
 
     def ended(self, store: Store, ending: Ending) -> None:
         """The run has ended, is parked or was stopped; its lock is free again."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from orchestrate.app.reporter import Operator, Person, Reporter, Stop
+from orchestrate.app.reporter import Operator, Person, Reporter, Spreader, Stop
 from orchestrate.cli.notes import Notes
 from orchestrate.cli.terminal import AtTerminal, agrees, has_terminal, read_line
 from orchestrate.plan.visible import visible
@@ -59,6 +59,9 @@ class CommandLine(Notes, Reporter):
 
         self._telling = Telling(store, self._watching)
         return self._telling.follow(stop)
+
+    def spreader(self, store: Store, stop: Stop) -> Spreader | None:
+        return self._telling.spreader(store, stop) if self._telling is not None else None
 
     def ended(self, store: Store, ending: Ending) -> None:  # noqa: ARG002
         if self._telling is not None:

@@ -22,7 +22,7 @@ from orchestrate.view.result_document import result_document
 from orchestrate.workspace import open_workspace
 
 if TYPE_CHECKING:
-    from orchestrate.app.reporter import Stop
+    from orchestrate.app.reporter import Spreader, Stop
     from orchestrate.exits import Ending
     from orchestrate.state.store import Store
     from orchestrate.view.watching import Watching
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 # Of a run that works in a seat of a pool.
 _publisher_of: Callable[..., Any] = later("fleet.away:publisher_of")
+_spreader_of: Callable[..., Any] = later("fleet.away:spreader_of")
 
 
 class Telling:
@@ -38,6 +39,7 @@ class Telling:
     def __init__(self, store: Store, watching: Watching) -> None:
         self._store = store
         self._watching = watching
+        self._publisher: Any = None
 
     def follow(self, stop: Stop) -> Callable[[], None]:
         """Tell what happens from here on; what is given ends that."""
@@ -51,6 +53,7 @@ class Telling:
         stop.on_request.append(progress.stopping)
         stop_answers_if(lambda: stop.is_requested)
         publisher: Any = _publisher_of(store) if store.state.settings.get("seat") else None
+        self._publisher = publisher
 
         def end() -> None:
             progress.close()
@@ -60,6 +63,11 @@ class Telling:
                 stream.close(is_hurried=stop.is_requested)
 
         return end
+
+    def spreader(self, store: Store, stop: Stop) -> Spreader | None:
+        """What the run has published is what its items begin with."""
+        found: Spreader | None = _spreader_of(store, self._publisher, stop)
+        return found
 
     def tell_end(self, ending: Ending) -> None:
         run_id = self._store.run.id

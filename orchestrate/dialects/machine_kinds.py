@@ -58,6 +58,7 @@ _OWN: dict[str, tuple[Kind, ...]] = {
     "limits": ("prompt",),
     "agentArgs": ("prompt",),
     "with": ("call",),
+    "spread": ("call",),
     "retry": ("prompt", "command", "call"),
     "onLost": ("prompt", "command"),
     "effect": ("prompt", "command"),
@@ -178,7 +179,10 @@ def _lower_call(
     if plan is not None:
         holder = step.get("with", step)
         work.calls.append(CallSite(work, step, "call", holder, plan, arguments))
-    return Call(plan or Text(()), arguments, outcomes=outcomes, keeps_context=False)
+    return Call(
+        plan or Text(()), arguments, outcomes=outcomes, keeps_context=False,
+        spread=step.get("spread", ""),
+    )  # fmt: skip
 
 
 def routes_of(

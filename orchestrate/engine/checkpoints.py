@@ -95,6 +95,10 @@ class Checkpoints:
             return []
         return [*self._take()]
 
+    def owe(self, address: Address) -> None:
+        """Something has changed that is on record with this step."""
+        self._pending.append(address.text)
+
     def wants_quiet(self) -> bool:
         """Is a checkpoint due once the step has ended? Then no program is sent ahead of it."""
         return time.monotonic() - self._taken_at >= _BETWEEN_S and self._may_spend()

@@ -10,9 +10,11 @@ from orchestrate.state.model import Frame, RunState, open_loop
 
 # step   perform the step at the cursor      move  an item's file, or on to another round
 # drop   end an item that another one's failure has made useless
+# merge  what items that other machines had taken have changed
+# away   follow an item there
 # ask    a gate wants a decision             rest  a retry whose time has not come
 # lost   only a person can let the step begin again
-Kind = Literal["step", "move", "drop", "ask", "rest", "lost"]
+Kind = Literal["step", "move", "drop", "ask", "rest", "lost", "merge", "away"]
 
 
 @record
@@ -24,11 +26,15 @@ class Task:
     due: float = 0.0
 
 
-def ready(state: RunState) -> list[Task]:
-    """Everything that may be done now, or later at a known time; nothing if the run is ending."""
+def ready(state: RunState, item: str = "") -> list[Task]:
+    """Everything that may be done now, or later at a known time; nothing if the run is ending.
+
+    With `item` only what belongs to that frame.
+    """
     if state.ending is not None or state.restart is not None:
         return []
-    return list(_tasks(state.root, is_stopping=False))
+    frame = state.frames.get(item) if item else state.root
+    return [] if frame is None else list(_tasks(frame, is_stopping=False))
 
 
 def _tasks(frame: Frame, *, is_stopping: bool) -> Iterator[Task]:
@@ -37,10 +43,13 @@ def _tasks(frame: Frame, *, is_stopping: bool) -> Iterator[Task]:
         return
     match here.phase:
         case "open":
+            loop = open_loop(frame)
+            if (frame.call is not None and frame.call.merges) or (loop and loop.label):
+                yield Task("drop", _item_of(frame)) if is_stopping else Task("merge", frame)
+                return
             if frame.call is not None:
                 yield from _tasks(frame.call, is_stopping=is_stopping)
                 return
-            loop = open_loop(frame)
             if loop is not None:
                 for inner in loop.open.values():
                     yield from _tasks(inner, is_stopping=is_stopping or loop.is_stopping)

@@ -42,6 +42,7 @@ from orchestrate.workspace import Workspace
 if TYPE_CHECKING:
     from orchestrate.checkpoints.store import Store as CheckpointStore
     from orchestrate.engine.checkpoints import Checkpoints
+    from orchestrate.engine.spread import Spreader
 
 # Tenths of a second.
 _KEEPER_LEAVES_IN = 30
@@ -172,6 +173,9 @@ class Runtime:
     lost_with = ""
     # The sessions that came along with a run that has moved.
     sessions_here: frozenset[str] = frozenset()
+    # Of a run on a fleet: who brings items to other machines; and of such an item its frame.
+    spreader: Spreader | None = None
+    item = ""
     # After an edit: the results of before it.
     earlier: Earlier | None = None
     # Who records the workspace, where that is wanted.

@@ -28,6 +28,13 @@ from orchestrate.engine.ready import Task, ready
 from orchestrate.engine.reserving import give_back, put_off, settle
 from orchestrate.engine.reuse import reuse_move
 from orchestrate.engine.runtime import Runtime
+from orchestrate.engine.spread import (
+    end_item,
+    follow_item,
+    is_item_over,
+    merge_items,
+    with_items_away,
+)
 from orchestrate.engine.stop import LONGEST_NAP_S
 from orchestrate.errors import InternalError, OrchestrateError
 from orchestrate.exits import Ending, end, waits_for_person
@@ -39,12 +46,15 @@ from orchestrate.state.budget import Budget
 from orchestrate.state.calls import call_deadline, expired_calls
 from orchestrate.state.events import Event, ItemStopped, Restarted
 from orchestrate.state.gates import overdue
-from orchestrate.state.model import Frame, attempt_address, frames_below, is_in_stopping_loop
+from orchestrate.state.items_away import given_away, is_in_stopping_loop
+from orchestrate.state.model import Frame, attempt_address, frames_below
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
 _MOST_THREADS = 1000
+# What need not wait for a time or a person.
+_AT_ONCE = ("step", "move", "drop", "merge", "away")
 
 
 def run_to_end(rt: Runtime) -> Ending:
@@ -84,8 +94,12 @@ def _pause(rt: Runtime, conductor: _Conductor, error: OrchestrateError) -> None:
 def note_unsettled(rt: Runtime) -> None:
     """On a resume: the attempts at the cursors may have been started before we came."""
     rt.is_catching_up = True
-    for frame in frames_below(rt.store.state.root):
+    state = rt.store.state
+    top = state.frames.get(rt.item, state.root)
+    for frame in frames_below(top):
         here = frame.here
+        if rt.spreader is not None and given_away(frame) is not None:
+            continue
         if here is not None and here.phase in ("arriving", "running", "resting"):
             name = rt.store.index.here(frame).node.name
             is_announced = here.phase == "running"
@@ -107,6 +121,8 @@ class _Conductor:
         self._pool: ThreadPoolExecutor | None = None
         self._working: dict[str, Future[list[Event]]] = {}
         self._told_to_stop: set[str] = set()
+        # Those of them that a machine of the fleet performs.
+        self._away: set[str] = set()
         # Steps that wait until a call has ended, which may leave them money.
         self._without_room: set[str] = set()
         # Asked in every round, and most plans call none.
@@ -118,7 +134,7 @@ class _Conductor:
         state = self._store.state
         self._checkpoint_first()
         while True:
-            tasks = [task for task in ready(state) if not self._is_at_work(task)]
+            tasks = [task for task in self._ready() if not self._is_at_work(task)]
             begun = self._rt.chain.begun
             if begun is not None:
                 # It runs already: what is to happen to the run happens to it.
@@ -132,12 +148,16 @@ class _Conductor:
                 if ended is not None:
                     return ended
                 if not tasks and state.restart is None and state.ending is None:
-                    tasks = ready(state)
+                    tasks = self._ready()
                     if not tasks:
                         raise InternalError("the run is not over, but nothing is left to do")
             if self._rt.stop.is_requested or state.ending is not None:
                 tasks = []
             self._advance(tasks)
+
+    def _ready(self) -> list[Task]:
+        tasks = ready(self._store.state, self._rt.item)
+        return [*with_items_away(tasks)] if self._rt.spreader is not None else tasks
 
     def _checkpoint_first(self) -> None:
         checkpoints = self._rt.checkpoints
@@ -174,6 +194,9 @@ class _Conductor:
         if state.restart is not None:
             self._restart(state.restart)
             return None
+        if rt.item and is_item_over(state, rt.item):
+            self._store.record(rt.ended(end("completed", "the item is over")))
+            return state.ending
         expired = expired_calls(self._store.index, state, rt.now()) if self._has_calls else None
         if expired is not None:
             self._store.record(expiry(expired, rt.now()))
@@ -227,16 +250,24 @@ class _Conductor:
     def _advance(self, tasks: list[Task]) -> None:
         """Do what can be done now; wait for something if that is nothing."""
         now = self._rt.now()
-        due = [task for task in tasks if task.kind in ("step", "move", "drop")]
+        due = [task for task in tasks if task.kind in _AT_ONCE]
         due += [task for task in tasks if task.kind == "rest" and task.due <= now]
         later = min((self._due(task) for task in tasks if task.kind == "rest"), default=None)
+        if self._rt.spreader is not None:
+            is_away = bool(self._away) or any(task.kind == "away" for task in due)
+            works = self._working.keys() - self._away or any(t.kind != "away" for t in due)
+            self._rt.spreader.wait_only(is_so=is_away and not works)
         self._rt.chain.is_alone = len(due) == 1 and not self._working and later is None
         if self._rt.chain.is_alone:
-            self._record(_do(self._rt, due[0]), is_alone=True)
+            events = _do(self._rt, due[0])
+            if due[0].kind == "away":
+                self._take_over(events)
+            else:
+                self._record(events, is_alone=True)
             return
         self._store.sync()
         for task in due:
-            if task.kind in ("move", "drop"):
+            if task.kind in ("move", "drop", "merge"):
                 self._record(_do(self._rt, task))
                 return
         for task in due:
@@ -247,6 +278,8 @@ class _Conductor:
                 continue
             do = self._threads().submit(_do, self._rt, task, may_wait=bool(self._working))
             self._working[task.frame.key] = do
+            if task.kind == "away":
+                self._away.add(task.frame.key)
         if self._working:
             self._stop_useless()
             left = LONGEST_NAP_S if later is None else max(0.0, later - now)
@@ -289,12 +322,20 @@ class _Conductor:
 
         done, _ = wait(self._working.values(), patience_s, FIRST_COMPLETED)
         for key in [key for key, future in self._working.items() if future in done]:
+            take = self._take_over if key in self._away else self._record
+            self._away.discard(key)
             try:
-                self._record(self._working.pop(key).result())
+                take(self._working.pop(key).result())
                 self._without_room.clear()
             except NoRoom:
                 self._without_room.add(key)
             self._told_to_stop.discard(key)
+
+    def _take_over(self, events: list[Event]) -> None:
+        """What an item has done elsewhere, where it was held against the limits."""
+        if events:
+            self._store.record(*events)
+            self._store.checkpoint(is_due=False)
 
     def _record(self, events: list[Event], *, is_alone: bool = False) -> None:
         """`is_alone`: nothing else is being performed, so what is derived again has one order."""
@@ -330,6 +371,10 @@ class _Conductor:
             if frame is None or key in self._told_to_stop:
                 continue
             if state.ending is not None or is_in_stopping_loop(frame):
+                if key in self._away:
+                    end_item(self._rt, frame, "drop" if is_in_stopping_loop(frame) else "rest")
+                    self._told_to_stop.add(key)
+                    continue
                 here = frame.here
                 if here is not None and here.phase == "running":
                     node = self._store.index.here(frame).node
@@ -364,6 +409,11 @@ def _do(rt: Runtime, task: Task, *, may_wait: bool = False) -> list[Event]:
         case "move":
             return reuse_move(rt, task.frame) or leave_item(rt, task.frame)
         case "drop":
+            end_item(rt, task.frame, "drop")
             return [ItemStopped(task.frame.key, rt.now())]
+        case "away":
+            return follow_item(rt, task.frame)
+        case "merge":
+            return merge_items(rt, task.frame)
         case _:
             return perform(rt, task.frame, may_wait=may_wait)

@@ -12,7 +12,7 @@ from orchestrate.engine.step import Step
 from orchestrate.execute.base import Job
 from orchestrate.record import replace
 from orchestrate.state.events import CallWaits
-from orchestrate.state.model import is_in_stopping_loop
+from orchestrate.state.items_away import is_in_stopping_loop
 from orchestrate.state.permits import Permit, draw_permit
 from orchestrate.state.slots import TOTAL, Ticket
 

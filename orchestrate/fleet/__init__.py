@@ -31,6 +31,8 @@
     follow.py     here: keeps the shadows of a workspace up to date for the console
     list_runs.py  here: `runs --fleet`
     fetch_run.py  here: `fetch`
+    spread.py     there: items of a run on other machines; server_items.py asks the server
+    standing.py   how a run on a server stands
     seating.py    there: `seat`, which other machines call; sitting.py for a worker
     serve_pools.py  there: `worker`
     release.py    here: gives a run's seat back

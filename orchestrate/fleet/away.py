@@ -10,7 +10,7 @@ from pathlib import Path
 
 from orchestrate.app.config import runs_folder
 from orchestrate.app.prepare import Prepared
-from orchestrate.app.reporter import has_terminal
+from orchestrate.app.reporter import Stop, has_terminal
 from orchestrate.app.settings import RunSettings
 from orchestrate.app.settle import parked_runs
 from orchestrate.errors import (
@@ -25,6 +25,7 @@ from orchestrate.fleet.publish import Publisher, begin_publishing
 from orchestrate.fleet.release import release_seat, remove_published
 from orchestrate.fleet.settings import DEFAULT_ADDRESS, find_pool, load_fleet
 from orchestrate.fleet.shadow import Shadow
+from orchestrate.fleet.spread import Items, Spread
 from orchestrate.fleet.stub import Stub, read_fetched, read_stub, write_stub
 from orchestrate.fleet.submit import submit
 from orchestrate.plan.visible import visible
@@ -44,6 +45,7 @@ __all__ = [
     "publisher_of",
     "release",
     "run_elsewhere",
+    "spreader_of",
     "with_their_status",
 ]
 # Reads the flags of `resume` off its words: the settings, and whether the answer is to be JSON.
@@ -54,6 +56,7 @@ _submit_to_server = with_extra("on_server:submit_to_server")
 _standings = with_extra("on_server:standings")
 _list_server = with_extra("server_list:list_runs_of")
 _stub_of: Callable[..., Stub | None] = with_extra("on_server:stub_of")
+_open_items: Callable[..., Items] = with_extra("server_items:open_items")
 _release_refs = with_extra("on_server:release_refs")
 # How a run is shown that works in this process, and what needs no machine.
 _NOT_AWAY = ("quiet", "verbose", "progress", "events", "raw", "cover")
@@ -170,6 +173,15 @@ def publisher_of(store: Store) -> Publisher:
     store.listeners.append(publisher.hear)
     publisher.begin()
     return publisher
+
+
+def spreader_of(store: Store, publisher: Publisher, stop: Stop) -> Spread | None:
+    """Who brings items of a run in a seat to other machines; an item's own are not spread again."""
+    seat = store.state.settings["seat"]
+    if not seat.get("remote") or seat.get("item"):
+        return None
+    settings = load_fleet()
+    return Spread(store, publisher, stop, settings, lambda: _open_items(settings), note)
 
 
 def with_their_status(summaries: Sequence[RunSummary]) -> list[RunSummary]:

@@ -45,8 +45,9 @@ def seat_for(sitting: Sitting, root: Path) -> Seat:
     order = sitting.order
     permit_s = order.timing.heartbeat_timeout * _PERMIT_HOLDS
     return Seat(
-        order.run, str(root), order.mirror, order.inside, order.publish, order.remote, permit_s
-    )
+        order.run, str(root), order.mirror, order.inside, order.publish, order.remote, permit_s,
+        order.item,
+    )  # fmt: skip
 
 
 class Engine:
@@ -59,7 +60,7 @@ class Engine:
         self.seat = seat_for(sitting, root)
         # One keeper for each sitting: its records are the sitting's.
         number = sitting.key.rpartition(":")[2]
-        self._folder = root / "sittings" / sitting.order.run / number
+        self._folder = root / "sittings" / self.seat.name / number
         (self._folder / "logs").mkdir(parents=True, exist_ok=True, mode=0o700)
         self._executor = LocalExecutor(self._folder, root, run_id=sitting.order.run)
 

@@ -26,6 +26,7 @@ from orchestrate.fleet.submit import (
     mirror_name,
     named_there,
     path_inside,
+    refuse_spread,
     repository_of,
     require_consent,
     take_snapshot,
@@ -43,6 +44,8 @@ async def enqueue(
     may_take: Consent,
 ) -> Stub:
     """Start a run on whichever machine of a pool takes it; the recipe is a file and its text."""
+    over_ssh = [one.name for one in settings.pools.values() if one.hosts]
+    refuse_spread(prepared.program, over_ssh, is_server=True)
     program = require_git()
     workspace = prepared.workspace.root
     repository = repository_of(program, workspace)
@@ -77,7 +80,7 @@ async def enqueue(
         except CheckpointError as error:
             raise ConfigError(f"the files could not be pushed to {remote}", error.hint) from None
         try:
-            await _start(client, order)
+            await start_order(client, order)
         except RPCError as error:
             with suppress(CheckpointError):
                 users_call(program, snapshot.store, "push", "-q", remote, f":{work_ref(run)}")
@@ -86,11 +89,12 @@ async def enqueue(
     return Stub(seat, "", pool, file)
 
 
-async def _start(client: Client, order: Order) -> None:
+async def start_order(client: Client, order: Order) -> None:
+    """Start the workflow of a run or an item; one that is at work already stays as it is."""
     await client.start_workflow(
         WORKFLOW,
         order,
-        id=order.run,
+        id=order.id,
         task_queue=pool_queue(order.pool),
         id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,

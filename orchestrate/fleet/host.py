@@ -17,7 +17,7 @@ from typing import Any
 from orchestrate import __version__
 from orchestrate.checkpoints.program import Git, deadline_in, find_git, own_git
 from orchestrate.errors import ConfigError, StateError, UsageError
-from orchestrate.fleet.seat import Seat, seat_of, work_ref
+from orchestrate.fleet.seat import Seat, seat_of
 from orchestrate.record import record
 from orchestrate.state.delete import delete_tree
 from orchestrate.state.runs import Runs, is_run_id, list_runs
@@ -96,10 +96,9 @@ def make_seat(order: Order) -> None:
             raise StateError(f"all {order.slots} slots are taken", "wait, or name another pool")
         git = _git(seat.repository)
         seat.tree.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        branch = f"orchestrate/{seat.run}"
         try:
             git.output(
-                "worktree", "add", "-q", "-b", branch, str(seat.tree), work_ref(seat.run),
+                "worktree", "add", "-q", "-b", seat.branch, str(seat.tree), seat.work,
                 until=deadline_in(_CHECKOUT_S),
             )  # fmt: skip
             seat.states.mkdir(parents=True, mode=0o700)
@@ -137,12 +136,15 @@ def remove_seat(seat: Seat) -> None:
     if seat.tree.exists():
         git.answers("worktree", "remove", "--force", str(seat.tree))
     git.answers("worktree", "prune")
+    seen = "" if seat.item else f"refs/items/{seat.run}/"
+    listed = git.output("for-each-ref", "--format=%(refname)", seen) if seen else b""
     for ref in (
-        f"refs/heads/orchestrate/{seat.run}",
-        work_ref(seat.run),
-        f"refs/orchestrate/{seat.run}/state",
-        f"refs/fetched/{seat.run}/work",
-        f"refs/fetched/{seat.run}/state",
+        f"refs/heads/{seat.branch}",
+        seat.work,
+        seat.state,
+        f"{seat.fetched}work",
+        f"{seat.fetched}state",
+        *listed.decode().split(),
     ):
         git.answers("update-ref", "-d", ref)
     for folder in (seat.states, seat.indexes):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -68,11 +68,15 @@ class Notes:
 
 def sitting_of(document: dict[str, Any]) -> Sitting:
     """A sitting as it was written down."""
-    order = dict(document["order"])
     wish = dict(document["wish"])
     return Sitting(
         key=document["key"],
-        order=Order(**{**order, "timing": Timing(**order["timing"])}),
+        order=order_of(document["order"]),
         wish=Wish(**{**wish, "decisions": [Decision(**one) for one in wish["decisions"]]}),
         is_again=document["is_again"],
     )
+
+
+def order_of(document: Mapping[str, Any]) -> Order:
+    """An order as it was written down."""
+    return Order(**{**document, "timing": Timing(**document["timing"])})

@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from orchestrate.app.prepare import Prepared
 from orchestrate.app.settings import RunSettings
@@ -16,12 +15,14 @@ from orchestrate.exits import DONE, FAILED
 from orchestrate.fleet.connect import connect
 from orchestrate.fleet.enqueue import enqueue
 from orchestrate.fleet.forward import refuse_here, without_places
-from orchestrate.fleet.protocol import Decision, Wish
+from orchestrate.fleet.protocol import Wish
 from orchestrate.fleet.release import remove_published
 from orchestrate.fleet.seat import Seat
-from orchestrate.fleet.server_run import ServerRun, Standing
+from orchestrate.fleet.server_run import ServerRun
 from orchestrate.fleet.settings import FleetSettings, load_fleet
 from orchestrate.fleet.shadow import Shadow
+from orchestrate.fleet.spread import decision_of
+from orchestrate.fleet.standing import Standing
 from orchestrate.fleet.stub import Stub
 from orchestrate.plan.visible import visible
 from orchestrate.show.output import answer, answer_json, note
@@ -244,7 +245,7 @@ class _Client:
             return code
         stands = await self._server.standing()
         for gate in decided:
-            await self._server.decide(_decision_of(gate))
+            await self._server.decide(decision_of(gate))
         await self._await_sitting(stands)
         return await self._look("attach", [self._run.id]) if goes_on else 0
 
@@ -307,9 +308,3 @@ class _Client:
 
 def _is_decided(gate: Approval) -> bool:
     return gate.status in ("approved", "denied")
-
-
-def _decision_of(gate: Approval) -> Decision:
-    frame, node, visit = gate.visited
-    decision: Any = gate.status
-    return Decision(frame, node, visit, decision, gate.decided_by or "", gate.message or "")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-PROTOCOL = 1
+PROTOCOL = 2
 WORKFLOW = "orchestrate-run"
 SIT = "orchestrate-sit"
 # The signals of a run.
@@ -50,7 +50,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Order:
-    """A run as it was submitted."""
+    """A run as it was submitted, or an item of one that is at work: `item` is its frame's key."""
 
     run: str
     pool: str
@@ -65,6 +65,12 @@ class Order:
     timing: Timing = Timing()
     is_sha256: bool = False
     protocol: int = PROTOCOL
+    item: str = ""
+
+    @property
+    def id(self) -> str:
+        """What its workflow is called."""
+        return f"{self.run}/{self.item}" if self.item else self.run
 
 
 @dataclass(frozen=True)

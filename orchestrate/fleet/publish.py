@@ -19,7 +19,7 @@ from orchestrate.checkpoints.program import Git, deadline_in, find_git, own_git
 from orchestrate.errors import ConfigError
 from orchestrate.fleet.keys import fleet_keys
 from orchestrate.fleet.sealed import seal_files
-from orchestrate.fleet.seat import COMMITTER, Seat, seat_of, state_ref, work_ref
+from orchestrate.fleet.seat import COMMITTER, Seat, seat_of
 from orchestrate.fleet.transport import push
 from orchestrate.git_head import head_of
 from orchestrate.plan.durations import seconds_of
@@ -60,16 +60,20 @@ class Publisher:
 
     def publish(self, what: str) -> None:
         """Publish what there is now; the run goes on whatever comes of it."""
-        self._last = time.monotonic()
         try:
-            self._store.sync()
-            self._store.checkpoint()
-            gather_sessions(self._store.state, self._store.run, os.environ)
-            publish(self._seat, self._store.run.root, self._program, what)
+            self.publish_now(what)
         except (CheckpointError, ConfigError, OSError) as error:
             if not self._has_failed:
                 self._tell(f"orchestrate: the run could not be published: {error}\n")
             self._has_failed = True
+
+    def publish_now(self, what: str) -> None:
+        """Publish what there is now."""
+        self._last = time.monotonic()
+        self._store.sync()
+        self._store.checkpoint()
+        gather_sessions(self._store.state, self._store.run, os.environ)
+        publish(self._seat, self._store.run.root, self._program, what)
 
     def _counts(self, event: StepFinished) -> bool:
         if self._seat.publish == "gate":
@@ -90,13 +94,13 @@ def begin_publishing(store: Store, tell: Callable[[str], None]) -> Publisher:
 
 def publish(seat: Seat, folder: Path, program: str, what: str) -> None:
     """Commit the workspace and the run folder, and let both references lead to them, or none."""
-    work, state = work_ref(seat.run), state_ref(seat.run)
+    work, state = seat.work, seat.state
     until = deadline_in(_PATIENCE_S)
     git = own_git(program, seat.repository).with_variables(**COMMITTER)
     old_work, old_state = commit_of(git, work), commit_of(git, state)
     tree = tree_of_workspace(seat, git, old_work)
     head = head_of(seat.tree)
-    message = f"orchestrate {seat.run}: {what}"
+    message = f"orchestrate {seat.id}: {what}"
     new_work = _commit_work(git, tree, old_work, head, message)
     parents = ("-p", old_state) if old_state else ()
     kept = tree_of_folder(seat, folder, git)

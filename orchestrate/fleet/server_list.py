@@ -40,8 +40,13 @@ def list_runs_of(settings: FleetSettings, limit: int | None) -> list[ListedRun]:
 
 async def runs_of_namespace(client: Client, limit: int | None = None) -> list[ListedRun]:
     """The newest first."""
-    listed = client.list_workflows(f'WorkflowType = "{WORKFLOW}"', limit=limit)
-    return [await _listed(one) async for one in listed]
+    found: list[ListedRun] = []
+    async for one in client.list_workflows(f'WorkflowType = "{WORKFLOW}"'):
+        if limit is not None and len(found) == limit:
+            break
+        if "/" not in one.id:  # an item belongs to its run
+            found.append(await _listed(one))
+    return found
 
 
 async def _listed(one: WorkflowExecution) -> ListedRun:

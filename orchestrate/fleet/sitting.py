@@ -14,14 +14,19 @@ from orchestrate.app.end_run import cancel_run
 from orchestrate.app.session_files import lay_out_sessions
 from orchestrate.app.settings import FLAGS, RunSettings
 from orchestrate.app.workspaces import workspace_of
-from orchestrate.errors import ConfigError, UsageError
+from orchestrate.errors import ConfigError, StateError, UsageError
 from orchestrate.exits import DONE, FAILED
 from orchestrate.fleet.engine import seat_for
+from orchestrate.fleet.extra import with_extra
 from orchestrate.fleet.notes import sitting_of
 from orchestrate.fleet.protocol import Decision, Sitting
 from orchestrate.fleet.seat import Seat
+from orchestrate.fleet.settings import load_fleet
+from orchestrate.fleet.spread import Items, keep_order
 from orchestrate.fleet.take import publish_rest, take_seat
+from orchestrate.record import replace
 from orchestrate.show.output import note
+from orchestrate.state.items_away import items_of
 from orchestrate.state.runs import Run
 from orchestrate.view.place import Place
 from orchestrate.view.run_view import run_view
@@ -29,6 +34,7 @@ from orchestrate.view.run_view import run_view
 # What `run` and `resume` do; they give an exit code.
 RunRecipe = Callable[..., int]
 ResumeRun = Callable[..., int]
+_open_items: Callable[..., Items] = with_extra("server_items:open_items")
 
 
 def hold_sitting(document: Mapping[str, Any], run_recipe: RunRecipe, resume_run: ResumeRun) -> int:
@@ -38,6 +44,7 @@ def hold_sitting(document: Mapping[str, Any], run_recipe: RunRecipe, resume_run:
     seat = seat_for(sitting, Path(document["root"]))
     given = flags_given({**order.flags, **wish.flags})
     has_begun = take_seat(seat, is_sha256=order.is_sha256, prepare=order.prepare)
+    keep_order(seat, order)
     if wish.lost:
         _announce_loss(seat, wish.lost, has_begun=has_begun)
     os.chdir(seat.workspace)
@@ -94,9 +101,21 @@ def _cancel(sitting: Sitting, seat: Seat) -> int:
     run = Run(seat.run, seat.folder)
     give_up = time.monotonic() + sitting.order.timing.grace
     with _as_user(sitting.wish.by):
+        _end_items(seat, run)
         cancel_run(run, f"orchestrate cancel {run.id}", give_up, note)
     publish_rest(seat)
     return FAILED
+
+
+def _end_items(seat: Seat, run: Run) -> None:
+    """What other machines have of a run that is at rest ends with it."""
+    found = [] if seat.item else items_of(run_view(run).state)
+    if found:
+        items = _open_items(load_fleet())
+        for key in found:
+            # One that was never begun is not known.
+            with suppress(StateError):
+                items.end(replace(seat, item=key).id, "cancel")
 
 
 @contextmanager

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 from temporalio.worker import (
     CustomSlotSupplier,
@@ -17,6 +19,12 @@ from temporalio.worker import (
     SlotReleaseContext,
     SlotReserveContext,
 )
+
+from orchestrate.fleet.seat import Seat
+from orchestrate.fleet.spread import WAITS, WANTS
+
+# Between two looks at whether a sitting only waits.
+_LOOK_S = 0.2
 
 
 class _Permit(SlotPermit):
@@ -50,6 +58,26 @@ class Slots(CustomSlotSupplier):
         """A sitting was found at work: it has its slot, even where fewer are given out now."""
         self._used += 1
 
+    @asynccontextmanager
+    async def used_by(self, seat: Seat, *, has_slot: bool = True) -> AsyncIterator[None]:
+        """For as long as a sitting is held; others have its slot while it only waits for items."""
+        use = _Use(self, seat, has_slot)
+        lends = asyncio.ensure_future(use.lend())
+        try:
+            yield
+        finally:
+            lends.cancel()
+            with suppress(asyncio.CancelledError):
+                await lends
+            use.end()
+
+    def take_again(self) -> bool:
+        """A sitting goes on whose slot others had: is one free?"""
+        if self._used >= self.most:
+            return False
+        self._used += 1
+        return True
+
     def give(self) -> None:
         self._used -= 1
         self._wake()
@@ -78,3 +106,39 @@ class Slots(CustomSlotSupplier):
 
     def _wake(self) -> None:
         self._changed.set()
+
+
+class _Use:
+    """The slot of a sitting, which its engine gives back and wants again by files of its seat."""
+
+    def __init__(self, slots: Slots, seat: Seat, has_slot: bool) -> None:
+        self._slots = slots
+        self._waits, self._wants = seat.states / WAITS, seat.states / WANTS
+        # A sitting that was asked for again has none.
+        self._may_have = self._has = has_slot
+
+    async def lend(self) -> None:
+        while True:
+            if self._has and self._waits.exists():
+                self._has = False
+                self._slots.give()
+            elif self._wants.exists() and (self._has or not self._may_have or self._take()):
+                self._wants.unlink(missing_ok=True)
+            elif self._may_have and not self._has and not self._is_asked():
+                # What an earlier sitting has left there was taken for this one's.
+                self._has = True
+                self._slots.take_up()
+            await asyncio.sleep(_LOOK_S)
+
+    def _is_asked(self) -> bool:
+        """In the order in which one becomes the other."""
+        return self._waits.exists() or self._wants.exists()
+
+    def end(self) -> None:
+        if self._has:
+            self._has = False
+            self._slots.give()
+
+    def _take(self) -> bool:
+        self._has = self._slots.take_again()
+        return self._has

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from orchestrate.fleet.seat import COMMITTER, Seat, work_ref
 from orchestrate.fleet.settings import Pool
 from orchestrate.fleet.stub import Stub
 from orchestrate.fleet.transport import PATIENCE_S, push, require_git
+from orchestrate.plan.nodes import Call, Each, Program, all_nodes
 from orchestrate.plan.visible import visible
 from orchestrate.record import record
 from orchestrate.state.runs import make_run_id
@@ -51,6 +52,7 @@ def submit(pool: Pool, prepared: Prepared, file: str, text: str | None, may_take
 
     `may_take` is asked about the untracked files that would travel, too.
     """
+    refuse_spread(prepared.program, (pool.name,), is_server=False)
     program = require_git()
     workspace = prepared.workspace.root
     repository = repository_of(program, workspace)
@@ -71,6 +73,17 @@ def submit(pool: Pool, prepared: Prepared, file: str, text: str | None, may_take
     }  # fmt: skip
     ssh.ask(host, ("seat", "begin"), order, _START_S)
     return Stub(seat, host, pool.name, recipe)
+
+
+def refuse_spread(program: Program, without: Collection[str], *, is_server: bool) -> None:
+    """Items go to machines that a server knows: refuse those that would not go anywhere."""
+    for node in all_nodes(program):
+        pool = node.op.spread if isinstance(node.op, Call | Each) else ""
+        if pool and (not is_server or pool in without):
+            raise UsageError(
+                f"step '{visible(node.name)}' is spread over {visible(pool)}, which needs a server",
+                "name a pool that workers serve; `ssh:` pools take whole runs only",
+            )
 
 
 def repository_of(program: str, workspace: Path) -> Repository:

@@ -23,7 +23,7 @@ from orchestrate.fleet.publish import (
     tree_of_workspace,
 )
 from orchestrate.fleet.sealed import open_files
-from orchestrate.fleet.seat import Seat, state_ref, work_ref
+from orchestrate.fleet.seat import Seat
 from orchestrate.fleet.transport import fetch_refs, require_git
 from orchestrate.state.runs import Runs, point_latest
 
@@ -35,14 +35,10 @@ def take_seat(seat: Seat, *, is_sha256: bool, prepare: Sequence[str]) -> bool:
     program = require_git()
     ensure_mirror(seat, is_sha256=is_sha256)
     with alone(Path(seat.root)):
-        fetched = f"refs/fetched/{seat.run}"
-        fetch_refs(
-            program, seat.repository, seat.remote, f"+refs/orchestrate/{seat.run}/*:{fetched}/*"
-        )
         git = own_git(program, seat.repository)
-        work, state = commit_of(git, f"{fetched}/work"), commit_of(git, f"{fetched}/state")
+        work, state = fetch_published(git, seat)
         if not work:
-            raise StateError(f"run {seat.run} is not in {seat.remote}", "it was removed there")
+            raise StateError(f"run {seat.id} is not in {seat.remote}", "it was removed there")
         if is_as_published(seat, git, work, state):
             _lead(git, seat, work, state)
             return True
@@ -52,6 +48,16 @@ def take_seat(seat: Seat, *, is_sha256: bool, prepare: Sequence[str]) -> bool:
         _make(seat, git, work, state)
     prepare_tree(seat, prepare)
     return bool(state)
+
+
+def fetch_published(git: Git, seat: Seat, into: str = "") -> tuple[str, str]:
+    """What the remote has of a run or an item: the commits of its files and of its folder."""
+    into = into or seat.fetched
+    names = ("work", "state")
+    # A pattern, so that nothing is fetched of what is not there.
+    specs = [f"+{seat.refs}{name}*:{into}{name}*" for name in names]
+    fetch_refs(git.program, seat.repository, seat.remote, *specs)
+    return commit_of(git, f"{into}work"), commit_of(git, f"{into}state")
 
 
 def is_as_published(seat: Seat, git: Git, work: str, state: str) -> bool:
@@ -72,19 +78,18 @@ def publish_rest(seat: Seat) -> None:
 
 def _lead(git: Git, seat: Seat, work: str, state: str) -> None:
     """Our own references are what this sitting has read: the next publication follows that."""
-    git.output("update-ref", work_ref(seat.run), work)
+    git.output("update-ref", seat.work, work)
     if state:
-        git.output("update-ref", state_ref(seat.run), state)
+        git.output("update-ref", seat.state, state)
     else:
-        git.answers("update-ref", "-d", state_ref(seat.run))
+        git.answers("update-ref", "-d", seat.state)
 
 
 def _make(seat: Seat, git: Git, work: str, state: str) -> None:
     seat.tree.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    branch = f"orchestrate/{seat.run}"
     try:
         git.output(
-            "worktree", "add", "-q", "-B", branch, str(seat.tree), work,
+            "worktree", "add", "-q", "-B", seat.branch, str(seat.tree), work,
             until=deadline_in(_CHECKOUT_S),
         )  # fmt: skip
         seat.states.mkdir(parents=True, mode=0o700)

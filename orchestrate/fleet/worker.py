@@ -20,6 +20,7 @@ from temporalio.client import Client
 from temporalio.worker import FixedSizeSlotSupplier, Worker, WorkerTuner
 
 from orchestrate.errors import ConfigError
+from orchestrate.fleet.engine import seat_for
 from orchestrate.fleet.hold import Holder
 from orchestrate.fleet.notes import Note
 from orchestrate.fleet.permit import PERMITS_QUEUE, OrchestratePermit
@@ -147,14 +148,11 @@ def _workers(client: Client, machine: Machine, holder: Holder, slots: Slots) -> 
             return _foreign(machine.name, sitting.order.protocol)
         if not sitting.is_again and not slots.take(info.task_queue):
             return Sat("busy", machine.name)
-        try:
+        async with slots.used_by(seat_for(sitting, machine.root), has_slot=not sitting.is_again):
             if holder.leaving.is_set():
                 return Sat("nothing", machine.name)
             await holder.call(holder.notes.add, note)
             await holder.hold(note, is_new=not sitting.is_again)
-        finally:
-            if not sitting.is_again:
-                slots.give()
         return _completed_by_id()
 
     patience = timedelta(days=1)  # sittings end by themselves when the worker leaves
@@ -193,10 +191,8 @@ def _completed_by_id() -> Sat:
 async def _take_up(holder: Holder, slots: Slots, note: Note) -> None:
     """Go on with what an earlier process of this worker has promised."""
     slots.take_up()
-    try:
+    async with slots.used_by(seat_for(note.sitting, holder.root)):
         await holder.hold(note, is_new=False)
-    finally:
-        slots.give()
 
 
 def _foreign(machine: str, spoken: int) -> Sat:

@@ -135,7 +135,7 @@ class OrchestrateRun:
         When heartbeats stop, the lease has run out before the time is up: nothing of it is alive
         then. The machine is awaited all the same, because it may know how the sitting ended.
         """
-        sitting = Sitting(sitting_key(order.run, number), order, wish)
+        sitting = Sitting(sitting_key(order.id, number), order, wish)
         machine, give_up = "", 0.0
         while True:
             left = give_up - workflow.time()

@@ -224,7 +224,8 @@ class Each:
     """Run a block once per item. `stop_on_failure`: the first failed iteration ends the loop.
     With `rounds` there are no items, and `limit` bounds the rounds.
 
-    `parallel` is the most items at once; True is as many as the run allows.
+    `parallel` is the most items at once; True is as many as the run allows. `spread` is the pool
+    whose machines take the items of a run on a fleet.
     """
 
     items: Expr
@@ -236,6 +237,7 @@ class Each:
     collect: str | None = None
     moves: ItemMoves | None = None
     rounds: Rounds | None = None
+    spread: str = ""
 
 
 @record
@@ -244,7 +246,7 @@ class Call:
 
     Its result is `{status, reason, outputs}`, or with `keeps_context` the final context of a
     recipe (B). With `outcomes` the label is the reason that it ended with, if that is one of them,
-    or else `completed` or `failed`.
+    or else `completed` or `failed`. `spread` is as in `Each`.
     """
 
     plan: PlanId | Text
@@ -253,6 +255,7 @@ class Call:
     max_steps: int | None = None
     outcomes: tuple[str, ...] = ()
     keeps_context: bool = True
+    spread: str = ""
 
 
 Op = Ask | Run | Wait | Gate | Each | Call

@@ -64,10 +64,11 @@ def performer(program: Program, node: Node) -> str:
         case Each():
             return f"for each {loop_words(node.op)}"
         case Call(plan=plan):
+            spread = f", spread over {visible(node.op.spread)}" if node.op.spread else ""
             if not isinstance(plan, str):
-                return f"recipe {visible(show(plan))}"
+                return f"recipe {visible(show(plan))}{spread}"
             name = plan_of(program, plan).name
-            return f"recipe {visible(name)}{'' if name == plan else f' ({visible(plan)})'}"
+            return f"recipe {visible(name)}{'' if name == plan else f' ({visible(plan)})'}{spread}"
 
 
 def _given(program: Program, node: Node) -> dict[str, Expr]:
@@ -113,6 +114,8 @@ def loop_words(loop: Each) -> str:
     if loop.parallel:
         is_all = loop.parallel is True
         words.append("in parallel" if is_all else f"at most {loop.parallel} at once")
+    if loop.spread:
+        words.append(f"spread over {visible(loop.spread)}")
     return ", ".join(words)
 
 

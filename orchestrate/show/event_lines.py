@@ -58,8 +58,8 @@ def plain_lines(event: Event, progress: Labels, item: str = "") -> list[str]:
             if event.most is not None:
                 count = f"at most {plural(event.most, 'round')}"
             return [f"{progress.label(event.frame, event.node)}: {count}"]
-        case on.RoundEnded() | on.OutputsGiven():
-            return _lacking_outputs(event)
+        case on.RoundEnded() | on.OutputsGiven() | on.ItemsMerged():
+            return _lacking(event)
         case on.CallOpened():
             label = f"{progress.label(event.frame, event.node)}{named}"
             return [f"{label}: calls {visible(event.plan)}"]
@@ -91,11 +91,19 @@ def _put_off(event: on.LimitNear | on.CallWaits, progress: Labels) -> str:
     return f"{progress.label(event.frame, event.node)}: {visible(wait_words(event))}"
 
 
-def _lacking_outputs(event: on.OutputsGiven | on.RoundEnded) -> list[str]:
-    if isinstance(event, on.RoundEnded):
-        return [visible(event.error)] if event.error else []
-    lacking = event.undefined.items()
-    return [f"output '{visible(name)}' has no value: {visible(why)}" for name, why in lacking]
+def _lacking(event: on.OutputsGiven | on.RoundEnded | on.ItemsMerged) -> list[str]:
+    match event:
+        case on.RoundEnded():
+            return [visible(event.error)] if event.error else []
+        case on.ItemsMerged():
+            files = ", ".join(map(visible, event.conflicts))
+            where = visible(shown_path(event.frame, event.node))
+            return [f"{where}: conflicting changes of {files}"] if files else []
+        case on.OutputsGiven():
+            lacking = event.undefined.items()
+            return [
+                f"output '{visible(name)}' has no value: {visible(why)}" for name, why in lacking
+            ]
 
 
 def stays(event: Event) -> bool:
@@ -108,6 +116,8 @@ def stays(event: Event) -> bool:
             return result.status == "failed" or lacks_lines(result) or bool(result.denials)
         case on.RoundEnded():
             return bool(event.error)
+        case on.ItemsMerged():
+            return bool(event.conflicts)
         case on.OutputsGiven():
             return bool(event.undefined)
         case on.ItemMoved():
@@ -229,8 +239,8 @@ def machine_lines(
         denied = denial_words(event.result.denials)
         denials = [f"Step {visible(event.node)}: {visible(denied)}"] if denied else []
         troubles = _machine_troubles(event)
-    elif isinstance(event, on.OutputsGiven):
-        troubles = _lacking_outputs(event)
+    elif isinstance(event, on.OutputsGiven | on.ItemsMerged):
+        troubles = _lacking(event)
     elif isinstance(event, on.LimitNear):
         troubles = [f"Warning: {visible(event.words)}"]
     elif isinstance(event, on.CallWaits):
@@ -312,6 +322,7 @@ def _machine_course(event: Event, messages: list[Json], state: RunState, index: 
             return []
         case (
             on.OutputsGiven()
+            | on.ItemsMerged()
             | on.RoundEnded()
             | on.CallExpired()
             | on.GateDecided()

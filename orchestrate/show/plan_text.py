@@ -210,7 +210,8 @@ def _op_lines(op: Op, pad: str) -> Iterator[str]:
             yield from _each_lines(op, pad)
         case Call():
             plan = visible(op.plan) if isinstance(op.plan, str) else f"at {show_text(op.plan)}"
-            yield f"{pad}call {plan}" + ("" if op.keeps_context else ", for its outputs")
+            spread = f", spread over {visible(op.spread)}" if op.spread else ""
+            yield f"{pad}call {plan}" + ("" if op.keeps_context else ", for its outputs") + spread
             yield from _map_lines("with", op.arguments, inner)
             if op.outcomes:
                 yield f"{inner}outcomes: {', '.join(map(visible, op.outcomes))}"
@@ -249,8 +250,8 @@ def _ask_lines(op: Ask, pad: str) -> Iterator[str]:
 
 def _each_lines(op: Each, pad: str) -> Iterator[str]:
     words = [_show_parallel(op.parallel)] if op.parallel else []
-    if op.limit is not None:
-        words.append(f"at most {op.limit} items")
+    words += [f"spread over {visible(op.spread)}"] if op.spread else []
+    words += [f"at most {op.limit} items"] if op.limit is not None else []
     words.append("stop on failure" if op.stop_on_failure else "go on after failures")
     if op.rounds is None:
         yield f"{pad}each {visible(op.variable)} in {show_expression(op.items)}, {', '.join(words)}"

@@ -181,6 +181,7 @@ _ADVICE: dict[str, dict[str, str]] = {
         "parallel": _IN_LOOP,
         "parse_json": "write output_capture: json",
         "recursion": _STEPS,
+        "spread": _IN_LOOP,
         "type": "remove it: a step has a provider, a command, an approval, a loop or a call",
     },
     "not_exists": {

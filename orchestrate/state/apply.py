@@ -39,6 +39,7 @@ from orchestrate.state.events import (
     GateOpened,
     ItemMoved,
     ItemMoving,
+    ItemsMerged,
     ItemStopped,
     LimitNear,
     LoopOpened,
@@ -68,20 +69,15 @@ from orchestrate.state.model import (
 from orchestrate.state.result import SkippedStep, StepResult
 from orchestrate.state.rounds import tell_step
 from orchestrate.state.routing import (
-    Fold,
-    arrive,
-    begin_visit,
     close_iteration,
     end_round,
     enter_call,
     enter_loop,
     expire_call,
     finish_loop,
-    frame_of,
     give_outputs,
     go_on,
-    here_of,
-    keep_value,
+    merge_items,
     open_items,
     waits_for_files,
 )
@@ -104,6 +100,7 @@ from orchestrate.state.spending import (
     with_spent,
 )
 from orchestrate.state.times import timestamp
+from orchestrate.state.visits import Fold, arrive, begin_visit, frame_of, here_of, keep_value
 
 # Who has decided where no person did in time.
 TIMEOUT = "timeout"
@@ -165,6 +162,8 @@ def apply(index: Index, state: RunState, event: Event) -> None:  # noqa: PLR0912
             frame = frame_of(state, event.frame)
             frame.label = FAILED
             close_iteration(Fold(index, state, event.at), frame)
+        case ItemsMerged():
+            merge_items(Fold(index, state, event.at), event)
         case CallOpened():
             enter_call(index, state, event)
         case CallExpired():
@@ -440,7 +439,7 @@ def _resume(fold: Fold, event: RunResumed) -> None:
             continue
         # The failed item's file has been put aside: the loop goes on behind it.
         here.phase = "open"
-        loop.is_stopping = False
+        loop.is_stopping, loop.label = False, ""
         open_items(fold.index, state, frame)
         if loop.is_spent and not loop.open:
             # Moved out of the way is not mended: what comes after the loop was not promised it.

@@ -222,7 +222,7 @@ def _frame(frame: Frame) -> dict[str, Any]:
         written["approval"] = frame.approval
     for name in (
         "label", "moving", "owner", "began", "count", "sessions", "calls", "worked_before",
-        "anew", "turns",
+        "anew", "turns", "spread", "merges",
     ):  # fmt: skip
         if getattr(frame, name):
             written[name] = getattr(frame, name)
@@ -242,6 +242,8 @@ def _loop(frame: Frame, loop: Loop) -> dict[str, Any]:
         "closed": loop.is_closed,
         "open": {str(position): _frame(inner) for position, inner in loop.open.items()},
     }
+    if loop.spread:
+        written |= {"spread": loop.spread, "label": loop.label}
     if not loop.is_closed:
         written["values"] = {str(position): value for position, value in loop.values.items()}
     if frame.parent is not None:

@@ -196,6 +196,8 @@ class _Reader:
             worked_before=written.get("worked_before", 0.0),
             anew=written.get("anew", ""),
             turns=written.get("turns", []),
+            spread=written.get("spread", ""),
+            merges=written.get("merges", []),
         )
         if self._index is not None:
             self._index.block(frame.plan, frame.block)
@@ -232,6 +234,8 @@ class _Reader:
             failed=written["failed"],
             is_stopping=written["stopping"],
             is_closed=written["closed"],
+            spread=written.get("spread", ""),
+            label=written.get("label", ""),
         )
         opened = {int(position): inner for position, inner in written["open"].items()}
         loop.done = self._done(loop, opened, results)

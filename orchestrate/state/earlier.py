@@ -143,7 +143,13 @@ class Earlier:
                 self.given |= set((event.forked or {}).get("given", ()))
             case on.Restarted() | on.RunEnded() | on.Gap() | on.RoundEnded():
                 pass
-            case on.ItemMoving() | on.ItemStopped() | on.CallExpired() | on.OutputsGiven():
+            case (
+                on.ItemMoving()
+                | on.ItemsMerged()
+                | on.ItemStopped()
+                | on.CallExpired()
+                | on.OutputsGiven()
+            ):
                 pass
             case (
                 on.SessionSeen() | on.SessionChosen() | on.CostReserved() | on.LimitNear()

@@ -12,9 +12,9 @@ from orchestrate.state.gates import without_pending
 from orchestrate.state.model import Frame, Index, RunState, Visit
 from orchestrate.state.progress import note_turn
 from orchestrate.state.result import StepResult
-from orchestrate.state.routing import arrive
 from orchestrate.state.sessions import kept_session
 from orchestrate.state.spending import leave_work
+from orchestrate.state.visits import arrive
 
 
 def begin_edit(index: Index, state: RunState, event: Edited) -> None:

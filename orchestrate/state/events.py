@@ -179,6 +179,8 @@ class LoopOpened:
     # Of a loop without items: how many rounds there may be.
     most: int | None = None
     key: Key = field(default_factory=dict)
+    # The pool whose machines take the items, each as a run of its own.
+    spread: str = ""
 
 
 @record
@@ -234,6 +236,20 @@ class CallOpened:
     # The files of a plan that was found by a path the run worked out, with their checksums.
     late: dict[str, str] = field(default_factory=dict)
     key: Key = field(default_factory=dict)
+    # The pool of which a machine takes the call, as a run of its own.
+    spread: str = ""
+
+
+@record
+class ItemsMerged:
+    """What the items of a loop, or a call, have changed on other machines is in the workspace;
+    with `conflicts` nothing of it is: these files were changed differently by several."""
+
+    frame: str
+    node: str
+    visit: int
+    at: float
+    conflicts: list[str] = field(default_factory=list)
 
 
 @record
@@ -325,7 +341,7 @@ Event = (
     RunStarted | RunResumed | Edited | StepStarted | AttemptEnded | StepFinished | LoopOpened
     | RoundEnded | ItemMoving | ItemMoved | ItemStopped | CallOpened | CallExpired | OutputsGiven
     | GateOpened | GateDecided | SessionSeen | SessionChosen | Restarted | RunEnded | Gap
-    | CostReserved | LimitNear | CallWaits | Checkpointed
+    | CostReserved | LimitNear | CallWaits | Checkpointed | ItemsMerged
 )  # fmt: skip
 
 _KINDS: dict[str, type[Any]] = {
@@ -343,6 +359,7 @@ _KINDS: dict[str, type[Any]] = {
     "item-moving": ItemMoving,
     "item-moved": ItemMoved,
     "item-stopped": ItemStopped,
+    "items-merged": ItemsMerged,
     "call-opened": CallOpened,
     "call-expired": CallExpired,
     "outputs-given": OutputsGiven,
@@ -364,7 +381,7 @@ _RESULTS: dict[type[Any], frozenset[str]] = {
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 _MAPS = "settings late context key why made undefined budget undoes"
 _EMPTY: dict[str, Any] = {name: {} for name in _MAPS.split()}
-_EMPTY |= {name: [] for name in ("redo", "accept", "given_up", "steps", "changes")}
+_EMPTY |= {name: [] for name in ("redo", "accept", "given_up", "steps", "changes", "conflicts")}
 # What a field is not written for: its default, where it has one.
 _DEFAULTS: dict[type[Any], dict[str, Any]] = {
     kind: {name: _EMPTY.get(name, default) for name, default in kind.__record_defaults__.items()}

@@ -87,6 +87,9 @@ class Loop:
     # Set when a failed item ends the loop: nothing new starts.
     is_stopping: bool = False
     is_closed: bool = False
+    # The pool whose machines take the items; and how the loop ends once their changes are merged.
+    spread: str = ""
+    label: Label = ""
 
     @property
     def is_spent(self) -> bool:
@@ -138,6 +141,10 @@ class Frame:
     worked_before: float = 0.0
     # After an edit: the first node that ran anew, with its visit; whatever follows it does, too.
     anew: str = ""
+    # Of a called plan: the pool of which a machine has taken it, and, until what it has changed is
+    # merged, the reason that it ended with.
+    spread: str = ""
+    merges: list[str] = field(default_factory=list)
     # Where circles without progress end the run: the turns of agents (`state/progress`).
     turns: list[list[Json]] = field(default_factory=list)
 
@@ -431,16 +438,3 @@ def plan_stack(frame: Frame) -> list[PlanId]:
         outer = plan_frame(outer.parent)
         stack.append(outer.plan)
     return stack[::-1]
-
-
-def is_in_stopping_loop(frame: Frame) -> bool:
-    """Has another item of a loop around the frame failed, so that it matters no more?"""
-    inner: Frame | None = frame
-    while inner is not None:
-        outer = inner.parent
-        if outer is not None and inner.is_iteration and outer.here is not None:
-            loop = outer.loops.get(outer.here.node)
-            if loop is not None and loop.is_stopping:
-                return True
-        inner = outer
-    return False

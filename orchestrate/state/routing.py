@@ -7,9 +7,6 @@ are: `resume` goes on from the failed step itself, not from the loop around it.
 
 from __future__ import annotations
 
-from typing import Any
-
-from orchestrate.errors import StateError, repair_hint
 from orchestrate.exits import STEP_FAILED, STEP_TIMED_OUT, end, some_failed
 from orchestrate.plan.calling import label_of_call
 from orchestrate.plan.nodes import (
@@ -35,7 +32,14 @@ from orchestrate.state.address import FrameKey
 from orchestrate.state.calls import call_retry
 from orchestrate.state.durable import parse_json
 from orchestrate.state.encoded_results import encode_results
-from orchestrate.state.events import CallExpired, CallOpened, LoopOpened, OutputsGiven, RoundEnded
+from orchestrate.state.events import (
+    CallExpired,
+    CallOpened,
+    ItemsMerged,
+    LoopOpened,
+    OutputsGiven,
+    RoundEnded,
+)
 from orchestrate.state.failing import (
     ending_of,
     mark_callers,
@@ -48,7 +52,6 @@ from orchestrate.state.model import (
     Index,
     Loop,
     RunState,
-    Visit,
     frames_below,
     open_loop,
     plan_frame,
@@ -60,73 +63,15 @@ from orchestrate.state.result import StepError, StepResult
 from orchestrate.state.rounds import forget_value
 from orchestrate.state.spending import worked_until
 from orchestrate.state.times import timestamp
-
-
-class Fold:
-    """What every rule below needs: the plans, the state, and when it happens."""
-
-    __slots__ = ("at", "index", "state")
-
-    def __init__(self, index: Index, state: RunState, at: float) -> None:
-        self.index = index
-        self.state = state
-        self.at = at
-
-
-def frame_of(state: RunState, key: str) -> Frame:
-    frame = state.frames.get(key)
-    if frame is None:
-        raise StateError(
-            f"the journal does not fit the state: there is no frame '{key}'",
-            repair_hint(state.run_id),
-        )
-    return frame
-
-
-def here_of(frame: Frame, node: str, visit: int) -> Visit:
-    here = frame.here
-    if here is None or here.node != node or here.visit != visit:
-        at = "nowhere" if here is None else f"visit {here.visit} of '{here.node}'"
-        raise StateError(
-            f"the journal does not fit the state: visit {visit} of '{node}', but it is at {at}"
-        )
-    return here
-
-
-def arrive(frame: Frame, node_id: str) -> None:
-    frame.here = Visit(node_id, frame.visits.get(node_id, 0) + 1)
-
-
-def begin_visit(
-    state: RunState, frame: Frame, here: Visit, at: float, part_of: str | None = None
-) -> None:
-    """A visit has really begun: it counts from now on, unless it is a round of another step."""
-    if not here.since:
-        here.since = at
-        frame.visits[here.node] = here.visit
-        if part_of is None:
-            _count_step(state, frame, 1)
-        if frame.parent is None:
-            state.current = part_of or here.node
-            state.retry_counts.pop(here.node, None)
-
-
-def _count_step(state: RunState, frame: Frame, number: int) -> None:
-    state.steps_run += number
-    plan: Frame | None = plan_frame(frame)
-    while plan is not None:
-        plan.count += number
-        plan = plan_frame(plan.parent) if plan.parent is not None else None
-
-
-def keep_value(frame: Frame, node: Node, value: Any) -> None:
-    """A result becomes a variable of the plan; in an iteration also the item's value."""
-    if frame.is_iteration and frame.parent is not None:
-        loop = open_loop(frame.parent)
-        if loop is not None and frame.index is not None:
-            loop.values[frame.index] = value
-    if node.output is not None:
-        plan_frame(frame).variables[node.output] = value
+from orchestrate.state.visits import (
+    Fold,
+    arrive,
+    begin_visit,
+    count_step,
+    frame_of,
+    here_of,
+    keep_value,
+)
 
 
 def go_on(fold: Fold, frame: Frame, node: Node, label: Label, target: Target) -> None:
@@ -183,9 +128,10 @@ def enter_loop(fold: Fold, event: LoopOpened) -> None:
     here = here_of(frame, event.node, event.visit)
     begin_visit(fold.state, frame, here, event.at)
     # A loop is no step of its own: its items are.
-    _count_step(fold.state, frame, -1)
+    count_step(fold.state, frame, -1)
     here.phase = "open"
     loop = Loop(event.node, fold.index.place(frame.plan, event.node).node.name, list(event.items))
+    loop.spread = event.spread
     frame.loops[event.node] = loop
     open_items(fold.index, fold.state, frame)
     if loop.is_spent and not loop.open:
@@ -300,6 +246,10 @@ def end_round(fold: Fold, event: RoundEnded) -> None:
 
 
 def finish_loop(fold: Fold, frame: Frame, loop: Loop, label: Label) -> None:
+    if loop.spread and loop.items and not loop.label:
+        # What its items have changed is merged first.
+        loop.label = label
+        return
     node = fold.index.place(frame.plan, loop.node).node
     each = node.op
     assert isinstance(each, Each)
@@ -343,6 +293,7 @@ def enter_call(index: Index, state: RunState, event: CallOpened) -> None:
     called.began = event.at
     called.worked_before = worked_until(state, event.at)
     called.anew = frame.anew
+    called.spread = event.spread
     called.variables = dict(event.context)
     frame.call = called
     state.frames[key] = called
@@ -386,6 +337,24 @@ def _finish_plan(fold: Fold, frame: Frame, finish: Finish) -> None:
         fold.state.ending = end(finish.end, finish.reason)
 
 
+def merge_items(fold: Fold, event: ItemsMerged) -> None:
+    """Items that other machines have taken are merged: their loop is over, or the call."""
+    frame = frame_of(fold.state, event.frame)
+    here_of(frame, event.node, event.visit)
+    conflict = f"conflicting changes of {', '.join(event.conflicts)}" if event.conflicts else ""
+    if frame.call is not None:
+        called, reason = frame.call, conflict or frame.call.merges[0]
+        called.spread = ""
+        _return(fold, called, reason, is_ok=not conflict)
+        return
+    loop = frame.loops[event.node]
+    was_ending = fold.state.ending is not None
+    finish_loop(fold, frame, loop, FAILED if conflict else loop.label)
+    ending = fold.state.ending
+    if conflict and ending is not None and not was_ending:
+        fold.state.ending = replace(ending, reason=f"{ending.reason}: {conflict}")
+
+
 def expire_call(fold: Fold, event: CallExpired) -> None:
     frame = frame_of(fold.state, event.frame)
     here_of(frame, event.node, event.visit)
@@ -404,6 +373,10 @@ def _return(
     assert caller.here is not None
     node = fold.index.here(caller).node
     assert isinstance(node.op, Call)
+    if called.spread and is_ok:
+        # What it has changed is merged first.
+        called.merges = [reason]
+        return
     label = label_of_call(node.op, reason, is_ok=is_ok)
     result = StepResult(
         status="completed" if is_ok else "failed",

@@ -17,7 +17,7 @@ from orchestrate.state.model import (
     plan_frame,
 )
 from orchestrate.state.result import StepResult
-from orchestrate.state.routing import frame_of, here_of
+from orchestrate.state.visits import frame_of, here_of
 
 # A called machine has a session of its own, which all its steps share.
 _OF_CALL = ""

@@ -121,7 +121,7 @@ class EventRecords:
                     self._enter(event)
             case on.AttemptEnded() | on.CallExpired() | on.GateDecided():
                 pass
-            case on.ItemMoving() | on.RoundEnded() | on.OutputsGiven():
+            case on.ItemMoving() | on.ItemsMerged() | on.RoundEnded() | on.OutputsGiven():
                 pass
             case on.CostReserved() | on.LimitNear() | on.CallWaits():
                 pass

@@ -110,6 +110,7 @@ class FileHistory:
                 on.StepStarted() | on.StepFinished() | on.AttemptEnded() | on.Checkpointed()
                 | on.RunStarted() | on.RunResumed() | on.RunEnded() | on.Restarted() | on.Gap()
                 | on.RoundEnded() | on.ItemMoving() | on.ItemMoved() | on.ItemStopped()
+                | on.ItemsMerged()
                 | on.CallExpired() | on.OutputsGiven() | on.GateOpened() | on.GateDecided()
                 | on.SessionSeen() | on.SessionChosen() | on.CostReserved() | on.LimitNear()
                 | on.CallWaits()

@@ -152,7 +152,9 @@ def _hear(told: Chronicle, event: Event) -> None:
             pass
         case on.CallExpired():
             expire_asked(told.approvals, event)
-        case on.LoopOpened() | on.ItemMoving() | on.ItemMoved() | on.ItemStopped():
+        case (
+            on.LoopOpened() | on.ItemMoving() | on.ItemsMerged() | on.ItemMoved() | on.ItemStopped()
+        ):
             pass
         case on.CallOpened() | on.Restarted():
             pass
@@ -262,7 +264,13 @@ class _Follower:
                 pass
             case on.GateDecided():
                 pass
-            case on.ItemMoving() | on.ItemMoved() | on.ItemStopped() | on.RunResumed():
+            case (
+                on.ItemMoving()
+                | on.ItemsMerged()
+                | on.ItemMoved()
+                | on.ItemStopped()
+                | on.RunResumed()
+            ):
                 pass
             case on.RunEnded() | on.Gap() | on.RoundEnded() | on.OutputsGiven():
                 pass

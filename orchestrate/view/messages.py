@@ -120,7 +120,13 @@ class Messages:
                 return [self._message("orchestration_retry", **said)] * (event.why == "reminded")
             case on.StepStarted() | on.GateOpened() | on.CallOpened() | on.StepFinished():
                 return self._hear_step(event)
-            case on.LoopOpened() | on.RoundEnded() | on.ItemMoving() | on.ItemMoved():
+            case (
+                on.LoopOpened()
+                | on.RoundEnded()
+                | on.ItemMoving()
+                | on.ItemsMerged()
+                | on.ItemMoved()
+            ):
                 return []
             case on.CostReserved() | on.LimitNear() | on.CallWaits():
                 return []

@@ -97,7 +97,7 @@ def plain_log(event: Event) -> list[LogLine]:  # noqa: PLR0912 - one an event
             pass
         case (
             on.RunStarted() | on.RunResumed() | on.SessionSeen() | on.SessionChosen() | on.Gap()
-            | on.ItemMoving() | on.ItemStopped()
+            | on.ItemMoving() | on.ItemsMerged() | on.ItemStopped()
         ):  # fmt: skip
             pass
         case on.CostReserved() | on.LimitNear() | on.CallWaits():
@@ -164,7 +164,7 @@ def machine_log(
             return [(level, words, run | fields)]
         case (
             on.RunStarted() | on.RunResumed() | on.Gap() | on.LoopOpened() | on.ItemMoving()
-            | on.ItemMoved() | on.ItemStopped() | on.Checkpointed()
+            | on.ItemsMerged() | on.ItemMoved() | on.ItemStopped() | on.Checkpointed()
         ):  # fmt: skip
             return []
         case on.OutputsGiven() | on.RoundEnded() | on.CallExpired() | on.GateDecided():

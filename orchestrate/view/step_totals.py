@@ -181,7 +181,13 @@ class Tallies:
                 self._decided(event)
             case on.RunStarted() | on.RunResumed() | on.RunEnded() | on.Restarted() | on.Gap():
                 pass
-            case on.ItemMoving() | on.ItemMoved() | on.ItemStopped() | on.SessionSeen():
+            case (
+                on.ItemMoving()
+                | on.ItemsMerged()
+                | on.ItemMoved()
+                | on.ItemStopped()
+                | on.SessionSeen()
+            ):
                 pass
             case on.SessionChosen() | on.RoundEnded() | on.OutputsGiven():
                 pass

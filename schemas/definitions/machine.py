@@ -24,6 +24,7 @@ from definitions.parts import (
     schema_line,
     seconds,
     secret_names,
+    spread,
     text,
     whole,
 )
@@ -216,6 +217,7 @@ STEP = record(
             "of the step's outcomes; its outputs are {{steps.NAME.outputs.x}}."
         ),
         "with": given("{{task}}"),
+        "spread": spread("the file that the step calls"),
         "check": checked("then the outcome is `check-failed`, or without that the run ends."),
         "produces": produces(),
         "onOutcome": mapping(

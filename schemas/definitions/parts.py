@@ -249,3 +249,16 @@ def schema_line(name: str) -> Schema:
         "YAML files use. It has no effect on the run.",
         f"../schemas/{name}.schema.json",
     )
+
+
+def spread(what: str, **more: Any) -> Schema:
+    """Describe `spread:`."""
+    needs = f" Needs version {more['since']}." if "since" in more else ""
+    return filled(
+        f"In a run on a fleet, let the machines of this pool take {what}: each in a work tree of "
+        "its own, from what the run has published; what they changed is merged afterwards. In any "
+        f"other run it means nothing.{needs}",
+        "desk",
+        hint="name a pool: spread: desk",
+        **more,
+    )

@@ -20,6 +20,7 @@ from definitions.parts import (
     ref,
     seconds,
     session,
+    spread,
     text,
     variable,
 )
@@ -158,6 +159,7 @@ _WHEN: dict[str, Schema] = {
         default=False,
         hint="write true, or the most items at once: parallel: 4",
     ),
+    "spread": spread("the items of a parallel `foreach`, or the recipe that the step calls"),
     "while_condition": filled(
         "Run the step, or its `while_steps`, again and again while this holds; it is looked at "
         "before each round. Written as `condition` is.",

@@ -13,6 +13,7 @@ from definitions.parts import (
     record,
     ref,
     seconds,
+    spread,
     variable,
 )
 
@@ -189,6 +190,7 @@ FOR_EACH = record(
             since="1.4",
             hint="write true, or the most items at once: parallel: 4",
         ),
+        "spread": spread("the items of a parallel loop", since="1.4"),
         "on_item_complete": field(
             "Move each item's file after its iteration, depending on how that went. Needs version "
             "1.2.",

@@ -201,10 +201,11 @@ class ServerFleet(Project):
         name: str,
         slots: int = 2,
         stands_still: Literal["", "find", "start"] = "",
+        pool: str = "",
         **environment: str,
     ) -> Worker:
         """A worker of the pool; its name is its own on the whole server."""
-        made = Worker(self, f"{name}-{self.pool}", self.pool, slots)
+        made = Worker(self, f"{name}-{self.pool}", pool or self.pool, slots)
         made.environment |= environment
         self.workers.append(made)
         return made.start(stands_still)

@@ -170,6 +170,7 @@ def test_version_gates() -> None:
         "with": "1.4",
         "prompt": "1.4",
         "session": "1.4",
+        "spread": "1.4",
         "repeat": "1.4",
         "parallel": "1.4",
     }

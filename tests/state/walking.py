@@ -66,6 +66,8 @@ class Walk:
             case "ask":
                 decision, by = self._one_of([("approved", "ann"), ("denied", "timeout")])
                 run.give("gate-decided", frame, decision=decision, by=by, message="x")
+            case "merge":
+                run.give("items-merged", frame, conflicts=self._one_of([[], ["a", "b"]]))
             case "lost":
                 run.give("run-ended", status="paused", reason="lost", code=6)
             case "move":
@@ -73,7 +75,7 @@ class Walk:
                 moved = {"lifecycle": {"result": "success", "moved_to": "done/a"}, "at": run.now}
                 on, fields = self._one_of([("item-moving", moving), ("item-moved", moved)])
                 run.fold({"on": on, "frame": frame.key, **fields})
-            case "step" | "rest":
+            case "step" | "rest" | "away":
                 self._perform(frame)
 
     def _perform(self, frame: Any) -> None:
@@ -84,9 +86,10 @@ class Walk:
                 run.give("gate-opened", frame, stage=stage, prompt="?", default=default)
             case Each():
                 items = self._data.draw(st.lists(values, max_size=10))
-                run.give("loop-opened", frame, items=items)
+                run.give("loop-opened", frame, items=items, spread=self._one_of(["", "p"]))
             case Call(plan):
-                run.give("call-opened", frame, plan=plan, context={"item": ["z"]})
+                run.give("call-opened", frame, plan=plan, context={"item": ["z"]},
+                         spread=self._one_of(["", "p"]))  # fmt: skip
             case _ if frame.here.phase != "running":
                 run.begin(frame, about={"debug": {"command": ["true"]}})
             case _:

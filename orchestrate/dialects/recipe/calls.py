@@ -52,6 +52,8 @@ def lower_call(work: Lowering, names: Names, step: LocatedMap, place: Place) -> 
         arguments=arguments,
         max_depth=recursion.get("max_depth"),
         max_steps=recursion.get("max_total_steps"),
+        # In a loop it is the items that are given away.
+        spread="" if "foreach" in step else step.get("spread", ""),
     )
 
 

@@ -27,6 +27,9 @@ def reject_loop_fields(recipe: Recipe, step: LocatedMap) -> None:
                 on_key=True,
                 hint=_WITHOUT_LOOP.get(key, 'add foreach: "{{list}}", or remove it'),
             )
+    if "spread" in step and step.get("type") != "recipe" and not recipe.has_lost(step, "type"):
+        message = "'spread' has no meaning without 'foreach' or type: recipe"
+        report_loop_field(recipe, step, "spread", message, "remove it")
 
 
 def reject_while_fields(recipe: Recipe, step: LocatedMap) -> None:
@@ -36,6 +39,14 @@ def reject_while_fields(recipe: Recipe, step: LocatedMap) -> None:
                 message = f"'{key}' has no meaning without 'while_condition'"
                 hint = "add while_condition: \"{{done}} != 'true'\", or remove it"
                 report_loop_field(recipe, step, key, message, hint)
+
+
+def spread_of_loop(recipe: Recipe, step: LocatedMap) -> str:
+    """The pool that takes the items; only those that may run at once can be given away."""
+    if "spread" in step and not step.get("parallel") and recipe.lacks(step, "parallel"):
+        message = "'spread' has no meaning without 'parallel'"
+        report_loop_field(recipe, step, "spread", message, "add parallel: true, or remove it")
+    return str(step.get("spread", ""))
 
 
 def lower_items(recipe: Recipe, written: Written) -> Expr:

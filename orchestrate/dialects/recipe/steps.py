@@ -21,6 +21,7 @@ from orchestrate.dialects.recipe.loops import (
     reject_loop_fields,
     reject_while_fields,
     report_loop_field,
+    spread_of_loop,
 )
 from orchestrate.dialects.recipe.names import (
     Place,
@@ -210,6 +211,7 @@ def _lower_loop(recipe: Recipe, written: Written) -> Each:
         parallel=step.get("parallel", False),
         limit=int(step.get("max_iterations", MAX_ITERATIONS)),
         collect=step.get("collect"),
+        spread=spread_of_loop(recipe, step),
     )
 
 
@@ -223,7 +225,7 @@ _OWN_FIELDS = (
 def _lower_rounds(recipe: Recipe, written: Written) -> Each:
     """`while_condition`: the step itself, or its `while_steps`, once a round."""
     step, work, names = written.step, recipe.work, recipe.names
-    for key in ("as", "parallel", "max_iterations"):
+    for key in ("as", "parallel", "max_iterations", "spread"):
         if key in step:
             hint = "write max_while_iterations:" if key == "max_iterations" else "remove it"
             report_loop_field(recipe, step, key, f"'{key}' belongs to 'foreach'", hint)

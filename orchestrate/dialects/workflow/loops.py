@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrate.dialects.lowering import constant
+from orchestrate.dialects.lowering import Lowering, constant
 from orchestrate.dialects.workflow.ops import StepLowering, lower_when
 from orchestrate.dialects.workflow.paths import lower_target
 from orchestrate.dialects.workflow.scope import NAMESPACES, Place, Resolver
@@ -39,7 +39,22 @@ def lower_each(
         stop_on_failure=stop_on_failure,
         parallel=loop.get("parallel", False),
         moves=_moves(loop, inside),
+        spread=_spread(work, loop),
     )
+
+
+def _spread(work: Lowering, loop: LocatedMap) -> str:
+    """The pool that takes the items; only those that may run at once can be given away."""
+    if "spread" in loop and not loop.get("parallel") and "parallel" not in loop.lost:
+        work.report(
+            "E408",
+            "'spread' has no meaning without 'parallel'",
+            loop,
+            "spread",
+            on_key=True,
+            hint="add parallel: true, or remove it",
+        )
+    return str(loop.get("spread", ""))
 
 
 def lower_repeat(one: StepLowering, body: BlockId, inside: Resolver) -> Each:

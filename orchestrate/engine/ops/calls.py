@@ -36,8 +36,9 @@ def open_call(step: Step, op: Call) -> Event:
     context = evaluate(called.context, step.scope) | given
     stored = {key: rt.store_value(value) for key, value in context.items()}
     return CallOpened(
-        step.frame.key, step.node.id, step.here.visit, rt.now(), called.id, stored, late, step.key
-    )
+        step.frame.key, step.node.id, step.here.visit, rt.now(), called.id, stored, late, step.key,
+        op.spread if rt.spreader is not None else "",
+    )  # fmt: skip
 
 
 def _given(

@@ -63,9 +63,11 @@ def open_loop(step: Step, op: Each) -> Event:
         )
     check_total(step.rt.store.index, step.frame, op, len(items))
     stored = [step.rt.store_value(item) for item in items]
+    spread = op.spread if step.rt.spreader is not None else ""
     return LoopOpened(
-        step.frame.key, step.node.id, step.here.visit, step.rt.now(), stored, key=step.key
-    )
+        step.frame.key, step.node.id, step.here.visit, step.rt.now(), stored, key=step.key,
+        spread=spread,
+    )  # fmt: skip
 
 
 def leave_item(rt: Runtime, frame: Frame) -> list[Event]:

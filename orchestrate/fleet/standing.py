@@ -1,0 +1,24 @@
+"""How a run on a server stands; nothing here needs the extra."""
+
+from __future__ import annotations
+
+from orchestrate.record import record
+
+
+@record
+class Standing:
+    """How a run stands by the server's word; `told` is why it stands so, where a machine knows."""
+
+    status: str
+    pool: str
+    machine: str
+    code: int
+    told: str
+    # How many sittings it has had; it grows when a parked run goes on.
+    sitting: int
+    # Can it still go on? A run that is over cannot.
+    is_open: bool
+
+    @property
+    def is_at_work(self) -> bool:
+        return self.status == "running" and self.is_open
