@@ -80,6 +80,9 @@ def fork(
     name = None if wishes.in_place else (given.worktree or "")
     settings = replace(settings, worktree=name, with_changes=False)
     files = files_before(origin, _require_results(origin, wishes))
+    if files is not None and (wishes.in_place or {*files.lacks} & {*wishes.accept}):
+        files = replace(files, are_redone=False)
+    step = files.whole if files is not None and files.are_redone else wishes.step
     config = load_config(workspace)
     planned = plan_worktree(
         workspace, settings, config, in_worktree(workspace, state),
@@ -93,7 +96,7 @@ def fork(
     known = header.context | given_later(origin) | values
     program = with_context(program, constant_map(known))
     lineage = Lineage(
-        origin.id, wishes.step, header.edit, list(wishes.redo), list(wishes.accept), list(values)
+        origin.id, step, header.edit, list(wishes.redo), list(wishes.accept), list(values)
     )
     store = start_run(
         runs, program, compilation, workspace, settings, reporter, worktree=planned,
@@ -101,7 +104,7 @@ def fork(
     )  # fmt: skip
     run, tree = store.run, worktree_of(store.state)
     store.close()
-    reporter.note(f"run {run.id} is a fork of run {origin.id}, from step {wishes.step} on\n")
+    reporter.note(f"run {run.id} is a fork of run {origin.id}, from step {step} on\n")
     if tree is not None:
         reporter.note(_OF_THE_COMMIT if files is None else files.words(origin.id))
     try:

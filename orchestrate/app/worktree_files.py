@@ -41,11 +41,20 @@ class Beginning:
     checkpoint: Checkpoint
     lacks: tuple[str, ...] = ()
     whole: str = ""
+    # The quick commands in a line are done again, so that no result stands without what it did to
+    # files; not the items of a loop, which may have cost much.
+    are_redone: bool = False
 
     def words(self, run_id: str) -> str:
         """What a person must know of them."""
-        lines = [f"its files are those of before '{visible(self.step)}'"]
-        if self.lacks:
+        begun = self.whole if self.are_redone else self.step
+        lines = [f"its files are those of before '{visible(begun)}'"]
+        if self.are_redone:
+            lines.append(
+                f"{', '.join(visible(name) for name in self.lacks)} too: done again with "
+                f"'{visible(self.step)}', as they share a checkpoint"
+            )
+        elif self.lacks:
             names = ", ".join(visible(name) for name in self.lacks)
             lines.append(
                 f"what {names} did to them is not there: they share a checkpoint; to have it, do "
@@ -79,7 +88,8 @@ def files_before(run: Run, entries: Iterable[Entry]) -> Beginning | None:
         lacks: tuple[str, ...] = (f"other items of '{loops[0]}'",)
         return Beginning(first.shown, checkpoint, lacks, loops[0])
     lacks = tuple(dict.fromkeys(first.shares_before))
-    return Beginning(first.shown, checkpoint, lacks, lacks[0] if lacks else "")
+    whole = lacks[0] if lacks else ""
+    return Beginning(first.shown, checkpoint, lacks, whole, are_redone=bool(lacks))
 
 
 def _plain(address: Address) -> Address:

@@ -110,6 +110,35 @@ def test_edits_13_what_a_fork_lacks_is_said(tmp_path: Path) -> None:
     assert "--from l\n" in told.stderr
 
 
+QUICK = {
+    "workflow": workflow(command("a", "echo a > made"), command("b", "cat made"), command("c")),
+    "recipe": recipe(
+        '  - {id: a, type: bash, command: "echo a >> ledger; echo a > made"}\n',
+        '  - {id: b, type: bash, command: "echo b >> ledger; cat made"}\n',
+        '  - {id: c, type: bash, command: "echo c >> ledger"}\n',
+    ),
+}
+
+
+@pytest.mark.parametrize("dialect", QUICK)
+def test_edits_13_quick_commands_that_share_a_checkpoint_are_done_again(
+    tmp_path: Path, dialect: str, captured_once: None
+) -> None:
+    """The result of `a` would stand without the file that it made."""
+    stage = staged(tmp_path)
+    stage.play(QUICK[dialect])
+    assert "shares its checkpoint" in stage.run("rewind", "latest", "c", "--yes").stderr
+    with untouched(stage) as origin:
+        told = stage.run("fork", origin, "--from", "c").assert_success()
+    assert "from step a on" in told.stderr
+    assert "a, b too: done again with 'c', as they share a checkpoint" in told.stderr
+    assert (stage.worktree / "made").read_text("utf-8") == "a\n"
+    assert (stage.worktree / "ledger").read_text("utf-8").split() == ["a", "b", "c"]
+    lacking = stage.run("fork", origin, "--from", "c", "--accept", "a").assert_success()
+    assert "from step c on" in lacking.stderr
+    assert "what a, b did to them is not there" in lacking.stderr
+
+
 def test_edits_13_without_checkpoints_the_files_are_those_of_the_commit(tmp_path: Path) -> None:
     stage = staged(tmp_path)
     stage.play(TEXTS["recipe"], "--checkpoints", "off")

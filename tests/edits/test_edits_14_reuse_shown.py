@@ -12,7 +12,7 @@ from tests.edits.test_edits_12_fork import TEXTS
 
 @pytest.mark.parametrize("dialect", TEXTS)
 def test_edits_14_a_fork_tells_where_it_is_from_and_what_that_saved(
-    tmp_path: Path, dialect: str
+    tmp_path: Path, dialect: str, captured_each: None
 ) -> None:
     stage = Repository(tmp_path)
     stage.play(TEXTS[dialect])
