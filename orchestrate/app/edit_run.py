@@ -64,6 +64,8 @@ class Wishes:
     accept: tuple[str, ...] = ()
     # Paths of results that do not count any more (`rewind`).
     void: tuple[tuple[str, ...], ...] = ()
+    # A rewind is taken back, and with it what it has made void.
+    is_undo: bool = False
 
     @property
     def name_steps(self) -> bool:
@@ -169,6 +171,9 @@ def prepare_edit(
     store.sync()
     sources = checksums(compilation, workspace)
     earlier = earlier_of(store.run)
+    accept = _accepted(earlier, wishes)
+    owed = [] if wishes.is_undo else [p for p in earlier.owed_redo() if list(p) not in accept]
+    redo = [e.path for text in wishes.redo for e in meant(earlier, text, "--redo")]
     event = Edited(
         at=store.state.updated_at,
         edit=number,
@@ -177,9 +182,8 @@ def prepare_edit(
         checksum=combined_checksum(sources),
         sources=sources,
         context=context,
-        redo=[list(e.path) for text in wishes.redo for e in meant(earlier, text, "--redo")]
-        + [list(path) for path in wishes.void],
-        accept=_accepted(earlier, wishes),
+        redo=[list(path) for path in dict.fromkeys((*redo, *wishes.void, *owed))],
+        accept=accept,
     )
     earlier.add(event)
     earlier.add(RunResumed(event.at, context=dict(values)))

@@ -126,7 +126,7 @@ def rewind(
                 history, files = history_of(run), store_of(run)
                 aim = _aim(run, history, files, step)
                 rewound = _plan(files, working.root, store, aim, force=force)
-                wishes = Wishes(edited=True, void=aim.void)
+                wishes = Wishes(edited=True, void=aim.void, is_undo=aim.is_undo)
                 edit, _, twice = prepare_edit(course, wishes, reporter, stop)
                 if twice and not force:
                     raise UsageError(

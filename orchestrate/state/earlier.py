@@ -186,6 +186,11 @@ class Earlier:
         self.redo = {tuple(path) for path in event.redo}
         self.accept = {tuple(path) for path in event.accept} | owed
 
+    def owed_redo(self) -> list[Path]:
+        """The results that were to be made anew, or that a rewind made void, and still stand."""
+        found = [self.entries.get(path) for path in self.redo]
+        return sorted(e.path for e in found if e is not None and e.edit != self.edit)
+
     def _is_met(self, path: Path) -> bool:
         """Has the run answered it since its last edit, or what it is a part of?"""
         heads = [word.partition("[")[0].removesuffix("()") for word in path]

@@ -159,6 +159,32 @@ def test_what_was_rewound_can_be_undone(tmp_path: Path) -> None:
     assert "nothing to undo" in nothing
 
 
+@pytest.mark.parametrize("dialect", SHAPES)
+def test_what_a_rewind_made_void_stays_so_over_an_edit(tmp_path: Path, dialect: str) -> None:
+    stage = Worked(tmp_path)
+    stage.play(SHAPES[dialect])
+    stage.run("rewind", "latest", "b", "--yes").assert_exit(0)
+    stage.ran()
+    stage.edit("STEP:c", "Well, STEP:c")
+    assert "run 2: b (is to be done again)" in stage.resume("--edited").stderr
+    assert stage.ran() == ["b", "c"]
+    assert (stage.folder / "common").read_text() == "a\nb\nc\n"
+    stage.edit("Well, STEP:c", "STEP:c")
+    stage.resume("--edited")
+    assert stage.ran() == ["c"]
+
+
+def test_what_an_undone_rewind_had_made_void_counts_over_an_edit(tmp_path: Path) -> None:
+    stage = Worked(tmp_path)
+    stage.play(SHAPES["recipe"])
+    stage.run("rewind", "latest", "a", "--yes").assert_exit(0)
+    stage.run("rewind", "latest", "--undo", "--yes").assert_exit(0)
+    stage.ran()
+    stage.edit("STEP:c", "Well, STEP:c")
+    stage.resume("--edited")
+    assert stage.ran() == ["c"]
+
+
 def test_one_undo_after_another(tmp_path: Path) -> None:
     stage = Worked(tmp_path)
     stage.play(SHAPES["recipe"])
