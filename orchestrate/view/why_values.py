@@ -186,7 +186,18 @@ def _named(event: Event, path: list[str]) -> Iterator[tuple[Any, list[str]]]:
         case on.StepFinished() if is_variable:
             result = event.result.to_json()
             yield from ((result.get(name), rest[1:]) for name in ("json", "output", "lines"))
-        case _:
+        case on.RunStarted() | on.Edited() | on.RunResumed() | on.CallOpened() | on.StepFinished():
+            pass
+        case (
+            on.StepStarted() | on.AttemptEnded() | on.GateOpened() | on.GateDecided()
+            | on.ItemMoving() | on.ItemMoved() | on.ItemsMerged() | on.ItemStopped()
+            | on.RoundEnded() | on.CallExpired() | on.CallWaits() | on.Restarted()
+        ):  # fmt: skip
+            pass
+        case (
+            on.RunEnded() | on.Gap() | on.OutputsGiven() | on.SessionSeen() | on.SessionChosen()
+            | on.CostReserved() | on.LimitNear() | on.Checkpointed()
+        ):  # fmt: skip
             pass
 
 
