@@ -58,6 +58,14 @@ def is_record(value: object) -> bool:
     return hasattr(type(value), "__record_defaults__")
 
 
+def defaults_of(kind: type[Any]) -> dict[str, Any]:
+    """What each field of a record is where it is not given; nothing equals one that must be."""
+    return {
+        name: default.factory() if isinstance(default, _Field) else default
+        for name, default in kind.__record_defaults__.items()
+    }
+
+
 def replace(value: _T, /, **changes: Any) -> _T:
     """A copy of a record with some fields changed."""
     kept = {name: getattr(value, name) for name in field_names(value) if name not in changes}

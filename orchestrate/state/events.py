@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from orchestrate.exits import Ending, EndKind, EndStatus, older_end
-from orchestrate.record import field, record
+from orchestrate.record import defaults_of, field, record
 from orchestrate.state import call_events
 from orchestrate.state.address import Address, Called, FrameKey, name_of_node
 from orchestrate.state.checkpointed import Checkpointed as Checkpointed  # noqa: PLC0414 - one of them
@@ -379,14 +379,8 @@ _RESULTS: dict[type[Any], frozenset[str]] = {
     StepFinished: frozenset({"result"}),
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
-_MAPS = "settings late context key why made undefined budget undoes"
-_EMPTY: dict[str, Any] = {name: {} for name in _MAPS.split()}
-_EMPTY |= {name: [] for name in ("redo", "accept", "given_up", "steps", "changes", "conflicts")}
 # What a field is not written for: its default, where it has one.
-_DEFAULTS: dict[type[Any], dict[str, Any]] = {
-    kind: {name: _EMPTY.get(name, default) for name, default in kind.__record_defaults__.items()}
-    for kind in _KINDS.values()
-}
+_DEFAULTS: dict[type[Any], dict[str, Any]] = {kind: defaults_of(kind) for kind in _KINDS.values()}
 _DEFAULTS[RunStarted].pop("settings")
 for _always in (RunStarted, CallOpened, Edited):
     _DEFAULTS[_always].pop("context")
