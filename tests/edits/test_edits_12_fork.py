@@ -277,7 +277,9 @@ def test_edits_12_in_the_background(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("events", range(6))
-def test_edits_12_a_fork_that_is_killed_goes_on(tmp_path: Path, events: int) -> None:
+def test_edits_12_a_fork_that_is_killed_goes_on(
+    tmp_path: Path, events: int, captured_each: None
+) -> None:
     """Killed once its journal has so many events: nothing runs twice, nothing is lost."""
     stage = Repository(tmp_path)
     stage.play(TEXTS["workflow"])

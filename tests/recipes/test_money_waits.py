@@ -85,7 +85,7 @@ def test_what_a_killed_run_has_set_aside_counts_and_is_named_until_it_is_resumed
     assert f"$0.25 reserved (by {killed}, which no process works on: resume settles it, " in said
     other = recipe('steps: [{id: other, agent: helper, prompt: "STEP:other"}]')
     shop.write("other.yaml", other)
-    parked = shop.run("run", "other.yaml").assert_exit(6)
+    parked = shop.run("run", "other.yaml", "--allow-concurrent").assert_exit(6)
     assert "$0.25 reserved" in parked.stderr, "its agent may be at work still"
     until.touch()
     shop.run("resume", killed).assert_success()

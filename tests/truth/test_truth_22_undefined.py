@@ -260,7 +260,8 @@ steps:
 
 @pytest.mark.parametrize("caller", ["machine", "machine that is restarted as", "workflow"])
 def test_truth_22_what_another_dialect_calls_counts_too(shop: Workshop, caller: str) -> None:
-    shop.write("child.yaml", recipe('steps: [{id: in, agent: helper, prompt: "STEP:in {{y}}"}]'))
+    child = recipe('steps: [{id: in, agent: helper, prompt: "STEP:in {{z}} {{y}}"}]')
+    shop.write("child.yaml", child)
     machine = CALLER.format(id="m", first="ask", next="nextStep: call")
     if caller == "machine that is restarted as":
         other = CALLER.format(id="other", first="call", next="nextStep: call")
