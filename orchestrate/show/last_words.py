@@ -103,7 +103,7 @@ def _after_failure(store: WatchedRun, ending: Ending, place: Place) -> list[str]
     run_id, state = store.run.id, store.state
     is_denied = any(gate.status == "denied" for gate in state.approvals)
     stopped = stopped_at(state)
-    look = what_to_look_at(run_id, stopped, state.root.steps, is_denied=is_denied)
+    look = what_to_look_at(run_id, stopped, state, is_denied=is_denied)
     lines = []
     if ending.kind == "denied":
         anew = place.command("resume", run_id, "--force-restart")

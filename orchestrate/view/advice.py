@@ -14,7 +14,7 @@ from orchestrate.state.cancelling import is_cancelling
 from orchestrate.state.gates import gate_names
 from orchestrate.state.model import frames_below
 from orchestrate.state.plan_file import is_plan_whole
-from orchestrate.state.result import Results, StepResult
+from orchestrate.state.result import StepResult
 from orchestrate.state.rounds import step_of_part
 from orchestrate.state.spending import worked_until
 from orchestrate.view.cursors import cursors_in, put_aside
@@ -145,21 +145,28 @@ def behind_flags(state: RunState) -> tuple[str, ...]:
 
 
 def what_to_look_at(
-    run_id: str, stopped: Iterable[str], results: Results, *, is_denied: bool
+    run_id: str, stopped: Iterable[str], state: RunState, *, is_denied: bool
 ) -> tuple[str, ...] | None:
     """The words after `logs` that show why a run failed; a denial has no output.
 
-    Where the run went on after failures, it stands at no step any more: then it is the first that
-    failed. Failures in a loop, and guardrails, are found from the list of all steps.
+    Where the run went on after failures, it stands at no step any more: then it is the one whose
+    outcome its author calls a failure of the run, else the first that failed. Failures in a loop,
+    and guardrails, are found from the list of all steps.
     """
     if is_denied:
         return None
     for path in stopped:
         return run_id, path
-    for name, result in results.items():
-        if result.status == "failed":
-            checks = [one for one in results if step_of_part(one) == (name, "check")]
-            return run_id, checks[-1] if checks else _failed_within(name, result.steps)
+    reached = {node: number for number, node in enumerate(state.root.visits)}
+    results = dict(sorted(state.root.steps.items(), key=lambda step: reached.get(step[0], -1)))
+    failed = [name for name, result in results.items() if result.status == "failed"]
+    if state.ending is not None and state.ending.kind == "exit-failed" and state.current in results:
+        failed = [state.current]
+    for name in failed:
+        checks = [one for one in results if step_of_part(one) == (name, "check")]
+        if checks and results[checks[-1]].status == "failed":
+            return run_id, checks[-1]
+        return run_id, _failed_within(name, results[name].steps)
     return (run_id,)
 
 
@@ -176,10 +183,7 @@ def look_command(view: RunView, place: Place) -> str | None:
     stopped = [at.path for at in view.cursors if at.phase in ("failed", "lost")]
     if view.status != "failed" and not (view.status == "paused" and stopped):
         return None
-    root = view.state.root
-    reached = {node: number for number, node in enumerate(root.visits)}
-    steps = dict(sorted(root.steps.items(), key=lambda step: reached.get(step[0], -1)))
-    look = what_to_look_at(view.run.id, stopped, steps, is_denied=view.is_denied)
+    look = what_to_look_at(view.run.id, stopped, view.state, is_denied=view.is_denied)
     return None if look is None else place.command("logs", *look)
 
 

@@ -149,6 +149,32 @@ def test_of_a_failed_check_the_last_one_is_shown(tmp_path: Path) -> None:
     assert "the cause" in project.run(*look).assert_success().stdout
 
 
+def test_of_a_failure_by_choice_the_step_is_shown_that_chose_it(tmp_path: Path) -> None:
+    """Not the one before it, whose failure had a way to go on."""
+    text = """
+        id: main
+        label: Two
+        description: What follows a failure gives up
+        initialStep: first
+        steps:
+          first:
+            command: "echo not the cause; exit 1"
+            onOutcome:
+              passed: {action: exit, reason: fine}
+              failed: {nextStep: then}
+          then:
+            command: "echo the cause"
+            onOutcome:
+              passed: {action: exit, reason: gave-up, status: failed}
+              failed: {action: exit, reason: bad, status: failed}
+    """
+    project = Project(tmp_path, {"main.yaml": text})
+    ended = project.run("run", "main.yaml").assert_exit(1)
+    (look,) = advised(ended.stderr, "look:")
+    assert look[2:] == ["then"]
+    assert advised(project.run("status").stdout, "look:") == [look]
+
+
 def test_a_denied_run_offers_nothing_that_is_not_there(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     command(project, "run", "w.yaml", code=6)
