@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -16,6 +15,7 @@ from orchestrate.serve.console import Console
 from orchestrate.serve.patience import PatientProtocol, PatientSocket
 from orchestrate.serve.server import MOST_FRAME
 from orchestrate.testing import Project
+from tests.promises.processes import wait_until
 from tests.serve.conftest import MakeConsole, serving
 from tests.serve.raw import (
     BINARY,
@@ -177,6 +177,13 @@ def test_clients_that_take_nothing_give_their_places_back(
 ) -> None:
     monkeypatch.setattr(PatientProtocol, "taken_s", 0.3)
     monkeypatch.setattr(server, "_MOST_CLIENTS", 4)  # these three, and one that sees it
+    abandon, given_up = PatientProtocol._abandon, set[int]()
+
+    def abandon_and_tell(client: PatientProtocol) -> None:
+        abandon(client)
+        given_up.add(id(client))
+
+    monkeypatch.setattr(PatientProtocol, "_abandon", abandon_and_tell)
     with_recipes(project).run("run", "hello").assert_success()
     with serving(make) as console, ExitStack() as stack:
         [(_, run)] = console.all_runs()
@@ -190,9 +197,9 @@ def test_clients_that_take_nothing_give_their_places_back(
         for line in lines:
             line.sendall(asked)
             assert line.recv(1, socket.MSG_PEEK), "it has its place"
-        give_up = time.monotonic() + PATIENCE_S
-        while not (got := exchange(console.port, request(host))).startswith(b"HTTP/1.1 200"):
-            assert time.monotonic() < give_up, got
+        # None is read from before all of them are given up: it would be taking again.
+        wait_until(lambda: len(given_up) == len(lines), "they keep their places", PATIENCE_S)
+        assert exchange(console.port, request(host)).startswith(b"HTTP/1.1 200")
         for line in lines:
             got = head_of(line)
             assert got.startswith(b"HTTP/1.1 200 ")
