@@ -8,7 +8,6 @@ is more than they are.
 
 from __future__ import annotations
 
-import fnmatch
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,11 +16,15 @@ from orchestrate.agents.adapter import SessionFiles
 from orchestrate.agents.registry import PROGRAMS
 from orchestrate.app.agent_definitions import configured_environment
 from orchestrate.record import record
+from orchestrate.regex import regex
 from orchestrate.state.model import RunState
 from orchestrate.state.runs import Run
 from orchestrate.state.sessions import sessions_of
 
 FOLDER = "sessions"
+
+# As ids are that we make, or learn: nothing that a pattern or a path could mean more by.
+_PLAIN_ID = regex(r"[A-Za-z0-9_-]{8,200}\Z")
 
 
 @record
@@ -83,8 +86,7 @@ def _carried(state: RunState, environment: Mapping[str, str]) -> Iterator[_Carri
     own = state.settings.get("agents") or {}
     for agent, session in sessions_of(state):
         files = PROGRAMS[agent]().session_files if agent in PROGRAMS else None
-        # As ids are that we make, or learn: nothing that a pattern or a path could mean more by.
-        if files is None or not fnmatch.fnmatchcase(session, "?" * 8 + "*") or "/" in session:
+        if files is None or not _PLAIN_ID.match(session):
             continue
         variables = configured_environment(agent, own.get(agent) or {}, environment)
         home = variables.get(files.variable) or os.path.join(variables.get("HOME", ""), files.home)

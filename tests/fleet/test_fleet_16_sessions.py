@@ -179,6 +179,22 @@ def test_fleet_the_files_of_a_session_are_taken_along_and_laid_out(
     assert laid_out.read_text() == "one\ntwo\nthree\n"
 
 
+@pytest.mark.parametrize("named", ["*" * 8, "?" * 36, "[0-9a-f-]" * 36, "../" * 4])
+def test_fleet_the_id_that_an_agent_names_takes_no_other_session_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    monkeypatch.setattr(
+        "orchestrate.app.session_files.sessions_of", lambda _: [("claude-code", named)]
+    )
+    private = tmp_path / "here" / FILES["claude-code"]
+    private.parent.mkdir(parents=True)
+    private.write_text("private\n")
+    run = Run("r", tmp_path / "run")
+    state: Any = SimpleNamespace(settings={})
+    gather_sessions(state, run, {"HOME": str(tmp_path / "here")})
+    assert not (tmp_path / "run").exists()
+
+
 def test_fleet_a_line_that_is_being_written_does_not_travel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
