@@ -103,7 +103,7 @@ def resume(  # noqa: PLR0913 - one a flag
     `edited` takes the files as they are now, `redo` does steps again, `accept` keeps results.
     """
     place = Place(_text(workspace), _text(state_dir))
-    _, found, home = find_stored(run, place.working_dir, place.state_dir)
+    _, found, home = find_stored(run, place)
     reporter = _Messages(place, on_event)
     resumed = resuming.resume(
         found,
@@ -127,7 +127,7 @@ def read_run(
     state_dir: str | Path | None = None,
 ) -> RunView:
     """A run as it stands now, also while another process works on it; nothing is locked."""
-    return run_view(find_stored(run, _text(workspace), _text(state_dir))[1])
+    return run_view(find_stored(run, Place(_text(workspace), _text(state_dir)))[1])
 
 
 def decide(
@@ -142,7 +142,7 @@ def decide(
     """Decide about the gate that a run waits at; `resume` goes on after an approval."""
     if decision not in ("approved", "denied"):
         raise UsageError(f"a decision is 'approved' or 'denied', not {decision!r}")
-    _, found, home = find_stored(run, _text(workspace), _text(state_dir))
+    _, found, home = find_stored(run, Place(_text(workspace), _text(state_dir)))
     return deciding.decide(found, home, stage, decision, message)
 
 

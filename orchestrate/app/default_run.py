@@ -26,7 +26,7 @@ def run_that_waits(
     tell_fault: Callable[[str], None],
 ) -> str:
     """The run to decide about: the latest, else the only one that waits at a gate (of a stage)."""
-    latest = find_stored(LATEST, place.working_dir, place.state_dir, tell_fault=tell_fault)[1]
+    latest = find_stored(LATEST, place, tell_fault=tell_fault)[1]
     asking = {view.run.id: [gate.stage for gate in view.state.pending] for view in parked}
     waiting = [run for run, stages in asking.items() if stage in stages or (stages and not stage)]
     if latest.id in waiting or not waiting:

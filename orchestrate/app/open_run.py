@@ -21,6 +21,7 @@ from orchestrate.state.events import Edited, RunResumed, RunStarted
 from orchestrate.state.plan_file import edit_folder
 from orchestrate.state.recorded import read_events
 from orchestrate.state.runs import find_run
+from orchestrate.view.place import Place
 from orchestrate.workspace import open_workspace
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Header:
 
 
 def find_stored(
-    text: str, working_dir: str | None, state_dir: str | None, *, tell_fault: Tell | None = None
+    text: str, place: Place, *, tell_fault: Tell | None = None
 ) -> tuple[Runs, Run, Workspace]:
     """The run that the user means, and the workspace that it works in.
 
@@ -54,11 +55,11 @@ def find_stored(
     one that lies elsewhere (`--state-dir`) belongs to the workspace it was started in. For commands
     that only look, the rest of the configuration may be wrong: `tell_fault` hears of it.
     """
-    workspace = workspace_of(working_dir)
-    config = config_told(workspace, state_dir, tell_fault)
-    runs = runs_folder(workspace, config, state_dir)
+    workspace = workspace_of(place.working_dir)
+    config = config_told(workspace, place.state_dir, tell_fault)
+    runs = runs_folder(workspace, config, place.state_dir)
     run = find_run(runs, text)
-    if working_dir is None and not run.root.is_relative_to(workspace.root):
+    if place.working_dir is None and not run.root.is_relative_to(workspace.root):
         recorded = Path(header_of(run).workspace)
         if recorded.is_dir():
             workspace = with_aliases(open_workspace(recorded))

@@ -81,7 +81,7 @@ def prepare_scratch(
     step: str, settings: RunSettings, run_name: str, place: Place
 ) -> tuple[Prepared, Given]:
     """A step of a run, as its file is now, with all that the run knows; never `latest`."""
-    _, run, workspace = find_stored(run_name, place.working_dir, place.state_dir)
+    _, run, workspace = find_stored(run_name, place)
     file = str(file_at(header_of(run).definition, workspace))
     prepared, given = prepare_step(file, step, workspace, settings, run.id, place)
     told = {word.partition("=")[0] for word in (*settings.context, *settings.input)}
@@ -145,7 +145,7 @@ def _given_by(program: Program, step: str, from_run: str | None, place: Place) -
 def _read_given(
     name: str, steps: tuple[str, ...], variables: tuple[str, ...], place: Place
 ) -> Given:
-    _, run, _ = find_stored(name, place.working_dir, place.state_dir)
+    _, run, _ = find_stored(name, place)
     view = run_view(run)
     if view.is_live:
         raise UsageError(f"run {run.id} is still running", "wait until it ends, or cancel it")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchestrate.app.estimate import confirm_cost
 from orchestrate.app.prepare import Prepared
-from orchestrate.cli.terminal import has_terminal
+from orchestrate.cli.terminal import agrees, has_terminal
 from orchestrate.exits import DONE
 from orchestrate.plan.visible import visible
 from orchestrate.show.output import note
@@ -17,9 +17,5 @@ def confirm_at_terminal(prepared: Prepared) -> int:
 
 
 def _ask(what: str) -> bool:
-    note(f"{visible(what)}\nstart it? [y/N] ")
-    try:
-        return input().strip().lower() in ("y", "yes")
-    except EOFError:
-        note("\n")
-        return False
+    note(f"{visible(what)}\n")
+    return agrees("start it? [y/N] ")

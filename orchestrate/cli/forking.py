@@ -25,7 +25,7 @@ def fork_run(
     """Fork a run; the exit code."""
     refuse_events(settings, as_json)
     wanted = ForkWishes(step_to_fork_from(step), *wishes)
-    runs, found, workspace = find_stored(run, place.working_dir, place.state_dir)
+    runs, found, workspace = find_stored(run, place)
     departure = detached(settings, place, as_json)
     if isinstance(departure, int):
         return departure

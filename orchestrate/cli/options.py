@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, TypeVar
 
 import click
@@ -11,6 +12,7 @@ from orchestrate.app.settings import FLAGS, Flag, Group
 from orchestrate.cli.params import Duration, Number
 from orchestrate.errors import UsageError
 from orchestrate.show.output import ask_for_raw
+from orchestrate.view.place import Place
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -72,12 +74,19 @@ def json_option(command: Command) -> Command:
     )(command)  # fmt: skip
 
 
-def state_dir_option(command: Command) -> Command:
-    """`--state-dir DIR`: where runs are kept."""
+def place_options(command: Command) -> Callable[..., Any]:
+    """`--state-dir DIR` and `--working-dir DIR`, which the command gets as one `place`."""
+
+    @wraps(command)
+    def with_place(
+        *given: Any, working_dir: str | None, state_dir: str | None, **named: Any
+    ) -> Any:
+        return command(*given, place=Place(working_dir, state_dir), **named)
+
     return click.option(
         "--state-dir", metavar="DIR",
         help="Where runs are kept (default: .orchestrate/runs in the workspace).",
-    )(command)  # fmt: skip
+    )(working_dir_option(with_place))  # fmt: skip
 
 
 def flag_options(*groups: Group) -> Callable[[Command], Command]:

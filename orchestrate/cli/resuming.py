@@ -33,9 +33,7 @@ def resume_run(
 ) -> int:
     """Go on with a run, or start it over; the latest if none is named."""
     refuse_events(settings, as_json)
-    runs, found, workspace = find_stored(
-        LATEST if run is None else run, place.working_dir, place.state_dir
-    )
+    runs, found, workspace = find_stored(LATEST if run is None else run, place)
     header_of(found)
     departure = detached(settings, place, as_json)
     if isinstance(departure, int):

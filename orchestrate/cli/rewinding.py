@@ -20,7 +20,7 @@ def rewind_run(
     run: str, step: str | None, place: Place, *, yes: bool, force: bool, as_json: bool
 ) -> int:
     """Show what would happen, ask, and do it; without a step, take the last rewind back."""
-    _, found, workspace = find_stored(run, place.working_dir, place.state_dir)
+    _, found, workspace = find_stored(run, place)
     reporter = CommandLine(Watching(place=place, as_json=as_json))
 
     def agrees(rewound: Rewound) -> bool:

@@ -23,10 +23,9 @@ _invoke = later("cli.group:invoke")
 def show_status(
     ctx: click.Context | None, name: str, place: Place, *, watches: bool, as_json: bool
 ) -> int:
-    working_dir, state_dir = place.working_dir, place.state_dir
-    _, found, _ = find_stored(name, working_dir, state_dir, tell_fault=note_once)
+    _, found, _ = find_stored(name, place, tell_fault=note_once)
     if watches and summary_of(found).status == "running":
-        return _invoke(ctx, "attach", run=found.id, working_dir=working_dir, state_dir=state_dir)
+        return _invoke(ctx, "attach", run=found.id, **place.options)
     view = settled_view(found)
     document = standing_of(view, place, time.time())
     if as_json:

@@ -25,9 +25,14 @@ class Place:
         return shlex.join(["orchestrate", verb, *words, *self.flags])
 
     @property
+    def options(self) -> dict[str, str | None]:
+        """As the options of a command are named."""
+        return {"working_dir": self.working_dir, "state_dir": self.state_dir}
+
+    @property
     def flags(self) -> list[str]:
-        given = {"--working-dir": self.working_dir, "--state-dir": self.state_dir}
-        return [word for flag, path in given.items() if path is not None for word in (flag, path)]
+        given = ((f"--{name.replace('_', '-')}", path) for name, path in self.options.items())
+        return [word for flag, path in given if path is not None for word in (flag, path)]
 
     def completed(self, hint: str) -> str:
         """A hint of a layer that knows of no folders, with commands that can be copied."""

@@ -198,7 +198,8 @@ def test_a_new_flag_is_one_row(tmp_path: Path) -> None:
     assert json.loads((folder / "state.json").read_bytes())["settings"]["favourite"] == "blue"
     script = (
         "from orchestrate.app.open_run import find_stored, header_of\n"
-        "print(header_of(find_stored('latest', None, None)[1]).settings.favourite)\n"
+        "from orchestrate.view.place import Place\n"
+        "print(header_of(find_stored('latest', Place())[1]).settings.favourite)\n"
         "from orchestrate.cli.completing import complete\n"
         "print([item.value for item in complete(['run', '--favourite', ''], 'zsh')[1]])\n"
         "from docs.commands import command_text\n"

@@ -20,9 +20,8 @@ from orchestrate.cli.options import (
     is_unnamed,
     json_option,
     named_run_argument,
+    place_options,
     run_argument,
-    state_dir_option,
-    working_dir_option,
 )
 from orchestrate.show.decision_text import decision_json, decision_text
 from orchestrate.show.gates_text import waiting_json, waiting_text
@@ -44,14 +43,12 @@ _parked_in_fleet = answer_later("fleet.away:parked_in_fleet")
 @diff_option
 @click.option("--fleet", "of_fleet", is_flag=True,
               help="Those of all runs on the server of fleet.yaml instead.")  # fmt: skip
-@state_dir_option
-@working_dir_option
+@place_options
 @json_option
 def approvals(
     with_hunks: bool,
     of_fleet: bool,
-    state_dir: str | None,
-    working_dir: str | None,
+    place: Place,
     as_json: bool,
 ) -> int:
     """List the gates that wait for a decision, in all runs of the workspace.
@@ -59,8 +56,7 @@ def approvals(
     Each with the files that have changed since the gate before it, as git tells. A gate whose time
     is up is decided by its default and no longer listed.
     """
-    place = Place(working_dir, state_dir)
-    root = workspace_of(working_dir).root
+    root = workspace_of(place.working_dir).root
     if of_fleet:
         with _parked_in_fleet() as views:
             waiting = waiting_gates(views, root, with_hunks=False)
@@ -81,8 +77,7 @@ def approvals(
 @click.option("-m", "--message", default="", metavar="TEXT",
               help="A message; later steps read it as {{approval.message}}.")  # fmt: skip
 @click.option("--resume", "goes_on", is_flag=True, help="Resume the run at once.")
-@state_dir_option
-@working_dir_option
+@place_options
 @json_option
 @click.pass_context
 def approve(
@@ -91,8 +86,7 @@ def approve(
     stage: str | None,
     message: str,
     goes_on: bool,
-    state_dir: str | None,
-    working_dir: str | None,
+    place: Place,
     as_json: bool,
 ) -> int:
     """Approve the stage at which a run waits; `orchestrate resume` then continues the run.
@@ -102,13 +96,11 @@ def approve(
     needed only if several wait; gates of one name in several items or calls are told apart by the
     path that `approvals` shows. A stage is decided once; a second decision is refused.
     """
-    place = Place(working_dir, state_dir)
     run, stage = _meant(ctx, run, stage, place)
     found, decided = _decide(run, stage, "approved", message, place)
     if goes_on and decided.status == "paused":
         note(decision_text(found, decided, place, goes_on=True))
-        folders = {"state_dir": state_dir, "working_dir": working_dir}
-        return invoke(ctx, "resume", run=found.id, **folders, as_json=as_json)
+        return invoke(ctx, "resume", run=found.id, **place.options, as_json=as_json)
     _tell(found, decided, place, as_json)
     return 0
 
@@ -119,22 +111,19 @@ def approve(
 @click.option(
     "-m", "--message", default="", metavar="TEXT", help="The reason; kept in the run's state."
 )
-@state_dir_option
-@working_dir_option
+@place_options
 @json_option
 def deny(
     run: str,
     stage: str | None,
     message: str,
-    state_dir: str | None,
-    working_dir: str | None,
+    place: Place,
     as_json: bool,
 ) -> int:
     """Deny the stage at which a run waits. A denial is final: the run has failed.
 
     RUN and STAGE are as for `approve`, but RUN has to be named.
     """
-    place = Place(working_dir, state_dir)
     found, decided = _decide(run, stage, "denied", message, place)
     _tell(found, decided, place, as_json)
     return 0
@@ -163,7 +152,7 @@ def _parked(place: Place) -> list[RunView]:
 def _decide(
     name: str, stage: str | None, decision: Decision, message: str, place: Place
 ) -> tuple[Run, Decided]:
-    _, run, workspace = find_stored(name, place.working_dir, place.state_dir, tell_fault=note_once)
+    _, run, workspace = find_stored(name, place, tell_fault=note_once)
     return run, decide(run, workspace, stage, decision, message, note)
 
 

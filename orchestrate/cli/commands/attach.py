@@ -13,7 +13,7 @@ from orchestrate.app.open_run import find_stored
 from orchestrate.app.stopping import Stop, stoppable
 from orchestrate.app.transcripts import transcripts_of
 from orchestrate.cli.commands.wait import wait_for
-from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
+from orchestrate.cli.options import json_option, place_options, run_argument
 from orchestrate.errors import OrchestrateError
 from orchestrate.exits import of_signal
 from orchestrate.plan.visible import visible
@@ -39,14 +39,12 @@ _FOOT = "Ctrl-C stops watching; the run goes on"
 @run_argument
 @click.option("--live/--no-live", "live", default=None,
               help="Show the run live, or as lines.")  # fmt: skip
-@state_dir_option
-@working_dir_option
+@place_options
 @json_option
 def attach(
     run: str,
     live: bool | None,
-    state_dir: str | None,
-    working_dir: str | None,
+    place: Place,
     as_json: bool,
 ) -> int:
     """Watch a run that another process works on: RUN is its id, the beginning of one, or `latest`.
@@ -54,8 +52,7 @@ def attach(
     Ends with the run, with its last message and its exit code. Ctrl-C stops watching and leaves the
     run alone. With --json nothing is shown, and the answer is that of `wait`.
     """
-    _, found, workspace = find_stored(run, working_dir, state_dir, tell_fault=note_once)
-    place = Place(working_dir, state_dir)
+    _, found, workspace = find_stored(run, place, tell_fault=note_once)
     if as_json:
         return wait_for(found, place, timeout_s=None, as_json=True)
     return watch_run(found, workspace, place, live)

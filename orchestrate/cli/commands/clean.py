@@ -12,7 +12,7 @@ from orchestrate.app.clean import Chosen
 from orchestrate.app.keep_age import VARIABLE, keep_age
 from orchestrate.app.runs_folder import runs_of
 from orchestrate.cli.later import later
-from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
+from orchestrate.cli.options import json_option, place_options
 from orchestrate.cli.params import AT_LEAST_0
 from orchestrate.cli.terminal import has_terminal
 from orchestrate.exits import DONE, ENVIRONMENT
@@ -36,8 +36,7 @@ _release = later("fleet.away:release")
               help="Only runs with this status; repeatable.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
-@state_dir_option
-@working_dir_option
+@place_options
 @json_option
 def clean(
     older_than: str | None,
@@ -45,8 +44,7 @@ def clean(
     statuses: tuple[str, ...],
     dry_run: bool,
     yes: bool,
-    state_dir: str | None,
-    working_dir: str | None,
+    place: Place,
     as_json: bool,
 ) -> int:
     """Remove old runs, e.g. `--older-than 7d`.
@@ -57,8 +55,8 @@ def clean(
     machine with `--status unknown`, and then its place there, too. At a terminal you are shown what
     would be removed, and asked.
     """
-    before = time.time() - keep_age(older_than, keep, working_dir)
-    folder = runs_of(Place(working_dir, state_dir))
+    before = time.time() - keep_age(older_than, keep, place.working_dir)
+    folder = runs_of(place)
     newest = frozenset(run.id for run in list_runs(folder)[: keep or 0])
     chosen = Chosen(newest, statuses)
     asks = not (dry_run or yes or as_json) and has_terminal()

@@ -9,7 +9,7 @@ from orchestrate.app.diff_files import diff_files
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.runs_folder import runs_of
 from orchestrate.app.secrets import secrets_of_run
-from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
+from orchestrate.cli.options import json_option, place_options, run_argument
 from orchestrate.cli.run_and_step import run_and_step
 from orchestrate.plan.visible import visible
 from orchestrate.show.diff_text import difference_line, patch_text
@@ -24,15 +24,13 @@ _LETTERS = {"added": "A", "changed": "M", "deleted": "D", "mode": "m"}
 @run_argument
 @click.argument("what", metavar="[STEP[..STEP] | RUN]", required=False)
 @click.option("--files", "only_files", is_flag=True, help="List the files, without their lines.")
-@state_dir_option
-@working_dir_option
+@place_options
 @json_option
 def diff(
     run: str,
     what: str | None,
     only_files: bool,
-    state_dir: str | None,
-    working_dir: str | None,
+    place: Place,
     as_json: bool,
 ) -> int:
     """Show what a run changed in the files of its workspace: all of it, STEP, or STEP to STEP.
@@ -41,10 +39,10 @@ def diff(
     files, time and cost, with the lines that differ. Files are known from the checkpoints of the
     workspace; steps that share one are named.
     """
-    run, what = run_and_step(run, what, working_dir, state_dir)
-    _, found, workspace = find_stored(run, working_dir, state_dir, tell_fault=note_once)
-    if what is not None and may_name_run(runs_of(Place(working_dir, state_dir)), what):
-        _, other, _ = find_stored(what, working_dir, state_dir, tell_fault=note_once)
+    run, what = run_and_step(run, what, place)
+    _, found, workspace = find_stored(run, place, tell_fault=note_once)
+    if what is not None and may_name_run(runs_of(place), what):
+        _, other, _ = find_stored(what, place, tell_fault=note_once)
         mask = secrets_of_run(found, workspace).data
         differences = mask(compare_runs(found, other))
         if as_json:

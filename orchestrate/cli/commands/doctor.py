@@ -6,15 +6,15 @@ import click
 
 from orchestrate.app.doctor import examine
 from orchestrate.app.workspaces import workspace_of
-from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
+from orchestrate.cli.options import json_option, place_options
 from orchestrate.show.doctor_text import tell_findings
+from orchestrate.view.place import Place
 
 
 @click.command(short_help="Check whether this computer has what runs need.")
-@state_dir_option
-@working_dir_option
+@place_options
 @json_option
-def doctor(state_dir: str | None, working_dir: str | None, as_json: bool) -> int:
+def doctor(place: Place, as_json: bool) -> int:
     """Check the agent programs, locks, git and the configuration.
 
     Works offline: it only calls the agents with --version, and looks whether a key or login is
@@ -22,4 +22,4 @@ def doctor(state_dir: str | None, working_dir: str | None, as_json: bool) -> int
     missing, else 0. An agent that is not installed is no fault: you need those that your recipes
     name.
     """
-    return tell_findings(examine(workspace_of(working_dir), state_dir), as_json=as_json)
+    return tell_findings(examine(workspace_of(place.working_dir), place.state_dir), as_json=as_json)

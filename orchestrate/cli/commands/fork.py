@@ -8,13 +8,7 @@ import click
 
 from orchestrate.app.settings import RunSettings
 from orchestrate.cli.later import later
-from orchestrate.cli.options import (
-    flag_options,
-    json_option,
-    run_argument,
-    state_dir_option,
-    working_dir_option,
-)
+from orchestrate.cli.options import flag_options, json_option, place_options, run_argument
 from orchestrate.errors import UsageError
 from orchestrate.view.place import Place
 
@@ -33,18 +27,16 @@ _fork_run = later("cli.forking:fork_run")
 @click.option("--accept", metavar="STEP", multiple=True,
               help="Take the recorded result of this step as still good; repeatable.")  # fmt: skip
 @flag_options("plan", "context", "agents", "concurrency", "detach", "output")
-@state_dir_option
-@working_dir_option
+@place_options
 @json_option
-def fork(  # noqa: PLR0913, PLR0917 - one a flag
+def fork(
     run: str,
     step: str,
     worktree: str | None,
     in_place: bool,
     redo: tuple[str, ...],
     accept: tuple[str, ...],
-    state_dir: str | None,
-    working_dir: str | None,
+    place: Place,
     as_json: bool,
     **flags: Any,
 ) -> int:
@@ -60,7 +52,7 @@ def fork(  # noqa: PLR0913, PLR0917 - one a flag
         run,
         step,
         RunSettings(worktree=worktree, **flags),
-        Place(working_dir, state_dir),
+        place,
         wishes=(redo, accept, in_place),
         as_json=as_json,
     )

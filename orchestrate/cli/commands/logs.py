@@ -9,13 +9,7 @@ import click
 from orchestrate.app.moments import moment_of
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.transcripts import transcripts_of
-from orchestrate.cli.options import (
-    json_option,
-    raw_option,
-    run_argument,
-    state_dir_option,
-    working_dir_option,
-)
+from orchestrate.cli.options import json_option, place_options, raw_option, run_argument
 from orchestrate.cli.params import AT_LEAST_0
 from orchestrate.cli.run_and_step import run_and_step
 from orchestrate.errors import UsageError
@@ -33,6 +27,7 @@ from orchestrate.show.run_logs import (
     show_steps,
     step_json,
 )
+from orchestrate.view.place import Place
 
 if TYPE_CHECKING:
     from orchestrate.view.step_logs import Stream
@@ -57,14 +52,12 @@ if TYPE_CHECKING:
               help="Only what was logged, or attempts that worked, since then: an age such "
               "as 2h, or a date or time.")  # fmt: skip
 @raw_option
-@state_dir_option
-@working_dir_option
+@place_options
 @json_option
 def logs(
     run: str,
     step: str | None,
-    state_dir: str | None,
-    working_dir: str | None,
+    place: Place,
     as_json: bool,
     **flags: Any,
 ) -> int:
@@ -76,11 +69,11 @@ def logs(
     transcript: what the agent said, ran (>), wrote, and got (|). --stdout gives its answer alone,
     --raw what its program printed.
     """
-    run, step = run_and_step(run, step, working_dir, state_dir)
+    run, step = run_and_step(run, step, place)
     if flags["as_events"]:
         _refuse_beside_events(step, as_json, flags)
     wish = _wish(step, as_json, flags)
-    _, found, workspace = find_stored(run, working_dir, state_dir, tell_fault=note_once)
+    _, found, workspace = find_stored(run, place, tell_fault=note_once)
     if wish.streams == ("stdout", "stderr") and not flags["raw"]:
         wish = replace(wish, transcript_of=transcripts_of(found, workspace))
     if flags["as_events"]:

@@ -10,12 +10,7 @@ from orchestrate.app.definition import compiled
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.later import later
-from orchestrate.cli.options import (
-    choose_format,
-    json_option,
-    state_dir_option,
-    working_dir_option,
-)
+from orchestrate.cli.options import choose_format, json_option, place_options
 from orchestrate.errors import UsageError
 from orchestrate.plan.nodes import main_plan
 from orchestrate.plan.to_json import program_json
@@ -24,6 +19,7 @@ from orchestrate.show.draw.printing import print_drawing, print_path
 from orchestrate.show.findings import draw
 from orchestrate.show.output import answer, answer_json, note, note_once, wants_colour
 from orchestrate.show.plan_text import render_text
+from orchestrate.view.place import Place
 
 
 @click.command(short_help="Show what a recipe compiles to, or the path of a run.")
@@ -36,16 +32,14 @@ from orchestrate.show.plan_text import render_text
 )  # fmt: skip
 @click.option("--estimate", "is_estimate", is_flag=True,
               help="Show what a run may take: calls at worst, costs of earlier runs.")  # fmt: skip
-@state_dir_option
-@working_dir_option
+@place_options
 @json_option
 def plan(
     file: str | None,
     run_text: str | None,
     output_format: str | None,
     is_estimate: bool,
-    state_dir: str | None,
-    working_dir: str | None,
+    place: Place,
     as_json: bool,
 ) -> int:
     """Show what a recipe compiles to: every step, and where each of its outcomes leads.
@@ -60,12 +54,12 @@ def plan(
     if (file is None) == (run_text is None):
         raise UsageError("give either FILE or --run RUN", "e.g. orchestrate plan --run latest")
     if is_estimate:
-        return _show_estimate(file, shape, working_dir)
+        return _show_estimate(file, shape, place.working_dir)
     if run_text is not None:
-        print_path(find_stored(run_text, working_dir, state_dir, tell_fault=note_once)[1], shape)
+        print_path(find_stored(run_text, place, tell_fault=note_once)[1], shape)
         return 0
     assert file is not None
-    compilation, program = compiled(file, workspace_of(working_dir))
+    compilation, program = compiled(file, workspace_of(place.working_dir))
     note(draw(compilation.diagnostics, compilation.dropped, colour=wants_colour(sys.stderr)))
     match shape:
         case "json":

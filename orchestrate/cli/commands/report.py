@@ -12,7 +12,7 @@ from orchestrate.app.open_run import find_stored
 from orchestrate.app.secrets import secrets_of_run
 from orchestrate.app.transcripts import transcripts_of
 from orchestrate.app.user_files import write_named
-from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
+from orchestrate.cli.options import json_option, place_options, run_argument
 from orchestrate.errors import UsageError
 from orchestrate.plan.visible import show_size, visible
 from orchestrate.show.output import answer_json, answer_text, note, note_once
@@ -28,15 +28,13 @@ from orchestrate.view.place import Place
               help="HTML or Markdown (default: what FILE ends in, else html).")  # fmt: skip
 @click.option("-o", "--output", metavar="FILE",
               help="Where to write it (default: standard output).")  # fmt: skip
-@state_dir_option
-@working_dir_option
+@place_options
 @json_option
 def report(
     run: str,
     shape: str | None,
     output: str | None,
-    state_dir: str | None,
-    working_dir: str | None,
+    place: Place,
     as_json: bool,
 ) -> int:
     """Write a report of a run: RUN is its id, the beginning of one, or `latest`.
@@ -52,12 +50,12 @@ def report(
             "HTML is not written to a terminal",
             "say where: -o report.html; or read it: --format md",
         )
-    _, found, workspace = find_stored(run, working_dir, state_dir, tell_fault=note_once)
+    _, found, workspace = find_stored(run, place, tell_fault=note_once)
     secrets = secrets_of_run(found, workspace)
     gathered = gather(
         found,
         workspace,
-        Place(working_dir, state_dir),
+        place,
         time.time(),
         transcripts_of(found, workspace),
     )

@@ -12,9 +12,8 @@ from orchestrate.cli.options import (
     flag_options,
     is_unnamed,
     json_option,
+    place_options,
     run_argument,
-    state_dir_option,
-    working_dir_option,
 )
 from orchestrate.errors import UsageError
 from orchestrate.view.place import Place
@@ -58,8 +57,7 @@ _resume_run = later("cli.resuming:resume_run")
     help="Take the recorded result of this step as still good, whatever has changed.",
 )
 @flag_options(*FLAGS_OF["resume"])
-@state_dir_option
-@working_dir_option
+@place_options
 @json_option
 def resume(  # noqa: PLR0913, PLR0917 - one a flag
     run: str,
@@ -69,8 +67,7 @@ def resume(  # noqa: PLR0913, PLR0917 - one a flag
     edited: bool,
     redo: tuple[str, ...],
     accept: tuple[str, ...],
-    state_dir: str | None,
-    working_dir: str | None,
+    place: Place,
     as_json: bool,
     **flags: Any,
 ) -> int:
@@ -91,7 +88,7 @@ def resume(  # noqa: PLR0913, PLR0917 - one a flag
     return _resume_run(
         None if is_unnamed(click.get_current_context()) else run,
         RunSettings(**flags),
-        Place(working_dir, state_dir),
+        place,
         as_json=as_json,
         repair=repair,
         as_started=as_started,

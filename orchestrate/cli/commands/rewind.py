@@ -5,12 +5,7 @@ from __future__ import annotations
 import click
 
 from orchestrate.cli.later import later
-from orchestrate.cli.options import (
-    json_option,
-    named_run_argument,
-    state_dir_option,
-    working_dir_option,
-)
+from orchestrate.cli.options import json_option, named_run_argument, place_options
 from orchestrate.errors import UsageError
 from orchestrate.view.place import Place
 
@@ -27,8 +22,7 @@ _rewind_run = later("cli.rewinding:rewind_run")
     is_flag=True,
     help="Go on although HEAD or the index changed, or files are not whole in the checkpoints.",
 )
-@state_dir_option
-@working_dir_option
+@place_options
 @json_option
 def rewind(
     run: str,
@@ -36,8 +30,7 @@ def rewind(
     undo: bool,
     yes: bool,
     force: bool,
-    state_dir: str | None,
-    working_dir: str | None,
+    place: Place,
     as_json: bool,
 ) -> int:
     """Put a run and the files of its workspace back to before STEP, in its newest visit.
@@ -49,6 +42,4 @@ def rewind(
     """
     if (step is None) != undo:
         raise UsageError("which step?", "name a STEP, or take the last rewind back with --undo")
-    return _rewind_run(
-        run, step, Place(working_dir, state_dir), yes=yes, force=force, as_json=as_json
-    )
+    return _rewind_run(run, step, place, yes=yes, force=force, as_json=as_json)

@@ -8,12 +8,7 @@ import click
 
 from orchestrate.app.settings import FLAGS_OF, RunSettings
 from orchestrate.cli.later import later
-from orchestrate.cli.options import (
-    flag_options,
-    json_option,
-    state_dir_option,
-    working_dir_option,
-)
+from orchestrate.cli.options import flag_options, json_option, place_options
 from orchestrate.view.place import Place
 
 _run_recipe = later("cli.starting:run_recipe")
@@ -26,15 +21,13 @@ _show_dry_run = later("cli.dry_running:show_dry_run")
 @click.argument("text", metavar="[TEXT]", required=False)
 @click.option("--dry-run", is_flag=True, help="Show what would run, and run nothing.")
 @flag_options(*FLAGS_OF["run"])
-@state_dir_option
-@working_dir_option
+@place_options
 @json_option
 def run(
     file: str,
     text: str | None,
     dry_run: bool,
-    state_dir: str | None,
-    working_dir: str | None,
+    place: Place,
     as_json: bool,
     **flags: Any,
 ) -> int:
@@ -45,6 +38,6 @@ def run(
     flags are applied as in a run. A flag that does not apply to the file's dialect is an error.
     An input that is not given is asked for at a terminal; `orchestrate describe FILE` lists them.
     """
-    settings, place = RunSettings(**flags), Place(working_dir, state_dir)
+    settings = RunSettings(**flags)
     carry_out = _show_dry_run if dry_run else _run_recipe
     return carry_out(file, settings, place, text=text, as_json=as_json)

@@ -8,12 +8,7 @@ import click
 
 from orchestrate.app.settings import RunSettings
 from orchestrate.cli.later import later
-from orchestrate.cli.options import (
-    flag_options,
-    json_option,
-    state_dir_option,
-    working_dir_option,
-)
+from orchestrate.cli.options import flag_options, json_option, place_options
 from orchestrate.errors import UsageError
 from orchestrate.view.place import Place
 
@@ -29,16 +24,14 @@ _run_one_step = later("cli.stepping:run_one_step")
 @click.option("--from", "from_run", metavar="RUN",
               help="Use the results and variables of this run.")  # fmt: skip
 @flag_options("plan", "context", "agents", "output")
-@state_dir_option
-@working_dir_option
+@place_options
 @json_option
 def run_step(
     step: str,
     file: str | None,
     scratch_of: str | None,
     from_run: str | None,
-    state_dir: str | None,
-    working_dir: str | None,
+    place: Place,
     as_json: bool,
     **flags: Any,
 ) -> int:
@@ -51,7 +44,7 @@ def run_step(
     files of before it and what you have changed since the run; one that it does not change is
     removed. The exit code is that of `run`.
     """
-    settings, place = RunSettings(**flags), Place(working_dir, state_dir)
+    settings = RunSettings(**flags)
     if (file is None) == (scratch_of is None) or (scratch_of is not None and from_run is not None):
         raise UsageError(
             "say where the step is from: --workflow FILE, or --run RUN",

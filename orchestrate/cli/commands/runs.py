@@ -12,7 +12,7 @@ import click
 from orchestrate.app.moments import moment_of
 from orchestrate.app.runs_folder import runs_of
 from orchestrate.cli.later import later
-from orchestrate.cli.options import json_option, state_dir_option, working_dir_option
+from orchestrate.cli.options import json_option, place_options
 from orchestrate.cli.params import AT_LEAST_0
 from orchestrate.errors import UsageError
 from orchestrate.record import replace
@@ -45,16 +45,14 @@ _ask_their_machines: Callable[..., Any] = later("fleet.away:with_their_status")
 @click.option("--reverse", is_flag=True, help="Reverse the order.")
 @click.option("--fleet", "of_fleet", is_flag=True,
               help="All runs of the server and the machines of fleet.yaml instead.")  # fmt: skip
-@state_dir_option
-@working_dir_option
+@place_options
 @json_option
 def runs(
     limit: int,
     order: str,
     reverse: bool,
     of_fleet: bool,
-    state_dir: str | None,
-    working_dir: str | None,
+    place: Place,
     as_json: bool,
     **filters: Any,
 ) -> int:
@@ -72,7 +70,7 @@ def runs(
                 "a server knows ids, pools, times and statuses, and lists the newest run first",
             )
         return _list_fleet(wanted, limit, as_json=as_json)
-    folder = runs_of(Place(working_dir, state_dir), tell_fault=note_once)
+    folder = runs_of(place, tell_fault=note_once)
     known = list_runs(folder)
     open_to = replace(wanted, statuses=wanted.statuses | {"unknown"}) if statuses else wanted
     found = summaries_of(known, open_to, reverse and order == "started")

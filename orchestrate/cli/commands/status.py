@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from orchestrate.cli.later import later
-from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
+from orchestrate.cli.options import json_option, place_options, run_argument
 from orchestrate.errors import UsageError
 from orchestrate.view.place import Place
 
@@ -16,16 +16,14 @@ _show_status = later("cli.status_answer:show_status")
 @run_argument
 @click.option("--watch", "watches", is_flag=True,
               help="Keep showing it until it ends, as `attach` does.")  # fmt: skip
-@state_dir_option
-@working_dir_option
+@place_options
 @json_option
 @click.pass_context
 def status(
     ctx: click.Context,
     run: str,
     watches: bool,
-    state_dir: str | None,
-    working_dir: str | None,
+    place: Place,
     as_json: bool,
 ) -> int:
     """Show where a run stands: its steps, what it waits for, and the command to continue.
@@ -35,4 +33,4 @@ def status(
     """
     if watches and as_json:
         raise UsageError("--watch and --json exclude each other", "`wait --json` waits for the end")
-    return _show_status(ctx, run, Place(working_dir, state_dir), watches=watches, as_json=as_json)
+    return _show_status(ctx, run, place, watches=watches, as_json=as_json)

@@ -8,7 +8,7 @@ import click
 
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.settle import settled_view
-from orchestrate.cli.options import json_option, run_argument, state_dir_option, working_dir_option
+from orchestrate.cli.options import json_option, place_options, run_argument
 from orchestrate.cli.params import Duration
 from orchestrate.exits import TIME_IS_UP
 from orchestrate.show.output import answer_json, note, note_once
@@ -25,14 +25,12 @@ if TYPE_CHECKING:
 @run_argument
 @click.option("--timeout", "timeout_s", type=Duration(may_be_zero=True), metavar="DURATION",
               help="Wait no longer than this; then the exit code is 124.")  # fmt: skip
-@state_dir_option
-@working_dir_option
+@place_options
 @json_option
 def wait(
     run: str,
     timeout_s: float | None,
-    state_dir: str | None,
-    working_dir: str | None,
+    place: Place,
     as_json: bool,
 ) -> int:
     """Wait until a run ends or waits for an approval: RUN is its id, its beginning, or `latest`.
@@ -40,8 +38,7 @@ def wait(
     The exit code is that of the run, or 7 if the process that worked on the run is gone before the
     run has ended.
     """
-    _, found, _ = find_stored(run, working_dir, state_dir, tell_fault=note_once)
-    place = Place(working_dir, state_dir)
+    _, found, _ = find_stored(run, place, tell_fault=note_once)
     return wait_for(found, place, timeout_s=timeout_s, as_json=as_json)
 
 
