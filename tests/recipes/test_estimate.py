@@ -142,7 +142,7 @@ def test_at_a_terminal_a_person_is_asked(
     shop: Workshop, typed: str, code: int, asked: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("orchestrate.cli.confirming.has_terminal", lambda: True)
-    monkeypatch.setattr("builtins.input", lambda: typed)
+    monkeypatch.setattr("orchestrate.cli.terminal.read_line", lambda _: typed)
     shop.write("r.yaml", ONE)
     result = shop.run("run", "r.yaml", "--confirm-above", "0.1").assert_exit(code)
     assert "start it? [y/N]" in result.stderr
