@@ -26,9 +26,11 @@ RUN_ID = re.compile(r"\d{8}T\d{6}Z-[a-z0-9]{6}")
 # Every fake program first writes down how it was called; what follows is the test's own Python.
 # There, `prompt` is standard input, and `number` counts the calls from 1.
 _OPENING = """
-import json, os, sys, time
+import fcntl, json, os, sys, time
 argv, prompt = sys.argv[1:], sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
 with open({calls!r}, "a+") as _calls:
+    # Others that run beside it must not read half of this line: it has the whole environment.
+    fcntl.flock(_calls, fcntl.LOCK_EX)
     _call = dict(argv=argv, stdin=prompt, env=dict(os.environ), at=time.monotonic())
     _calls.write(json.dumps(_call) + chr(10))
     _calls.seek(0)
