@@ -18,6 +18,21 @@ from orchestrate.workspace import open_workspace
 
 Schema = dict[str, Any]
 
+# Fields that mean the same in every dialect: docs/reference/common.md has them.
+_COMMON_AT_THE_TOP = {"inputs", "outputs", "limits", "secrets"}
+_COMMON_IN_STEPS = {
+    "call", "with", "session", "spread", "check", "produces", "limits", "on_lost", "onLost",
+    "effect",
+}  # fmt: skip
+
+_DIALECTS = ("machine", "recipe", "workflow")
+# What a definition asks a person, which is described with the common fields.
+_QUESTIONS = {
+    ("machine", "step"): "approval",
+    ("recipe", "step"): "question",
+    ("workflow", "step"): "approval",
+}
+_HEAD = "| field | type | default | meaning |\n|---|---|---|---|"
 _DEFAULT = re.compile(r"\s*(?:Default: (.+?)|(?<=[\w)]), default (.+?))\.(?=\s|$)")
 _TYPES = {
     "string": "text",
@@ -36,6 +51,8 @@ def make(words: list[str]) -> str:
     match kind:
         case "fields":
             return field_table(*arguments)
+        case "common":
+            return common_table(*arguments)
         case "catalogue":
             return catalogue_table(*arguments)
         case "command":
@@ -73,22 +90,58 @@ def end_table() -> str:
 
 
 def field_table(schema_name: str, definition: str) -> str:
-    """The fields of a definition, which is named like `step` or, inside it, `depends_on/inject`."""
+    """The fields of a definition, which is named like `step` or, inside it, `depends_on/inject`.
+
+    Those that every dialect has are only named.
+    """
+    found = _definition(schema_name, definition)
+    names = [name for name in found["properties"] if name != "$schema"]  # the pages say so once
+    common = [name for name in names if name in _common(schema_name, definition)]
+    rows = [_row(name, found) for name in names if name not in common]
+    if common:
+        listed = ", ".join(f"`{name}`" for name in common)
+        rows.append(f"| {listed} | | | [as in every dialect](common.md) |")
+    text = "\n".join([_HEAD, *rows]) + "\n"
+    if (schema_name, definition) in _QUESTIONS:
+        question = f"(#{_QUESTIONS[schema_name, definition]})"
+        text = text.replace(question, "(common.md#approval)")
+    return text
+
+
+def common_table(definition: str, *schema_names: str) -> str:
+    """The fields that every dialect has, each as the first of these schemas describes it."""
+    rows: dict[str, str] = {}
+    for schema_name in schema_names:
+        name = schema_name if definition == "top" else definition
+        found = _definition(schema_name, name)
+        for field in found["properties"]:
+            if field in _common(schema_name, name):
+                rows.setdefault(field, _row(field, found))
+    return "\n".join([_HEAD, *rows.values()]) + "\n"
+
+
+def _common(schema_name: str, definition: str) -> set[str]:
+    if schema_name not in _DIALECTS:
+        return set()
+    return {schema_name: _COMMON_AT_THE_TOP, "step": _COMMON_IN_STEPS}.get(definition, set())
+
+
+def _definition(schema_name: str, definition: str) -> Schema:
     schema = json.loads((REPOSITORY / "schemas" / f"{schema_name}.schema.json").read_text("utf-8"))
     name, *inner = definition.split("/")
     found: Schema = schema if name not in schema.get("$defs", {}) else schema["$defs"][name]
     for key in inner:
         found = _strict(found["properties"][key])
-    lines = ["| field | type | default | meaning |", "|---|---|---|---|"]
-    for key, value in found["properties"].items():
-        if key == "$schema":  # for editors; the pages say so once
-            continue
-        meaning, default = _meaning(value)
-        if key in found.get("required", ()):
-            default = "**required**"
-        cells = (f"`{key}`", _type(_strict(value)), default, meaning)
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines) + "\n"
+    return found
+
+
+def _row(name: str, definition: Schema) -> str:
+    value = definition["properties"][name]
+    meaning, default = _meaning(value)
+    if name in definition.get("required", ()):
+        default = "**required**"
+    cells = (f"`{name}`", _type(_strict(value)), default, meaning)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _strict(schema: Schema) -> Schema:
