@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from orchestrate import exits
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from orchestrate.diagnostics import Diagnostic
@@ -36,6 +37,8 @@ class OrchestrateError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        # The message as a terminal has it: one line, and others below it.
+        self.lines: tuple[str, ...] = (message,)
 
 
 class UsageError(OrchestrateError):
@@ -43,6 +46,14 @@ class UsageError(OrchestrateError):
 
     exit_code = exits.UNUSABLE
     end: exits.FaultKind = "environment"
+
+
+class SeveralFaults(UsageError):
+    """Several things are wrong with what was given, and all of them are told at once."""
+
+    def __init__(self, title: str, faults: Sequence[str], hint: str = "") -> None:
+        super().__init__(f"{title}: {'; '.join(faults)}", hint)
+        self.lines = (title, *faults)
 
 
 class ConfigError(OrchestrateError):

@@ -10,7 +10,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.app.inputs import checked_value, refuse_all, refuse_secret, value_of_text
+from orchestrate.app.inputs import (
+    Given,
+    checked_value,
+    refuse_all,
+    refuse_secret,
+    value_of_text,
+)
 from orchestrate.app.settings import FLAGS
 from orchestrate.diagnostics import closest
 from orchestrate.dialects.lowering import constant_map
@@ -34,41 +40,61 @@ def with_given_context(
     program: Program,
     settings: RunSettings,
     workspace: Workspace,
-    values: Mapping[str, Any] = MappingProxyType({}),
+    more: Mapping[str, Any] = MappingProxyType({}),
 ) -> Program:
     """The program with the values of the flags, and others over them."""
-    values = context_of(program, settings, workspace) | given_values(program, values, workspace)
+    values = context_of(program, settings, workspace, more)
     return with_context(program, constant_map(values)) if values else program
 
 
-def context_of(program: Program, settings: RunSettings, workspace: Workspace) -> dict[str, Any]:
-    """The values that the flags give, a single one over those of a file."""
+def context_of(
+    program: Program,
+    settings: RunSettings,
+    workspace: Workspace,
+    more: Mapping[str, Any] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """The values that the flags give, and others over them; one that does not fit is refused."""
+    given = read_given(program, settings, workspace, more)
+    refuse_all(given.faults)
+    return dict(given.values)
+
+
+def read_given(
+    program: Program, settings: RunSettings, workspace: Workspace, more: Mapping[str, Any]
+) -> Given:
+    """What the flags give, a single value over those of a file, and `more` over all of them."""
+    plan = main_plan(program)
     values: dict[str, Any] = {}
-    faults: list[UsageError] = []
+    faults: dict[str, UsageError] = {}
     if settings.context_file is not None:
         values |= _read_mapping(program, settings.context_file, workspace, "--context-file")
     values |= _pairs(program, settings.context, "--context")
     for name in values:
-        if any(one.name == name for one in main_plan(program).inputs):
+        if any(one.name == name for one in plan.inputs):
             raise UsageError(f"'{name}' is an input", f"give it with -i {name}=VALUE")
     if settings.inputs_file is not None:
         given = _read_mapping(program, settings.inputs_file, workspace, "--inputs-file")
         for name, value in given.items():
-            with _noted(faults):
+            with _noted(faults, name):
                 values[name] = _input_value(program, name, value, workspace)
     for name, text in _pairs(program, settings.input, "-i").items():
-        with _noted(faults):
+        with _noted(faults, name):
             values[name] = _input_text(program, name, text, workspace)
-    refuse_all(faults)
-    return values
+    for name, value in more.items():
+        with _noted(faults, name):
+            values[name] = _value_of_a_caller(program, name, value, workspace)
+    _refuse_reserved(program, more, "context")
+    return Given(values, tuple(faults.values()), frozenset(faults))
 
 
 @contextmanager
-def _noted(faults: list[UsageError]) -> Iterator[None]:
+def _noted(faults: dict[str, UsageError], name: str) -> Iterator[None]:
+    """What stands over a wrong value mends it."""
     try:
         yield
+        faults.pop(name, None)
     except UsageError as fault:
-        faults.append(fault)
+        faults[name] = fault
 
 
 def _input_text(program: Program, name: str, text: str, workspace: Workspace) -> Any:
@@ -98,21 +124,14 @@ def _no_input(program: Program, name: str) -> UsageError:
     return UsageError(f"there is no input '{name}'{also}", hint)
 
 
-def given_values(
-    program: Program, values: Mapping[str, Any], workspace: Workspace
-) -> dict[str, Any]:
-    """Values that a caller of our own gives; they stand for those of a file."""
-    inputs = {one.name: one for one in main_plan(program).inputs}
-    given: dict[str, Any] = {}
-    for name, value in values.items():
-        if name in inputs:
-            refuse_secret(inputs[name])
-            given[name] = checked_value(inputs[name], value, workspace)
-        else:
-            FLAGS["context"].require_applicable(main_plan(program).dialect)
-            given[name] = _json_value(name, value)
-    _refuse_reserved(program, values, "context")
-    return given
+def _value_of_a_caller(program: Program, name: str, value: Any, workspace: Workspace) -> Any:
+    """A value that a program gives which uses us."""
+    one = next((one for one in main_plan(program).inputs if one.name == name), None)
+    if one is None:
+        FLAGS["context"].require_applicable(main_plan(program).dialect)
+        return _json_value(name, value)
+    refuse_secret(one)
+    return checked_value(one, value, workspace)
 
 
 def _json_value(name: Any, value: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.apply_flags import with_settings
 from orchestrate.app.config import load_config
-from orchestrate.app.context import context_of, given_values
+from orchestrate.app.context import context_of
 from orchestrate.app.edit_run import meant
 from orchestrate.app.new_run import start_run
 from orchestrate.app.open_run import given_later, header_of
@@ -92,7 +92,7 @@ def fork(
     program = reduced_as_started(require_program(compilation), settings)
     given.check(program)
     program = with_settings(program, settings)
-    values = context_of(program, given, workspace) | given_values(program, context, workspace)
+    values = context_of(program, given, workspace, context)
     known = header.context | given_later(origin) | values
     program = with_context(program, constant_map(known))
     lineage = Lineage(

@@ -6,17 +6,18 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.dialects.lowering import constant, constant_map
 from orchestrate.engine.faults import Halted
-from orchestrate.errors import UsageError
+from orchestrate.errors import SeveralFaults, UsageError
 from orchestrate.plan.expr import Const
 from orchestrate.plan.inputs import Unfit, checked, read_text
 from orchestrate.plan.nodes import main_plan
 from orchestrate.plan.override import with_context
-from orchestrate.record import replace
+from orchestrate.record import record, replace
 
 if TYPE_CHECKING:
     from orchestrate.app.settings import RunSettings
@@ -26,6 +27,18 @@ if TYPE_CHECKING:
 
 # Asks a person for an input until `read` takes the text; None if no answer is to be had.
 Ask = Callable[["Input", Callable[[str], Any]], Any]
+
+
+@record
+class Given:
+    """The values from outside that fit, the faults of the others, and the inputs these are of."""
+
+    values: Mapping[str, Any] = MappingProxyType({})
+    faults: tuple[UsageError, ...] = ()
+    refused: frozenset[str] = frozenset()
+
+
+NOTHING_GIVEN = Given()
 _MATCH_S = 5.0
 _LOOK_EVERY_S = 0.05
 # It ends by itself, too, should we be killed before it has an answer.
@@ -173,11 +186,21 @@ def unset_secrets(program: Program) -> frozenset[str]:
     return frozenset(name for name in named if name not in os.environ)
 
 
-def require_inputs(program: Program, workspace: Workspace, ask: Ask | None) -> Program:
-    """The program with all its inputs; those that are missing are asked for, or named at once."""
-    missing = missing_inputs(program)
-    asked: dict[str, Any] = {}
+def require_inputs(
+    program: Program, workspace: Workspace, ask: Ask | None, given: Given = NOTHING_GIVEN
+) -> Program:
+    """The program with all its inputs; those that are missing are asked for.
+
+    What is wrong is told before anything is asked, and together with all that is missing.
+    """
+    wrong = [*given.faults, *_wrong_untold(program, workspace)]
+    missing = [one for one in missing_inputs(program) if one.name not in given.refused]
     lacking: list[Input] = []
+    asked: dict[str, Any] = {}
+    if ask is None:
+        missing, lacking = [], missing
+    else:
+        refuse_all(wrong)
     for one in missing:
         value = None if ask is None else ask(one, lambda text, one=one: _read(one, text, workspace))  # type: ignore[misc]
         if value is None:
@@ -188,53 +211,58 @@ def require_inputs(program: Program, workspace: Workspace, ask: Ask | None) -> P
         else:
             asked[one.name] = value
     if lacking:
-        raise _lack(lacking, main_plan(program).inputs[0])
-    program = with_context(program, constant_map(asked)) if asked else program
-    _check_untold(program, workspace)
-    return program
+        raise _lack(lacking, main_plan(program).inputs[0], wrong)
+    refuse_all(wrong)
+    return with_context(program, constant_map(asked)) if asked else program
 
 
-def _check_untold(program: Program, workspace: Workspace) -> None:
+def _wrong_untold(program: Program, workspace: Workspace) -> list[UsageError]:
     """What nobody has typed must fit, too: secrets of the environment, and defaults that hold."""
     plan = main_plan(program)
     held = dict(plan.context.items)
     faults = []
     for one in plan.inputs:
         try:
-            if one.secret:
+            if one.secret and one.variable in os.environ:
                 _settled(one, checked(one, os.environ[one.variable]), workspace)
             elif isinstance(one.default, Const) and held.get(one.name) == one.default:
                 _settled(one, one.default.value, workspace, str(workspace.root))
         except Unfit as unfit:
             what = f"what is in {one.variable}" if one.secret else "its default"
-            told = UsageError(
-                f"the input '{one.name}': {what} {unfit}",
-                "set another value" if one.secret else f"give another: -i {one.name}=…",
-            )
-            faults.append(told)
-    refuse_all(faults)
+            way = "set another value" if one.secret else f"give another: -i {one.name}=…"
+            hint = f"{one.description}; {way}" if one.description else way
+            faults.append(UsageError(f"the input '{one.name}': {what} {unfit}", hint))
+    return faults
 
 
 def _read(one: Input, text: str, workspace: Workspace) -> Any:
     return _settled(one, read_text(one, text), workspace)
 
 
-def refuse_all(faults: list[UsageError]) -> None:
+def refuse_all(faults: Sequence[UsageError]) -> None:
     """Every wrong value at once, so that one more try is enough."""
     if len(faults) == 1:
         raise faults[0]
     if faults:
-        told = (f"{one.message} ({one.hint})" if one.hint else one.message for one in faults)
-        raise UsageError(f"{len(faults)} inputs cannot be taken", "\n".join(told))
+        raise SeveralFaults(f"{len(faults)} inputs cannot be taken", [*map(_in_a_line, faults)])
 
 
-def _lack(lacking: list[Input], first: Input) -> UsageError:
-    listed = [f"{one.name} ({one.description})" if one.description else one.name for one in lacking]
-    noun = "an input has" if len(lacking) == 1 else f"{len(lacking)} inputs have"
+def _in_a_line(fault: UsageError) -> str:
+    return f"{fault.message} ({fault.hint})" if fault.hint else fault.message
+
+
+def _lack(lacking: list[Input], first: Input, wrong: list[UsageError]) -> UsageError:
+    """What is missing, and what is wrong beside it, with the way to give it."""
     plain = " ".join(f"-i {one.name}=…" for one in lacking if not one.secret)
     secret = ", ".join(one.variable for one in lacking if one.secret)
     ways = [f"give {plain}"] if plain else []
     if lacking[0] is first and not first.secret:
         ways.append(f'{first.name} can be the text after the file, too: run FILE "TEXT"')
     ways += [f"set {secret} in the environment"] if secret else []
+    if wrong:
+        none = [UsageError(f"the input '{it.name}' has no value", it.description) for it in lacking]
+        told = [*map(_in_a_line, (*wrong, *none))]
+        return SeveralFaults(f"{len(told)} inputs are wrong or missing", told, "; ".join(ways))
+    listed = [f"{one.name} ({one.description})" if one.description else one.name for one in lacking]
+    noun = "an input has" if len(lacking) == 1 else f"{len(lacking)} inputs have"
     return UsageError(f"{noun} no value: {', '.join(listed)}", "; ".join(ways))

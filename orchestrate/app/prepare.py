@@ -14,12 +14,14 @@ from orchestrate.app.agents_asked import asked_json, asked_lines, who_is_asked
 from orchestrate.app.apply_flags import configured, with_defaults, with_flags
 from orchestrate.app.config import load_config
 from orchestrate.app.config_model import Config
-from orchestrate.app.context import with_given_context
+from orchestrate.app.context import read_given
 from orchestrate.app.definition import compiled, given_names, without_given
-from orchestrate.app.inputs import Ask, require_inputs, with_text
+from orchestrate.app.inputs import Ask, refuse_all, require_inputs, with_text
 from orchestrate.app.refused_settings import refuse_at_their_place
 from orchestrate.app.undefined import refuse_undefined
 from orchestrate.app.unread_context import tell_unread
+from orchestrate.dialects.lowering import constant_map
+from orchestrate.plan.override import with_context
 from orchestrate.record import record
 
 if TYPE_CHECKING:
@@ -68,9 +70,12 @@ def prepare(
     compilation, program = compiled(file, workspace)
     settings = with_text(program, settings, text)
     settings.check(program)
-    program = with_given_context(program, settings, workspace, context)
-    if not may_lack:
-        program = require_inputs(program, workspace, ask)
+    given = read_given(program, settings, workspace, context)
+    program = with_context(program, constant_map(given.values))
+    if may_lack:
+        refuse_all(given.faults)
+    else:
+        program = require_inputs(program, workspace, ask, given)
     program = with_flags(program, settings)
     refuse_undefined(compilation, program)
     config = load_config(workspace)

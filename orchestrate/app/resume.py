@@ -14,7 +14,7 @@ from orchestrate.app.carry_out import carry_out
 from orchestrate.app.changed import changes_of
 from orchestrate.app.concurrent_runs import entering
 from orchestrate.app.config import load_config
-from orchestrate.app.context import context_of, given_values
+from orchestrate.app.context import context_of
 from orchestrate.app.edit_run import NO_WISHES, Course, Wishes, edited_course
 from orchestrate.app.frozen_run import frozen_agents, require_whole
 from orchestrate.app.late_plans import LatePlans
@@ -240,7 +240,7 @@ def _context_given(
 ) -> dict[str, Any]:
     """The values that are given to what has not finished; masked."""
     secrets = secrets_to_run(program, workspace)
-    values = context_of(program, given, workspace) | given_values(program, context, workspace)
+    values = context_of(program, given, workspace, context)
     return {key: secrets.data(value) for key, value in values.items()}
 
 

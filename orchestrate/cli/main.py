@@ -197,7 +197,8 @@ def tell(error: OrchestrateError, *, as_json: bool) -> None:
         note(draw(error.diagnostics, colour=wants_colour(sys.stderr)))
         note(count_line(error.diagnostics) + "\n")
     else:
-        note(f"orchestrate: {_visible(error.message)}\n")
+        first, *more = map(_visible, error.lines)
+        note(f"orchestrate: {first}\n" + "".join(f"  {line}\n" for line in more))
         hint = _REPORT_IT if isinstance(error, InternalError) and not error.hint else error.hint
         note("".join(f"  hint: {_visible(line)}\n" for line in hint.splitlines()))
     if as_json:

@@ -56,6 +56,9 @@ def project(request: pytest.FixtureRequest, tmp_path: Path) -> Project:
     return project
 
 
+HINT = '  hint: give -i task=…; task can be the text after the file, too: run FILE "TEXT"'
+
+
 def _flags(project: Project) -> list[str]:
     is_workflow = 'version: "1.4"' in (project.folder / "f.yaml").read_text()
     return [] if is_workflow else ["--backend", "rehearsal"]
@@ -98,6 +101,52 @@ def test_everything_that_is_missing_is_named_at_once(project: Project) -> None:
     assert "an input has no value: task (What to build)" in said
     assert "give -i task=…" in said
     assert not (project.folder / ".orchestrate/runs").exists()
+
+
+def test_what_is_wrong_and_what_is_missing_are_told_in_one_go(project: Project) -> None:
+    flags = ("-i", "rounds=x", *_flags(project))
+    said = project.run("run", "f.yaml", *flags).assert_exit(2).stderr
+    assert said.splitlines() == [
+        "orchestrate: 2 inputs are wrong or missing",
+        "  the input 'rounds': 'x' is not a whole number",
+        "  the input 'task' has no value (What to build)",
+        HINT,
+    ]
+    assert not (project.folder / ".orchestrate/runs").exists()
+    # A wrong value is not missing, too, and one that stands over it mends it.
+    project.write("in.yaml", "task: 5\n")
+    said = project.run("run", "f.yaml", *flags, "--inputs-file", "in.yaml").assert_exit(2).stderr
+    assert said.splitlines() == [
+        "orchestrate: 2 inputs cannot be taken",
+        "  the input 'task': '5' is not a text (What to build)",
+        "  the input 'rounds': 'x' is not a whole number",
+    ]
+    right = ("--inputs-file", "in.yaml", "-i", "task=y", "--dry-run", *_flags(project))
+    project.run("run", "f.yaml", *right).assert_success()
+
+
+def test_a_secret_that_is_wrong_is_told_with_the_others(tmp_path: Path) -> None:
+    text = """
+        version: "1.4"
+        inputs:
+          task: {description: What to build}
+          token: {secret: true, pattern: "s-.*", description: From the settings page}
+          where: {type: path, default: no/such/place}
+        steps: [{name: One, command: [echo, "${inputs.task} ${inputs.token} ${inputs.where}"]}]
+    """
+    project = Project(tmp_path, {"f.yaml": text})
+    said = project.run("run", "f.yaml").assert_exit(2).stderr
+    assert said.splitlines() == [
+        "orchestrate: 3 inputs are wrong or missing",
+        "  the input 'where': its default does not exist (give another: -i where=…)",
+        "  the input 'task' has no value (What to build)",
+        "  the input 'token' has no value (From the settings page)",
+        f"{HINT}; set ORCHESTRATE_INPUT_TOKEN in the environment",
+    ]
+    given = {"ORCHESTRATE_INPUT_TOKEN": "wrong"}
+    said = project.run("run", "f.yaml", env=given).assert_exit(2).stderr
+    assert "_TOKEN does not match s-.* (From the settings page; set another value)" in said
+    assert "the input 'task' has no value (What to build)" in said
 
 
 def test_a_dry_run_shows_what_is_missing(project: Project) -> None:
