@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from orchestrate.errors import OrchestrateError
 from orchestrate.record import replace
-from orchestrate.state.ledger import day_of, ledger_of
+from orchestrate.state.ledger import ledger_of
 from orchestrate.state.model import attempt_address, frames_below
 
 if TYPE_CHECKING:
     from orchestrate.state.model import Index, RunState
     from orchestrate.state.runs import Run
 
+_DAY_S = 86_400.0
 # By call, what it counts for.
 Made = dict[str, float]
 
@@ -43,7 +44,8 @@ def settle_calls(run: Run, made: Made | None, since: float = 0.0) -> None:
     """
     with suppress(OrchestrateError):
         ledger = ledger_of(os.environ)
-        left = [e for e in ledger.since(day_of(since)) if e.run == run.id and not e.is_settled]
+        # A clock may have been set back since the run began.
+        left = [e for e in ledger.since(since - _DAY_S) if e.run == run.id and not e.is_settled]
         for entry in left:
             if entry.root != str(run.root) and os.path.exists(entry.root):
                 continue  # the run that this one is a copy of

@@ -24,7 +24,7 @@ from orchestrate.errors import OrchestrateError, UsageError
 from orchestrate.plan.nodes import Call, Each, Plan, Program, all_nodes, main_plan, nodes_in
 from orchestrate.plan.worst_case import most_calls, most_in_all, times
 from orchestrate.record import record
-from orchestrate.state.ledger import LedgerEntry, day_of, ledger_of
+from orchestrate.state.ledger import LedgerEntry, ledger_of
 
 if TYPE_CHECKING:
     from orchestrate.app.prepare import Prepared
@@ -86,7 +86,7 @@ def estimate(prepared: Prepared) -> Estimate:
     rules = money_rules(prepared.config)
     calls = most_calls(program, lambda plan, each: _count_items(program, plan, each))
     asked = asked_by_step(program, prepared.workspace, prepared.settings)
-    entries = list(ledger_of(os.environ).since(day_of(time.time() - LOOK_BACK_S)))
+    entries = list(ledger_of(os.environ).since(time.time() - LOOK_BACK_S))
     by_agent: dict[tuple[str, str | None], float] = {}
     worst = 0.0
     for key, often in calls.items():

@@ -8,7 +8,7 @@ from orchestrate.engine.costing import is_of_recipe
 from orchestrate.engine.runtime import Runtime
 from orchestrate.record import record
 from orchestrate.state.budget import Budget
-from orchestrate.state.ledger import LedgerEntry, day_of
+from orchestrate.state.ledger import LedgerEntry
 from orchestrate.state.model import Frame, plan_stack
 
 
@@ -67,5 +67,5 @@ def day_budgets(rt: Runtime, limit: DayLimit, but: str = "") -> Iterator[Budget]
 
 def _calls_today(rt: Runtime, recipe: str) -> list[LedgerEntry]:
     workspace = rt.store.state.workspace
-    found = rt.ledger.day(day_of(rt.now()))
+    found = rt.ledger.today(rt.now())
     return [e for e in found if not recipe or is_of_recipe(e, recipe, workspace)]

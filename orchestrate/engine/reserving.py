@@ -29,7 +29,7 @@ from orchestrate.plan.visible import plural
 from orchestrate.record import record, replace
 from orchestrate.state.budget import Budget, Unit, budgets_at, step_budgets
 from orchestrate.state.events import AttemptEnded, CallWaits, CostReserved, Event, StepFinished
-from orchestrate.state.ledger import LedgerEntry, day_of
+from orchestrate.state.ledger import LedgerEntry
 from orchestrate.state.model import Frame, RunState, frames_below, plan_stack
 from orchestrate.state.result import Costs, StepResult
 
@@ -158,7 +158,7 @@ def _handed(step: Step, state: RunState, purse: Purse, unit: Unit) -> float:
     """How much more than was set aside for them other calls may use: in a day's budget those of
     other runs, too."""
     if purse.kind == "day-limit" and unit == "usd":
-        ledger = step.rt.ledger.day(day_of(step.rt.now()))
+        ledger = step.rt.ledger.today(step.rt.now())
         others = [e for e in ledger if not e.is_settled and e.call != _call(step)]
         return sum(max((e.cap_usd or 0.0) - e.reserved_usd, 0.0) for e in others)
     cap, reserved = _CAPS[unit], unit
@@ -220,7 +220,7 @@ def day_purses(rt: Runtime, limits: list[DayLimit], but: str = "") -> Iterator[P
 
 def _earlier(step: Step) -> EarlierCalls:
     rt = step.rt
-    entries = rt.ledger.since(day_of(rt.now() - LOOK_BACK_S))
+    entries = rt.ledger.since(rt.now() - LOOK_BACK_S)
     return earlier_calls(entries, step.frame.plan, step.own_name, rt.store.state.workspace)
 
 

@@ -1,10 +1,12 @@
 """The user's ledger: every call of an agent that may cost something, over all runs and workspaces.
 
-There is a file for each calendar day of the user's clock, to which lines are only added; a later
-line about a call replaces an earlier one. A call is written when money is set aside for it, and
-again when it is known what it has cost: before the run's own journal says so, so that a run that
-was killed in between writes the same once more. One lock keeps two runs from spending the same
-dollar of a day's budget. What a user spends in one home no other user sees.
+A line tells the instant at which money was set aside; there is a file for each day of UTC, to which
+lines are only added. A day's budget is of the calendar day of whoever asks: processes in two time
+zones have other days, but each sees all that was spent in its own. A later line about a call
+replaces an earlier one. A call is written when money is set aside for it, and again when it is
+known what it has cost: before the run's own journal says so, so that a run that was killed in
+between writes the same once more. One lock keeps two runs from spending the same dollar of a day's
+budget. What a user spends in one home no other user sees.
 """
 
 from __future__ import annotations
@@ -83,18 +85,36 @@ def day_of(at: float) -> str:
     return time.strftime(_DAY, time.localtime(at))
 
 
+def day_around(at: float) -> tuple[float, float]:
+    """When the calendar day of the local clock begins and ends: seldom it has 23 or 25 hours."""
+    year, month, day, *_ = time.localtime(at)
+    begin, end = ((year, month, day + more, 0, 0, 0, 0, 0, -1) for more in (0, 1))
+    return time.mktime(begin), time.mktime(end)
+
+
 class Ledger:
-    """Reads each day's file as far as it has grown, and adds to it."""
+    """Reads each file as far as it has grown, and adds to it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._read: dict[str, int] = {}
         self._known: dict[str, dict[str, LedgerEntry]] = {}
 
-    def day(self, day: str) -> list[LedgerEntry]:
-        """The calls of a day, in the order in which they were first written."""
-        known = self._known.setdefault(day, {})
-        for line in self._more(day):
+    def today(self, now: float) -> list[LedgerEntry]:
+        """The calls of the local calendar day."""
+        begin, end = day_around(now)
+        return [entry for entry in self.since(begin) if entry.at < end]
+
+    def since(self, start: float) -> Iterator[LedgerEntry]:
+        """The calls since an instant, by days in the order in which they were first written."""
+        first = _name_of(start)
+        for name in self._names():
+            if name >= first:
+                yield from (entry for entry in self._calls(name) if entry.at >= start)
+
+    def _calls(self, name: str) -> list[LedgerEntry]:
+        known = self._known.setdefault(name, {})
+        for line in self._more(name):
             try:
                 entry = _entry(parse_json(line))
             except (ValueError, TypeError, KeyError):
@@ -105,28 +125,22 @@ class Ledger:
                 known[entry.call] = entry
         return list(known.values())
 
-    def _more(self, day: str) -> list[bytes]:
+    def _more(self, name: str) -> list[bytes]:
         """The whole lines that were added since the last look."""
-        start = self._read.get(day, 0)
+        start = self._read.get(name, 0)
         try:
-            with self._path(day).open("rb") as file:
+            with self._path(name).open("rb") as file:
                 file.seek(start)
                 content = file.read()
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise explain("read", self._path(day), error) from error
+            raise explain("read", self._path(name), error) from error
         whole = content[: content.rfind(b"\n") + 1]
-        self._read[day] = start + len(whole)
+        self._read[name] = start + len(whole)
         return whole.split(b"\n")[:-1]
 
-    def since(self, first: str) -> Iterator[LedgerEntry]:
-        """The calls of a day and of all later ones."""
-        for day in self.days():
-            if day >= first:
-                yield from self.day(day)
-
-    def days(self) -> list[str]:
+    def _names(self) -> list[str]:
         try:
             return sorted(path.stem for path in self.folder.glob("*.jsonl"))
         except OSError as error:
@@ -135,7 +149,7 @@ class Ledger:
     def write(self, entry: LedgerEntry) -> None:
         """Add what is known of a call; on the disk when this returns."""
         line = dump_json({name: getattr(entry, name) for name in field_names(entry)})
-        path = self._path(entry.day)
+        path = self._path(_name_of(entry.at))
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -162,8 +176,13 @@ class Ledger:
         finally:
             os.close(lock)
 
-    def _path(self, day: str) -> Path:
-        return self.folder / f"{day}.jsonl"
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.jsonl"
+
+
+def _name_of(at: float) -> str:
+    """What the file is called that tells of an instant: the day of UTC."""
+    return time.strftime(_DAY, time.gmtime(at))
 
 
 def ledger_of(environment: Mapping[str, str]) -> Ledger:

@@ -24,6 +24,12 @@ def shop(quick_top: Path) -> Workshop:
     return Workshop(quick_top)
 
 
+def zone_at_midnight() -> str:
+    """A zone in which a day begins now: what was spent before this was spent yesterday."""
+    time.sleep(1 - time.time() % 1)
+    return time.strftime("NIGHT+%H:%M:%S", time.gmtime(round(time.time())))
+
+
 @pytest.fixture
 def noon() -> Iterator[None]:
     """It is past noon: no budget of a day ends while the test runs."""

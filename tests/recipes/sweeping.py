@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from orchestrate.state.ledger import LedgerEntry, ledger_of
+from orchestrate.state.ledger import LedgerEntry, day_around, ledger_of
 from tests.acceptance.fakes import read_state
 from tests.promises.lanes import Lane, Order
 from tests.promises.processes import is_alive
+from tests.recipes.conftest import zone_at_midnight
 from tests.recipes.fakes import Workshop, recipe, rule
 
 KILLED = -9
@@ -37,8 +38,8 @@ class Shape:
     answers: tuple[dict[str, Any], ...] = (rule("STEP", delay=0.04),)
     wider: tuple[str, ...] = ()
     most_paid: int = 4
-    # What all of the user's runs may spend in a day, of which another workspace has spent a part;
-    # another day takes a run further that this has parked.
+    # What all of the user's runs may spend in a day, of which another workspace has spent a part,
+    # and much more before midnight; another day takes a run further that this has parked.
     day_cost: float = 0.0
     spent_elsewhere: float = 0.0
 
@@ -314,13 +315,6 @@ class Left:
     bill: dict[str, float | None]
 
 
-def another_day(noon: str) -> str:
-    """A zone where it is 14 hours later than in that of the fixture `noon`, or 16 hours earlier
-    where no zone is so far away."""
-    offset = int(noon.removeprefix("NOON"))
-    return f"OTHER{offset - 14 if offset >= -10 else offset + 16:+d}"
-
-
 class Trial:
     """One workspace in which a shape is run, killed and resumed."""
 
@@ -343,10 +337,12 @@ class Trial:
         config = Path(self.shop.surroundings["XDG_CONFIG_HOME"]) / "orchestrate" / "config.yaml"
         config.parent.mkdir(parents=True)
         config.write_text(f"limits: {{per_day: {{cost_usd: {self.shape.day_cost}}}}}\n", "utf-8")
-        self._ledger.write(LedgerEntry(
-            "other/call", time.time(), "other", "/elsewhere", ("r.yaml",), "one",
-            is_settled=True, cost_usd=self.shape.spent_elsewhere,
-        ))  # fmt: skip
+        last_night, now = day_around(time.time())[0] - 1, time.time()
+        for at, usd in ((last_night, 99.0), (now, self.shape.spent_elsewhere)):
+            self._ledger.write(LedgerEntry(
+                f"other/{at}", at, "other", "/elsewhere", ("r.yaml",), "one",
+                is_settled=True, cost_usd=usd,
+            ))  # fmt: skip
 
     def play(self, lane: Lane, kills: list[Kill]) -> Left:
         """Give commands until the run has completed; some of them are killed on their way."""
@@ -386,7 +382,7 @@ class Trial:
             )
             self._is_widened = True
             if self.shape.day_cost:
-                self._zone = {"TZ": another_day(os.environ["TZ"])}
+                self._zone = {"TZ": zone_at_midnight()}
             return ("resume", run_id, *self.shape.wider)
         return ("approve", run_id, "--message", next(self._messages))
 
@@ -441,8 +437,7 @@ class Trial:
         )
 
     def _bill(self, state: dict[str, Any]) -> dict[str, float | None]:
-        calls = [call for day in self._ledger.days() for call in self._ledger.day(day)]
-        own = [call for call in calls if call.run != "other"]
+        own = [call for call in self._ledger.since(0) if call.run != "other"]
         costs = state.get("costs", {})
         return {
             "cost_usd": costs.get("cost_usd"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 from hashlib import sha256
@@ -15,6 +16,7 @@ from orchestrate.engine.runtime import Runtime
 from orchestrate.state.durable import dump_json
 from tests.conftest import TimePasses
 from tests.promises.processes import wait_until
+from tests.recipes.conftest import zone_at_midnight
 from tests.recipes.fakes import Workshop, recipe, rule
 
 pytestmark = pytest.mark.usefixtures("noon")
@@ -191,36 +193,38 @@ def test_the_users_day_holds_over_two_workspaces(shop: Workshop) -> None:
     assert "the user's limits.per_day.cost_usd is reached: $1.20 of $1.30" in result.stderr
 
 
-def test_the_day_of_a_recipe_ends_at_midnight_of_the_local_clock(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = recipe("""
-        limits: {per_day: {cost_usd: 0.7}}
-        steps: [{id: one, agent: helper, prompt: "STEP:one"}]
-    """)
-    shop.play(text)
-    parked = shop.play(text, exit_code=6)
+DAY = recipe("""
+    limits: {per_day: {cost_usd: 0.7}}
+    steps: [{id: one, agent: helper, prompt: "STEP:one"}]
+""")
+
+
+def test_the_day_of_a_recipe_ends_at_midnight_of_the_local_clock(shop: Workshop) -> None:
+    shop.play(DAY)
+    parked = shop.play(DAY, exit_code=6)
     assert "r.yaml: limits.per_day.cost_usd is reached: $0.40 of $0.70" in parked.state["reason"]
-    # Zones that are a day apart: somewhere it is another day already, or still for hours.
-    day = time.strftime("%Y-%m-%d")
-    zones = {zone: _day_in(zone, monkeypatch) for zone in ("Etc/GMT-14", "Etc/GMT+12")}
-    zone = next(zone for zone, there in zones.items() if there != day)
-    monkeypatch.setenv("TZ", zone)
-    time.tzset()
-    try:
-        shop.play(text)
-    finally:
-        monkeypatch.undo()
-        time.tzset()
+    night = {"TZ": zone_at_midnight()}
+    shop.play(DAY, env=night)
+    shop.play(DAY, env=night, exit_code=6)
+    (row,) = shop.run("cost", "--since", "1h", "--json").json()["rows"]
+    assert row["spent_usd"] == 0.8
+    rows = shop.run("cost", "--since", "1h", "--json", env=night).json()["rows"]
+    assert [row["spent_usd"] for row in rows] == [0.4, 0.4], "of two days there"
 
 
-def _day_in(zone: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    with monkeypatch.context() as context:
-        context.setenv("TZ", zone)
-        time.tzset()
-        day = time.strftime("%Y-%m-%d")
-    time.tzset()
-    return day
+@pytest.mark.parametrize("hours", [-14, 14])
+def test_a_process_in_another_zone_sees_what_was_spent_in_its_day(
+    shop: Workshop, hours: int
+) -> None:
+    """It is tomorrow there, or still yesterday; what was spent a minute ago is of that day."""
+    shop.play(DAY)
+    offset = int(os.environ["TZ"].removeprefix("NOON")) - hours
+    elsewhere = {"TZ": f"THERE{offset + 24 * ((offset < -24) - (offset > 24)):+d}"}
+    parked = shop.play(DAY, env=elsewhere, exit_code=6)
+    assert "$0.40 of $0.70 spent" in parked.state["reason"]
+    again = shop.run("resume", "latest", env=elsewhere).assert_exit(6)
+    assert "$0.40 of $0.70 spent" in again.stderr
+    shop.go_on(exit_code=6)
 
 
 @pytest.mark.parametrize("limit", ["calls: 2", "tokens: 3000"])

@@ -130,7 +130,7 @@ def test_a_days_ledger_is_read_by_one_run_at_a_time(
     """Two runs that looked before either wrote would set the same dollar aside."""
     held: list[bool] = []
     looked: list[bool] = []
-    holding, day = Ledger.holding, Ledger.day
+    holding, today = Ledger.holding, Ledger.today
 
     @contextmanager
     def hold(self: Ledger) -> Iterator[None]:
@@ -139,16 +139,16 @@ def test_a_days_ledger_is_read_by_one_run_at_a_time(
             yield
             held.pop()
 
-    def look(self: Ledger, name: str) -> list[LedgerEntry]:
+    def look(self: Ledger, now: float) -> list[LedgerEntry]:
         looked.append(bool(held))
-        return day(self, name)
+        return today(self, now)
 
     text = recipe("""
         limits: {per_day: {cost_usd: 9}}
         steps: [{id: one, agent: helper, prompt: "STEP:one"}]
     """)
     monkeypatch.setattr(Ledger, "holding", hold)
-    monkeypatch.setattr(Ledger, "day", look)
+    monkeypatch.setattr(Ledger, "today", look)
     shop.play(text)
     # The last look is for the warning, when all is settled.
     assert looked[:-1]

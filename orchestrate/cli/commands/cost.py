@@ -13,7 +13,7 @@ from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.options import json_option, working_dir_option
 from orchestrate.show.bill import spending_table
 from orchestrate.show.output import answer, answer_json, terminal_columns
-from orchestrate.state.ledger import day_of, ledger_of
+from orchestrate.state.ledger import ledger_of
 from orchestrate.state.times import local_time, timestamp
 from orchestrate.view.bill import WAYS, spending_by
 
@@ -38,8 +38,8 @@ def cost(since: str, way: str, everywhere: bool, working_dir: str | None, as_jso
     workspace = None if everywhere else str(here.root)
     entries = [
         entry
-        for entry in ledger_of(os.environ).since(day_of(start))
-        if entry.at >= start and workspace in (None, entry.workspace)
+        for entry in ledger_of(os.environ).since(start)
+        if workspace in (None, entry.workspace)
     ]
     rows, total = spending_by(way, entries, money_rules(load_config(here)).counted_entry)
     if as_json:
