@@ -14,7 +14,7 @@ from orchestrate.app import decide as deciding
 from orchestrate.app import resume as resuming
 from orchestrate.app import start as starting
 from orchestrate.app.definition import compiled
-from orchestrate.app.edit_run import Wishes
+from orchestrate.app.edit_run import EditRequest
 from orchestrate.app.estimate import confirm_cost
 from orchestrate.app.listeners import listen_safely
 from orchestrate.app.open_run import find_stored
@@ -113,7 +113,7 @@ def resume(  # noqa: PLR0913 - one a flag
         context=context,
         repair=repair,
         as_started=as_started,
-        wishes=Wishes(edited, tuple(redo), tuple(accept)),
+        request=EditRequest(edited, tuple(redo), tuple(accept)),
     )
     if resumed.nothing_left:
         reporter.note(resumed.nothing_left)

@@ -25,7 +25,7 @@ from orchestrate.agents.parse import (
     whole_at,
 )
 from orchestrate.agents.settings import Setting, is_word
-from orchestrate.agents.transcript import Piece, call_piece, texts_in, words_of
+from orchestrate.agents.transcript import Piece, call_piece, latest_text, texts_in
 from orchestrate.agents.versions import version_numbers
 from orchestrate.record import replace
 from orchestrate.regex import regex
@@ -188,7 +188,7 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
                 reset_at = _reset_in(event)
             case _:
                 pass
-        note = words_of(pieces_of(event)) or note
+        note = latest_text(pieces_of(event)) or note
     if not results:
         return Parsed(session=session, model=model, note=note, denied=(*denied.values(),))
     last = results[-1]

@@ -10,7 +10,7 @@ from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
 from orchestrate.agents.parse import Event, list_at, map_at, text_at, value_at, whole_at
 from orchestrate.agents.settings import Setting
-from orchestrate.agents.transcript import Piece, call_piece, texts_in, words_of
+from orchestrate.agents.transcript import Piece, call_piece, latest_text, texts_in
 
 _PERMISSIONS = {
     "bypass": ("--dangerously-bypass-approvals-and-sandbox",),
@@ -67,7 +67,7 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
     usage: Event = {}
     for event in events:
         session = session_of(event) or session
-        note = words_of(pieces_of(event)) or note
+        note = latest_text(pieces_of(event)) or note
         match text_at(event, "type"):
             case "item.completed" if text_at(event, "item", "type") == "agent_message":
                 text = text_at(event, "item", "text")

@@ -10,7 +10,7 @@ from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
 from orchestrate.agents.parse import Event, map_at, text_at, whole_at
 from orchestrate.agents.settings import Setting
-from orchestrate.agents.transcript import Piece, call_piece, words_of
+from orchestrate.agents.transcript import Piece, call_piece, latest_text
 from orchestrate.record import replace
 
 _PERMISSIONS = {
@@ -59,7 +59,7 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
     denied: list[str] = []
     for event in events:
         session = session_of(event) or session
-        note = words_of(pieces_of(event)) or note
+        note = latest_text(pieces_of(event)) or note
         call = text_at(event, "data", "toolCallId")
         match text_at(event, "type"):
             case "tool.execution_start":

@@ -9,7 +9,7 @@ from orchestrate.agents.claude import pieces_of as claude_pieces
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
 from orchestrate.agents.parse import Event, map_at, text_at
-from orchestrate.agents.transcript import Piece, call_piece, words_of
+from orchestrate.agents.transcript import Piece, call_piece, latest_text
 
 _PERMISSIONS = {"bypass": ("--force",), "default": (), "read-only": ("--mode", "ask")}
 _WRITERS = ("write", "edit", "delete")
@@ -40,7 +40,7 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
     denied: list[str] = []
     for event in events:
         session = session_of(event) or session
-        note = words_of(pieces_of(event)) or note
+        note = latest_text(pieces_of(event)) or note
         match text_at(event, "type"), text_at(event, "subtype"):
             case "system", "init":
                 model = text_at(event, "model") or None

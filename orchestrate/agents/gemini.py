@@ -10,7 +10,7 @@ from orchestrate.agents.base import Failure, FailureKind
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import Program
 from orchestrate.agents.parse import Event, map_at, text_at, total, whole_at
-from orchestrate.agents.transcript import Piece, call_piece, words_of
+from orchestrate.agents.transcript import Piece, call_piece, latest_text
 from orchestrate.regex import regex
 
 _APPROVAL = {"bypass": "yolo", "edit": "auto_edit", "default": "default", "read-only": "plan"}
@@ -54,7 +54,7 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
     denied: list[str] = []
     for event in events:
         session = session_of(event) or session
-        note = words_of(pieces_of(event)) or note
+        note = latest_text(pieces_of(event)) or note
         tool = tools.setdefault(text_at(event, "tool_id"), text_at(event, "tool_name"))
         if _is_refusal(event, tool):
             denied.append(tool)

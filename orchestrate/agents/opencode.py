@@ -20,7 +20,7 @@ from orchestrate.agents.parse import (
     whole_at,
 )
 from orchestrate.agents.settings import Setting
-from orchestrate.agents.transcript import Piece, call_piece, words_of
+from orchestrate.agents.transcript import Piece, call_piece, latest_text
 from orchestrate.regex import regex
 
 # By itself it may edit and run commands in its folder, so less than that is denied tool by tool.
@@ -189,7 +189,7 @@ def _note_of(event: Event) -> str:
     """What a failure is explained with: a tool's error says more than its call."""
     pieces = pieces_of(event)
     errors = (f"{p.tool}: {one_line(p.text)}" for p in pieces if p.kind == "result" and p.is_error)
-    return next(errors, words_of(pieces))
+    return next(errors, latest_text(pieces))
 
 
 OPENCODE = Adapter(

@@ -16,7 +16,7 @@ from orchestrate.agents.finding import Program
 from orchestrate.agents.gemini import as_text
 from orchestrate.agents.parse import Event, map_at, text_at, whole_at
 from orchestrate.agents.settings import Setting
-from orchestrate.agents.transcript import Piece, words_of
+from orchestrate.agents.transcript import Piece, latest_text
 from orchestrate.regex import regex
 
 _APPROVAL = {"bypass": "yolo", "edit": "auto-edit", "default": "default", "read-only": "plan"}
@@ -78,7 +78,7 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
     for event in events:
         session = session_of(event) or session
         denied |= denials_in(event)
-        note = words_of(pieces_of(event)) or note
+        note = latest_text(pieces_of(event)) or note
         match text_at(event, "type"), text_at(event, "subtype"):
             case "system", "init":
                 model = text_at(event, "model") or None

@@ -50,7 +50,7 @@ def call_piece(tool: str, call: str, inputs: Event, writers: Iterable[str] = ())
     return Piece("wrote" if tool in writers else "runs", one_line(shown), tool or "a tool", call)
 
 
-def words_of(pieces: Iterable[Piece]) -> str:
+def latest_text(pieces: Iterable[Piece]) -> str:
     """The last of some pieces as words; results, thoughts, deltas and repetitions have none."""
     words = ""
     for piece in pieces:

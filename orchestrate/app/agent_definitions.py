@@ -40,7 +40,7 @@ def backend_of(settings: RunSettings) -> str:
     return settings.backend or DEFAULT_BACKEND
 
 
-def is_without_a_bill(backend: str) -> bool:
+def is_stand_in(backend: str) -> bool:
     """Does this backend stand in for every agent of a run?"""
     return backend in STAND_INS
 
@@ -48,7 +48,7 @@ def is_without_a_bill(backend: str) -> bool:
 def stand_in(name: str, settings: RunSettings) -> str:
     """The backend that plays an agent: its own, unless the run has one that plays them all."""
     backend = backend_of(settings)
-    return backend if is_without_a_bill(backend) else own_name(name)
+    return backend if is_stand_in(backend) else own_name(name)
 
 
 def refuse_settings(program: Program, workspace: Workspace, settings: RunSettings) -> None:
@@ -85,7 +85,7 @@ def faults_of_settings(
         except ConfigError:
             # An agent that is unknown, or whose file is missing or wrong, is `run`'s to tell.
             continue
-        if definition is None or is_without_a_bill(definition.backend):
+        if definition is None or is_stand_in(definition.backend):
             continue
         given = dict(definition.settings)
         for fault in setting_faults(definition.backend, given, permissions):
@@ -170,7 +170,7 @@ def definition_of(
     found = frozen.get(name) or _agent_file(name, workspace, settings)
     fields = {**found.fields, **step_config(config)}
     backend = backend_of(settings)
-    if not is_without_a_bill(backend):
+    if not is_stand_in(backend):
         backend = stand_in(str(fields.pop("backend", backend)), settings)
     fields.pop("backend", None)
     model = fields.pop("model", None)

@@ -25,7 +25,7 @@ from orchestrate.app.agent_definitions import (
     configured_environment,
     definition_before,
     in_its_words,
-    is_without_a_bill,
+    is_stand_in,
     stand_in,
 )
 from orchestrate.app.secrets import refuse_unset
@@ -72,7 +72,7 @@ def refuse_unusable(
     seen: set[str] = set()
     for plan, node, op in asks_in(program):
         definition = definition_before(node, op, workspace, settings, frozen)
-        if definition is None or is_without_a_bill(definition.backend):
+        if definition is None or is_stand_in(definition.backend):
             continue
         fault = _fault(definition, settings)
         if fault and fault not in seen:
@@ -105,7 +105,7 @@ def agent_of(name: str, settings: RunSettings, run: Run, person: Person) -> Agen
     ours = stand_in(name, settings)
     agent = make_agent(ours, _equipment(settings, run, person))
     own = settings.agents.get(ours)
-    return Configured(agent, own) if own and not is_without_a_bill(ours) else agent
+    return Configured(agent, own) if own and not is_stand_in(ours) else agent
 
 
 class Configured:

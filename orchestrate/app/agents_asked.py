@@ -15,7 +15,7 @@ from orchestrate.app.agent_definitions import (
     configured_environment,
     constants,
     definition_before,
-    is_without_a_bill,
+    is_stand_in,
 )
 from orchestrate.errors import OrchestrateError
 from orchestrate.plan.nodes import Ask, BuiltinProvider, CommandTemplate, Node, Plan, RunAgent
@@ -31,7 +31,7 @@ _MOST_LINES = 6
 
 
 @record
-class Asked:
+class AskedAgent:
     """Whom some steps ask. `model` None: the program's own; `permissions` None: not ours to set."""
 
     agent: str
@@ -55,12 +55,14 @@ class Asked:
         return f"agent {name}, model {model}, permissions {self.permissions}{others}"
 
 
-def who_is_asked(program: Program, workspace: Workspace, settings: RunSettings) -> dict[Asked, int]:
+def agents_asked(
+    program: Program, workspace: Workspace, settings: RunSettings
+) -> dict[AskedAgent, int]:
     """Everyone whom the steps of a program ask, and how many steps do; none for commands alone.
 
     What a step works out for itself is not known yet.
     """
-    found: dict[Asked, int] = {}
+    found: dict[AskedAgent, int] = {}
     for plan, node, op in asks_in(program):
         try:
             asked = _asked(plan, node, op, workspace, settings)
@@ -72,27 +74,29 @@ def who_is_asked(program: Program, workspace: Workspace, settings: RunSettings) 
 
 def asked_by_step(
     program: Program, workspace: Workspace, settings: RunSettings
-) -> dict[tuple[str, str], Asked]:
+) -> dict[tuple[str, str], AskedAgent]:
     """The same by plan and node."""
-    found: dict[tuple[str, str], Asked] = {}
+    found: dict[tuple[str, str], AskedAgent] = {}
     for plan, node, op in asks_in(program):
         with suppress(OrchestrateError):
             found[plan.id, node.id] = _asked(plan, node, op, workspace, settings)
     return found
 
 
-def _asked(plan: Plan, node: Node, op: Ask, workspace: Workspace, settings: RunSettings) -> Asked:
+def _asked(
+    plan: Plan, node: Node, op: Ask, workspace: Workspace, settings: RunSettings
+) -> AskedAgent:
     if isinstance(op.agent, CommandTemplate):
-        return Asked(op.agent.name, None, None, None)
+        return AskedAgent(op.agent.name, None, None, None)
     definition = definition_before(node, op, workspace, settings)
     assert definition is not None
     backend = definition.backend
-    if is_without_a_bill(backend):
-        return Asked(definition.name, backend, None, None)
+    if is_stand_in(backend):
+        return AskedAgent(definition.name, backend, None, None)
     own = dict(definition.settings)
     permissions = own.get("permissions") or settings.permissions or "bypass"
     model = _model(plan, op, definition.model, own) or _default(backend, workspace, settings)
-    return Asked(definition.name, backend, model, permissions, tuple(_others(own)))
+    return AskedAgent(definition.name, backend, model, permissions, tuple(_others(own)))
 
 
 def _others(own: Mapping[str, Any]) -> Iterator[str]:
@@ -124,7 +128,7 @@ def _model(plan: Plan, op: Ask, defined: str | None, own: Mapping[str, Any]) -> 
             return defined or own.get("model") or plan.defaults.model
 
 
-def asked_lines(asked: Mapping[Asked, int]) -> Iterator[str]:
+def asked_lines(asked: Mapping[AskedAgent, int]) -> Iterator[str]:
     """A line for each, of many only the first."""
     for number, (one, steps) in enumerate(asked.items()):
         if number == _MOST_LINES:
@@ -134,7 +138,7 @@ def asked_lines(asked: Mapping[Asked, int]) -> Iterator[str]:
         yield f"{one.words}{several}"
 
 
-def asked_json(asked: Mapping[Asked, int]) -> list[dict[str, Any]]:
+def asked_json(asked: Mapping[AskedAgent, int]) -> list[dict[str, Any]]:
     return [
         {"agent": one.agent, "backend": one.backend, "model": one.model,
          "permissions": one.permissions, "steps": steps,

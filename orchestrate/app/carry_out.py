@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.agent_definitions import backend_of, definition_of
 from orchestrate.app.agents import agent_of, keep_turn
-from orchestrate.app.agents_asked import asked_lines, who_is_asked
+from orchestrate.app.agents_asked import agents_asked, asked_lines
 from orchestrate.app.concurrent_runs import INSIDE, inside_of
 from orchestrate.app.config import load_config
 from orchestrate.app.executors import executors_of
@@ -24,7 +24,7 @@ from orchestrate.app.inputs import value_in_call
 from orchestrate.app.late_plans import LatePlans
 from orchestrate.app.listeners import listen_safely
 from orchestrate.app.money import money_rules
-from orchestrate.app.notify import run_and_tell
+from orchestrate.app.notify import run_and_notify
 from orchestrate.app.reachable import secrets_to_run
 from orchestrate.app.rehearse import rehearsal_of
 from orchestrate.app.secrets import tell_short, with_own_keys
@@ -122,7 +122,7 @@ def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs
             _keep_checkpoints(rt, reporter)
         if rehearsal is None and rt.checkpoints is None:
             _tell_unlooked_at(rt, reporter)
-        ending = run_to_end(rt) if is_part else run_and_tell(rt, untold, reporter)
+        ending = run_to_end(rt) if is_part else run_and_notify(rt, untold, reporter)
         is_over = True
         return ending
     finally:
@@ -234,7 +234,7 @@ def runtime_of(
 def _whom_it_asks(store: Store, program: Program, workspace: Workspace) -> list[str]:
     told = banner(store.state.settings)
     kept = settings_of(store.state.settings)
-    return [told] if told else list(asked_lines(who_is_asked(program, workspace, kept)))
+    return [told] if told else list(asked_lines(agents_asked(program, workspace, kept)))
 
 
 def _logbook(store: Store, settings: RunSettings, secrets: Secrets, name: str) -> Logbook:

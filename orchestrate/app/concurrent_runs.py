@@ -66,8 +66,8 @@ class Neighbour:
         return f"wait for it: orchestrate wait {self.run.id}"
 
 
-class entering:  # noqa: N801 - reads as what it says
-    """Hold the lock of a workspace until `enter` has written our run down.
+class WorkspaceEntry:
+    """Hold the lock of a workspace until `register` has written our run down.
 
     `home` is the workspace that has the run's folder, if it works in a worktree of its own.
     """
@@ -95,7 +95,7 @@ class entering:  # noqa: N801 - reads as what it says
         self._lock_fd: int | None = None
         self._entry: Path | None = None
 
-    def __enter__(self) -> entering:
+    def __enter__(self) -> WorkspaceEntry:
         if self._is_played:
             return self
         folder = workspace_locks(self._workspace.root, os.environ) / "live"
@@ -113,7 +113,7 @@ class entering:  # noqa: N801 - reads as what it says
             if others and not self._allows:
                 self._reporter.note(_also_here(others))
         except BaseException:
-            self._close_door()
+            self._unlock()
             raise
         return self
 
@@ -126,16 +126,16 @@ class entering:  # noqa: N801 - reads as what it says
             ways += ", or --worktree to let this one work in a git worktree of its own"
         raise ConfigError(first.told, ways)
 
-    def enter(self, run: Run) -> None:
+    def register(self, run: Run) -> None:
         """From here on others find our run, and may look."""
         note_workspace(self._home.root, run.root.parent, os.environ)
         if self._is_played:
             return
         self._entry = self._folder / run.id
         write_visibly(self._entry, dump_json([str(run.root), self._dialect]))
-        self._close_door()
+        self._unlock()
 
-    def _close_door(self) -> None:
+    def _unlock(self) -> None:
         if self._lock_fd is not None:
             os.close(self._lock_fd)
             self._lock_fd = None
@@ -143,7 +143,7 @@ class entering:  # noqa: N801 - reads as what it says
     def __exit__(
         self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
     ) -> None:
-        self._close_door()
+        self._unlock()
         if self._entry is not None:
             self._entry.unlink(missing_ok=True)
 

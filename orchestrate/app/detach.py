@@ -23,8 +23,8 @@ LOG = "detached.log"
 
 
 @record
-class Departure:
-    """In the new process: how its starter learns of the run."""
+class Starter:
+    """In the new process: the one that started it, which learns of the run."""
 
     line: int
     # Writes out what the process has said so far.
@@ -44,7 +44,7 @@ class Departure:
 
 
 @record
-class Departed:
+class DetachedRun:
     """In the command: the process that left, and its run's folder, '' if it ended without one."""
 
     process: int
@@ -63,8 +63,8 @@ class Departed:
         return code
 
 
-def part_ways(flush: Callable[[], None]) -> Departure | Departed:
-    """In the new process a departure; in the command, once it knows, what became of it."""
+def detach(flush: Callable[[], None]) -> Starter | DetachedRun:
+    """Fork: in the new process its starter; in the command, once it knows, what became of it."""
     flush()
     heard, said = os.pipe()
     # A Ctrl-C in between would end the command and leave an unknown run behind.
@@ -78,14 +78,14 @@ def part_ways(flush: Callable[[], None]) -> Departure | Departed:
         os.dup2(nowhere, 0)
         os.close(nowhere)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-        return Departure(said, flush)
+        return Starter(said, flush)
     os.close(said)
-    departed = _hear(heard, process)
+    child = _hear(heard, process)
     os.close(heard)
-    return departed
+    return child
 
 
-def _hear(line: int, process: int) -> Departed:
+def _hear(line: int, process: int) -> DetachedRun:
     told = b""
     is_interrupted = False
     while True:
@@ -99,5 +99,5 @@ def _hear(line: int, process: int) -> Departed:
             is_interrupted = True
             continue
         if not part:
-            return Departed(process, os.fsdecode(told), is_interrupted)
+            return DetachedRun(process, os.fsdecode(told), is_interrupted)
         told += part

@@ -23,7 +23,7 @@ from orchestrate.compile import compile_file, require_program
 from orchestrate.diagnostics import closest
 from orchestrate.dialects.lowering import constant_map
 from orchestrate.engine.catch_up import catch_up
-from orchestrate.engine.foresee import Foreseen, Scratch, foresee
+from orchestrate.engine.foresee import EditPreview, ScratchStore, preview_edit
 from orchestrate.engine.reuse import given_up
 from orchestrate.errors import DefinitionError, OrchestrateError, UsageError, explain
 from orchestrate.plan.nodes import all_nodes, main_plan
@@ -56,7 +56,7 @@ _MOST_NAMES = 12
 
 
 @record
-class Wishes:
+class EditRequest:
     """What a person wants: the files as they are now, steps done again, results kept."""
 
     edited: bool = False
@@ -76,11 +76,11 @@ class Wishes:
         return self.edited or self.name_steps
 
 
-NO_WISHES = Wishes()
+NO_EDIT = EditRequest()
 
 
 @record
-class Course:
+class ResumePlan:
     """What a resume goes on with. `values` are given to what has not finished; `begin` puts the
     edit on record, if there is one, with events that belong to it."""
 
@@ -97,30 +97,35 @@ class Course:
         return self.late.workspace
 
 
-def edited_course(
-    course: Course, wishes: Wishes, reporter: Reporter, stop: Stop, *, is_over: bool
-) -> Course | None:
+def plan_edit(
+    resuming: ResumePlan, request: EditRequest, reporter: Reporter, stop: Stop, *, is_over: bool
+) -> ResumePlan | None:
     """The course with the definition as it is now, if that matters and a person agrees; the same
     one if there is nothing to edit, and None if the run is over then.
     """
-    header, workspace = course.header, course.workspace
+    header, workspace = resuming.header, resuming.workspace
     changed = changes_of(
-        course.store.run, header, course.store.state, workspace, reporter, is_wanted=wishes.edited
+        resuming.store.run,
+        header,
+        resuming.store.state,
+        workspace,
+        reporter,
+        is_wanted=request.edited,
     )
-    if not changed and not wishes.name_steps:
-        return None if is_over else course
+    if not changed and not request.name_steps:
+        return None if is_over else resuming
     is_there = file_at(header.definition, workspace).is_file()
     try:
-        edit, foreseen, twice = prepare_edit(course, wishes, reporter, stop)
+        edit, foreseen, twice = prepare_edit(resuming, request, reporter, stop)
     except OrchestrateError as error:
-        if wishes.is_consent:
+        if request.is_consent:
             raise
         raise changed_error(
             header.run_id, changed, reporter.place, is_there=is_there, broken=_first(error)
         ) from None
-    what = told(foreseen, course.program, edit.program)
-    if wishes.is_consent:
-        _refuse_effects(edit, twice, wishes, reporter)
+    what = told(foreseen, resuming.program, edit.program)
+    if request.is_consent:
+        _refuse_effects(edit, twice, request, reporter)
         reporter.note(f"  {what}\n")
         return edit
     names = ", ".join(name + how.removeprefix("changed") for name, how in sorted(changed.items()))
@@ -132,7 +137,7 @@ def edited_course(
         )
     if not answer:
         raise UsageError("nothing was started", "to go on as it was started: --as-started")
-    _refuse_effects(edit, twice, wishes, reporter)
+    _refuse_effects(edit, twice, request, reporter)
     return edit
 
 
@@ -145,12 +150,12 @@ def _first(error: OrchestrateError) -> str:
 
 
 def prepare_edit(
-    course: Course, wishes: Wishes, reporter: Reporter, stop: Stop
-) -> tuple[Course, Foreseen, list[Entry]]:
+    resuming: ResumePlan, request: EditRequest, reporter: Reporter, stop: Stop
+) -> tuple[ResumePlan, EditPreview, list[Entry]]:
     """Compile the definition as it is now, and find out what it leaves of the run; and which steps
     with an effect would run again."""
-    store, header, settings = course.store, course.header, course.settings
-    workspace, values = course.workspace, course.values
+    store, header, settings = resuming.store, resuming.header, resuming.settings
+    workspace, values = resuming.workspace, resuming.values
     lineage = lineage_of(store.state)
     number = max(header.edit, lineage.edit if lineage is not None else 0) + 1
     root = edit_folder(store.run.root, number)
@@ -163,17 +168,17 @@ def prepare_edit(
             f"to start over with it: orchestrate resume {store.run.id} --force-restart",
         )
     secrets = secrets_to_run(whole, workspace)
-    context = masked_context(_context(course, whole, secrets), secrets, reporter)
+    context = masked_context(_context(resuming, whole, secrets), secrets, reporter)
     program = with_context(with_settings(whole, settings), constant_map({**context, **values}))
     refuse_undefined(compilation, program)
-    _catch_up(course, reporter, stop)
-    late = replace(course.late, root=root)
+    _catch_up(resuming, reporter, stop)
+    late = replace(resuming.late, root=root)
     store.sync()
     sources = checksums(compilation, workspace)
     earlier = earlier_of(store.run)
-    accept = _accepted(earlier, wishes)
-    owed = [] if wishes.is_undo else [p for p in earlier.owed_redo() if list(p) not in accept]
-    redo = [e.path for text in wishes.redo for e in meant(earlier, text, "--redo")]
+    accept = _accepted(earlier, request)
+    owed = [] if request.is_undo else [p for p in earlier.owed_redo() if list(p) not in accept]
+    redo = [e.path for text in request.redo for e in meant(earlier, text, "--redo")]
     event = Edited(
         at=store.state.updated_at,
         edit=number,
@@ -182,20 +187,20 @@ def prepare_edit(
         checksum=combined_checksum(sources),
         sources=sources,
         context=context,
-        redo=[list(path) for path in dict.fromkeys((*redo, *wishes.void, *owed))],
+        redo=[list(path) for path in dict.fromkeys((*redo, *request.void, *owed))],
         accept=accept,
     )
     earlier.add(event)
     earlier.add(RunResumed(event.at, context=dict(values)))
     store.index.learn_edit(number, program, late.find)
     index = store.index.copied()
-    scratch = Scratch(store.run, index, load(store.run, index))
+    scratch = ScratchStore(store.run, index, load(store.run, index))
     apply(index, scratch.state, event)
     scratch.state.root.variables |= values
     rt = runtime_of(scratch, program, workspace, settings, reporter, stop, log="")  # type: ignore[arg-type]
     rt.earlier = earlier
     try:
-        foreseen = foresee(rt)
+        foreseen = preview_edit(rt)
     finally:
         rt.close()
         rt.logbook.close()
@@ -206,16 +211,16 @@ def prepare_edit(
         store.record(replace(event, at=max(event.at, rt.now())), *more)
 
     header = replace(header, root=root, edit=number)
-    edit = Course(store, header, program, late, settings, values, begin)
-    return edit, foreseen, _effects_again(course, program, earlier, foreseen, wishes)
+    edit = ResumePlan(store, header, program, late, settings, values, begin)
+    return edit, foreseen, _effects_again(resuming, program, earlier, foreseen, request)
 
 
-def _catch_up(course: Course, reporter: Reporter, stop: Stop) -> None:
+def _catch_up(resuming: ResumePlan, reporter: Reporter, stop: Stop) -> None:
     """Record what has happened since the run's orchestrator was killed, if it was."""
-    store = course.store
+    store = resuming.store
     if store.state.status != "running":
         return
-    rt = runtime_of(store, course.program, course.workspace, course.settings, reporter, stop)
+    rt = runtime_of(store, resuming.program, resuming.workspace, resuming.settings, reporter, stop)
     try:
         catch_up(rt)
     finally:
@@ -223,11 +228,11 @@ def _catch_up(course: Course, reporter: Reporter, stop: Stop) -> None:
         rt.logbook.close()
 
 
-def _context(course: Course, whole: Program, secrets: Secrets) -> dict[str, Any]:
+def _context(resuming: ResumePlan, whole: Program, secrets: Secrets) -> dict[str, Any]:
     """What the file says now; what was given from outside stays. What is known is masked."""
-    before, known = secrets.data(_defaults(course.program)), course.header.context
+    before, known = secrets.data(_defaults(resuming.program)), resuming.header.context
     given = {k: v for k, v in known.items() if k not in before or before[k] != v}
-    return _defaults(whole) | given | given_later(course.store.run)
+    return _defaults(whole) | given | given_later(resuming.store.run)
 
 
 def _defaults(program: Program) -> dict[str, Any]:
@@ -248,9 +253,9 @@ def meant(earlier: Earlier, text: str, flag: str) -> list[Entry]:
     raise UsageError(f"{flag}: the run has no result of a step '{text}'{also}", f"it has: {shown}")
 
 
-def _accepted(earlier: Earlier, wishes: Wishes) -> list[list[str]]:
+def _accepted(earlier: Earlier, request: EditRequest) -> list[list[str]]:
     paths = []
-    for text in wishes.accept:
+    for text in request.accept:
         for entry in meant(earlier, text, "--accept"):
             done = entry.finished
             if done is not None and done.result.status == "failed":
@@ -275,15 +280,19 @@ def _keep(root: Path, compilation: Compilation, program: Program, workspace: Wor
 
 
 def _effects_again(
-    course: Course, program: Program, earlier: Earlier, foreseen: Foreseen, wishes: Wishes
+    resuming: ResumePlan,
+    program: Program,
+    earlier: Earlier,
+    foreseen: EditPreview,
+    request: EditRequest,
 ) -> list[Entry]:
     """The steps with an effect that have begun, would run again, and that no flag names."""
     opened = [e.opened for e in earlier.entries.values() if isinstance(e.opened, CallOpened)]
-    late = [course.late.whole(call.plan) for call in opened if call.late]
+    late = [resuming.late.whole(call.plan) for call in opened if call.late]
     effects = {node.name for each in (program, *late) for node in all_nodes(each) if node.effect}
     standing = [s.entry for s in foreseen.standing if s.entry is not None]
     again = [entry for entry in standing if entry.is_answered or entry.has_begun]
-    named = [Address.typed(text) for text in wishes.redo]
+    named = [Address.typed(text) for text in request.redo]
     return [
         entry
         for entry in (*again, *foreseen.behind, *foreseen.cut)
@@ -291,7 +300,9 @@ def _effects_again(
     ]
 
 
-def _refuse_effects(edit: Course, twice: list[Entry], wishes: Wishes, reporter: Reporter) -> None:
+def _refuse_effects(
+    edit: ResumePlan, twice: list[Entry], request: EditRequest, reporter: Reporter
+) -> None:
     """A step with an effect never runs twice by itself: a person says what holds, at the terminal
     or by a flag."""
     for entry in twice:
@@ -299,7 +310,7 @@ def _refuse_effects(edit: Course, twice: list[Entry], wishes: Wishes, reporter: 
         what = f"step '{shown}' has an effect (`effect: true`) and would run a second time"
         if reporter.confirm(what):
             continue
-        again = _same_command(edit, wishes)
+        again = _same_command(edit, request)
         accept = reporter.place.command(*again, "--accept", shown)
         hint = f"if what it did still holds: {accept}\n"
         if not entry.is_answered:  # it may run, was stopped or was lost: nothing can be accepted
@@ -309,14 +320,14 @@ def _refuse_effects(edit: Course, twice: list[Entry], wishes: Wishes, reporter: 
         raise UsageError(what, f"{hint}to do it once more: {redo}")
 
 
-def _same_command(edit: Course, wishes: Wishes) -> tuple[str, ...]:
+def _same_command(edit: ResumePlan, request: EditRequest) -> tuple[str, ...]:
     """What the person has typed; a fork that is refused is not there any more to be resumed."""
     words = ["resume", edit.header.run_id]
-    redo = wishes.redo
+    redo = request.redo
     lineage = lineage_of(edit.store.state)
     if lineage is not None and edit.store.state.edit == 0:
         words = ["fork", lineage.run, "--from", lineage.step]
         words += [] if edit.store.state.worktree is not None else ["--in-place"]
         redo = tuple(lineage.redo)
-    words += [word for step in wishes.accept for word in ("--accept", step)]
+    words += [word for step in request.accept for word in ("--accept", step)]
     return (*words, *(word for step in redo for word in ("--redo", step)))

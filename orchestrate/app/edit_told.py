@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from orchestrate.engine.foresee import Foreseen, Standing
+from orchestrate.engine.foresee import EditPreview, PendingStep
 from orchestrate.plan.fingerprint import fingerprint
 from orchestrate.plan.nodes import nodes_in
 from orchestrate.plan.visible import visible
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from orchestrate.state.earlier import Entry
 
 
-def told(foreseen: Foreseen, before: Program, now: Program) -> str:
+def told(foreseen: EditPreview, before: Program, now: Program) -> str:
     """`reuse 14, run 3: review (prompt changed, line 41), fix and commit (come after it)`."""
     runs = [_said(standing) for standing in foreseen.standing]
     behind = list(dict.fromkeys(_shown(entry) for entry in foreseen.behind))
@@ -37,7 +37,7 @@ def told(foreseen: Foreseen, before: Program, now: Program) -> str:
     return text
 
 
-def _ahead(foreseen: Foreseen, before: Program, now: Program) -> list[Node]:
+def _ahead(foreseen: EditPreview, before: Program, now: Program) -> list[Node]:
     """Steps that are not what they were and that the run has not come to."""
     entries = (*foreseen.kept, *foreseen.behind, *foreseen.adopted, *foreseen.skipped)
     met = {entry.name for entry in entries}
@@ -70,7 +70,7 @@ def _shown(entry: Entry) -> str:
     return visible(Address(entry.address.frame, entry.name).shown + visit)
 
 
-def _said(standing: Standing) -> str:
+def _said(standing: PendingStep) -> str:
     line = standing.node.span.line
     where = f", line {line}" if "changed" in standing.why and line else ""
     return f"{visible(standing.shown)} ({why_in_words(standing.why)}{where})"

@@ -9,7 +9,7 @@ from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.app.agents_asked import Asked, asked_by_step
+from orchestrate.app.agents_asked import AskedAgent, asked_by_step
 from orchestrate.app.money import money_rules
 from orchestrate.app.scopes import starting_values
 from orchestrate.engine.costing import (
@@ -112,7 +112,7 @@ def estimate(prepared: Prepared) -> Estimate:
 def _price(
     entries: list[LedgerEntry],
     key: tuple[str, str],
-    asked: Asked | None,
+    asked: AskedAgent | None,
     rules: MoneyRules,
     workspace: str,
 ) -> float:

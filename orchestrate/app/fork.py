@@ -56,7 +56,7 @@ _OF_THE_COMMIT = (
 
 
 @record
-class ForkWishes:
+class ForkRequest:
     """Where a person wants to go another way, and how."""
 
     step: str
@@ -70,19 +70,19 @@ def fork(
     origin: Run,
     workspace: Workspace,
     given: RunSettings,
-    wishes: ForkWishes,
+    request: ForkRequest,
     reporter: Reporter,
     context: Mapping[str, Any] = MappingProxyType({}),
 ) -> Resumed:
     """A new run with the results of another up to a step; it starts at once."""
     header, state = header_of(origin), run_view(origin).state
     settings = given.over(header.settings)
-    name = None if wishes.in_place else (given.worktree or "")
+    name = None if request.in_place else (given.worktree or "")
     settings = replace(settings, worktree=name, with_changes=False)
-    files = files_before(origin, _require_results(origin, wishes))
-    if files is not None and (wishes.in_place or {*files.lacks} & {*wishes.accept}):
+    files = files_before(origin, _require_results(origin, request))
+    if files is not None and (request.in_place or {*files.lacks} & {*request.accept}):
         files = replace(files, are_redone=False)
-    step = files.whole if files is not None and files.are_redone else wishes.step
+    step = files.whole if files is not None and files.are_redone else request.step
     config = load_config(workspace)
     planned = plan_worktree(
         workspace, settings, config, in_worktree(workspace, state),
@@ -96,7 +96,7 @@ def fork(
     known = header.context | given_later(origin) | values
     program = with_context(program, constant_map(known))
     lineage = Lineage(
-        origin.id, step, header.edit, list(wishes.redo), list(wishes.accept), list(values)
+        origin.id, step, header.edit, list(request.redo), list(request.accept), list(values)
     )
     store = start_run(
         runs, program, compilation, workspace, settings, reporter, worktree=planned,
@@ -118,13 +118,13 @@ def fork(
         raise
 
 
-def _require_results(origin: Run, wishes: ForkWishes) -> list[Entry]:
+def _require_results(origin: Run, request: ForkRequest) -> list[Entry]:
     """Refuse before anything is made what names no result of the run; those of the step."""
     earlier = earlier_of(origin)
-    for flag, names in (("--from", (wishes.step, *wishes.redo)), ("--accept", wishes.accept)):
+    for flag, names in (("--from", (request.step, *request.redo)), ("--accept", request.accept)):
         for name in names:
             meant(earlier, name, flag)
-    return meant(earlier, wishes.step, "--from")
+    return meant(earlier, request.step, "--from")
 
 
 def _take_over(origin: Run, folder: Path) -> None:

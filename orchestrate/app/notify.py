@@ -67,7 +67,7 @@ class Notification:
 
 
 @record
-class Teller:
+class NotificationContext:
     """What telling needs of the run's surroundings."""
 
     notifications: tuple[Notification, ...]
@@ -96,7 +96,7 @@ def notifications_in(values: Mapping[str, Any]) -> tuple[Notification, ...]:
     )
 
 
-def run_and_tell(rt: Runtime, troubles: list[str], reporter: Reporter) -> Ending:
+def run_and_notify(rt: Runtime, troubles: list[str], reporter: Reporter) -> Ending:
     """Let the engine work, then tell how the run has ended; `troubles` gets what went wrong."""
     notifications = notifications_in(load_config(rt.workspace, rt.environment).values)
     if not notifications:
@@ -107,8 +107,8 @@ def run_and_tell(rt: Runtime, troubles: list[str], reporter: Reporter) -> Ending
     try:
         return run_to_end(rt)
     finally:
-        troubles += tell(
-            Teller(
+        troubles += notify(
+            NotificationContext(
                 notifications=notifications,
                 store=rt.store,
                 secrets=rt.secrets,
@@ -140,7 +140,7 @@ def _address_fault(entry: Notification, environment: Mapping[str, str]) -> str:
     return f"{entry.webhook_env}: {fault}" if fault else ""
 
 
-def tell_owed(store: Store, program: Program, workspace: Workspace, place: Place) -> list[str]:
+def notify_missed(store: Store, program: Program, workspace: Workspace, place: Place) -> list[str]:
     """Make up for a process that was killed after the run's last event, before it notified."""
     if not _owed(store).exists():
         return []
@@ -152,8 +152,8 @@ def tell_owed(store: Store, program: Program, workspace: Workspace, place: Place
     stop = Stop()
     executor = LocalExecutor(store.run.root, workspace.root)
     try:
-        return tell(
-            Teller(
+        return notify(
+            NotificationContext(
                 notifications=notifications_in(load_config(workspace).values),
                 store=store,
                 secrets=secrets,
@@ -176,76 +176,80 @@ def _owed(store: Store) -> Path:
     return store.run.root / "notifications.owed"
 
 
-def tell(teller: Teller) -> list[str]:
+def notify(context: NotificationContext) -> list[str]:
     """Notify of how the run has ended; returns what went wrong, in sentences."""
     # Our process still holds the lock, but has done its work.
-    store = teller.store
+    store = context.store
     view = RunView(store.run, store.state, store.index, store.state.status, is_live=False)
     event, key = news_of(view)
-    wanted = [entry for entry in teller.notifications if event in entry.on]
+    wanted = [entry for entry in context.notifications if event in entry.on]
     troubles: list[str] = []
     if event is not None and wanted:
-        body = _document(teller, view, event)
+        body = _document(context, view, event)
         started: list[tuple[Notification, str]] = []
         for entry in wanted:
             # No step's attempts or files are called so.
             attempt = f"notify~{key}-{entry.number}"
             try:
-                if _start(teller, entry, attempt, event, body):
+                if _start(context, entry, attempt, event, body):
                     started.append((entry, attempt))
             except (OrchestrateError, OSError) as error:
                 troubles.append(f"{entry.title}: {error}")
             except Exception as error:  # noqa: BLE001 - the run has ended well or badly without it
                 troubles.append(f"{entry.title}: it failed ({type(error).__name__})")
         for entry, attempt in started:
-            trouble = _await(teller, entry, attempt)
+            trouble = _await(context, entry, attempt)
             if trouble:
                 troubles.append(f"{entry.title}: {trouble}")
             else:
                 about = {"event": event, "number": entry.number}
-                teller.logbook.write("info", "notification-delivered", about)
+                context.logbook.write("info", "notification-delivered", about)
     for trouble in troubles:
-        teller.logbook.write("warn", "notification-failed", {"reason": trouble})
+        context.logbook.write("warn", "notification-failed", {"reason": trouble})
     with suppress(OSError):
-        _owed(teller.store).unlink(missing_ok=True)
-    return [teller.secrets.text(trouble) for trouble in troubles]
+        _owed(context.store).unlink(missing_ok=True)
+    return [context.secrets.text(trouble) for trouble in troubles]
 
 
-def _document(teller: Teller, view: RunView, event: News) -> dict[str, Any]:
+def _document(context: NotificationContext, view: RunView, event: News) -> dict[str, Any]:
     state = view.state
-    look = look_command(view, teller.place)
+    look = look_command(view, context.place)
     document = {
         "event": event,
-        **result_document(view.run, state, teller.store.index),
-        "workspace": str(teller.workspace),
+        **result_document(view.run, state, context.store.index),
+        "workspace": str(context.workspace),
         # A rehearsal notifies as a real run does, and the receiver must be able to see that.
         "backend": state.settings.get("backend"),
         "started_at": timestamp(state.started_at),
         "updated_at": timestamp(state.updated_at),
         "elapsed_s": round(max(0.0, state.updated_at - state.started_at), 3),
-        "next": [*([look] if look else []), *next_commands(view, teller.place)],
+        "next": [*([look] if look else []), *next_commands(view, context.place)],
     }
-    masked: dict[str, Any] = teller.secrets.data(document)
+    masked: dict[str, Any] = context.secrets.data(document)
     return masked
 
 
 def _start(
-    teller: Teller, entry: Notification, attempt: str, event: News, body: dict[str, Any]
+    context: NotificationContext,
+    entry: Notification,
+    attempt: str,
+    event: News,
+    body: dict[str, Any],
 ) -> bool:
     """Let the executor start it; False if a killed orchestrator has done so before."""
     address = entry.webhook
     if entry.webhook_env:
-        address = teller.environment.get(entry.webhook_env, "")
+        address = context.environment.get(entry.webhook_env, "")
         if not address:
             raise OrchestrateError(f"the variable {entry.webhook_env} is not set")
-        fault = _address_fault(entry, teller.environment)
+        fault = _address_fault(entry, context.environment)
         if fault:
             raise OrchestrateError(fault)
-    return teller.executor().start(_job(teller, entry, attempt, event, body, address))
+    return context.executor().start(_job(context, entry, attempt, event, body, address))
 
 
 def _job(
-    teller: Teller,
+    context: NotificationContext,
     entry: Notification,
     attempt: str,
     event: News,
@@ -264,10 +268,10 @@ def _job(
         "ORCHESTRATE_RECIPE": body["workflow_file"],
         "ORCHESTRATE_WORKSPACE": body["workspace"],
     }
-    environment = {**teller.environment}
+    environment = {**context.environment}
     # No variable can hold a NUL, and a very long one would keep the program from starting.
     environment |= {name: value.replace("\0", "")[:_LONGEST_VALUE] for name, value in facts.items()}
-    argv, secrets = entry.command, teller.secrets.values
+    argv, secrets = entry.command, context.secrets.values
     if not argv:
         argv = (sys.executable, "-I", webhook.__file__)
         environment[webhook.VARIABLE] = address
@@ -285,21 +289,21 @@ def _job(
     )
 
 
-def _await(teller: Teller, entry: Notification, attempt: str) -> str:
+def _await(context: NotificationContext, entry: Notification, attempt: str) -> str:
     """Why it was not delivered, or ''."""
     import time
 
     give_up = time.monotonic() + entry.timeout_s + _GRACE_S
     try:
-        executor = teller.executor()
+        executor = context.executor()
         ended: Exit | Lost | Running = Running()
         while (
             isinstance(ended, Running)
-            and not teller.stop.is_requested
+            and not context.stop.is_requested
             and time.monotonic() < give_up
         ):
             ended = executor.wait(attempt, give_up - time.monotonic())
-        if isinstance(ended, Running) and teller.stop.is_requested:
+        if isinstance(ended, Running) and context.stop.is_requested:
             executor.stop(attempt, "interrupted", grace_s=0.5)
             return "interrupted"
     except (OrchestrateError, OSError) as error:

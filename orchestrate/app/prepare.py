@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from orchestrate.app.agent_definitions import refuse_settings
-from orchestrate.app.agents_asked import asked_json, asked_lines, who_is_asked
+from orchestrate.app.agents_asked import agents_asked, asked_json, asked_lines
 from orchestrate.app.apply_flags import configured, with_defaults, with_flags
 from orchestrate.app.config import load_config
 from orchestrate.app.config_model import Config
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from orchestrate.workspace import Workspace
 
 
-class Warned(Protocol):
+class WarningSink(Protocol):
     """Who hears what a recipe is warned of."""
 
     def detail(self, text: str) -> None:
@@ -85,15 +85,15 @@ def prepare(
     return Prepared(compilation, program, workspace, settings, config)
 
 
-def rehearse(prepared: Prepared, reporter: Warned) -> tuple[list[str], list[dict[str, Any]]]:
+def rehearse(prepared: Prepared, reporter: WarningSink) -> tuple[list[str], list[dict[str, Any]]]:
     """Whom a run would ask, as lines and as data; it is refused and warned of as a run would be."""
     refuse_settings(prepared.program, prepared.workspace, prepared.settings)
     warn(prepared, reporter)
-    asked = who_is_asked(prepared.program, prepared.workspace, prepared.settings)
+    asked = agents_asked(prepared.program, prepared.workspace, prepared.settings)
     return list(asked_lines(asked)), asked_json(asked)
 
 
-def warn(prepared: Prepared, reporter: Warned) -> None:
+def warn(prepared: Prepared, reporter: WarningSink) -> None:
     """Say what the definition is warned of, and which given values nothing reads."""
     compilation, program = prepared.compilation, prepared.program
     found = without_given(compilation, given_names(program))

@@ -12,13 +12,13 @@ from orchestrate.app.agents import refuse_unusable
 from orchestrate.app.apply_flags import with_settings
 from orchestrate.app.carry_out import carry_out
 from orchestrate.app.changed import changes_of
-from orchestrate.app.concurrent_runs import entering
+from orchestrate.app.concurrent_runs import WorkspaceEntry
 from orchestrate.app.config import load_config
 from orchestrate.app.context import context_of
-from orchestrate.app.edit_run import NO_WISHES, Course, Wishes, edited_course
+from orchestrate.app.edit_run import NO_EDIT, EditRequest, ResumePlan, plan_edit
 from orchestrate.app.frozen_run import frozen_agents, require_whole
 from orchestrate.app.late_plans import LatePlans
-from orchestrate.app.notify import tell_owed
+from orchestrate.app.notify import notify_missed
 from orchestrate.app.open_run import given_later, header_of
 from orchestrate.app.open_store import open_stored
 from orchestrate.app.prepare import Prepared
@@ -92,10 +92,10 @@ def resume(
     context: Mapping[str, Any] = MappingProxyType({}),
     repair: bool = False,
     as_started: bool = False,
-    wishes: Wishes = NO_WISHES,
+    request: EditRequest = NO_EDIT,
 ) -> Resumed:
     """Go on with a run until it ends, is parked or is stopped."""
-    _refuse_together(given, wishes, as_started=as_started)
+    _refuse_together(given, request, as_started=as_started)
     if given.backend is not None:
         given = replace(given, backend=known_backend(given.backend))
     header = header_of(run)
@@ -106,7 +106,7 @@ def resume(
     try:
         header = replace(header, settings=settings)
         program = program_to_run(
-            header, workspace, reporter.note, as_started=as_started, is_edit=wishes.is_consent
+            header, workspace, reporter.note, as_started=as_started, is_edit=request.is_consent
         )
         given.check(program)
         values = _context_given(program, given, workspace, context)
@@ -119,41 +119,41 @@ def resume(
         raise
     with stoppable() as stop:
         try:
-            unbegun = wishes_of(store.state)
-            wishes, as_started = unbegun or wishes, as_started and unbegun is None
+            unbegun = request_of_fork(store.state)
+            request, as_started = unbegun or request, as_started and unbegun is None
             over = _is_over(run, store.state, reporter.place)
-            if over is not None and not _may_reopen(store.state, wishes):
+            if over is not None and not _may_reopen(store.state, request):
                 _catch_up(store, program, workspace, settings, reporter)
                 left_out = _edit_left_out(run, header, store.state, workspace, reporter)
                 return Resumed(store, over[1], nothing_left=over[0] + left_out)
             require_worktree(run, store.state, load_config(workspace), reporter, stop)
             restore_late(late, store.state.late, run, reporter.note)
-            course = _course(
-                Course(store, header, program, late, settings, values),
-                wishes, reporter, stop, as_started=as_started, is_over=over is not None,
+            resuming = _course(
+                ResumePlan(store, header, program, late, settings, values),
+                request, reporter, stop, as_started=as_started, is_over=over is not None,
             )  # fmt: skip
-            if course is None:
+            if resuming is None:
                 assert over is not None
                 return Resumed(store, over[1], nothing_left=over[0])
-            ending = _go_on(course, given, reporter, stop)
+            ending = _go_on(resuming, given, reporter, stop)
         finally:
             store.close()
         reporter.ended(store, ending)
         return Resumed(store, ending.code, ending)
 
 
-def _go_on(course: Course, given: RunSettings, reporter: Reporter, stop: Stop) -> Ending:
+def _go_on(resuming: ResumePlan, given: RunSettings, reporter: Reporter, stop: Stop) -> Ending:
     """Let the run work until it ends, is parked or is stopped."""
-    store, program, settings = course.store, course.program, course.settings
-    run, home = store.run, course.workspace
+    store, program, settings = resuming.store, resuming.program, resuming.settings
+    run, home = store.run, resuming.workspace
     working = in_worktree(home, store.state)
-    with entering(working, program, settings, reporter, run.id, home=home) as entrance:
-        entrance.enter(run)
-        if course.begin is not None:
-            course.begin()
+    with WorkspaceEntry(working, program, settings, reporter, run.id, home=home) as entry:
+        entry.register(run)
+        if resuming.begin is not None:
+            resuming.begin()
         reporter.begins(store, store.state.definition, working, is_resumed=True)
         had = tuple(sessions_of(store.state))
-        resumed = _record(course, given, reporter)
+        resumed = _record(resuming, given, reporter)
         reporter.started(run)
         moved = _moved_words(had, settings) if resumed.copied else ""
         ending = carry_out(
@@ -163,12 +163,14 @@ def _go_on(course: Course, given: RunSettings, reporter: Reporter, stop: Stop) -
     return ending
 
 
-def wishes_of(state: RunState) -> Wishes | None:
+def request_of_fork(state: RunState) -> EditRequest | None:
     """What was wished when a fork was made: until it has begun with that, it stands at nothing."""
     lineage = lineage_of(state)
     if lineage is None or state.edit:
         return None
-    return Wishes(edited=True, redo=(lineage.step, *lineage.redo), accept=tuple(lineage.accept))
+    return EditRequest(
+        edited=True, redo=(lineage.step, *lineage.redo), accept=tuple(lineage.accept)
+    )
 
 
 def _refuse_rehearsal(settings: RunSettings, before: RunSettings) -> None:
@@ -179,13 +181,13 @@ def _refuse_rehearsal(settings: RunSettings, before: RunSettings) -> None:
         )
 
 
-def _refuse_together(given: RunSettings, wishes: Wishes, *, as_started: bool) -> None:
-    if as_started and wishes.is_consent:
+def _refuse_together(given: RunSettings, request: EditRequest, *, as_started: bool) -> None:
+    if as_started and request.is_consent:
         raise UsageError(
             "--as-started takes the definition as it was, and the other flags as it is now",
             "leave one of them out",
         )
-    both = sorted({*wishes.redo} & {*wishes.accept})
+    both = sorted({*request.redo} & {*request.accept})
     if both:
         raise UsageError(f"'{both[0]}' cannot be accepted and done again", "leave one of them out")
     if given.session is not None:
@@ -193,21 +195,21 @@ def _refuse_together(given: RunSettings, wishes: Wishes, *, as_started: bool) ->
 
 
 def _course(
-    course: Course,
-    wishes: Wishes,
+    resuming: ResumePlan,
+    request: EditRequest,
     reporter: Reporter,
     stop: Stop,
     *,
     as_started: bool,
     is_over: bool,
-) -> Course | None:
+) -> ResumePlan | None:
     """The course with the user's edits, where there are any; refused where it cannot be taken."""
-    store, root = course.store, course.header.root
-    found: Course | None = course
+    store, root = resuming.store, resuming.header.root
+    found: ResumePlan | None = resuming
     if as_started:
         require_whole(store.run, root)
     else:
-        found = edited_course(course, wishes, reporter, stop, is_over=is_over)
+        found = plan_edit(resuming, request, reporter, stop, is_over=is_over)
     if found is None:
         return None
     is_edit = found.begin is not None
@@ -219,13 +221,13 @@ def _course(
     return found
 
 
-def _record(course: Course, given: RunSettings, reporter: Reporter) -> RunResumed:
+def _record(resuming: ResumePlan, given: RunSettings, reporter: Reporter) -> RunResumed:
     """Put the resume on record, with what is not tried again or not yet."""
-    store, program, workspace = course.store, course.program, course.workspace
-    values = dict(course.values)
+    store, program, workspace = resuming.store, resuming.program, resuming.workspace
+    values = dict(resuming.values)
     kept = mask_settings(given.kept(), secrets_to_run(program, workspace), reporter)
-    keep_flags(program, course.late, store.state.late, kept)
-    tell_unread_of(program, values, course.header.context, given, reporter.detail)
+    keep_flags(program, resuming.late, store.state.late, kept)
+    tell_unread_of(program, values, resuming.header.context, given, reporter.detail)
     resumed = _resumed(store, kept, values, workspace, given.sessions_here or ())
     if resumed.copied and not store.state.settings.get("seat"):
         reporter.note(_COPY)
@@ -321,16 +323,16 @@ def _catch_up(
         store.checkpoint(durable=True)
         working = in_worktree(workspace, store.state)
         _archive(program, working, store.run, settings, store.state.status)
-    for trouble in tell_owed(store, program, workspace, reporter.place):
+    for trouble in notify_missed(store, program, workspace, reporter.place):
         reporter.note(f"orchestrate: {visible(trouble)}\n")
 
 
-def _may_reopen(state: RunState, wishes: Wishes) -> bool:
+def _may_reopen(state: RunState, request: EditRequest) -> bool:
     """Can what is over be opened again? A completed run by any edit, an end that its author wrote
     only where steps are named; a person's no and a person's stop stay."""
     if state.status == "cancelled" or (state.ending is not None and state.ending.kind == "denied"):
         return False
-    return wishes.is_consent if state.status == "completed" else wishes.name_steps
+    return request.is_consent if state.status == "completed" else request.name_steps
 
 
 def _is_over(run: Run, state: RunState, place: Place) -> tuple[str, int] | None:

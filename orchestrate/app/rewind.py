@@ -9,10 +9,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.app.concurrent_runs import entering, refuse_neighbours
+from orchestrate.app.concurrent_runs import WorkspaceEntry, refuse_neighbours
 from orchestrate.app.config import load_config
 from orchestrate.app.diff_files import history_of, store_of
-from orchestrate.app.edit_run import Course, Wishes, prepare_edit
+from orchestrate.app.edit_run import EditRequest, ResumePlan, prepare_edit
 from orchestrate.app.late_plans import LatePlans
 from orchestrate.app.open_run import header_of
 from orchestrate.app.open_store import open_stored
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 @record
-class Aim:
+class RewindTarget:
     """Where a run is to stand: the files, what is said about it, and the results that go.
 
     `added` are the files that the run has added behind it: no others are deleted.
@@ -68,10 +68,10 @@ class Aim:
 
 
 @record
-class Rewound:
+class RewindResult:
     """What was done, or would be."""
 
-    aim: Aim
+    aim: RewindTarget
     plan: Restoration
     notes: tuple[str, ...]
     is_done: bool
@@ -98,7 +98,7 @@ def rewind(
     *,
     force: bool,
     agrees: Any,
-) -> Rewound:
+) -> RewindResult:
     """Put a run before a step; without one, take the last such change back (`--undo`).
 
     `agrees` is shown what would be done, and says whether to do it.
@@ -117,17 +117,19 @@ def rewind(
     with stoppable() as stop:
         try:
             restore_late(late, store.state.late, run, reporter.note)
-            course = Course(store, header, program, late, header.settings, {})
+            resuming = ResumePlan(store, header, program, late, header.settings, {})
             working = in_worktree(workspace, store.state)
             require_worktree(run, store.state, load_config(workspace), reporter, stop)
             _refuse_final(run, store)
             refuse_neighbours(working, run.id)
-            with entering(working, program, header.settings, reporter, run.id, home=workspace):
+            with WorkspaceEntry(
+                working, program, header.settings, reporter, run.id, home=workspace
+            ):
                 history, files = history_of(run), store_of(run)
                 aim = _aim(run, history, files, step)
                 rewound = _plan(files, working.root, store, aim, force=force)
-                wishes = Wishes(edited=True, void=aim.void, is_undo=aim.is_undo)
-                edit, _, twice = prepare_edit(course, wishes, reporter, stop)
+                request = EditRequest(edited=True, void=aim.void, is_undo=aim.is_undo)
+                edit, _, twice = prepare_edit(resuming, request, reporter, stop)
                 if twice and not force:
                     raise UsageError(
                         f"step '{visible(twice[0].name)}' has an effect (`effect: true`) and "
@@ -139,7 +141,7 @@ def rewind(
                 _carry_out(files, working.root, edit, rewound)
         finally:
             store.close()
-    return Rewound(aim, rewound.plan, rewound.notes, is_done=True)
+    return RewindResult(aim, rewound.plan, rewound.notes, is_done=True)
 
 
 def _refuse_final(run: Run, store: Store) -> None:
@@ -152,7 +154,7 @@ def _refuse_final(run: Run, store: Store) -> None:
         )
 
 
-def _aim(run: Run, history: FileHistory, files: Files, step: str | None) -> Aim:
+def _aim(run: Run, history: FileHistory, files: Files, step: str | None) -> RewindTarget:
     if step is None:
         return _undo(run, history, files)
     span = history.find(step)
@@ -168,7 +170,7 @@ def _aim(run: Run, history: FileHistory, files: Files, step: str | None) -> Aim:
     words = f"before '{span.shown}'"
     void = _begun_since(run, span.position)
     added = history.added_from(span.position, files.added)
-    return Aim(checkpoint_from_json(span.before), words, void, added)
+    return RewindTarget(checkpoint_from_json(span.before), words, void, added)
 
 
 def _begun_since(run: Run, position: int) -> tuple[tuple[str, ...], ...]:
@@ -187,7 +189,7 @@ def _begun_since(run: Run, position: int) -> tuple[tuple[str, ...], ...]:
     return tuple(path for path, number in first.items() if number >= position)
 
 
-def _undo(run: Run, history: FileHistory, files: Files) -> Aim:
+def _undo(run: Run, history: FileHistory, files: Files) -> RewindTarget:
     """Back to before the last rewind; what one before that made void stays so."""
     if not history.rewinds:
         raise UsageError(f"run {run.id} was not rewound; there is nothing to undo")
@@ -203,17 +205,17 @@ def _undo(run: Run, history: FileHistory, files: Files) -> Aim:
         checkpoint_from_json(last.safety),
         history.added_from(last.position, files.added),
     )
-    return Aim(target, "before the last rewind", void, added, is_undo=True)
+    return RewindTarget(target, "before the last rewind", void, added, is_undo=True)
 
 
 def _plan(
     files: Files,
     workspace: Path,
     store: Store,
-    aim: Aim,
+    aim: RewindTarget,
     *,
     force: bool,
-) -> Rewound:
+) -> RewindResult:
     """Capture how everything stands, and find out what leads back; nothing is changed."""
     now = files.capture(workspace)
     last = checkpoint_from_json(store.state.checkpoint)
@@ -239,10 +241,10 @@ def _plan(
             f"these files are not whole in the checkpoints:\n{listed}",
             "to leave them as they are and put back the others: --force",
         )
-    return Rewound(aim, plan, tuple(notes), is_done=False)
+    return RewindResult(aim, plan, tuple(notes), is_done=False)
 
 
-def _carry_out(files: Files, workspace: Path, edit: Course, rewound: Rewound) -> None:
+def _carry_out(files: Files, workspace: Path, edit: ResumePlan, rewound: RewindResult) -> None:
     """Files and journal together."""
     store = edit.store
     plan, aim = rewound.plan, rewound.aim

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from orchestrate.app.agents import refuse_unusable
-from orchestrate.app.concurrent_runs import entering
+from orchestrate.app.concurrent_runs import WorkspaceEntry
 from orchestrate.app.config import runs_folder
 from orchestrate.app.executors import begins_with_program, local_executor
 from orchestrate.app.new_run import start_run
@@ -81,13 +81,15 @@ def carry_out_anew(
     planned = place.worktree
     with ExitStack() as stack, stoppable() as stop:
 
-        def entrance(place: Workspace) -> entering:
-            return stack.enter_context(entering(place, program, settings, reporter, home=workspace))
+        def enter(place: Workspace) -> WorkspaceEntry:
+            return stack.enter_context(
+                WorkspaceEntry(place, program, settings, reporter, home=workspace)
+            )
 
         # No other run can be in a worktree that is not there yet.
-        door = None
+        entry = None
         if planned is None:
-            door = entrance(workspace)
+            entry = enter(workspace)
             before(workspace)
         store = start_run(
             runs, program, prepared.compilation, workspace, settings, reporter,
@@ -97,11 +99,11 @@ def carry_out_anew(
         local = local_executor(store, working)
         try:
             reporter.begins(store, what + store.state.definition, working, is_resumed=False)
-            if door is None:
+            if entry is None:
                 require_worktree(store.run, store.state, prepared.config, reporter, stop)
-                door = entrance(working)
+                entry = enter(working)
                 before(working)
-            door.enter(store.run)
+            entry.register(store.run)
             begun(store)
             reporter.started(store.run)
             if begins_with_program(program, settings):

@@ -41,7 +41,7 @@ _FINISHED = ("completed", "failed", "skipped")
 
 
 @record
-class Given:
+class EarlierResults:
     """What an earlier run has for a step: results of other steps, and variables."""
 
     run_id: str
@@ -49,7 +49,7 @@ class Given:
     variables: dict[str, Any]
 
 
-_NOTHING = Given("", {}, {})
+_NOTHING = EarlierResults("", {}, {})
 
 
 def prepare_step(
@@ -59,7 +59,7 @@ def prepare_step(
     settings: RunSettings,
     from_run: str | None,
     place: Place,
-) -> tuple[Prepared, Given]:
+) -> tuple[Prepared, EarlierResults]:
     """A program that is the one step, and what the step is given."""
     compilation, program = compiled(file, workspace)
     settings.check(program)
@@ -79,7 +79,7 @@ def prepare_step(
 
 def prepare_scratch(
     step: str, settings: RunSettings, run_name: str, place: Place
-) -> tuple[Prepared, Given]:
+) -> tuple[Prepared, EarlierResults]:
     """A step of a run, as its file is now, with all that the run knows; never `latest`."""
     _, run, workspace = find_stored(run_name, place)
     file = str(file_at(header_of(run).definition, workspace))
@@ -99,7 +99,7 @@ def prepare_scratch(
     )
 
 
-def start_step(prepared: Prepared, given: Given, reporter: Reporter) -> Outcome:
+def start_step(prepared: Prepared, given: EarlierResults, reporter: Reporter) -> Outcome:
     """Start a run of the step, and carry it out."""
     refuse_unusable(prepared.program, prepared.workspace, prepared.settings)
     runs = runs_folder(prepared.workspace, prepared.config, reporter.place.state_dir)
@@ -119,7 +119,7 @@ def start_step(prepared: Prepared, given: Given, reporter: Reporter) -> Outcome:
         )
 
 
-def _given_by(program: Program, step: str, from_run: str | None, place: Place) -> Given:
+def _given_by(program: Program, step: str, from_run: str | None, place: Place) -> EarlierResults:
     """What the step needs, from the run that is to give it; refused if anything is missing."""
     needs = needs_of(program, step)
     given = _NOTHING
@@ -144,7 +144,7 @@ def _given_by(program: Program, step: str, from_run: str | None, place: Place) -
 
 def _read_given(
     name: str, steps: tuple[str, ...], variables: tuple[str, ...], place: Place
-) -> Given:
+) -> EarlierResults:
     _, run, _ = find_stored(name, place)
     view = run_view(run)
     if view.is_live:
@@ -156,10 +156,10 @@ def _read_given(
             results[step] = result
     context = view.state.root.variables
     values = {key: restore_value(run.root, context[key]) for key in variables if key in context}
-    return Given(run.id, results, values)
+    return EarlierResults(run.id, results, values)
 
 
-def _record_given(store: Store, program: Program, given: Given) -> None:
+def _record_given(store: Store, program: Program, given: EarlierResults) -> None:
     """The results of other steps become results of this run, with a note where they are from."""
     ids = {node.name: node.id for node in program.plans[0].blocks[0].nodes}
     now = time.time()

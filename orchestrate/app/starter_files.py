@@ -34,7 +34,7 @@ _SCHEMA_LINE = "# yaml-language-server: $schema="
 
 
 @record
-class Piece:
+class StarterFile:
     """A file to write: where, what, and what it is for."""
 
     path: str
@@ -42,29 +42,31 @@ class Piece:
     about: str
 
 
-def pieces(dialect: str, backend: str | None, permissions: str | None = None) -> Iterator[Piece]:
+def starter_files(
+    dialect: str, backend: str | None, permissions: str | None = None
+) -> Iterator[StarterFile]:
     """Every file of a first `.orchestrate`, in the order in which a reader meets them."""
     example = package_data() / ".orchestrate.example"
     settings = (example / "config.yaml").read_text("utf-8")
-    yield Piece(
+    yield StarterFile(
         f"{FOLDER}/config.yaml",
         _with_schema(commented(settings, backend, permissions), "schemas/config.schema.json"),
         "settings; every line is explained there",
     )
     name = recipe_id(dialect)
     recipe = (example / "recipes" / f"{name}.yaml").read_text("utf-8")
-    yield Piece(
+    yield StarterFile(
         f"{FOLDER}/recipes/{name}.yaml",
         _with_schema(recipe, f"../schemas/{dialect}.schema.json"),
         f"a first {dialect}, to change",
     )
     for agent in AGENTS:
         text = (example / "agents" / f"{agent}.md").read_text("utf-8")
-        yield Piece(f"{FOLDER}/agents/{agent}.md", text, "an agent that recipes can name")
+        yield StarterFile(f"{FOLDER}/agents/{agent}.md", text, "an agent that recipes can name")
     for schema in (*DIALECTS, "config"):
         text = (package_data() / "schemas" / f"{schema}.schema.json").read_text("utf-8")
         about = f"completion in editors: {schema}"
-        yield Piece(f"{FOLDER}/schemas/{schema}.schema.json", text, about)
+        yield StarterFile(f"{FOLDER}/schemas/{schema}.schema.json", text, about)
 
 
 def recipe_id(dialect: str) -> str:
@@ -87,7 +89,7 @@ def write_all(
     root: Path, done: list[WrittenFile], dialect: str, backend: str | None, permissions: str | None
 ) -> None:
     """Write every piece that is not there; `done` says how far it came, also if one fails."""
-    for piece in pieces(dialect, backend, permissions):
+    for piece in starter_files(dialect, backend, permissions):
         done.append(write_piece(root, piece))  # noqa: PERF401 - told if one fails
     done.append(ignore_runs(root))
 
@@ -108,7 +110,9 @@ def write_stubs(
             f"---\nname: {short}\ndescription: {AGENT_STUB}\n---\n"
             f"You are {short.replace('-', ' ')}. {AGENT_STUB}\n"
         )
-        piece = Piece(places[0].relative_to(root).as_posix(), text, f"to be filled in: '{name}'")
+        piece = StarterFile(
+            places[0].relative_to(root).as_posix(), text, f"to be filled in: '{name}'"
+        )
         done.append(write_piece(root, piece))
 
 
@@ -154,7 +158,7 @@ def _with_schema(text: str, schema: str) -> str:
     return f"{_SCHEMA_LINE}{schema}\n{rest}"
 
 
-def write_piece(root: Path, piece: Piece) -> WrittenFile:
+def write_piece(root: Path, piece: StarterFile) -> WrittenFile:
     """Write a file unless something of that name is there already, whatever it is."""
     path = root / piece.path
     if not Path(os.path.realpath(path.parent)).is_relative_to(root):
@@ -171,7 +175,7 @@ def write_piece(root: Path, piece: Piece) -> WrittenFile:
     return WrittenFile(piece.path, True, piece.about)
 
 
-def _why_left(path: Path, piece: Piece) -> str:
+def _why_left(path: Path, piece: StarterFile) -> str:
     try:
         is_same = path.is_file() and path.read_bytes() == piece.text.encode()
     except OSError:

@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from orchestrate.app.detach import LOG, Departed, Departure, part_ways
+from orchestrate.app.detach import LOG, DetachedRun, Starter, detach
 from orchestrate.errors import UsageError
 from orchestrate.show.output import answer, answer_json, note
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from orchestrate.view.place import Place
 
 
-def detached(settings: RunSettings, place: Place, as_json: bool) -> Departure | int | None:
-    """With `-d`, in the new process a departure, and in the command its exit code; else None."""
+def detached(settings: RunSettings, place: Place, as_json: bool) -> Starter | int | None:
+    """With `-d`, in the new process its starter, and in the command its exit code; else None."""
     if not settings.detach:
         return None
     if settings.live:
         raise UsageError("--detach and --live exclude each other")
-    parted = part_ways(_flush)
-    return parted if isinstance(parted, Departure) else _tell(parted, place, as_json)
+    result = detach(_flush)
+    return result if isinstance(result, Starter) else _tell(result, place, as_json)
 
 
 def _flush() -> None:
@@ -32,20 +32,20 @@ def _flush() -> None:
             stream.flush()
 
 
-def _tell(departed: Departed, place: Place, as_json: bool) -> int:
-    run_id = os.path.basename(departed.root)
-    if not departed.root:
-        return departed.exit_code()
-    if departed.is_interrupted:
+def _tell(child: DetachedRun, place: Place, as_json: bool) -> int:
+    run_id = os.path.basename(child.root)
+    if not child.root:
+        return child.exit_code()
+    if child.is_interrupted:
         # The run had just begun, and stops in good order.
-        code = departed.exit_code()
+        code = child.exit_code()
         note(f"run {run_id} was interrupted\n")
         note(f"  go on:  {place.command('resume', run_id)}\n")
         return code
     if as_json:
-        root = departed.root
+        root = child.root
         log = os.path.join(root, "logs", LOG)
-        answer_json({"run_id": run_id, "run_root": root, "pid": departed.process, "log": log})
+        answer_json({"run_id": run_id, "run_root": root, "pid": child.process, "log": log})
         return 0
     answer(f"{run_id}\n")
     note(f"  watch:  {place.command('attach', run_id)}\n")

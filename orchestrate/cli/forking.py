@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchestrate.app.config import load_config
 from orchestrate.app.exclusive import refuse_events
-from orchestrate.app.fork import ForkWishes, fork, step_to_fork_from
+from orchestrate.app.fork import ForkRequest, fork, step_to_fork_from
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.settings import RunSettings
 from orchestrate.cli.detach import detached
@@ -19,15 +19,15 @@ def fork_run(
     settings: RunSettings,
     place: Place,
     *,
-    wishes: tuple[tuple[str, ...], tuple[str, ...], bool],
+    request: tuple[tuple[str, ...], tuple[str, ...], bool],
     as_json: bool,
 ) -> int:
     """Fork a run; the exit code."""
     refuse_events(settings, as_json)
-    wanted = ForkWishes(step_to_fork_from(step), *wishes)
+    wanted = ForkRequest(step_to_fork_from(step), *request)
     runs, found, workspace = find_stored(run, place)
-    departure = detached(settings, place, as_json)
-    if isinstance(departure, int):
-        return departure
-    watching = watching_of(settings, as_json, load_config(workspace), place, departure)
-    return fork(runs, found, workspace, settings, wanted, CommandLine(watching, departure)).code
+    starter = detached(settings, place, as_json)
+    if isinstance(starter, int):
+        return starter
+    watching = watching_of(settings, as_json, load_config(workspace), place, starter)
+    return fork(runs, found, workspace, settings, wanted, CommandLine(watching, starter)).code

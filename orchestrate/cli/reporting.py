@@ -15,8 +15,8 @@ from orchestrate.show.resting import resting_lines
 from orchestrate.view.source_files import shown_definition
 
 if TYPE_CHECKING:
-    from orchestrate.app.detach import Departure
-    from orchestrate.cli.telling import Telling
+    from orchestrate.app.detach import Starter
+    from orchestrate.cli.telling import RunOutput
     from orchestrate.exits import Ending
     from orchestrate.state.runs import Run
     from orchestrate.state.store import Store
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 class CommandLine(Notes, Reporter):
     """Shows a run as the flags of the command ask for it."""
 
-    def __init__(self, watching: Watching, departure: Departure | None = None) -> None:
+    def __init__(self, watching: Watching, starter: Starter | None = None) -> None:
         Notes.__init__(self, is_quiet=watching.quiet)
         Reporter.__init__(self, watching.place)
         self._watching = watching
-        self._departure = departure
-        self._telling: Telling | None = None
+        self._starter = starter
+        self._telling: RunOutput | None = None
 
     def begins(self, store: Store, what: str, workspace: Workspace, *, is_resumed: bool) -> None:
         verb = "resumes" if is_resumed else "starts"
@@ -42,8 +42,8 @@ class CommandLine(Notes, Reporter):
             self.detail(f"  it works in {visible(str(workspace.root))}\n")
 
     def started(self, run: Run) -> None:
-        if self._departure is not None:
-            self._departure.started(run)
+        if self._starter is not None:
+            self._starter.started(run)
 
     def asks(self, lines: list[str]) -> None:
         self.detail("".join(f"  {line}\n" for line in lines))
@@ -55,9 +55,9 @@ class CommandLine(Notes, Reporter):
 
     def follow(self, store: Store, stop: Stop) -> Callable[[], None]:
         # Loaded here, while the keeper of a new run starts, and with all that the end needs.
-        from orchestrate.cli.telling import Telling
+        from orchestrate.cli.telling import RunOutput
 
-        self._telling = Telling(store, self._watching)
+        self._telling = RunOutput(store, self._watching)
         return self._telling.follow(stop)
 
     def spreader(self, store: Store, stop: Stop) -> Spreader | None:
@@ -68,7 +68,7 @@ class CommandLine(Notes, Reporter):
             self._telling.tell_end(ending)
 
     def confirm(self, question: str) -> bool | None:
-        if not has_terminal() or self._watching.as_json or self._departure is not None:
+        if not has_terminal() or self._watching.as_json or self._starter is not None:
             return None
         return agrees(f"{question}\n  go on with that? [y/N] ")
 

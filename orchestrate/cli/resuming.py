@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchestrate.app.config import load_config
 from orchestrate.app.default_run import paused_lines
-from orchestrate.app.edit_run import Wishes
+from orchestrate.app.edit_run import EditRequest
 from orchestrate.app.exclusive import refuse_events
 from orchestrate.app.open_run import find_stored, header_of
 from orchestrate.app.resume import Resumed, resume, start_over
@@ -35,11 +35,11 @@ def resume_run(
     refuse_events(settings, as_json)
     runs, found, workspace = find_stored(LATEST if run is None else run, place)
     header_of(found)
-    departure = detached(settings, place, as_json)
-    if isinstance(departure, int):
-        return departure
-    watching = watching_of(settings, as_json, load_config(workspace), place, departure)
-    reporter = CommandLine(watching, departure)
+    starter = detached(settings, place, as_json)
+    if isinstance(starter, int):
+        return starter
+    watching = watching_of(settings, as_json, load_config(workspace), place, starter)
+    reporter = CommandLine(watching, starter)
     if force_restart:
         return start_over(runs, found, workspace, settings, reporter).ending.code
     resumed = resume(
@@ -49,7 +49,7 @@ def resume_run(
         reporter,
         repair=repair,
         as_started=as_started,
-        wishes=Wishes(*edits),
+        request=EditRequest(*edits),
     )
     if resumed.nothing_left:
         _tell_over(resumed, watching)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrate.app.open_run import find_stored
-from orchestrate.app.rewind import Rewound
+from orchestrate.app.rewind import RewindResult
 from orchestrate.app.rewind import rewind as go_back
 from orchestrate.cli.reporting import CommandLine
 from orchestrate.cli.terminal import agrees as says_yes
@@ -23,7 +23,7 @@ def rewind_run(
     _, found, workspace = find_stored(run, place)
     reporter = CommandLine(Watching(place=place, as_json=as_json))
 
-    def agrees(rewound: Rewound) -> bool:
+    def agrees(rewound: RewindResult) -> bool:
         if not as_json:
             note(rewind_text(rewound.to_json(), is_undo=rewound.aim.is_undo))
         if yes:

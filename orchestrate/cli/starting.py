@@ -36,10 +36,10 @@ def run_recipe(
         return _run_elsewhere(prepared, file, text, place, agrees, as_json=as_json)
     if prepared.settings.cover:
         return _show_cover(prepared, as_json=as_json)
-    departure = detached(settings, place, as_json)
-    if isinstance(departure, int):
-        return departure
-    watching = watching_of(prepared.settings, as_json, prepared.config, place, departure)
-    outcome = start(prepared, CommandLine(watching, departure))
+    starter = detached(settings, place, as_json)
+    if isinstance(starter, int):
+        return starter
+    watching = watching_of(prepared.settings, as_json, prepared.config, place, starter)
+    outcome = start(prepared, CommandLine(watching, starter))
     more = go_on_with_more(outcome.store, outcome.ending, settings, watching)
     return outcome.ending.code if more is None else more

@@ -33,7 +33,7 @@ _publisher_of: Callable[..., Any] = later("fleet.away:publisher_of")
 _spreader_of: Callable[..., Any] = later("fleet.away:spreader_of")
 
 
-class Telling:
+class RunOutput:
     """Tells of one run as the flags of the command ask for it."""
 
     def __init__(self, store: Store, watching: Watching) -> None:

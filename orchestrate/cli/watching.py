@@ -11,7 +11,7 @@ from orchestrate.view.watching import Watching
 
 if TYPE_CHECKING:
     from orchestrate.app.config_model import Config
-    from orchestrate.app.detach import Departure
+    from orchestrate.app.detach import Starter
     from orchestrate.app.settings import RunSettings
     from orchestrate.view.place import Place
 
@@ -21,7 +21,7 @@ def watching_of(
     as_json: bool,
     config: Config,
     place: Place,
-    departure: Departure | None = None,
+    starter: Starter | None = None,
 ) -> Watching:
     """How the run is to be shown."""
     refuse_at_once(settings)
@@ -33,7 +33,7 @@ def watching_of(
         raw=settings.raw,
         place=place,
     )
-    if departure is not None:
+    if starter is not None:
         # No terminal: what is said goes to a log, as lines.
         return watching
     watching = replace(watching, as_json=as_json)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from orchestrate.engine.day_budgets import day_limits
-from orchestrate.engine.reserving import KINDS, Purse, day_purses, own_purses
+from orchestrate.engine.reserving import KINDS, CappedBudget, budgets_of_day, run_budgets
 from orchestrate.engine.runtime import Runtime
 from orchestrate.exits import Ending
 from orchestrate.plan.nodes import Ask, Each, Gate, Node
@@ -35,7 +35,7 @@ def budget_reached(
         more = ahead if budget.unit == "calls" else 0
         if budget.most is not None and budget.spent + more >= budget.most:
             kind = KINDS[budget.unit]
-            return Purse(budget, kind, f"--{kind} allows more").parks()
+            return CappedBudget(budget, kind, f"--{kind} allows more").parks()
     return None
 
 
@@ -82,9 +82,9 @@ def limits_near(
     day = day_of(now)
     found = {(budget.limit, ""): budget for budget in of_steps}
     for frame in frames:
-        found |= {(p.budget.limit, ""): p.budget for p in own_purses(rt, state, frame)}
+        found |= {(p.budget.limit, ""): p.budget for p in run_budgets(rt, state, frame)}
     days = {limit.name: limit for frame in frames for limit in day_limits(rt, frame)}
-    found |= {(p.budget.limit, day): p.budget for p in day_purses(rt, [*days.values()])}
+    found |= {(p.budget.limit, day): p.budget for p in budgets_of_day(rt, [*days.values()])}
     for (limit, of_day), budget in found.items():
         is_over = state.ending is not None and not of_day
         if is_over or budget.most is None or budget.share < _NEAR:

@@ -25,7 +25,7 @@ from orchestrate.state.runs import Run
 from orchestrate.state.sessions import kept_session
 
 
-class Scratch:
+class ScratchStore:
     """A state that events change and nothing keeps; stands in for the store."""
 
     def __init__(self, run: Run, index: Index, state: RunState) -> None:
@@ -45,7 +45,7 @@ class Scratch:
 
 
 @record
-class Standing:
+class PendingStep:
     """A step that has to run, and why."""
 
     path: Path
@@ -57,14 +57,14 @@ class Standing:
 
 
 @mutable_record
-class Foreseen:
+class EditPreview:
     """What is taken over, what goes on, what stands to be run, and what comes behind that; `cut`
     are those behind that have begun and have no result. `skipped` are
     those that had run and do not any more."""
 
     kept: list[Entry] = field(default_factory=list)
     adopted: list[Entry] = field(default_factory=list)
-    standing: list[Standing] = field(default_factory=list)
+    standing: list[PendingStep] = field(default_factory=list)
     behind: list[Entry] = field(default_factory=list)
     cut: list[Entry] = field(default_factory=list)
     skipped: list[Entry] = field(default_factory=list)
@@ -76,11 +76,11 @@ class Foreseen:
         return round(sum(known), 10) if known else None
 
 
-def foresee(rt: Runtime) -> Foreseen:
+def preview_edit(rt: Runtime) -> EditPreview:
     """Walk the run as far as earlier results lead."""
     earlier = rt.earlier
     assert earlier is not None
-    found = Foreseen()
+    found = EditPreview()
     state = rt.store.state
     stands: set[str] = set()
     while True:
@@ -116,7 +116,7 @@ def foresee(rt: Runtime) -> Foreseen:
     return found
 
 
-def _walk(rt: Runtime, task: Task, found: Foreseen) -> list[Event] | None:
+def _walk(rt: Runtime, task: Task, found: EditPreview) -> list[Event] | None:
     earlier = rt.earlier
     assert earlier is not None
     if task.kind == "move" and not task.frame.is_iteration:
@@ -152,7 +152,7 @@ def _walk(rt: Runtime, task: Task, found: Foreseen) -> list[Event] | None:
     except StepFault:
         pass
     shown = step.address.step.shown
-    found.standing.append(Standing(path, step.node.name, shown, step.node, why, entry))
+    found.standing.append(PendingStep(path, step.node.name, shown, step.node, why, entry))
     return None
 
 

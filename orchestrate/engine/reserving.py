@@ -49,7 +49,7 @@ KINDS: dict[Unit, BudgetKind] = {
 
 
 @record
-class Purse:
+class CappedBudget:
     """A budget; `kind` is how a run ends that it parks, `way_out` what allows more."""
 
     budget: Budget
@@ -86,21 +86,21 @@ def _reserve(step: Step, state: RunState, *, may_wait: bool) -> Ending | None:
     over = _over_step_limit(step)
     if over is not None:
         return over
-    own = [p for p in own_purses(rt, state, step.frame) if p.budget.unit in ("usd", "tokens")]
+    own = [p for p in run_budgets(rt, state, step.frame) if p.budget.unit in ("usd", "tokens")]
     days = day_limits(rt, step.frame)
     if not own and not days and not any(step_budgets(step.node, here.used)):
         return None
     with rt.ledger.holding() if days else nullcontext():
-        purses = [*own, *day_purses(rt, days, but=_call(step))]
+        capped = [*own, *budgets_of_day(rt, days, but=_call(step))]
         has_dollars = step.node.most_cost is not None
-        has_dollars = has_dollars or any(purse.budget.unit == "usd" for purse in purses)
+        has_dollars = has_dollars or any(one.budget.unit == "usd" for one in capped)
         if has_dollars and rules.unknown == "refuse" and state.costs.unreported:
             return _refuse_unknown(state.costs)
-        return _set_aside(step, state, purses, may_wait=may_wait)
+        return _set_aside(step, state, capped, may_wait=may_wait)
 
 
 def _set_aside(
-    step: Step, state: RunState, purses: list[Purse], *, may_wait: bool
+    step: Step, state: RunState, capped: list[CappedBudget], *, may_wait: bool
 ) -> Ending | None:
     rt, here, rules = step.rt, step.here, step.rt.rules.money
     earlier = _earlier(step)
@@ -109,15 +109,15 @@ def _set_aside(
     # A call whose tokens nobody can foresee is made as long as there is one left.
     needs: dict[Unit, float] = {"usd": need, "tokens": max(earlier.tokens, 1), "calls": 1}
     may_wait = may_wait or _is_any_reserved(state)
-    if purses and not earlier.is_known and may_wait and _is_under_way(step, state):
+    if capped and not earlier.is_known and may_wait and _is_under_way(step, state):
         raise NoRoom  # what the first call of a step costs is worth waiting for
-    lacking = [p for p in purses if needs[p.budget.unit] > p.budget.room + _DUST]
+    lacking = [p for p in capped if needs[p.budget.unit] > p.budget.room + _DUST]
     if lacking:
         if may_wait:
             raise NoRoom
         first = min(lacking, key=lambda p: (_ORDER.index(p.budget.unit), p.budget.room))
         return first.parks(needs[first.budget.unit])
-    caps = {unit: _cap(step, state, purses, unit, needs[unit], left.get(unit)) for unit in _CAPS}
+    caps = {unit: _cap(step, state, capped, unit, needs[unit], left.get(unit)) for unit in _CAPS}
     counts = earlier.often or earlier.last or rules.guess_usd
     event = CostReserved(
         step.frame.key, step.node.id, here.visit, step.attempt, rt.now(), round(need, 6),
@@ -131,15 +131,20 @@ def _set_aside(
 
 
 def _cap(
-    step: Step, state: RunState, purses: list[Purse], unit: Unit, need: float, left: float | None
+    step: Step,
+    state: RunState,
+    capped: list[CappedBudget],
+    unit: Unit,
+    need: float,
+    left: float | None,
 ) -> float | None:
     """What the call itself may use: what is set aside, and its share of what is free; None where
     nothing limits it.
 
     Items that are about to ask have theirs: all caps together never exceed the budget.
     """
-    rooms = [purse.budget.room - _handed(step, state, purse, unit) for purse in purses
-             if purse.budget.unit == unit]  # fmt: skip
+    rooms = [one.budget.room - _handed(step, state, one, unit) for one in capped
+             if one.budget.unit == unit]  # fmt: skip
     if not rooms:
         return None if left is None else round(left, 4)
     others = sum(
@@ -154,10 +159,10 @@ def _cap(
     return round(cap if left is None else min(cap, left), 4)
 
 
-def _handed(step: Step, state: RunState, purse: Purse, unit: Unit) -> float:
+def _handed(step: Step, state: RunState, one: CappedBudget, unit: Unit) -> float:
     """How much more than was set aside for them other calls may use: in a day's budget those of
     other runs, too."""
-    if purse.kind == "day-limit" and unit == "usd":
+    if one.kind == "day-limit" and unit == "usd":
         ledger = step.rt.ledger.today(step.rt.now())
         others = [e for e in ledger if not e.is_settled and e.call != _call(step)]
         return sum(max((e.cap_usd or 0.0) - e.reserved_usd, 0.0) for e in others)
@@ -187,7 +192,7 @@ def _is_any_reserved(state: RunState) -> bool:
 def _over_step_limit(step: Step) -> Ending | None:
     for budget in step_budgets(step.node, step.here.used):
         if budget.room <= _DUST:
-            return Purse(budget, "step-limit", "resume allows as much again").parks()
+            return CappedBudget(budget, "step-limit", "resume allows as much again").parks()
     return None
 
 
@@ -203,19 +208,19 @@ def _refuse_unknown(costs: Costs) -> Ending:
 # The budgets around a step.
 
 
-def own_purses(rt: Runtime, state: RunState, frame: Frame) -> Iterator[Purse]:
+def run_budgets(rt: Runtime, state: RunState, frame: Frame) -> Iterator[CappedBudget]:
     """Those of the run, over all restarts, and of the calls around the step."""
     counted = rt.rules.money.counted
     for budget in budgets_at(rt.store.index, state, frame, rt.now(), counted):
         kind = KINDS[budget.unit]
-        yield Purse(budget, kind, f"--{kind} allows more")
+        yield CappedBudget(budget, kind, f"--{kind} allows more")
 
 
-def day_purses(rt: Runtime, limits: list[DayLimit], but: str = "") -> Iterator[Purse]:
+def budgets_of_day(rt: Runtime, limits: list[DayLimit], but: str = "") -> Iterator[CappedBudget]:
     """Those of the day, without the call `but`."""
     for limit in limits:
         for budget in day_budgets(rt, limit, but):
-            yield Purse(budget, "day-limit", limit.way_out)
+            yield CappedBudget(budget, "day-limit", limit.way_out)
 
 
 def _earlier(step: Step) -> EarlierCalls:

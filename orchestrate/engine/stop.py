@@ -1,4 +1,4 @@
-"""The wish to stop: a signal sets it, everything that waits notices it at once."""
+"""A request to stop: a signal sets it, everything that waits notices it at once."""
 
 from __future__ import annotations
 

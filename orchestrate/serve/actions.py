@@ -36,7 +36,7 @@ _STATUSES = {1: 422, 2: 400, 5: 409, 70: 500}
 
 
 @record
-class Wish:
+class StartRequest:
     """What is to be started; values are texts, as they are typed on a command line."""
 
     recipe: str
@@ -64,10 +64,10 @@ def find_entry(workspace: Workspace, recipe_id: str) -> ListedRecipe:
     raise Problem(404, f"Recipe not found: {recipe_id[:200]}", "see the list of recipes")
 
 
-def start(workspace: Workspace, wish: Wish) -> Json:
+def start(workspace: Workspace, request: StartRequest) -> Json:
     """Start a run, in a process of its own: its id and folder."""
-    entry = find_entry(workspace, wish.recipe)
-    found = command(workspace, "run", "-d", *wish.flags, "--", entry.id)
+    entry = find_entry(workspace, request.recipe)
+    found = command(workspace, "run", "-d", *request.flags, "--", entry.id)
     return {"run_id": found["run_id"], "recipe": entry.id, "workspace": str(workspace.root)}
 
 
@@ -129,4 +129,4 @@ def stop(console: Console, workspace: Workspace, run: Run) -> Json:
     return {"run_id": run.id, "status": view.status, "message": message}
 
 
-__all__ = ["Wish", "cancel", "decide", "find_entry", "resume", "start", "stop"]
+__all__ = ["StartRequest", "cancel", "decide", "find_entry", "resume", "start", "stop"]

@@ -10,7 +10,7 @@ from orchestrate.serve.openapi import openapi_document
 from orchestrate.serve.operations import (
     RUN,
     WORKSPACE,
-    Asked,
+    CheckedRequest,
     Operation,
     Param,
     flag,
@@ -86,7 +86,7 @@ _SHOWN = {"type": "object", "required": ["row"], "properties": {"row": _ROW}}
 _NEXT = {"type": ["string", "integer", "null"]}
 
 
-def _openapi(_: Asked) -> dict[str, Any]:
+def _openapi(_: CheckedRequest) -> dict[str, Any]:
     return openapi_document(OPERATIONS)
 
 

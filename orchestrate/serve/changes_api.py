@@ -19,7 +19,7 @@ from orchestrate.view.file_history import shown_visit
 from orchestrate.view.hunks import MOST_CHARS, hunks_of
 
 if TYPE_CHECKING:
-    from orchestrate.serve.operations import Asked
+    from orchestrate.serve.operations import CheckedRequest
     from orchestrate.state.result import Approval
     from orchestrate.view.history import Chronicle
 
@@ -27,7 +27,7 @@ Json = dict[str, Any]
 _MOST_VISITS = 500
 
 
-def show_changes(asked: Asked) -> Json:
+def show_changes(asked: CheckedRequest) -> Json:
     """The files with their lines; `gate` names the gate that they are told since.
 
     `steps` are visits of steps that changed files, in order: the last ones of each step.
@@ -59,7 +59,7 @@ def _visits(history: Chronicle) -> list[Json]:
     return [{"step": name, "files": count} for _, name, count in sorted(found)[-_MOST_VISITS:]]
 
 
-def show_hunks(asked: Asked) -> Json:
+def show_hunks(asked: CheckedRequest) -> Json:
     """Only of a file that is listed: no other can be read this way."""
     found, history, gate = _find(asked)
     workspace, run = asked.console.find(asked.given["run"])
@@ -71,7 +71,7 @@ def show_hunks(asked: Asked) -> Json:
     raise Problem(404, f"'{path}' is not among the changed files")
 
 
-def show_step_changes(asked: Asked) -> Json:
+def show_step_changes(asked: CheckedRequest) -> Json:
     """By the checkpoints of the run; a run or a step without any is refused, and says why."""
     workspace, run = asked.console.find(asked.given["run"])
     found = diff_files(run, asked.given["step"])
@@ -82,7 +82,7 @@ def show_step_changes(asked: Asked) -> Json:
     return {**told, "patch": patch[:MOST_CHARS], "left_out": left_out}
 
 
-def _find(asked: Asked) -> tuple[Changes, Chronicle, Approval | None]:
+def _find(asked: CheckedRequest) -> tuple[Changes, Chronicle, Approval | None]:
     workspace, run = asked.console.find(asked.given["run"])
     now = time.time()
     index, _, _ = index_or_reason(run)

@@ -29,7 +29,7 @@ def serve_console(
     draws: bool,
     prints_link: bool,
     makes_key: bool,
-    **wishes: Any,
+    **options: Any,
 ) -> int:
     """Serve, or do what else was asked for, and end."""
     if makes_key:
@@ -41,13 +41,13 @@ def serve_console(
     if prints_link:
         answer(link_of_running(here, port) + "\n")
         return DONE
-    known = known_workspaces(os.environ) if wishes["shows_all"] else []
+    known = known_workspaces(os.environ) if options["shows_all"] else []
     wanted = Wanted(
-        _served(here, wishes["workspaces"], [one.workspace for one in known if not one.is_gone]),
-        wishes["host"],
+        _served(here, options["workspaces"], [one.workspace for one in known if not one.is_gone]),
+        options["host"],
         USUAL_PORT if port is None else port,
-        wishes["allowed"],
-        wishes["read_only"],
+        options["allowed"],
+        options["read_only"],
         tuple(str(one.workspace) for one in known if one.is_gone),
     )
 

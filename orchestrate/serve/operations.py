@@ -81,7 +81,7 @@ WORKSPACE = Param("workspace", "The folder of a served workspace; the first by d
 
 
 @record
-class Asked:
+class CheckedRequest:
     """What a request asks for, checked."""
 
     console: Console
@@ -100,7 +100,7 @@ class Operation:
     path: str
     name: str
     about: str
-    work: Callable[[Asked], Any]
+    work: Callable[[CheckedRequest], Any]
     params: tuple[Param, ...] = ()
     body: Json | None = None
     answer: Json = field(default_factory=lambda: {"type": "object"})
@@ -124,7 +124,7 @@ class Operation:
 
         return Route(self.path, handle, methods=[self.method], name=self.name)
 
-    async def _asked(self, request: Request) -> Asked:
+    async def _asked(self, request: Request) -> CheckedRequest:
         known = {one.name for one in self.params if not one.is_path}
         for name in request.query_params:
             if name not in known:
@@ -143,7 +143,7 @@ class Operation:
         if len(key) > 200:
             raise Problem(400, "the Idempotency-Key is too long")
         place = request.client.host if request.client is not None else ""
-        return Asked(console_of(request), given, body, request.state.who, place, key)
+        return CheckedRequest(console_of(request), given, body, request.state.who, place, key)
 
 
 def object_of(required: tuple[str, ...] = (), **properties: Any) -> Json:

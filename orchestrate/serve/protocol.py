@@ -17,7 +17,7 @@ from orchestrate.serve.chats import Prompt
 from orchestrate.serve.frames import DEFAULT_KB, LEAST_KB, MOST_KB, fitting, pages
 from orchestrate.serve.problems import Problem
 from orchestrate.serve.sessions import find_session, history, sessions
-from orchestrate.serve.telling import Telling
+from orchestrate.serve.telling import ClientMessages
 from orchestrate.view.messages import ASKED_TO_EXIT
 
 if TYPE_CHECKING:
@@ -122,9 +122,9 @@ class Connection:
     async def _greet(self) -> None:
         await self._send({"type": "connected", "message": "Session registered"})
         await self._refresh({})
-        for telling in self._watch.active():
-            if not telling.is_chat:
-                await self._send(telling.started())
+        for messages in self._watch.active():
+            if not messages.is_chat:
+                await self._send(messages.started())
 
     async def _send(self, message: Json) -> None:
         async with self._sending:
@@ -195,10 +195,12 @@ class Connection:
             return
         workspace = self._console.workspace(message.get("working_directory"))
         entry = await run_in_threadpool(actions.find_entry, workspace, recipe)
-        wish = actions.Wish(entry.id, {}, session=session, backend=message.get("provider") or "")
+        request = actions.StartRequest(
+            entry.id, {}, session=session, backend=message.get("provider") or ""
+        )
         self._console.change("protocol", self._place, f"start {entry.id}")
         try:
-            await run_in_threadpool(actions.start, workspace, wish)
+            await run_in_threadpool(actions.start, workspace, request)
         except Problem as error:
             if session and f"session {session}" in error.message:
                 await self._send({"type": "session_locked", "session_id": session})
@@ -209,7 +211,7 @@ class Connection:
     def _is_locked(self, session: str) -> bool:
         return self._chats.is_busy(session) or self._active(session) is not None
 
-    def _active(self, session: str) -> Telling | None:
+    def _active(self, session: str) -> ClientMessages | None:
         """The recipe that is active in a session; it may be named by its run."""
         for one in self._watch.active():
             if session in (one.session_id, one.run.id) and not one.is_chat:
@@ -224,7 +226,7 @@ class Connection:
         self._console.change("protocol", self._place, "stop", active.run.id)
         await self._end(active)
 
-    async def _end(self, active: Telling) -> None:
+    async def _end(self, active: ClientMessages) -> None:
         """Stop the run. One that was parked ends nothing by that: it leaves the session here."""
         workspace, run = self._console.find(active.run.id)
         await run_in_threadpool(actions.stop, self._console, workspace, run)

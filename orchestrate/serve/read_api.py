@@ -44,7 +44,7 @@ from orchestrate.state.times import timestamp
 from orchestrate.view.run_summary import summary_of
 
 if TYPE_CHECKING:
-    from orchestrate.serve.operations import Asked
+    from orchestrate.serve.operations import CheckedRequest
     from orchestrate.state.runs import Run
     from orchestrate.workspace import Workspace
 
@@ -52,7 +52,7 @@ Json = dict[str, Any]
 SVG = "image/svg+xml"
 
 
-def show_console(asked: Asked) -> Json:
+def show_console(asked: CheckedRequest) -> Json:
     console = asked.console
     return {
         "version": __version__,
@@ -62,7 +62,7 @@ def show_console(asked: Asked) -> Json:
     }
 
 
-def list_runs(asked: Asked) -> Json:
+def list_runs(asked: CheckedRequest) -> Json:
     """Newest first over all workspaces; the cursor is the last id of the page before."""
     given = asked.given
     now = time.time()
@@ -111,7 +111,7 @@ def _is_in(workspace: Workspace, run: Run, given: Any, now: float) -> bool:
     return bool(row_of(workspace, run, now)["state"] == state)
 
 
-def show_run(asked: Asked) -> Json:
+def show_run(asked: CheckedRequest) -> Json:
     """What `status --json` says, and the run's row."""
     workspace, run = asked.console.find(asked.given["run"])
     now = time.time()
@@ -148,7 +148,7 @@ def _last_seq(run: Run) -> int:
         return 0
 
 
-def list_events(asked: Asked) -> Json:
+def list_events(asked: CheckedRequest) -> Json:
     """Records after a number, and the number to go on from."""
     _, run = asked.console.find(asked.given["run"])
     after, limit = asked.given["after"], asked.given["limit"]
@@ -165,7 +165,7 @@ def list_events(asked: Asked) -> Json:
     return {"events": found, "next": found[-1]["seq"] if is_more else None, "problem": None}
 
 
-def list_steps(asked: Asked) -> Json:
+def list_steps(asked: CheckedRequest) -> Json:
     """A row for each step; loops are counted, with the times at which each was at work."""
     _, run = asked.console.find(asked.given["run"])
     index, _, why_no_plan = index_or_reason(run)
@@ -180,21 +180,21 @@ def list_steps(asked: Asked) -> Json:
     return {"steps": rows, "sittings": sittings, "notes": notes, "left_out": left}
 
 
-def show_log(asked: Asked) -> Json:
+def show_log(asked: CheckedRequest) -> Json:
     _, run = asked.console.find(asked.given["run"])
     given = asked.given
     source, step = log_source(run, given["step"], given["stream"], raw=given["raw"])
     return page_of(source, step, given["first"], given["limit"]).to_json()
 
 
-def search_log(asked: Asked) -> Json:
+def search_log(asked: CheckedRequest) -> Json:
     _, run = asked.console.find(asked.given["run"])
     given = asked.given
     source, step = log_source(run, given["step"], given["stream"], raw=given["raw"])
     return search(source, step, given["q"], given["limit"])
 
 
-def show_report(asked: Asked) -> Any:
+def show_report(asked: CheckedRequest) -> Any:
     workspace, run = asked.console.find(asked.given["run"])
     mask = secrets_of_run(run, workspace)
     place = asked.console.place_of(workspace)
@@ -215,7 +215,7 @@ def show_report(asked: Asked) -> Any:
     return Response(content, headers=headers, media_type=kind)
 
 
-def draw_run(asked: Asked) -> Response:
+def draw_run(asked: CheckedRequest) -> Response:
     """The server's own drawing, with the path that was taken."""
     _, run = asked.console.find(asked.given["run"])
     index, program, why_no_plan = index_or_reason(run)
@@ -231,13 +231,13 @@ def _svg(text: str) -> Response:
     return Response((head + tail).encode("utf-8", "backslashreplace"), media_type=SVG)
 
 
-def show_definition(asked: Asked) -> Json:
+def show_definition(asked: CheckedRequest) -> Json:
     """The recipe as it was run."""
     _, run = asked.console.find(asked.given["run"])
     return {"documents": read_documents(run.root)}
 
 
-def list_inbox(asked: Asked) -> Json:
+def list_inbox(asked: CheckedRequest) -> Json:
     return {
         "questions": [
             question_json(one) for one in questions(asked.console, with_files=asked.given["files"])
@@ -245,7 +245,7 @@ def list_inbox(asked: Asked) -> Json:
     }
 
 
-def list_recipes(asked: Asked) -> Json:
+def list_recipes(asked: CheckedRequest) -> Json:
     workspace = asked.console.workspace(asked.given["workspace"])
     found = [
         {"id": one.id, "title": one.title or one.name or one.id, "description": one.description,
@@ -256,12 +256,12 @@ def list_recipes(asked: Asked) -> Json:
     return {"recipes": found, "workspace": str(workspace.root)}
 
 
-def _recipe(asked: Asked) -> tuple[str, Workspace]:
+def _recipe(asked: CheckedRequest) -> tuple[str, Workspace]:
     workspace = asked.console.workspace(asked.given["workspace"])
     return find_entry(workspace, asked.given["id"]).id, workspace
 
 
-def show_recipe(asked: Asked) -> Json:
+def show_recipe(asked: CheckedRequest) -> Json:
     """What `describe --json` says."""
     recipe_id, workspace = _recipe(asked)
     plan = main_plan(compiled(recipe_id, workspace)[1])
@@ -283,27 +283,27 @@ def show_recipe(asked: Asked) -> Json:
     }
 
 
-def show_plan(asked: Asked) -> Json:
+def show_plan(asked: CheckedRequest) -> Json:
     recipe_id, workspace = _recipe(asked)
     found: Json = program_json(compiled(recipe_id, workspace)[1])
     return found
 
 
-def draw_recipe(asked: Asked) -> Response:
+def draw_recipe(asked: CheckedRequest) -> Response:
     recipe_id, workspace = _recipe(asked)
     program = compiled(recipe_id, workspace)[1]
     main = main_plan(program)
     return _svg(render_svg(draw_program(program), visible(main.title or main.name or main.id)))
 
 
-def validate(asked: Asked) -> Json:
+def validate(asked: CheckedRequest) -> Json:
     recipe_id, workspace = _recipe(asked)
     checked = checked_file(compile_definition(recipe_id, workspace), workspace, strict=False)
     found: Json = json_document([checked])
     return found
 
 
-def show_doctor(asked: Asked) -> Json:
+def show_doctor(asked: CheckedRequest) -> Json:
     findings = examine(asked.console.workspace(asked.given["workspace"]), None)
     return {
         "findings": [
@@ -313,7 +313,7 @@ def show_doctor(asked: Asked) -> Json:
     }
 
 
-def raw_log(asked: Asked) -> Response:
+def raw_log(asked: CheckedRequest) -> Response:
     """The whole file as it is."""
     _, run = asked.console.find(asked.given["run"])
     given = asked.given

@@ -19,26 +19,26 @@ from orchestrate.view.step_logs import find_entry
 from orchestrate.view.transcripts import read_turn
 
 if TYPE_CHECKING:
-    from orchestrate.serve.operations import Asked
+    from orchestrate.serve.operations import CheckedRequest
 
 Json = dict[str, Any]
 _MOST_SHOWN = 200
 _MOST_PASSAGES = 400
 
 
-def list_sessions(asked: Asked) -> Json:
+def list_sessions(asked: CheckedRequest) -> Json:
     found = sessions(asked.console)
     return {"sessions": [one.to_json() for one in found[: asked.given["limit"]]]}
 
 
-def _session(asked: Asked) -> Session:
+def _session(asked: CheckedRequest) -> Session:
     found = find_session(asked.console, asked.given["session"])
     if found is None:
         raise Problem(404, "there is no such session in our runs")
     return found
 
 
-def show_session(asked: Asked) -> Json:
+def show_session(asked: CheckedRequest) -> Json:
     """What was said, and the run that is active there, which bars the message box."""
     session = _session(asked)
     said = history(session)
@@ -65,7 +65,7 @@ def active_run(session: Session) -> str | None:
     return None
 
 
-def send_prompt(asked: Asked) -> Json:
+def send_prompt(asked: CheckedRequest) -> Json:
     """One more turn in a session; it goes on by itself, and is followed like any run."""
     session = _session(asked)
     asked.console.change(asked.who, asked.place, "chat")
@@ -75,7 +75,7 @@ def send_prompt(asked: Asked) -> Json:
     return _begin(Prompt(asked.body["text"], session.workspace, session.id, backend=backend))
 
 
-def new_session(asked: Asked) -> Json:
+def new_session(asked: CheckedRequest) -> Json:
     workspace = asked.console.workspace(asked.body.get("workspace"))
     asked.console.change(asked.who, asked.place, "chat")
     return _begin(Prompt(asked.body["text"], workspace, backend=asked.body.get("backend", "")))
@@ -109,7 +109,7 @@ def _reap(process: subprocess.Popen[bytes]) -> None:
         process.stdout.read()
 
 
-def show_transcript(asked: Asked) -> Json:
+def show_transcript(asked: CheckedRequest) -> Json:
     """What an agent did in its turn, readable."""
     workspace, run = asked.console.find(asked.given["run"])
     try:

@@ -87,7 +87,7 @@ class Tab:
                 case "follow":
                     await self._follow(str(message.get("run") or ""), int(message.get("after", 0)))
                 case "log":
-                    self._log = _log_wish(message)
+                    self._log = _log_request(message)
                     self._log_changed.set()
                 case "ping":
                     await self._send({"type": "beat", "at": timestamp(time.time())})
@@ -141,40 +141,40 @@ class Tab:
 
     async def _follow_log(self) -> None:
         while True:
-            wish = self._log
-            if wish is None:
+            request = self._log
+            if request is None:
                 await self._log_changed.wait()
                 self._log_changed.clear()
                 continue
             try:
-                page = await run_in_threadpool(self._read_log, wish)
+                page = await run_in_threadpool(self._read_log, request)
             except OrchestrateError:
                 page = None
-            if page is not None and page["lines"] and self._log is wish:
-                wish["first"] = page["first"] + len(page["lines"])
+            if page is not None and page["lines"] and self._log is request:
+                request["first"] = page["first"] + len(page["lines"])
                 # The last line may not be whole yet: it is sent again.
-                if wish["first"] > page["total"] and page["open"]:
-                    wish["first"] -= 1
-                if page["lines"] != wish.get("sent"):
-                    wish["sent"] = page["lines"]
+                if request["first"] > page["total"] and page["open"]:
+                    request["first"] -= 1
+                if page["lines"] != request.get("sent"):
+                    request["sent"] = page["lines"]
                     await self._send({"type": "log", **page})
             await asyncio.sleep(_LOG_S)
 
-    def _read_log(self, wish: Json) -> Json:
-        _, run = self._console.find(wish["run"])
-        source, step = log_source(run, wish["step"], wish["stream"], raw=wish["raw"])
+    def _read_log(self, request: Json) -> Json:
+        _, run = self._console.find(request["run"])
+        source, step = log_source(run, request["step"], request["stream"], raw=request["raw"])
         if not isinstance(source, bytes):
             try:
                 size = source.stat().st_size
             except OSError:
                 size = 0
-            if size == wish.get("size"):
+            if size == request.get("size"):
                 return {"lines": []}
-            wish["size"] = size
-        return page_of(source, step, wish["first"], _MOST_LINES).to_json()
+            request["size"] = size
+        return page_of(source, step, request["first"], _MOST_LINES).to_json()
 
 
-def _log_wish(message: Json) -> Json | None:
+def _log_request(message: Json) -> Json | None:
     """Whose lines are wanted from which one on; None for no more."""
     if not message.get("run"):
         return None

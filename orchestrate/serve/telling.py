@@ -20,7 +20,7 @@ Json = dict[str, Any]
 CHAT = f"{CATALOGUE}.console/chat.yaml"
 
 
-class Telling:
+class ClientMessages:
     """What has been told of a run; it must be given the run's events in order, from the first."""
 
     def __init__(self, run: Run) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.errors import OrchestrateError
 from orchestrate.record import record
-from orchestrate.serve.telling import Telling
+from orchestrate.serve.telling import ClientMessages
 from orchestrate.state.elsewhere import shown_run
 from orchestrate.state.locks import is_held
 from orchestrate.state.runs import list_runs
@@ -74,7 +74,7 @@ class _Followed:
     def __init__(self, workspace: Workspace, run: Run) -> None:
         self.workspace = str(workspace.root)
         self.run = run
-        self.telling = Telling(run)
+        self.telling = ClientMessages(run)
         self._tail = JournalTail(run, 0)
         self._missed = 0
 
@@ -89,8 +89,11 @@ class _Followed:
     @property
     def _is_left(self) -> bool:
         """Is it at work by its journal, and nobody works on it? A killed process writes nothing."""
-        telling = self.telling
-        return telling.is_active and not telling.is_parked and not is_held(self.run.lock_file)
+        return (
+            self.telling.is_active
+            and not self.telling.is_parked
+            and not is_held(self.run.lock_file)
+        )
 
     def news(self) -> list[News]:
         found = []
@@ -131,7 +134,7 @@ class Watch:
         self._task: asyncio.Task[None] | None = None
         self._poke = asyncio.Event()
 
-    def active(self) -> list[Telling]:
+    def active(self) -> list[ClientMessages]:
         """The runs that are at work, or parked for a person; only while someone listens."""
         return [one.telling for one in self._followed.values() if one.telling.is_active]
 

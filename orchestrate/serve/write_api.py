@@ -22,26 +22,26 @@ from orchestrate.state.durable import dump_json, parse_json, read_file, write_du
 
 if TYPE_CHECKING:
     from orchestrate.diagnostics import Diagnostic
-    from orchestrate.serve.operations import Asked
+    from orchestrate.serve.operations import CheckedRequest
     from orchestrate.state.runs import Run
 
 Json = dict[str, Any]
 
 
-def _wish(body: Json) -> actions.Wish:
+def _start_request(body: Json) -> actions.StartRequest:
     known = {name: body[name] for name in body if name not in ("recipe", "inputs", "workspace")}
-    return actions.Wish(body["recipe"], body.get("inputs", {}), **known)
+    return actions.StartRequest(body["recipe"], body.get("inputs", {}), **known)
 
 
-def start_run(asked: Asked) -> Json:
+def start_run(asked: CheckedRequest) -> Json:
     workspace = asked.console.workspace(asked.body.get("workspace"))
     if not asked.key:
         asked.console.change(asked.who, asked.place, f"start {asked.body['recipe']}")
-        return actions.start(workspace, _wish(asked.body))
-    return _once(asked, lambda: actions.start(workspace, _wish(asked.body)))
+        return actions.start(workspace, _start_request(asked.body))
+    return _once(asked, lambda: actions.start(workspace, _start_request(asked.body)))
 
 
-def _once(asked: Asked, start: Any) -> Json:
+def _once(asked: CheckedRequest, start: Any) -> Json:
     """What a key has started is on the disk: a client may ask again after any break.
 
     The note is made before the run. If this process dies in between, the key stays without an
@@ -95,17 +95,17 @@ class _Heard:
         self.texts.append(draw(found, dropped).strip())
 
 
-def dry_run(asked: Asked) -> Json:
+def dry_run(asked: CheckedRequest) -> Json:
     """What would run, who would be asked, in which folder; nothing is started."""
     workspace = asked.console.workspace(asked.body.get("workspace"))
-    wish = _wish(asked.body)
-    entry = actions.find_entry(workspace, wish.recipe)
+    request = _start_request(asked.body)
+    entry = actions.find_entry(workspace, request.recipe)
     settings = RunSettings(
-        input=tuple(f"{name}={value}" for name, value in wish.inputs.items()),
-        backend=wish.backend or None,
-        model=wish.model or None,
-        permissions=wish.permissions or None,  # type: ignore[arg-type]
-        session=wish.session or None,
+        input=tuple(f"{name}={value}" for name, value in request.inputs.items()),
+        backend=request.backend or None,
+        model=request.model or None,
+        permissions=request.permissions or None,  # type: ignore[arg-type]
+        session=request.session or None,
     )
     prepared = prepare(entry.id, workspace, settings, may_lack=True)
     heard = _Heard()
@@ -122,27 +122,27 @@ def dry_run(asked: Asked) -> Json:
     }
 
 
-def _run_of(asked: Asked, what: str) -> tuple[Any, Run]:
+def _run_of(asked: CheckedRequest, what: str) -> tuple[Any, Run]:
     workspace, run = asked.console.find(asked.given["run"])
     asked.console.change(asked.who, asked.place, what, run.id)
     return workspace, run
 
 
-def resume_run(asked: Asked) -> Json:
+def resume_run(asked: CheckedRequest) -> Json:
     workspace, run = _run_of(asked, "resume")
     flags = ["--as-started"] if asked.body.get("as_started") else []
     return actions.resume(workspace, run, flags)
 
 
-def cancel_run(asked: Asked) -> Json:
+def cancel_run(asked: CheckedRequest) -> Json:
     return actions.cancel(asked.console, *_run_of(asked, "cancel"))
 
 
-def stop_run(asked: Asked) -> Json:
+def stop_run(asked: CheckedRequest) -> Json:
     return actions.stop(asked.console, *_run_of(asked, "stop"))
 
 
-def answer_run(asked: Asked) -> Json:
+def answer_run(asked: CheckedRequest) -> Json:
     """Record an answer; then go on with a parked run, unless `resume` is false."""
     workspace, run = _run_of(asked, f"answer {asked.body['value'][:20]}")
     return inbox.answer(workspace, run, asked.body)

@@ -19,7 +19,7 @@ from orchestrate.view.step_logs import (
 )
 
 if TYPE_CHECKING:
-    from orchestrate.show.run_logs import LogWish
+    from orchestrate.show.run_logs import LogRequest
     from orchestrate.state.runs import Run
 
 
@@ -27,12 +27,12 @@ def show_attempts(
     run: Run,
     step: str,
     entries: Sequence[Entry],
-    wish: LogWish,
+    request: LogRequest,
     *,
     as_json: bool,
 ) -> None:
     """Print them, or answer with them as data."""
-    streams, last_lines, since = wish.streams, wish.last_lines, wish.since
+    streams, last_lines, since = request.streams, request.last_lines, request.since
     attempts = [
         attempt
         for attempt in _attempts(run, step, entries)
@@ -46,8 +46,8 @@ def show_attempts(
         if "stdout" in streams:
             printer.print(_encoded(f"--- {_title(attempt)}{_because(attempt)}\n"))
             lines = None
-            if wish.transcript_of is not None:
-                lines = turn_lines(run, attempt, wish.transcript_of)
+            if request.transcript_of is not None:
+                lines = turn_lines(run, attempt, request.transcript_of)
             if lines is not None:
                 print_lines(printer, lines, last_lines)
             else:

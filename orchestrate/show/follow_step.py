@@ -30,7 +30,7 @@ from orchestrate.view.step_logs import Entry, NoSuchStep, Stream, find_entry, fr
 from orchestrate.view.waiting import knows_step
 
 if TYPE_CHECKING:
-    from orchestrate.show.run_logs import LogWish
+    from orchestrate.show.run_logs import LogRequest
     from orchestrate.state.runs import Run
     from orchestrate.transcript import Transcript, TranscriptOf
 
@@ -86,13 +86,13 @@ class _Tail:
             self._descriptor = -1
 
 
-def follow_step(run: Run, step: str, wish: LogWish) -> None:
+def follow_step(run: Run, step: str, request: LogRequest) -> None:
     """Print what the step writes, until it or the run ends; it need not have begun."""
     journal = tail_from_now(run)
     entry = _await_entry(run, step)
-    follower = _Follower(run, entry, journal, wish)
+    follower = _Follower(run, entry, journal, request)
     try:
-        follower.begin(wish.last_lines)
+        follower.begin(request.last_lines)
         if not entry.is_over:
             follower.follow()
     finally:
@@ -111,16 +111,16 @@ def _await_entry(run: Run, step: str) -> Entry:
 
 
 class _Follower:
-    def __init__(self, run: Run, entry: Entry, journal: JournalTail, wish: LogWish) -> None:
+    def __init__(self, run: Run, entry: Entry, journal: JournalTail, request: LogRequest) -> None:
         self._run = run
         self._entry = entry
         self._journal = journal
         self._printer = Printer()
         backend = entry.result.backend if entry.result.agent is not None else ""
-        transcript_of = wish.transcript_of if backend else None
+        transcript_of = request.transcript_of if backend else None
         self._tails = {
             stream: _Tail(backend, transcript_of if stream == "stdout" else None)
-            for stream in wish.streams
+            for stream in request.streams
         }
         # What the files of the newest attempt begin with.
         self._files = entry.files

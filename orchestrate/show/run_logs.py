@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @record
-class LogWish:
+class LogRequest:
     """What is to be shown, and how."""
 
     streams: tuple[Stream, ...]
@@ -55,16 +55,16 @@ class LogWish:
         return wants_raw() and self.streams == ("stdout", "stderr")
 
 
-def show_log(run: Run, wish: LogWish, as_json: bool) -> None:
+def show_log(run: Run, request: LogRequest, as_json: bool) -> None:
     path = run.logs / "orchestrator.log"
     if as_json:
-        start = 0 if wish.since is None else _first_since(path, wish.since)
-        answer_json({"run_id": run.id, "log": read_source(path, wish.last_lines, start)})
+        start = 0 if request.since is None else _first_since(path, request.since)
+        answer_json({"run_id": run.id, "log": read_source(path, request.last_lines, start)})
         return
     printer = Printer()
-    is_live = wish.follows and is_held(run.lock_file)
-    start = 0 if wish.since is None else _first_since(path, wish.since)
-    offset = print_source(printer, path, start, last_lines=wish.last_lines)
+    is_live = request.follows and is_held(run.lock_file)
+    start = 0 if request.since is None else _first_since(path, request.since)
+    offset = print_source(printer, path, start, last_lines=request.last_lines)
     for _ in looks(run) if is_live else ():
         offset = print_source(printer, path, offset)
         printer.flush()
@@ -82,15 +82,15 @@ def _first_since(path: Path, since: float) -> int:
     return offset
 
 
-def show_steps(run: Run, entries: list[Entry], wish: LogWish) -> None:
+def show_steps(run: Run, entries: list[Entry], request: LogRequest) -> None:
     printer = Printer()
     for entry in entries:
-        if wish.since is not None and not was_at_work_since(entry.result, wish.since):
+        if request.since is not None and not was_at_work_since(entry.result, request.since):
             if len(entries) == 1:
                 note(f"orchestrate: {visible(entry.path)} has ended before that\n")
             continue
         printed = 0
-        found = [(stream, _source(run, entry, stream, wish)) for stream in wish.streams]
+        found = [(stream, _source(run, entry, stream, request)) for stream in request.streams]
         found = [(stream, source) for stream, source in found if source != b""]
         # Who asks for several must know which is which; a program takes a step's two as they are.
         has_titles = len(entries) > 1 or (printer.is_for_people and len(found) > 1)
@@ -100,26 +100,28 @@ def show_steps(run: Run, entries: list[Entry], wish: LogWish) -> None:
                 title = f"--- {what} of {entry.path}\n"
                 printer.print(title.encode("utf-8", "surrogateescape"))
             if isinstance(source, Path | bytes):
-                printed += print_source(printer, source, last_lines=wish.last_lines)
+                printed += print_source(printer, source, last_lines=request.last_lines)
             else:
-                printed += print_lines(printer, source, wish.last_lines)
+                printed += print_lines(printer, source, request.last_lines)
             printer.end_line()
         if not printed:
-            _tell_silence(entry, wish)
+            _tell_silence(entry, request)
 
 
-def _source(run: Run, entry: Entry, stream: Stream, wish: LogWish) -> Path | bytes | Iterator[str]:
-    if stream == "stdout" and wish.transcript_of is not None:
-        lines = turn_lines(run, entry, wish.transcript_of)
+def _source(
+    run: Run, entry: Entry, stream: Stream, request: LogRequest
+) -> Path | bytes | Iterator[str]:
+    if stream == "stdout" and request.transcript_of is not None:
+        lines = turn_lines(run, entry, request.transcript_of)
         if lines is not None:
             return lines
-    return source_of(run, entry, stream, is_raw=wish.is_raw)
+    return source_of(run, entry, stream, is_raw=request.is_raw)
 
 
-def _tell_silence(entry: Entry, wish: LogWish) -> None:
+def _tell_silence(entry: Entry, request: LogRequest) -> None:
     """A step that printed nothing may have an error that says why."""
     what = "has printed nothing yet" if entry.is_running else "printed nothing"
-    if wish.streams == ("prompt",):
+    if request.streams == ("prompt",):
         what = "sent no prompt"
     elif entry.gate is not None:
         what = f"was {decision_words(entry.gate.to_json())}"
@@ -128,7 +130,7 @@ def _tell_silence(entry: Entry, wish: LogWish) -> None:
     note(f"orchestrate: {visible(entry.path)} {what}{status}\n")
 
 
-def step_json(run: Run, entry: Entry, wish: LogWish) -> dict[str, Any]:
+def step_json(run: Run, entry: Entry, request: LogRequest) -> dict[str, Any]:
     document: dict[str, Any] = {
         "run_id": run.id,
         "step": entry.path,
@@ -138,22 +140,22 @@ def step_json(run: Run, entry: Entry, wish: LogWish) -> dict[str, Any]:
     }
     if entry.gate is not None:
         document["decision"] = entry.gate.to_json()
-    for stream in wish.streams:
-        source = source_of(run, entry, stream, is_raw=wish.is_raw)
-        document[stream] = read_source(source, wish.last_lines)
-    if wish.transcript_of is not None and entry.result.agent is not None:
-        turn = read_turn(run, entry, wish.transcript_of)
+    for stream in request.streams:
+        source = source_of(run, entry, stream, is_raw=request.is_raw)
+        document[stream] = read_source(source, request.last_lines)
+    if request.transcript_of is not None and entry.result.agent is not None:
+        turn = read_turn(run, entry, request.transcript_of)
         document["transcript"] = [as_json(passage) for passage in turn.passages]
     return document
 
 
-def answers_of(run: Run, step: str, wish: LogWish) -> list[Entry]:
+def answers_of(run: Run, step: str, request: LogRequest) -> list[Entry]:
     """What a step came to is what its last round answered; the transcript has all rounds."""
     entries = entries_named(run, step)
-    if len(entries) != 1 or wish.streams in (("prompt",), ("stderr",)):
+    if len(entries) != 1 or request.streams in (("prompt",), ("stderr",)):
         return entries
     rounds = with_rounds(run_view(run).state, entries[0])
-    return rounds[-1:] if wish.streams == ("stdout",) else rounds
+    return rounds[-1:] if request.streams == ("stdout",) else rounds
 
 
 def entries_named(run: Run, step: str) -> list[Entry]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrate.serve.records import records_after
-from orchestrate.serve.telling import Telling
+from orchestrate.serve.telling import ClientMessages
 from orchestrate.state.alike import Alike
 from orchestrate.state.recorded import read_events
 from orchestrate.testing import Project
@@ -41,7 +41,7 @@ def test_records_after_a_number_are_those_of_the_whole(project: Project) -> None
     for after in (len(whole) - 3, len(whole) - 100, 300, 3, 0):
         assert list(records_after(run, after)) == whole[after:]
 
-    told, caught_up = Telling(run), Telling(run)
+    told, caught_up = ClientMessages(run), ClientMessages(run)
     for one in read_events(run.events):
         told.tell(one.seq, one.event)
     caught_up.catch_up()

@@ -7,7 +7,7 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
-from orchestrate.serve.telling import Telling
+from orchestrate.serve.telling import ClientMessages
 from orchestrate.state.recorded import read_events
 from orchestrate.state.runs import Runs, list_runs
 from orchestrate.testing import Project
@@ -43,11 +43,11 @@ def test_the_protocol_the_events_and_the_log_agree(tmp_path: Path) -> None:
     told = project.run("logs", "latest", "--events").stdout.splitlines()
     recorded = [name for line in told for name in json.loads(line)["messages"]]
     (run,) = list_runs(Runs(tmp_path / ".orchestrate" / "runs"))
-    telling = Telling(run)
+    messages_for = ClientMessages(run)
     sent = [
         message
         for one in read_events(run.events)
-        for message in telling.tell(one.seq, one.event)[1]
+        for message in messages_for.tell(one.seq, one.event)[1]
     ]
     log = (run.root / "logs" / "orchestrator.log").read_text()
 

@@ -53,6 +53,6 @@ def fork(
         step,
         RunSettings(worktree=worktree, **flags),
         place,
-        wishes=(redo, accept, in_place),
+        request=(redo, accept, in_place),
         as_json=as_json,
     )

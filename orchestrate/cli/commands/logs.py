@@ -19,7 +19,7 @@ from orchestrate.show.event_stream import show_events
 from orchestrate.show.follow_step import follow_step
 from orchestrate.show.output import answer_json, note_once
 from orchestrate.show.run_logs import (
-    LogWish,
+    LogRequest,
     answers_of,
     entries_named,
     only_entry,
@@ -72,23 +72,23 @@ def logs(
     run, step = run_and_step(run, step, place)
     if flags["as_events"]:
         _refuse_beside_events(step, as_json, flags)
-    wish = _wish(step, as_json, flags)
+    request = _log_request(step, as_json, flags)
     _, found, workspace = find_stored(run, place, tell_fault=note_once)
-    if wish.streams == ("stdout", "stderr") and not flags["raw"]:
-        wish = replace(wish, transcript_of=transcripts_of(found, workspace))
+    if request.streams == ("stdout", "stderr") and not flags["raw"]:
+        request = replace(request, transcript_of=transcripts_of(found, workspace))
     if flags["as_events"]:
-        show_events(found, follows=wish.follows, last=wish.last_lines, since=wish.since)
+        show_events(found, follows=request.follows, last=request.last_lines, since=request.since)
     elif step is None:
-        show_log(found, wish, as_json)
-    elif wish.shows_all:
+        show_log(found, request, as_json)
+    elif request.shows_all:
         entries = entries_named(found, step)
-        show_attempts(found, step, entries, wish, as_json=as_json)
+        show_attempts(found, step, entries, request, as_json=as_json)
     elif as_json:
-        answer_json(step_json(found, only_entry(entries_named(found, step), step), wish))
-    elif wish.follows:
-        follow_step(found, step, wish)
+        answer_json(step_json(found, only_entry(entries_named(found, step), step), request))
+    elif request.follows:
+        follow_step(found, step, request)
     else:
-        show_steps(found, answers_of(found, step, wish), wish)
+        show_steps(found, answers_of(found, step, request), request)
     return 0
 
 
@@ -105,7 +105,7 @@ def _refuse_beside_events(step: str | None, as_json: bool, flags: dict[str, Any]
         )
 
 
-def _wish(step: str | None, as_json: bool, flags: dict[str, Any]) -> LogWish:
+def _log_request(step: str | None, as_json: bool, flags: dict[str, Any]) -> LogRequest:
     only_stdout, only_stderr = flags["only_stdout"], flags["only_stderr"]
     if step is None and (only_stdout or only_stderr):
         raise UsageError("--stdout and --stderr need a STEP")
@@ -121,7 +121,7 @@ def _wish(step: str | None, as_json: bool, flags: dict[str, Any]) -> LogWish:
     if only_stdout != only_stderr:
         streams = ("stdout",) if only_stdout else ("stderr",)
     since = None if flags["since"] is None else moment_of("--since", flags["since"])
-    return LogWish(streams, flags["last_lines"], flags["follows"], flags["shows_all"], since)
+    return LogRequest(streams, flags["last_lines"], flags["follows"], flags["shows_all"], since)
 
 
 def _check_prompt(step: str | None, flags: dict[str, Any]) -> None:

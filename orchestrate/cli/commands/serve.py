@@ -36,7 +36,7 @@ _serve = later("serve.command:serve_console")
 @click.option("--new-key", "makes_key", is_flag=True,
               help="Replace the key; every browser is signed out.")  # fmt: skip
 @working_dir_option
-def serve(working_dir: str | None, **wishes: Any) -> int:
+def serve(working_dir: str | None, **options: Any) -> int:
     """Show and steer the runs of this workspace in a browser or on a phone.
 
     The server owns nothing: it reads the run folders and does what the commands do, so that runs go
@@ -49,4 +49,4 @@ def serve(working_dir: str | None, **wishes: Any) -> int:
             f"`orchestrate serve` needs {', '.join(missing)}",
             "install the extra: pip install 'orchestrate[serve]'",
         )
-    return _serve(working_dir, **wishes)
+    return _serve(working_dir, **options)

@@ -8,7 +8,7 @@ from orchestrate.diagnostics import closest
 from orchestrate.dialects.calls import CallSite, find_plan
 from orchestrate.dialects.lowering import Lowering
 from orchestrate.dialects.recipe.literals import check_keys
-from orchestrate.dialects.recipe.members import Called, final_context
+from orchestrate.dialects.recipe.members import KeptCall, final_context
 from orchestrate.dialects.recipe.names import (
     Names,
     Place,
@@ -45,7 +45,7 @@ def lower_call(work: Lowering, names: Names, step: LocatedMap, place: Place) -> 
             names.finals[plan] = final_context(work, plan)
         is_recipe = work.library.dialect_of(plan) == "recipe"
         given = tuple(step.get("context") or ()) if is_recipe else ()
-        call = Called(names.finals[plan], given)
+        call = KeptCall(names.finals[plan], given)
         names.called[str(step.get("id", "?")), step["output"]] = call
     return Call(
         plan=plan if plan is not None else Text(()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrate.dialects.recipe.names import read_template
-from orchestrate.dialects.recipe.written import Recipe, Written
+from orchestrate.dialects.recipe.written import Recipe, WrittenStep
 from orchestrate.lang.curly import clip
 from orchestrate.plan.expr import Expr, ListExpr, Ref
 from orchestrate.source.located import LocatedMap
@@ -49,7 +49,7 @@ def spread_of_loop(recipe: Recipe, step: LocatedMap) -> str:
     return str(step.get("spread", ""))
 
 
-def lower_items(recipe: Recipe, written: Written) -> Expr:
+def lower_items(recipe: Recipe, written: WrittenStep) -> Expr:
     step = written.step
     template = read_template(recipe.work, recipe.names, written.place, step, "foreach")
     around = "".join(part for part in template.parts if isinstance(part, str))
@@ -67,7 +67,7 @@ def lower_items(recipe: Recipe, written: Written) -> Expr:
     return ListExpr(())
 
 
-def _check_list(recipe: Recipe, written: Written, ref: Ref) -> None:
+def _check_list(recipe: Recipe, written: WrittenStep, ref: Ref) -> None:
     """Can the variable of a loop be a list at all?"""
     step, names, name = written.step, recipe.names, ref.path[1]
     if ref.path[0] != "var":

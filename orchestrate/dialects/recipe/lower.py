@@ -22,7 +22,7 @@ from orchestrate.dialects.recipe.names import (
     with_inner_steps,
 )
 from orchestrate.dialects.recipe.steps import lower_step
-from orchestrate.dialects.recipe.written import Recipe, Written
+from orchestrate.dialects.recipe.written import Recipe, WrittenStep
 from orchestrate.plan.durations import seconds_of
 from orchestrate.plan.expr import NOTHING, Cond, MapExpr, Text
 from orchestrate.plan.flow import AT_END
@@ -192,13 +192,13 @@ def _maps(value: Any) -> list[LocatedMap]:
     return [item for item in value or () if isinstance(item, LocatedMap)]
 
 
-def _arrange(recipe: Recipe, stages: list[_Stage]) -> list[Written | _WrittenGate]:
+def _arrange(recipe: Recipe, stages: list[_Stage]) -> list[WrittenStep | _WrittenGate]:
     """Steps and gates in the order they run, each with an id of its own and its surroundings."""
     every = with_inner_steps([step for stage in stages for step in stage.steps])
     every = [step for step in every if "id" in step]
     by_id = {str(step["id"]): step for step in reversed(every)}
     taken: dict[NodeId, LocatedMap] = {}
-    result: list[Written | _WrittenGate] = []
+    result: list[WrittenStep | _WrittenGate] = []
     steps: list[NodeId] = []
     gates = 0
     for stage in stages:
@@ -212,7 +212,7 @@ def _arrange(recipe: Recipe, stages: list[_Stage]) -> list[Written | _WrittenGat
             taken[node] = step
             place = Place(node, len(steps), given, gates)
             steps.append(node)
-            written = Written(step, node, stage.name, after, place)
+            written = WrittenStep(step, node, stage.name, after, place)
             inner = _arrange_inner(recipe, written, taken, by_id)
             steps += [one.id for one in inner]
             result.append(replace(written, inner=inner))
@@ -228,12 +228,15 @@ def _arrange(recipe: Recipe, stages: list[_Stage]) -> list[Written | _WrittenGat
 
 
 def _arrange_inner(
-    recipe: Recipe, outer: Written, taken: dict[NodeId, LocatedMap], by_id: dict[str, LocatedMap]
-) -> tuple[Written, ...]:
+    recipe: Recipe,
+    outer: WrittenStep,
+    taken: dict[NodeId, LocatedMap],
+    by_id: dict[str, LocatedMap],
+) -> tuple[WrittenStep, ...]:
     """The steps of a `while` loop. Those behind the loop cannot depend on them: they have one
     result a round."""
     earlier = dict(taken)
-    found: list[Written] = []
+    found: list[WrittenStep] = []
     for step in inner_steps(outer.step):
         node = _name_step(recipe, step, earlier)
         after = _lower_dependencies(recipe, step, earlier, by_id)
@@ -247,7 +250,7 @@ def _arrange_inner(
                 "E305", "a loop cannot stand in a loop", step, "while_condition", on_key=True,
                 hint="let a step call a recipe that has the inner loop",
             )  # fmt: skip
-        found.append(Written(step, node, outer.stage, after, place))
+        found.append(WrittenStep(step, node, outer.stage, after, place))
     return tuple(found)
 
 
@@ -326,13 +329,13 @@ def _report_later(
     recipe.work.report("E308", message, wanted, index, hint=hint)
 
 
-def _lower_in_order(recipe: Recipe, written: list[Written | _WrittenGate]) -> tuple[Node, ...]:
+def _lower_in_order(recipe: Recipe, written: list[WrittenStep | _WrittenGate]) -> tuple[Node, ...]:
     """Each step leads to the one after it, the last one to the end."""
     follows: list[Target] = [Goto(item.id) for item in written[1:]]
     follows.append(Finish("completed"))
     nodes: list[Node] = []
     for item, follow in zip(written, follows, strict=bool(written)):
-        if isinstance(item, Written):
+        if isinstance(item, WrittenStep):
             nodes += lower_step(recipe, item, follow)
         else:
             nodes.append(_lower_gate(recipe, item, follow))
@@ -342,7 +345,7 @@ def _lower_in_order(recipe: Recipe, written: list[Written | _WrittenGate]) -> tu
 def _with_conditions(
     recipe: Recipe,
     stages: list[_Stage],
-    written: list[Written | _WrittenGate],
+    written: list[WrittenStep | _WrittenGate],
     nodes: tuple[Node, ...],
 ) -> tuple[Node, ...]:
     """The condition of a stage stands at its first step; all others, its gate too, follow that."""

@@ -16,7 +16,7 @@ from orchestrate.source.schema import check_shipped
 
 
 @mutable_record
-class Final:
+class FinalContext:
     """The final context of a recipe: the variables that it declares and that its steps set."""
 
     name: str
@@ -32,10 +32,10 @@ class Final:
 
 
 @record
-class Called:
+class KeptCall:
     """A call whose result is kept: what the recipe has in the end includes what it was given."""
 
-    final: Final
+    final: FinalContext
     arguments: tuple[str, ...]
 
     def may_have(self, member: str) -> bool:
@@ -43,12 +43,12 @@ class Called:
         return known or not self.final.is_sound()
 
 
-def final_context(work: Lowering, plan: PlanId) -> Final:
+def final_context(work: Lowering, plan: PlanId) -> FinalContext:
     """What a recipe has when it ends, whatever it is given."""
     data = work.library.data_of(plan)
     if work.library.dialect_of(plan) != "recipe":
         name = str(data.get("id") or data.get("name") or plan)
-        return Final(name, data, RESULT, _sound=True)
+        return FinalContext(name, data, RESULT, _sound=True)
     context = data.get("context")
     members = dict.fromkeys(context if isinstance(context, dict) else ())
     staged = [stage.get("steps") for stage in _maps(data.get("stages"))]
@@ -58,7 +58,7 @@ def final_context(work: Lowering, plan: PlanId) -> Final:
             if isinstance(step.get(key), str):
                 members[step[key]] = None
     own = ("outputs",) if "outputs" in data else ()
-    return Final(str(data.get("name", plan)), data, (*members, *own))
+    return FinalContext(str(data.get("name", plan)), data, (*members, *own))
 
 
 def _steps(value: Any) -> list[LocatedMap]:
@@ -70,7 +70,7 @@ def _maps(value: Any) -> list[LocatedMap]:
     return [item for item in items if isinstance(item, LocatedMap)]
 
 
-def report_member(work: Lowering, called: list[Called], ref: Ref, span: Span) -> None:
+def report_member(work: Lowering, called: list[KeptCall], ref: Ref, span: Span) -> None:
     """W103; an optional use may be empty, unless it is a slip of something that exists."""
     members = list(dict.fromkeys(name for one in called for name in _members(one)))
     near = closest(ref.path[2], members)
@@ -89,5 +89,5 @@ def report_member(work: Lowering, called: list[Called], ref: Ref, span: Span) ->
     )
 
 
-def _members(called: Called) -> tuple[str, ...]:
+def _members(called: KeptCall) -> tuple[str, ...]:
     return (*called.final.members, *called.arguments)

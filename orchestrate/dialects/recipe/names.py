@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrate.diagnostics import MOST_FINDINGS, closest
 from orchestrate.dialects.lowering import Lowering
-from orchestrate.dialects.recipe.members import Called, Final, report_member
+from orchestrate.dialects.recipe.members import FinalContext, KeptCall, report_member
 from orchestrate.lang.condition import explain_bare, is_bare, parse_condition
 from orchestrate.lang.curly import (
     NAMESPACES,
@@ -50,8 +50,8 @@ class Names:
     # Step -> the variable that has its result, or '': people use a step's id as its result.
     results: dict[str, str] = field(default_factory=dict)
     # (Step, variable) -> the recipe whose final context becomes the variable's value.
-    called: dict[tuple[str, str], Called] = field(default_factory=dict)
-    finals: dict[PlanId, Final] = field(default_factory=dict)
+    called: dict[tuple[str, str], KeptCall] = field(default_factory=dict)
+    finals: dict[PlanId, FinalContext] = field(default_factory=dict)
     # Some were lost because they broke the schema: then nothing can be said about the others.
     incomplete: bool = False
     looked_at: set[tuple[NodeId, str]] = field(default_factory=set)

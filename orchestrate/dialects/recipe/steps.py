@@ -32,7 +32,7 @@ from orchestrate.dialects.recipe.names import (
     reject_reserved_keys,
     variables_surely_set_by,
 )
-from orchestrate.dialects.recipe.written import Recipe, Written
+from orchestrate.dialects.recipe.written import Recipe, WrittenStep
 from orchestrate.plan.data import Capture
 from orchestrate.plan.durations import seconds_of
 from orchestrate.plan.ends import step_failed, step_lost
@@ -71,7 +71,7 @@ MAX_ITERATIONS = 100
 
 
 def lower_step(
-    recipe: Recipe, written: Written, follow: Target, stop: Target | None = None
+    recipe: Recipe, written: WrittenStep, follow: Target, stop: Target | None = None
 ) -> tuple[Node, ...]:
     """The node of a step, with its rounds; the body of a loop is added to the recipe's blocks.
     `stop` is where a failure leads that nothing handles, if not to the end of the recipe."""
@@ -181,7 +181,7 @@ def _lower_retry(step: LocatedMap) -> Retry | None:
 # Loops:
 
 
-def _lower_loop(recipe: Recipe, written: Written) -> Each:
+def _lower_loop(recipe: Recipe, written: WrittenStep) -> Each:
     step = written.step
     if "while_condition" in step:
         message = "a step loops either by 'foreach' or by 'while_condition'"
@@ -222,7 +222,7 @@ _OWN_FIELDS = (
 )  # fmt: skip
 
 
-def _lower_rounds(recipe: Recipe, written: Written) -> Each:
+def _lower_rounds(recipe: Recipe, written: WrittenStep) -> Each:
     """`while_condition`: the step itself, or its `while_steps`, once a round."""
     step, work, names = written.step, recipe.work, recipe.names
     for key in ("as", "parallel", "max_iterations", "spread"):
@@ -254,7 +254,7 @@ def _lower_rounds(recipe: Recipe, written: Written) -> Each:
     )
 
 
-def _lower_body(recipe: Recipe, written: Written) -> tuple[Node, ...]:
+def _lower_body(recipe: Recipe, written: WrittenStep) -> tuple[Node, ...]:
     for key in _OWN_FIELDS:
         if key in written.step:
             message = f"'{key}' has no meaning beside 'while_steps'"
@@ -271,7 +271,7 @@ def _lower_body(recipe: Recipe, written: Written) -> tuple[Node, ...]:
     )
 
 
-def _set_in_a_round(written: Written) -> frozenset[str]:
+def _set_in_a_round(written: WrittenStep) -> frozenset[str]:
     """The variables that have a value once a round is over."""
     steps = [item.step for item in written.inner] or [written.step]
     return frozenset(
@@ -284,7 +284,7 @@ def _set_in_a_round(written: Written) -> frozenset[str]:
 
 def _lower_iteration(
     recipe: Recipe,
-    written: Written,
+    written: WrittenStep,
     inside: Place,
     output: str | None = None,
     op: Op | None = None,
@@ -323,7 +323,7 @@ def _loop_key(step: LocatedMap) -> str:
 # Kinds of step:
 
 
-def _lower_op(recipe: Recipe, written: Written, place: Place) -> Op:
+def _lower_op(recipe: Recipe, written: WrittenStep, place: Place) -> Op:
     step = written.step
     match kind_of(recipe, step):
         case "recipe":

@@ -33,7 +33,7 @@ class Recipe:
 
 
 @record
-class Written:
+class WrittenStep:
     """One step as written, with what its surroundings say about it."""
 
     step: LocatedMap
@@ -41,4 +41,4 @@ class Written:
     stage: str | None
     after: tuple[NodeId, ...]
     place: Place
-    inner: tuple[Written, ...] = ()
+    inner: tuple[WrittenStep, ...] = ()
