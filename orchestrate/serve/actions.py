@@ -96,8 +96,8 @@ def command(workspace: Workspace, verb: str, *words: str) -> Json:
         return found
     said = found.get("error") if isinstance(found, dict) else None
     told = said if isinstance(said, dict) else {}
-    words_of = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    message = told.get("message") or (words_of[0] if words_of else f"`{verb}` failed")
+    lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    message = told.get("message") or (lines[0] if lines else f"`{verb}` failed")
     more = {"diagnostics": found["diagnostics"]} if "diagnostics" in found else {}
     raise Problem(
         _STATUSES.get(done.returncode, 409),
