@@ -80,7 +80,7 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
                 is_done = whole_at(event, "exitCode") == 0
             case _:
                 pass
-    # What it got over by itself was no failure.
+    # What it got over by itself was not a failure.
     return Parsed(
         text=text,
         is_done=is_done,

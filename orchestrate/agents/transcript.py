@@ -31,7 +31,7 @@ _TELLING = ("command", "file_path", "filePath", "path", "pattern", "query", "url
 class Piece:
     """What one event says: a passage, or with `is_delta` some more of the last one of its kind.
 
-    `is_answer`: the turn's answer once more, which is no news if it was said already.
+    `is_answer`: the turn's answer once more, which is not news if it was said already.
     """
 
     kind: Kind

@@ -107,7 +107,7 @@ def _check(question: Question, digest: str, value: str) -> None:
             f"question '{question.id}' is answered where it is asked: at the terminal of the run"
         )
     if value not in values:
-        raise UsageError(f"'{value}' is no answer to it", f"answers: {', '.join(values)}")
+        raise UsageError(f"'{value}' is not an answer to it", f"answers: {', '.join(values)}")
 
 
 def _refuse_more(value: str, message: str, *, goes_on: bool) -> None:
@@ -115,7 +115,7 @@ def _refuse_more(value: str, message: str, *, goes_on: bool) -> None:
     if message:
         raise UsageError("only a decision about a gate takes a message")
     if not goes_on and value != "cancel":
-        raise UsageError(f"'{value}' lets the run go on: it cannot stay as it is")
+        raise UsageError(f"'{value}' continues the run, which --no-resume forbids")
 
 
 def _answer(

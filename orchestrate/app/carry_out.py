@@ -66,7 +66,7 @@ _NO_PROGRESS_UNSEEN = (
     "limits.no_progress counts for nothing, because no checkpoints of the workspace are taken; "
     "--checkpoints on takes them"
 )
-_LOST = "is not heard of any more: what it did since the last publication is lost, and done again"
+_LOST = "no longer responds: what it did since the last publication is lost, and done again"
 
 
 def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs

@@ -1,7 +1,7 @@
 """A message to an agent in a session, outside of any recipe: recorded like a run (A §13.2).
 
-It is no second run of the workspace: it may go on beside a recipe in another session, and it never
-becomes `latest`. The session's lock keeps two turns from one session.
+It does not count as a second run of the workspace: it may go on beside a recipe in another session,
+and it never becomes `latest`. The session's lock keeps two turns from one session.
 """
 
 from __future__ import annotations

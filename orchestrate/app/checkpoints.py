@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from orchestrate.engine.runtime import Runtime
 
 _NO_GIT = (
-    "orchestrate: no checkpoints of the workspace are taken: there is no git program; "
+    "orchestrate: no checkpoints of the workspace are taken: git is not installed; "
     "`rewind` and `diff` will not know the files\n"
 )
 

@@ -36,7 +36,7 @@ _VARIABLES: dict[str, Callable[[str], Any]] = {
 
 # What holds for all runs of a user.
 _USERS_OWN = ("limits.per_day.", "limits.concurrent.")
-# How the variables of limits are read that are no whole numbers, by the kind of their flag.
+# How the variables of limits are read that are not whole numbers, by the kind of their flag.
 _LIMITS: dict[str, Callable[[str], Any]] = {"amount": float, "duration": read_seconds}
 
 
@@ -100,7 +100,7 @@ def _refuse_users_own(config: Config, display: str, environment: Mapping[str, st
         if name.startswith(_USERS_OWN) and origin.place == display:
             own = user_file(environment)
             raise ConfigError(
-                f"{origin}: {name} belongs into the user's configuration",
+                f"{origin}: {name} belongs in the user's configuration",
                 f"write it into {own or '~/.config/orchestrate/config.yaml'}"
                 + "; in a recipe, limits.per_day is that recipe's" * ("per_day" in name),
             )

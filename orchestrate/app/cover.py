@@ -305,7 +305,7 @@ def _choices(node: Node) -> tuple[Label, ...]:
         case Call(outcomes=outcomes) if outcomes:
             return outcomes
         case Ask() | Run() | Wait() | Call():
-            # That a failure ends the run is no route of the author's.
+            # That a failure ends the run is not a route of the author's.
             is_handled = not isinstance(target_of(node, FAILED), Abort) or bool(node.part_of)
             return (OK, FAILED) if is_handled else (OK,)
         case Each():

@@ -204,7 +204,7 @@ def choose_live(view: RunView, which: Which) -> Approval:
     if not state.pending:
         raise ConfigError(
             f"run {run.id} is at work and waits for no approval: it is {state.status}",
-            "decide when it has come to a gate",
+            "decide when it reaches a gate",
         )
     raise _unclear(run, state, state.pending, stage)
 

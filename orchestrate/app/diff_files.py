@@ -45,7 +45,7 @@ def history_of(run: Run) -> FileHistory:
 def store_of(run: Run) -> Store:
     store = open_store(run.root)
     if store is None:
-        raise ConfigError("there is no git program to read checkpoints with", "install git")
+        raise ConfigError("git, which reads checkpoints, is not installed", "install git")
     if not store.exists:
         raise UsageError(f"the checkpoints of run {run.id} are gone")
     return store

@@ -151,7 +151,7 @@ def _checkpoints(folder: Path) -> Finding:
     """Can the workspace be recorded, and what does that take on the disk?"""
     if find_git(os.environ) is None:
         return Finding(
-            "checkpoints", False, "there is no git program: `diff` and `rewind` know no files",
+            "checkpoints", False, "git is not installed: `diff` and `rewind` know no files",
             "install git",
         )  # fmt: skip
     sizes = [size for run in list_runs(Runs(folder)) if (size := size_of(run.root))]

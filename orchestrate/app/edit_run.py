@@ -260,7 +260,7 @@ def _accepted(earlier: Earlier, request: EditRequest) -> list[list[str]]:
             done = entry.finished
             if done is not None and done.result.status == "failed":
                 raise UsageError(
-                    f"--accept: step '{text}' has failed, and a failure is no result to keep",
+                    f"--accept: step '{text}' has failed, and a failure is not a result to keep",
                     f"to do it again: --redo {text}",
                 )
             paths.append(list(entry.path))

@@ -1,7 +1,7 @@
 """Prompts in files (`input_file`) that a person has edited since the run stopped.
 
-Such a file is no part of the definition, yet it is what a finished step was asked. Steps of the run
-may write it, too; what was written while the run went on is theirs.
+Such a file is not part of the definition, yet it is what a finished step was asked. Steps of the
+run may write it, too; what was written while the run went on is theirs.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def edited_prompts(
 
 
 def _time_of(path: Path) -> float:
-    """When a file was written; one that is gone is no edit."""
+    """When a file was written; one that is gone is not an edit."""
     try:
         return os.stat(path).st_mtime
     except OSError:

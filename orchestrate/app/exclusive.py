@@ -28,4 +28,4 @@ def refuse_events(settings: RunSettings, as_json: bool, dry_run: bool = False) -
             "start it, then: orchestrate logs latest -f --events",
         )
     if dry_run:
-        raise UsageError("--events and --dry-run exclude each other", "nothing happens in one")
+        raise UsageError("--events and --dry-run exclude each other", "a dry run has no events")

@@ -150,7 +150,7 @@ def _take_over(origin: Run, folder: Path) -> None:
 
 
 def _of_orchestrators(_: str, names: list[str]) -> set[str]:
-    """Logs that are no step's."""
+    """Logs that do not belong to a step."""
     return {"orchestrator.log", "detached.log", "worktree.log"} & {*names}
 
 

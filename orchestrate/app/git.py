@@ -39,7 +39,7 @@ def git(folder: str | Path, *words: str) -> str:
             env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False,
         )  # fmt: skip
     except FileNotFoundError:
-        raise ConfigError("the program git is not installed", "put it on PATH") from None
+        raise ConfigError("git is not installed", "put it on PATH") from None
     if done.returncode:
         said = os.fsdecode(done.stderr).strip().splitlines() or [f"exit code {done.returncode}"]
         why = said[-1].removeprefix("fatal: ").removeprefix("error: ")

@@ -80,9 +80,7 @@ def _waiting(known: Known, note: Callable[[str], None]) -> Iterator[RunView]:
     try:
         runs = () if known.is_gone else list_runs(Runs(known.runs))
     except OrchestrateError as error:
-        note(
-            f"orchestrate: {visible(str(known.workspace))} is left out: {visible(error.message)}\n"
-        )
+        note(f"orchestrate: {visible(str(known.workspace))} is skipped: {visible(error.message)}\n")
         return
     for run in map(shown_run, runs):
         if summary_of(run).status not in _MAY_WAIT:
@@ -90,7 +88,7 @@ def _waiting(known: Known, note: Callable[[str], None]) -> Iterator[RunView]:
         try:
             yield settled_view(run)
         except OrchestrateError as error:
-            note(f"orchestrate: run {run.id} is left out: {visible(error.message)}\n")
+            note(f"orchestrate: run {run.id} is skipped: {visible(error.message)}\n")
 
 
 def waiting_gates(views: list[RunView], root: Path, *, with_hunks: bool) -> list[Waiting]:

@@ -55,7 +55,7 @@ def with_text(program: Program, settings: RunSettings, text: str | None) -> RunS
     inputs = main_plan(program).inputs
     if not inputs:
         raise UsageError(
-            f"there is no input that {text[:40]!r} could be: the file declares none",
+            f"{text[:40]!r} is given as an input, and the file declares none",
             "declare one under inputs:, or leave the text out",
         )
     first = inputs[0]
@@ -159,7 +159,7 @@ def _path_of(one: Input, value: str, workspace: Workspace, base: str) -> str:
     if not value and one.default == constant(""):
         return ""
     if not value:
-        raise Unfit("is no path")
+        raise Unfit("is not a path")
     path = os.path.realpath(os.path.join(base, value))
     root = os.path.realpath(workspace.root)
     if path != root and not path.startswith(root.rstrip("/") + "/"):

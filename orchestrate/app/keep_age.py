@@ -22,7 +22,7 @@ def keep_age(older_than: str | None, keep: int | None, working_dir: str | None) 
         return 0.0
     if days is None:
         raise UsageError(
-            "how old must a run be to be removed?",
+            "the age of the runs to remove is not given",
             f"say e.g. --older-than 7d or --keep 20, or set {VARIABLE} to a number of days",
         )
     if days < 0:

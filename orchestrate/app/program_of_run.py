@@ -61,7 +61,7 @@ def program_to_run(
     running = _as_it_runs(whole, header)
     mask = secrets_for(whole, workspace).data
     write_durably(header.root / FILE, frozen_bytes(whole, running, workspace, mask))
-    note(f"orchestrate: the run's {FILE} {problem}: it was made again from {source}\n")
+    note(f"orchestrate: the run's {FILE} {problem}: it was rebuilt from {source}\n")
     return running
 
 
@@ -97,7 +97,7 @@ def restore_late(
             raise changed_error(run.id, {plan_id: "changed"}, Place(), has_copy=False)
         replace(late, mask=secrets_for(whole, late.workspace).data).compile(plan_id)
         note(
-            f"orchestrate: the run's copy of {plan_id} was lost: it was made again from the file, "
+            f"orchestrate: the run's copy of {plan_id} was lost: it was rebuilt from the file, "
             "which has not changed\n"
         )
 

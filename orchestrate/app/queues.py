@@ -32,7 +32,7 @@ def _processed(program: Program, workspace: Workspace, runs: Path) -> Path:
         )
     if workspace.keeps(str(folder)) or _meet(folder, Path(os.path.realpath(runs))):
         raise UsageError(
-            f"processed_dir '{name}' leads to what orchestrate or git keep in the workspace",
+            f"processed_dir '{name}' leads to a folder of orchestrate or git",
             "set processed_dir to a folder of your own",
         )
     return folder
@@ -75,7 +75,7 @@ def check_archive(
             )
         if workspace.keeps(str(path)) or path.is_relative_to(os.path.realpath(runs)):
             raise UsageError(
-                f"--archive-processed: '{destination}' lies in what orchestrate or git keep",
+                f"--archive-processed: '{destination}' lies in a folder of orchestrate or git",
                 "name a place of your own",
             )
         if path.is_dir():

@@ -394,5 +394,5 @@ def start_over(
         Prepared(compilation, program, workspace, settings, load_config(workspace)),
         runs,
         reporter,
-        begun=lambda _: reporter.note(f"run {found.id} starts over as this run\n"),
+        begun=lambda _: reporter.note(f"run {found.id} is started over as this run\n"),
     )

@@ -56,7 +56,7 @@ def parked_runs(runs: Runs, note: Callable[[str], None]) -> list[RunView]:
         try:
             view = settled_view(run)
         except OrchestrateError as error:
-            note(f"orchestrate: run {run.id} is left out: {visible(error.message)}\n")
+            note(f"orchestrate: run {run.id} is skipped: {visible(error.message)}\n")
             continue
         if view.status in ("running", "interrupted", "paused"):
             found.append(view)

@@ -101,7 +101,7 @@ def fill(run: Run, root: Path, files: Checkpoint) -> None:
     """Let a new worktree have the files of a checkpoint, no others, and these untouched by git."""
     store = open_store(run.root)
     if store is None:
-        raise ConfigError("there is no git program to read checkpoints with", "install git")
+        raise ConfigError("git, which reads checkpoints, is not installed", "install git")
     wanted = {*store.files(files.tree), *(one.path for one in files.left_out)}
     for entry in git(root, "ls-files", "-s", "-z").split("\0")[:-1]:
         name = entry.partition("\t")[2]

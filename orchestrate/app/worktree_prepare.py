@@ -39,7 +39,7 @@ def run_prepare(
             again = reporter.place.command("resume", run.id)
             raise ConfigError(
                 f"`{visible(shown)}` (worktree: prepare:) ended with {code}",
-                f"what it said: {visible(str(run.logs / _LOG))}\n"
+                f"its output: {visible(str(run.logs / _LOG))}\n"
                 f"when that is repaired: {visible(again)}",
             )
     return True

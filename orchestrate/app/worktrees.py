@@ -121,7 +121,7 @@ def repository_of(workspace: Workspace) -> tuple[Path, str]:
     """The top of the work tree around a workspace, and the commit it stands at."""
     if not has_git():
         raise ConfigError(
-            "a worktree needs the program git, which is not installed",
+            "a worktree needs git, which is not installed",
             "install it, or leave --worktree out (fork: add --in-place)",
         )
     try:

@@ -39,7 +39,7 @@ class CommandLine(Notes, Reporter):
         note(f"run {store.run.id} {verb} {shown_definition(what)} (process {os.getpid()})\n")
         # A run that works elsewhere than in the current folder says so (rulings §1).
         if os.path.realpath(os.getcwd()) != str(workspace.root):
-            self.detail(f"  it works in {visible(str(workspace.root))}\n")
+            self.detail(f"  working in {visible(str(workspace.root))}\n")
 
     def started(self, run: Run) -> None:
         if self._starter is not None:

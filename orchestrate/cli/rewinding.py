@@ -41,7 +41,7 @@ def rewind_run(
         answer(f"run {found.id} stands {visible(rewound.aim.words)}\n")
         note(f"  to go on: {on}\n")
         if step is not None:
-            note(f"  to take this back: {back}\n")
+            note(f"  to undo this: {back}\n")
     else:
         note("nothing was changed\n")
     return 0

@@ -142,7 +142,7 @@ def _lower_step(
 
 
 def _with_checks(templates: Templates, step: LocatedMap, node: Node) -> tuple[Node, ...]:
-    """The step with its rounds; what it gives up with is no outcome that the agent may say."""
+    """The step with its rounds; what it gives up with is not an outcome that the agent may say."""
     assert isinstance(node.op, Ask)
     routes = dict(node.routes)
     given_up = routes.pop(CHECK_FAILED, None) or Abort(

@@ -51,7 +51,7 @@ def limit_reached(
     here = frame.here
     if here is None or here.since or node.part_of:
         return None
-    # The gate of a stage and a loop are no steps of their own; but it may be on a circle.
+    # The gate of a stage and a loop are not steps of their own; but it may be on a circle.
     is_step = node.is_step and not isinstance(node.op, Each)
     most = node.most_visits
     if plan.limits.max_visits is not None and (is_step or most is not None):

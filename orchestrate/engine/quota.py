@@ -21,8 +21,8 @@ from orchestrate.state.model import Frame, Index
 from orchestrate.state.result import StepResult
 from orchestrate.state.times import local_time, timestamp
 
-# A wait that is no try of the step. What is over sooner is one of its retries: a service that says
-# for ever that it wants a second more is not asked for ever.
+# Waits from this length on do not count as tries of the step. Shorter ones are retries: a service
+# that keeps asking for one more second is not asked for ever.
 _SHORTEST_S = 60.0
 # Where programs keep whose account they use; elsewhere it is the home folder.
 _CONFIGURED_BY = {"claude-code": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}

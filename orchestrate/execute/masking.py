@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MASK = b"***"
-# A shorter value would match by accident all over the output, and is no secret either.
+# A shorter value would match by accident all over the output, and is not a secret either.
 SHORTEST = 4
 _SHORTEST_LINE = 6
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")

@@ -16,4 +16,4 @@ OVER_BUDGET = "it has used more than it may"
 
 
 def lost_with(machine: str) -> str:
-    return f"it was lost with {machine}, which is not heard of any more"
+    return f"it was lost with {machine}, which no longer responds"

@@ -84,7 +84,7 @@ async def enqueue(
         except RPCError as error:
             with suppress(CheckpointError):
                 users_call(program, snapshot.store, "push", "-q", remote, f":{work_ref(run)}")
-            raise ConfigError(f"the server did not take the run: {error.message}") from None
+            raise ConfigError(f"the server refused the run: {error.message}") from None
     seat = Seat(run, "", order.mirror, order.inside, order.publish, remote)
     return Stub(seat, "", pool, file)
 

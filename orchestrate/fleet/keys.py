@@ -78,7 +78,7 @@ def read_keys(path: Path) -> Keys:
             f'make one: (umask 077; echo "one $(openssl rand -hex 32)" > {path})',
         ) from error
     except UnicodeDecodeError:
-        raise ConfigError(f"the key file {path} is not a text") from None
+        raise ConfigError(f"the key file {path} is not text") from None
     refuse_readable(path)
     keys: dict[str, bytes] = {}
     for number, line in enumerate(lines, 1):

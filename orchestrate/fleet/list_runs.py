@@ -45,7 +45,7 @@ def list_fleet(wanted: RunFilter, limit: int, *, as_json: bool) -> int:
         ]  # fmt: skip
         answer_json({"runs": shown, "more": len(rows) > len(chosen)})
     elif not chosen:
-        answer("There are no such runs.\n")
+        answer("No runs match.\n")
     else:
         now = time.time()
         for row in chosen:

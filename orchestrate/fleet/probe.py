@@ -47,9 +47,9 @@ def _why_not_plain(plain: socket.socket, settings: FleetSettings, where: str) ->
             socket.create_connection((settings.host, settings.port), _LIMIT_S) as again,
             context.wrap_socket(again),
         ):
-            return ConfigError(f"{where} wants TLS", f"`tls: {{}}` in {settings.path}")
+            return ConfigError(f"{where} requires TLS", f"`tls: {{}}` in {settings.path}")
     except OSError:
-        return ConfigError(f"what answers at {settings.address} is no Temporal server")
+        return ConfigError(f"what answers at {settings.address} is not a Temporal server")
 
 
 def _why_not_encrypted(
@@ -71,7 +71,7 @@ def _why_not_encrypted(
             return _certificate_wanted(where)
         if "ALERT" in (error.reason or "") and tls.cert is not None:
             return ConfigError(f"{where} refuses the client certificate {tls.cert} (tls.cert)")
-        return ConfigError(f"{where} does not speak TLS with us: {error.reason}")
+        return ConfigError(f"TLS with {where} fails: {error.reason}")
     except OSError:
         pass
     if tls.cert is None:
@@ -80,7 +80,7 @@ def _why_not_encrypted(
 
 
 def _certificate_wanted(where: str) -> ConfigError:
-    return ConfigError(f"{where} wants a client certificate", "tls.cert and tls.key name it")
+    return ConfigError(f"{where} requires a client certificate", "tls.cert and tls.key name it")
 
 
 def context_of(tls: Tls) -> ssl.SSLContext:
@@ -106,7 +106,7 @@ def context_of(tls: Tls) -> ssl.SSLContext:
             context.load_cert_chain(tls.cert, tls.key, password=lambda: b"")
     except (ssl.SSLError, ValueError):
         raise ConfigError(
-            f"{tls.cert} (tls.cert) and {tls.key} (tls.key) are no certificate and its key"
+            f"{tls.cert} (tls.cert) and {tls.key} (tls.key) are not a certificate and its key"
         ) from None
     return context
 

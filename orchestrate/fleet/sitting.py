@@ -85,7 +85,7 @@ def flags_given(flags: Mapping[str, Any]) -> dict[str, Any]:
 
 def _announce_loss(seat: Seat, machine: str, *, has_begun: bool) -> None:
     what = "what it did since the last publication is lost" if has_begun else "it begins anew"
-    note(f"orchestrate: run {seat.run} was on {machine}, which is not heard of any more: {what}\n")
+    note(f"orchestrate: run {seat.run} was on {machine}, which no longer responds: {what}\n")
 
 
 def _decide(run: Run, seat: Seat, decision: Decision) -> None:

@@ -125,7 +125,7 @@ def flags_to_send(settings: RunSettings, workspace: Path) -> dict[str, Any]:
 
 
 def named_there(path: str, workspace: Path) -> str:
-    """A file of the workspace by its path from there; what is no file is an id of the catalogue."""
+    """A file of the workspace by its path from there; anything else is an id of the catalogue."""
     full = os.path.abspath(path)
     if not os.path.exists(full):
         return path

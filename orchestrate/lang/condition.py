@@ -230,7 +230,7 @@ def is_bare(ref: Ref) -> bool:
 
 
 def explain_bare(word: str) -> tuple[str, str]:
-    """What to say of a bare name that is no variable: a message and a hint."""
+    """What to say of a bare name that is not a variable: a message and a hint."""
     shown = clip(word)
     hint = f"write '{shown}' for the text"
     if word.lower() != "none":

@@ -23,7 +23,7 @@ BACKENDS: dict[str, str] = {
 
 
 def known_backend(name: str) -> str:
-    """Our name of a backend. Which one answers is no part of the plan, so that is all."""
+    """Our name of a backend. Which one answers is not part of the plan, so that is all."""
     if name in BACKENDS:
         return BACKENDS[name]
     near = closest(name, BACKENDS)

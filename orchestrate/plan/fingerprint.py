@@ -1,6 +1,6 @@
 """What a node asks, as digests: equal for two versions of a file where the step is the same.
 
-Places, labels, descriptions, limits in time and retries are no part of it, nor are routes: where a
+Places, labels, descriptions, limits in time and retries are not part of it, nor are routes: where a
 result leads is looked up anew.
 """
 

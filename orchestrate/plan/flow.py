@@ -240,7 +240,7 @@ def _defined_on_entry(graph: _Graph, facts: _Facts, *, on_all_paths: bool) -> di
             if following is not None:
                 kept = at_start
                 if label == FAILED and node.part_of is not None:
-                    # What was answered has failed its check, and is no result.
+                    # What was answered has failed its check, and is not a result.
                     kept &= ~facts.of(f"var:{name}" for name in graph.nodes[node.part_of].variables)
                 successors.append((following, kept | facts.of(_defines(node, label))))
         if isinstance(node.op, Each):

@@ -24,7 +24,7 @@ class Retry:
 
 @record
 class Limits:
-    """Bounds on a plan's execution; None is no bound."""
+    """Bounds on a plan's execution; None means no bound."""
 
     max_visits: int | None = None
     max_steps: int | None = None

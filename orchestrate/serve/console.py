@@ -46,7 +46,7 @@ class Console:
 
     @property
     def hosts(self) -> frozenset[str]:
-        """The names that we answer to. A bound address is no name that others may use unasked."""
+        """The names that we answer to; not the bound address, unless it is allowed by name."""
         return frozenset((*LOOPBACK, *(name.lower() for name in self.allowed)))
 
     def runs_of(self, workspace: Workspace) -> Runs:

@@ -154,7 +154,7 @@ def _admit(scope: Scope, who: str | None) -> Response | None:
 
 
 def _is_foreign(headers: Any, origin: str | None, method: str) -> bool:
-    """A cookie alone is no proof. Browsers say where a request comes from; changes must say it."""
+    """A cookie alone is not proof. Browsers say where a request comes from; changes must say it."""
     if origin is not None:
         return False  # it has been compared with the host
     if method in _CHANGES:
@@ -184,7 +184,7 @@ def _limited(receive: Receive, scope: Scope) -> Receive:
         return receive
     taken = 0
     is_over = False
-    # For all of it: one byte now and then is no body that comes.
+    # For all of it: one byte now and then is not a body that comes.
     give_up = asyncio.get_running_loop().time() + _BODY_S
 
     async def take() -> Message:

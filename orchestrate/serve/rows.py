@@ -133,7 +133,7 @@ def elapsed_ms(view: RunView, active: float, now: float) -> int:
 def last_activity(run: Run) -> float:
     """When the run, or a program of it, wrote something last.
 
-    What a run in the background says of itself, each minute, that nothing happens is no activity.
+    What a run in the background says of itself, each minute, that nothing happens is not activity.
     """
     changed = last_change(run)
     return max(last_written(run, (DETACHED_LOG,)), 0.0 if changed == float("inf") else changed)

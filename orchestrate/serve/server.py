@@ -99,7 +99,7 @@ def config_of(console: Console) -> uvicorn.Config:
         ws=PatientSocket,
         lifespan="off",
         log_config=None,
-        # What a stranger sends is no news; a bug of ours is, where it is looked for.
+        # What a stranger sends is not news; a bug of ours is, where it is looked for.
         log_level="error" if os.environ.get("ORCHESTRATE_DEBUG") == "1" else "critical",
         access_log=False,
         proxy_headers=False,

@@ -34,7 +34,7 @@ class StaticFile:
 
 @cache
 def static_files() -> dict[str, StaticFile]:
-    """All of them by name; a name that is not among them is no path, so nothing can be escaped."""
+    """All of them by name. Other names lead nowhere, so no path can leave the folder."""
     found = {}
     for path in sorted(FOLDER.iterdir()):
         if path.suffix in _KINDS:

@@ -51,7 +51,7 @@ class Inert:
         line = whole[max(whole.rfind("\n"), whole.rfind("\r")) + 1 :]
         start = line.lstrip()
         # White space at the beginning is as good as none; of a line that goes on, only its end
-        # matters, and that it is no beginning.
+        # matters, and that it is not a beginning.
         self._line = start if start in ("", ":") else "." + line[-_MEMORY:]
 
 

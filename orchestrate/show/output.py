@@ -274,7 +274,7 @@ def give_up_output(error: OutputClosed | ConfigError) -> None:
 
 
 def output_given_up() -> ConfigError | None:
-    """Why a part of the answer was not written; a reader that went away is no reason."""
+    """Why a part of the answer was not written; a reader that went away is not a reason."""
     return _speech[0].given_up
 
 

@@ -115,7 +115,7 @@ class QueuedOutput:
 
 
 def _descriptor_of_stdout() -> int | None:
-    """None where stdout is no file of the system's, as in a test."""
+    """None where stdout is not a file of the system's, as in a test."""
     try:
         return sys.stdout.fileno()
     except (AttributeError, OSError, ValueError):

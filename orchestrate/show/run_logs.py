@@ -167,5 +167,7 @@ def entries_named(run: Run, step: str) -> list[Entry]:
 
 def only_entry(entries: list[Entry], step: str) -> Entry:
     if len(entries) != 1:
-        raise UsageError(f"'{step}' are {len(entries)} steps", "with --json name one, or add --all")
+        raise UsageError(
+            f"'{step}' matches {len(entries)} steps", "with --json name one, or add --all"
+        )
     return entries[0]

@@ -61,7 +61,7 @@ def cast(root: Path, event: GateDecided) -> tuple[GateDecided, bool]:
 
 
 def cast_answer(root: Path, question: str, value: str, by: str) -> tuple[str, str, bool]:
-    """Answer a question that is no gate's: the answer that counts, whose it is, and is it this?"""
+    """Answer a question other than a gate's: the answer that counts, by whom, and is it this?"""
     is_first = _is_first(_file(root, question), dump_json([value, by]))
     counted, whose = find_answer(root, question) or (value, by)
     return counted, whose, is_first

@@ -89,7 +89,7 @@ def call_retry(index: Index, called: Frame, *, is_transient: bool = False) -> fl
     if retry is None:
         return None
     transient = is_transient or failed_transiently(called)
-    # A restart inside of it was no failure of the call.
+    # A restart inside of it was not a failure of the call.
     tries = caller.here.tries - int(caller.here.turn.get("restarts", 0))
     return retry_delay(retry, tries, STEP_FAILED, transient, 0.0)
 

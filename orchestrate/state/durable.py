@@ -62,7 +62,7 @@ def write_visibly(path: Path, data: bytes) -> None:
 def dump_json(value: object, *, indent: int | None = None) -> bytes:
     """The value as JSON in plain ASCII, with a newline at the end.
 
-    A lone surrogate (half an emoji in an agent's answer, a byte of a file name that is no text) is
+    A lone surrogate (half an emoji in an agent's answer, a byte of a file name that is not text) is
     written as its escape, so it neither breaks the file nor changes on the way back.
     """
     try:

@@ -33,7 +33,7 @@ def add_opened(approvals: list[Approval], event: GateOpened) -> None:
 
 
 def is_of_stage(node: str) -> bool:
-    """Is a node the gate that follows a stage? That is no step of its own."""
+    """Is a node the gate that follows a stage? That is not a step of its own."""
     return node.startswith(OF_STAGE)
 
 

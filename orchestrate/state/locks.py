@@ -191,7 +191,7 @@ def take(path: Path, what: str, command: Sequence[str]) -> Lock:
 
 
 def _refuse_replaced(path: Path, what: str) -> None:
-    """A lock that is no file any more was replaced, and the file system is not to blame."""
+    """A lock that is not a file any more was replaced, and the file system is not to blame."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:

@@ -15,7 +15,7 @@ _MOST_TURNS = 400
 
 def note_turn(index: Index, state: RunState, frame: Frame, event: StepFinished) -> None:
     """An agent has ended its turn: whether the workspace changed with it, how that is now, and what
-    was said. Checks and their rounds are no circle of the author's."""
+    was said. Checks and their rounds are not a circle of the author's."""
     node = index.place(frame.plan, event.node).node
     is_limited = index.plan(frame.plan).limits.no_progress is not None
     if not is_limited or node.part_of is not None or event.label == SKIPPED:

@@ -230,7 +230,7 @@ class SkippedStep:
 class Costs:
     """What the agents reported; turns that reported nothing are counted, not taken as free.
 
-    A figure is None until the first turn reports it: unknown is no zero (rulings §7).
+    A figure is None until the first turn reports it: unknown is not zero (rulings §7).
     """
 
     cost_usd: float | None = None

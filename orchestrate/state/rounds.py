@@ -67,7 +67,7 @@ def _checked_outcome(index: Index, frame: Frame, check: Node) -> Label:
 
 
 def forget_value(index: Index, frame: Frame, node: Node, target: Target) -> None:
-    """What a step answered that has failed its check is no result (rulings §8)."""
+    """What a step answered that has failed its check is not a result (rulings §8)."""
     assert node.part_of is not None
     output = index.place(frame.plan, node.part_of).node.output
     if output is not None and not _is_part_of(index, frame, node.part_of, target):

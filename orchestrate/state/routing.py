@@ -78,7 +78,7 @@ def go_on(fold: Fold, frame: Frame, node: Node, label: Label, target: Target) ->
     if fold.index.hear_move is not None:
         fold.index.hear_move(frame.plan, node.id, label, target)
     if label == LOST and target == Goto(node.id):
-        # The same visit, a new attempt: what was lost was no fault of the step.
+        # The same visit, a new attempt: what was lost was not a fault of the step.
         assert frame.here is not None
         frame.here.phase = "arriving"
         frame.here.tries = max(frame.here.tries - 1, 0)
@@ -127,7 +127,7 @@ def enter_loop(fold: Fold, event: LoopOpened) -> None:
     frame = frame_of(fold.state, event.frame)
     here = here_of(frame, event.node, event.visit)
     begin_visit(fold.state, frame, here, event.at)
-    # A loop is no step of its own: its items are.
+    # A loop is not a step of its own: its items are.
     count_step(fold.state, frame, -1)
     here.phase = "open"
     loop = Loop(event.node, fold.index.place(frame.plan, event.node).node.name, list(event.items))

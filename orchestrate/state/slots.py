@@ -240,7 +240,7 @@ def _drawn(folder: Path) -> Iterator[_Drawn]:
 
 
 def _seen(path: Path, *, is_handed_over: bool) -> float | None:
-    """When who holds a ticket last looked; None if it does not count, and is no ticket of ours."""
+    """When the holder of a ticket last looked; None for a ticket that does not count."""
     try:
         descriptor = os.open(path, _OPEN)
     except OSError:

@@ -17,7 +17,7 @@ _LONGEST_MS = 1000.0 * 36525 * 86400
 def timestamp(seconds: float) -> str:
     """A moment with milliseconds; the clock may stand anywhere, also before 1970."""
     if not _EARLIEST <= seconds < _LATEST:
-        # Written so that what is no number becomes the latest moment.
+        # Written so that what is not a number becomes the latest moment.
         seconds = _EARLIEST if seconds < _EARLIEST else _LATEST
     whole = int(seconds // 1)
     # A moment that was read from such a text is written as it was, though 0.123 is a bit less.

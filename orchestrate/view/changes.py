@@ -35,7 +35,7 @@ class Change:
     is_committed: bool
     # Of a file that is not committed: was it last changed while the run was at work?
     is_during: bool = True
-    # Lines; None for a file that is no text, and where git does not say.
+    # Lines; None for a file that is not text, and where git does not say.
     added: int | None = None
     removed: int | None = None
 
@@ -195,7 +195,7 @@ def _add_uncommitted(
 
 
 def _count_lines(git: Repository, *between: str) -> _Lines:
-    """`12\\t3\\tpath\\0`; for a renamed one the two paths come behind. `-` for what is no text."""
+    """`12\\t3\\tpath\\0`; for a renamed one the two paths come behind. `-` for what is not text."""
     parts = iter(texts(git.ask(*DIFF, "--numstat", "-z", *between, "--", ".") or b""))
     found: _Lines = {}
     for entry in parts:
@@ -215,7 +215,7 @@ def count_new(path: Path) -> tuple[int, int] | tuple[None, None]:
 
 
 def text_of_new(path: Path) -> str | None:
-    """A file that git does not know; None if it is no text, is too long, or no plain file."""
+    """A file that git does not know; None if it is too long, or not a plain file of text."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             data = file.read(_MOST_READ + 1)

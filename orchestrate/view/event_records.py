@@ -131,7 +131,7 @@ class EventRecords:
                 pass
 
     def _enter(self, event: Placed) -> None:
-        """Count as the state does: a loop is no step, and a check or a round is part of one."""
+        """Count as the state does: a loop is not a step, and a check or a round is part of one."""
         key = (event.frame, event.node)
         self._here = event
         if self._visits.get(key, 0) < event.visit:

@@ -238,7 +238,7 @@ ROOT = record(
             hint="write seconds, more than 0, or as in 90s, 5m, 1h30m",
         ),
         "silence_timeout": seconds(
-            "How long an agent may print nothing before it is ended; 0 is no limit. "
+            "How long an agent may print nothing before it is ended; 0 means no limit. "
             "Default: 3600 seconds.",
             3600,
             "2h",
@@ -291,7 +291,7 @@ ROOT = record(
         ),
         "mask_env": field(
             "Which other environment variables are masked. Default: the agents' own keys, and "
-            "values of at least 12 characters that are no paths in variables named like "
+            "values of at least 12 characters that are not paths in variables named like "
             "*_API_KEY, *_TOKEN, *_SECRET or *PASSWORD*. A list of names takes the place of that "
             "guess, beside the agents' keys; `off` masks neither.",
             "off",

@@ -74,7 +74,7 @@ MACHINE = record(
         "restarts": count("How often restart-new-session was taken.", 0, minimum=0),
         "limits": field(
             "The guardrails that hold, flags included: maxStepVisits, maxTotalSteps, maxRestarts; "
-            "null is no bound.",
+            "null means no bound.",
             {"maxStepVisits": 3, "maxTotalSteps": 100, "maxRestarts": None},
             type="object",
         ),

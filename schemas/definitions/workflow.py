@@ -111,7 +111,7 @@ DEPENDS_ON = record(
             hint=_GLOBS_HINT,
         ),
         "optional": listing(
-            "Files that are used if they exist; missing ones are no error.",
+            "Files that are used if they exist; missing ones are not an error.",
             _PATTERN,
             ["docs/standards.md"],
             hint=_GLOBS_HINT,

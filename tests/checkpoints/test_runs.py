@@ -321,7 +321,7 @@ def test_without_git_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     stage = Worked(tmp_path)
     monkeypatch.setattr("orchestrate.checkpoints.store.find_git", lambda _: None)
     told = stage.play(SHAPES["machine"])
-    assert "there is no git program" in told.result.stderr
+    assert "git is not installed" in told.result.stderr
     assert stage.events() == []
 
 

@@ -115,7 +115,7 @@ def test_who_denied_is_told_and_how_to_start_over(tmp_path: Path, dialect: str) 
     if dialect != "machine":
         assert over in stage.run("resume").assert_exit(1).stdout
     again = stage.run(*over.split()).assert_exit(6)
-    assert "starts over as this run" in again.stderr
+    assert "is started over as this run" in again.stderr
     assert "start over:" not in stage.run("status").stdout
 
 

@@ -106,9 +106,9 @@ def test_a_lost_copy_is_made_again_by_resume(project: Project, damage: Damage) -
     project.run("report", "--format", "md").assert_success()
     project.run("plan", "--run", "latest").assert_success()
     told = project.run("resume").assert_exit(6).stderr
-    assert "was lost: it was made again" in told or "it was made again from the definition" in told
+    assert "was lost: it was rebuilt" in told or "it was rebuilt from the definition" in told
     again = project.run("resume").assert_exit(6).stderr
-    assert "made again" not in again
+    assert "rebuilt" not in again
     project.run("approve", "-m", "fine", "--resume").assert_success()
 
 
@@ -196,7 +196,7 @@ def test_a_plan_is_made_again_from_the_frozen_definition(project: Project) -> No
     refused = project.run("resume").assert_exit(2)
     assert "--as-started" in refused.stderr
     told = project.run("resume", "--as-started").assert_exit(6)
-    assert "plan.json is missing: it was made again from definition.json" in told.stderr
+    assert "plan.json is missing: it was rebuilt from definition.json" in told.stderr
     assert "Later." in (root / "plan.json").read_text("utf-8")
     project.run("approve").assert_success()
     project.run("resume", "--as-started").assert_success()

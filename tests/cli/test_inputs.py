@@ -208,7 +208,7 @@ def test_a_text_needs_an_input(tmp_path: Path) -> None:
     start, end = text.index("inputs:"), text.index("initialStep")
     (tmp_path / "f.yaml").write_text(text[:start] + text[end:])
     said = project.run("run", "f.yaml", "a wall", "--backend", "rehearsal").assert_exit(2).stderr
-    assert "there is no input that 'a wall' could be" in said
+    assert "'a wall' is given as an input, and the file declares none" in said
 
 
 @pytest.fixture
@@ -348,7 +348,7 @@ def test_an_input_that_nothing_reads_is_named_as_one(tmp_path: Path) -> None:
         ("type: integer", "1_000", "is not a whole number"),
         ("type: integer", "٣", "is not a whole number"),
         ("type: number", " 1", "is not a number"),
-        ("type: path", "", "is no path"),
+        ("type: path", "", "is not a path"),
         ("type: boolean", "yes", "is neither true nor false"),
         ("type: list", "a,b", "is not JSON"),
         ("type: list", '{"a": 1}', "is not a list"),

@@ -64,7 +64,7 @@ def test_a_server_that_says_nothing_is_told_within_ten_seconds(
     monkeypatch.setattr("orchestrate.fleet.probe._LIMIT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         told = _refusal(config, f"address: 127.0.0.1:{silent.getsockname()[1]}\n")
-    assert "is no Temporal server" in told
+    assert "is not a Temporal server" in told
 
 
 def test_an_unknown_namespace_is_told_by_name(
@@ -110,7 +110,7 @@ def test_tls_is_checked_and_its_refusals_are_told(config: Path, front: Front) ->
         misnamed = _refusal(config, front.settings(port, ca=ca, server_name="elsewhere"))
         assert "elsewhere" in misnamed
         assert "tls.server_name" in misnamed
-        assert "wants TLS" in _refusal(config, f"address: localhost:{port}\n")
+        assert "requires TLS" in _refusal(config, f"address: localhost:{port}\n")
         half = _refusal(config, front.settings(port, ca=ca, cert=front.client[0]))
         assert "tls.key" in half
         unfit = _refusal(
@@ -128,14 +128,14 @@ def test_tls_to_a_server_that_has_none_is_told(
     config: Path, temporal_server: TemporalServer
 ) -> None:
     told = _refusal(config, f"address: {temporal_server.address}\ntls: {{}}\n")
-    assert f"{temporal_server.address} does not speak TLS" in told
+    assert f"{temporal_server.address} fails: " in told
 
 
 def test_a_client_certificate_that_is_wanted_or_refused_is_told(config: Path, front: Front) -> None:
     ca = front.ours.certificate
     with tls_front(front.port, front.server, wants_clients_of=ca) as port:
         wanted = _refusal(config, front.settings(port, ca=ca))
-        assert "wants a client certificate" in wanted
+        assert "requires a client certificate" in wanted
         assert "tls.cert" in wanted
         cert, key = front.stranger
         refused = _refusal(config, front.settings(port, ca=ca, cert=cert, key=key))

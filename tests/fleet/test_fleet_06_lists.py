@@ -32,7 +32,7 @@ def test_fleet_runs_of_all_machines_are_listed_and_a_silent_one_is_named(fleet: 
     told = fleet.run("runs", "--fleet").assert_success().stdout
     assert f"{run}  paused" in told
     assert "desk (alpha)" in told
-    assert fleet.run("runs", "--fleet", "--status", "failed").stdout == "There are no such runs.\n"
+    assert fleet.run("runs", "--fleet", "--status", "failed").stdout == "No runs match.\n"
     assert fleet.run("runs", "--fleet", "--until", "2020-01-01", "--json").json()["runs"] == []
     refused = fleet.run("runs", "--fleet", "--sort", "name").assert_exit(2)
     assert "--sort" in refused.stderr

@@ -71,7 +71,7 @@ def test_fleet_what_a_machine_that_is_gone_did_is_announced_and_begun_anew(
     assert status["steps"]["Long"]["attempts"] == 2
     told = fleet.run("logs", run).assert_success().stdout
     assert f"lost with {first.name}" in told
-    assert f"{first.name} is not heard of any more: what it did since the last" in told
+    assert f"{first.name} no longer responds: what it did since the last" in told
     # What the first machine still has comes too late.
     with pytest.raises(PushRefused):
         publish_rest(seat_on(fleet, first, run))

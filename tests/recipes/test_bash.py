@@ -167,7 +167,7 @@ def test_15_2_arithmetic_takes_whole_numbers_only(shop: Workshop, value: str, co
     played = shop.play(text, "--context", f"n={value}", exit_code=code)
     assert not (shop.folder / "canary").exists()
     if code:
-        assert "stands in the shell's arithmetic and is no whole number" in played.message("sum")
+        assert "stands in the shell's arithmetic and is not a whole number" in played.message("sum")
     else:
         assert played.context["sum"] == str(int(value) + 1)
 

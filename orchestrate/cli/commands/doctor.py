@@ -19,7 +19,7 @@ def doctor(place: Place, as_json: bool) -> int:
 
     Works offline: it only calls the agents with --version, and looks whether a key or login is
     present, not whether the service accepts it. Exit code 5 if something that every run needs is
-    missing, else 0. An agent that is not installed is no fault: you need those that your recipes
+    missing, else 0. An agent that is not installed is not a fault: you need those that your recipes
     name.
     """
     return tell_findings(examine(workspace_of(place.working_dir), place.state_dir), as_json=as_json)

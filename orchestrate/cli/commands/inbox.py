@@ -60,7 +60,9 @@ def answer(question: str, value: str, message: str, stays: bool, as_json: bool) 
     """
     question_id, _, digest = question.rpartition(".")
     if "." not in question_id:
-        raise UsageError(f"'{question}' is no id of a question", "take it from: orchestrate inbox")
+        raise UsageError(
+            f"'{question}' is not the id of a question", "take it from: orchestrate inbox"
+        )
     given = answer_question(
         all_workspaces(), question_id, digest, value, message, note, goes_on=not stays
     )

@@ -86,7 +86,7 @@ def runs(
     elif not known:
         answer(f"There are no runs in {folder.folder}.\n")
     elif not chosen:
-        answer("There are no such runs.\n")
+        answer("No runs match.\n")
     else:
         answer(runs_table(chosen))
         if more:

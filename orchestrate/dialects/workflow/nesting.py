@@ -8,7 +8,7 @@ from orchestrate.source.located import LocatedMap
 
 
 def loop_of(step: LocatedMap) -> Any:
-    """What a step says under `for_each` or `repeat`; None if it is no loop."""
+    """What a step says under `for_each` or `repeat`; None if it is not a loop."""
     return step.get("for_each", step.get("repeat"))
 
 

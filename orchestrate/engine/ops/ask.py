@@ -396,7 +396,7 @@ def _fail(
 
 
 def _is_our_cap(step: Step, answer: StepResult) -> bool:
-    """Has the program spent what we had set aside for it? Less than half of that is no reason to
+    """Has the program spent what we had set aside for it? Less than half of that is not a reason to
     stop: to let it go on would be to ask for ever."""
     reserved = step.here.reserved
     tokens = (answer.input_tokens or 0) + (answer.output_tokens or 0)

@@ -163,7 +163,7 @@ def render_run(op: Run, scope: Scope) -> tuple[list[str], dict[str, str]]:
     for name, text in op.values:
         if name in op.integers and not _INTEGER.match(values[name]):
             raise StepFault(
-                f"{show(text)} stands in the shell's arithmetic and is no whole number: "
+                f"{show(text)} stands in the shell's arithmetic and is not a whole number: "
                 f"{clip(values[name], 60)!r}"
             )
     return argv, values

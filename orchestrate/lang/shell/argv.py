@@ -83,7 +83,7 @@ class ShellWords:
     """How a shell reads its own arguments."""
 
     code: int | None  # the script after -c
-    operand: int | None  # the first word that is no option (equal to code with -c)
+    operand: int | None  # the first word that is not an option (equal to code with -c)
     chosen_by_value: int | None  # a value that stands where an option may stand
 
 
