@@ -60,6 +60,7 @@ def run_program(
         if follower is not None and not rt.stop.is_requested:
             _write(lambda: sent.extend(_send_ahead(executor, attempt, follower())), troubles)
         _write(rt.store.write_down, troubles)
+        _write(lambda: rt.store.checkpoint(is_due=False), troubles)
         if troubles and sent:
             executor.send_ahead(attempt, None)
 

@@ -345,7 +345,8 @@ class _Conductor:
         frames = [getattr(event, "frame", "") for event in events]
         asked, voids = frames_of_calls(self._rt, events), put_off(self._rt, events)
         of_steps = steps_used(self._rt, events)
-        if len(events) == 1 and self._rt.is_on_record(frames[0]) and is_alone:
+        is_derived = len(events) == 1 and self._rt.is_on_record(frames[0]) and is_alone
+        if is_derived:
             self._store.fold(events[0])
         else:
             self._store.record(*events)
@@ -353,7 +354,9 @@ class _Conductor:
             self._rt.forget_now(frame)
         give_back(self._rt, voids)
         self._warn_of_limits(asked, of_steps)
-        self._store.checkpoint(is_due=False)
+        if not is_derived:
+            # Else with the next program, or whatever comes: nothing keeps that waiting for a disk.
+            self._store.checkpoint(is_due=False)
 
     def _warn_of_limits(self, asked: list[Frame], of_steps: list[Budget]) -> None:
         """A call has ended: say once of each limit that little of it is left."""

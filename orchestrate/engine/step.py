@@ -182,7 +182,9 @@ class Step:
             store.record(started, sync=False)
         self.is_announced = True
         self.began_at = self.here.since
-        store.checkpoint(is_due=mentions_run_root(self.node))
+        if not is_program or mentions_run_root(self.node):
+            # Else while the program runs (`run_program`).
+            store.checkpoint(is_due=mentions_run_root(self.node))
 
     @property
     def _own_log(self) -> str | None:

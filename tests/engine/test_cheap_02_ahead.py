@@ -14,6 +14,7 @@ from orchestrate.execute.base import LOCAL, Exit, Job, NotStarted
 from orchestrate.execute.fake import Act, FakeExecutor
 from orchestrate.plan.nodes import Program
 from orchestrate.record import replace
+from orchestrate.state import store as store_module
 from orchestrate.state.earlier import Earlier
 from orchestrate.state.journal import Journal
 from tests.engine.performing import running
@@ -210,6 +211,37 @@ def fail_on(what: str, patch: pytest.MonkeyPatch) -> None:
         return append(journal, events, sync=sync)
 
     patch.setattr(Journal, "append", refuse)
+
+
+@pytest.mark.parametrize("more", ["", ", on_lost: stop"], ids=["sent ahead", "asked for"])
+def test_no_program_waits_for_the_state_to_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str
+) -> None:
+    """Where that is due with every event: it is done while the next program runs."""
+    done: list[str] = []
+
+    class Noting(Watched):
+        def start(self, job: Job) -> bool:
+            done.append("next")
+            return super().start(job)
+
+        def send_ahead(self, before: str, job: Job | None) -> None:
+            super().send_ahead(before, job)
+            done.append("next")
+
+    def write(path: Path, content: bytes) -> None:
+        done.append("write")
+        path.write_bytes(content)
+
+    text = workflow("".join(command(f"S{number}", more) for number in range(4)))
+    monkeypatch.setattr(store_module, "LAG_S", 0.0)
+    with running(tmp_path, compiled(text), executors={LOCAL: Noting()}) as run:
+        monkeypatch.setattr(store_module, "write_visibly", write)
+        assert run.to_end()[0] == "completed"
+        assert run.document["status"] == "completed"
+    # One beside each program, and one at the end.
+    assert [what for what, _ in itertools.groupby(done)].count("write") >= 4
+    assert "write, write, next" not in ", ".join(done)
 
 
 def test_what_was_sent_is_taken_back_when_the_run_cannot_be_written(
