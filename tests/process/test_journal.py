@@ -232,6 +232,32 @@ def test_cheap_03_a_journal_that_is_closed_gives_its_space_back(path: Path) -> N
     assert path.stat().st_blocks * 512 <= 4096
 
 
+def test_cheap_03_blocks_that_are_only_reserved_are_rarely_written_to(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sync that makes them part of the file waits for what others have changed in its system."""
+    ends: list[int] = []
+    pwrite = os.pwrite
+
+    def see(fd: int, data: bytes, start: int) -> int:
+        ends.append(start + len(data))
+        return pwrite(fd, data, start)
+
+    monkeypatch.setattr(os, "pwrite", see)
+    journal = Journal(str(path))
+    for number in range(500):
+        journal.reserve(1)
+        journal.append("exit", f"a{number}", {"stdout": "x" * 900})
+    firsts = [end for number, end in enumerate(ends) if end > max(ends[:number], default=0)]
+    assert len(ends) == 501
+    assert len(firsts) < 20
+    # Never beyond what the disk has promised, where a record alone would have found its room.
+    journal.append("exit", "long", {"stdout": "x" * (path.stat().st_size - ends[-1] - 200)})
+    assert ends[-1] <= path.stat().st_size
+    assert len(kinds(path)) == 502
+    assert not Journal(str(path)).was_torn
+
+
 def test_cheap_01_what_was_written_is_synced_with_the_next_commit(
     path: Path, synced: list[str]
 ) -> None:

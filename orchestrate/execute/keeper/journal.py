@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 # No exit record is longer: two inlined streams, each byte at worst `\udcXX`, and the rest.
 LONGEST_RECORD = 2 * 6 * INLINE_LIMIT + 8192
 _RESERVE_STEP = 1 << 18
+# How many bytes are written ahead at most (`_write`).
+_MOST_AHEAD = 1 << 16
 
 
 def line_of(kind: str, attempt: str, body: bytes, before: int) -> bytes:
@@ -176,7 +178,8 @@ class Journal:
         content, torn = _read_both(path)
         self.was_torn = bool(torn)
         self.is_new = not content and not torn
-        self._end = self._reserved = len(content)
+        # Where the records end, the bytes that were ever written, the space that is ours.
+        self._end = self._laid = self._reserved = len(content)
         self._checksum = binascii.crc32(content)
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         self._failed = False
@@ -199,7 +202,7 @@ class Journal:
             self.append("torn", "-", {"bytes": len(torn)})
         if content or torn:
             os.ftruncate(self._fd, self._end)
-            self._reserved = self._end
+            self._laid = self._reserved = self._end
 
     def renew(self, token: str, place: str, kind: Literal["copy", "boot"]) -> None:
         """From here on it belongs to another run, a copy's, or to the run in another boot."""
@@ -260,12 +263,23 @@ class Journal:
         self.is_synced = False
 
     def _write(self) -> None:
+        """The first record in a block that was only reserved writes zeros ahead of it, as many
+        bytes as there are already.
+
+        The sync that follows makes such blocks part of the file, and waits for whatever other
+        programs have changed in the file system: rarely, this way.
+        """
         data = b"".join(self._noted)
         self._noted = []
+        end = self._end + len(data)
+        zeros = b""
+        if end > self._laid:
+            self._laid = max(end, min(end + min(end, _MOST_AHEAD), self._reserved))
+            zeros = bytes(self._laid - end)
         written = 0
         while written < len(data):
-            written += os.pwrite(self._fd, data[written:], self._end + written)
-        self._end += len(data)
+            written += os.pwrite(self._fd, data[written:] + zeros, self._end + written)
+        self._end = end
 
     def close(self) -> None:
         """Give back the space that was reserved for records that will not come."""
