@@ -25,7 +25,6 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _MARKS = " \t\r-+*_~`>\u2022\u00b7\"'\u201c\u201d\u2018\u2019\u00ab\u00bb"
 _NUMBERED = regex(r"\A\d{1,3}[.)](?=\s|\Z)")
 _NAMED = regex(r'"outcome"\s{0,40}:\s{0,40}"([^"\n]{1,200})"')
-_DIFFER = "The response has several outcomes that differ"
 _LONGEST_SHOWN = 500
 # Deeper than this is not an outcome; and the parser must not run out of stack over it.
 _DEEPEST = 50
@@ -120,17 +119,13 @@ def read_outcome(text: str, outcomes: tuple[str, ...]) -> Outcome | Unreadable:
 def _read_strictly(text: str, outcomes: tuple[str, ...]) -> Outcome | Unreadable:
     """A line that is an object. Only the newest candidate is tried (rulings §7).
 
-    What is said behind it in another form may overtake it: the agent is asked which one it means.
+    What it says holds, whatever prose around it says: an agent may name the outcomes it ruled out.
     """
     lines = text.rstrip().rsplit("\n", _SCANNED_LINES)[-_SCANNED_LINES:]
-    for number, line in reversed(tuple(enumerate(lines, 1))):
+    for line in reversed(lines):
         candidate = _unfenced(line.strip())
         if candidate.startswith("{") and candidate.endswith("}"):
-            found = _validate(_parse(candidate), candidate, outcomes)
-            behind = "\n".join(lines[number:])[:_LONGEST_TOLERATED]
-            if isinstance(found, Outcome) and not _is_only(found, behind, outcomes):
-                return Unreadable(_DIFFER)
-            return found
+            return _validate(_parse(candidate), candidate, outcomes)
     return Unreadable("No JSON block found in response")
 
 
@@ -168,14 +163,14 @@ def _read_tolerantly(text: str, outcomes: tuple[str, ...]) -> Outcome | Unreadab
         if not isinstance(data, _Fault):
             found = _validate(data, window[start : end + 1], outcomes)
             if isinstance(found, Outcome) and not _is_only(found, window[:start], outcomes):
-                return Unreadable(_DIFFER)
+                return Unreadable("The response has several outcomes that differ")
             return found
     return None
 
 
-def _is_only(found: Outcome, beside: str, outcomes: tuple[str, ...]) -> bool:
-    """Does nothing beside an outcome name another one, whatever object that stands in?"""
-    names = {place[1] for place in _NAMED.finditer(beside)}
+def _is_only(found: Outcome, before: str, outcomes: tuple[str, ...]) -> bool:
+    """Does nothing before an outcome name another one, whatever object that stands in?"""
+    names = {place[1] for place in _NAMED.finditer(before)}
     return names.isdisjoint({*outcomes} - {found.name})
 
 

@@ -56,6 +56,10 @@ READ = {
     "marks-below-it": f"> **`{DONE}`**\n>\n> ---",
     "nested": '```json\n{\n  "outcome": "done",\n  "files": [\n    {"path": "a"}\n  ]\n}\n```',
     "nested-last": '{\n  "outcome": "done",\n  "by": {\n    "name": "x"\n  }\n}',
+    # By the letter of rulings §7: the newest plain line is the only candidate of the first reading.
+    "plain-and-another-ruled-out": f'{DONE}\n\n(Not {{"outcome": "broken"}}: the tests pass.)',
+    "plain-before-the-others-quoted": f'{DONE}\n\n> {{"outcome": "broken"}}',
+    "plain-before-an-invalid-one": f"{DONE}\n- {{'outcome': 'broken'}}",
     "code-before-it": "```js\nfunction f() {\n}\n```\n\n```json\n" + PRETTY + "\n```",
 }  # fmt: skip
 REFUSED = {
@@ -76,8 +80,6 @@ REFUSED = {
     "last-is-invalid": f"- {DONE}\n\nor rather\n\n- {{'outcome': 'broken'}}",
     "last-is-another-outcome": f"- {DONE}\n\n- {{\"outcome\": \"perhaps\"}}",
     "last-is-in-a-sentence": f"- {DONE}\n\nNo, {{\"outcome\": \"broken\"}} fits better.",
-    "a-plain-one-overtaken": f'{{"outcome": "broken"}}\n\nOn reflection:\n\n**{DONE}**',
-    "a-plain-one-overtaken-in-a-sentence": f'{{"outcome": "broken"}}\nNo, {DONE} fits better.',
     "code-after-it": f"```json\n{PRETTY}\n```\n\n```js\nfunction f() {{\n}}\n```",
     "braces-after-it": f"```json\n{PRETTY}\n```\n\nI left the {{ as it was.",
     "cut-off": '```json\n{\n  "outcome": "done"',
