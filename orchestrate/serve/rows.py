@@ -19,6 +19,7 @@ from orchestrate.view.event_words import waits_document
 from orchestrate.view.run_summary import FINAL, RunSummary, last_written, summary_of
 from orchestrate.view.run_view import RunView, run_view
 from orchestrate.view.source_files import shown_definition
+from orchestrate.view.status_document import elapsed_ms
 
 if TYPE_CHECKING:
     from orchestrate.state.model import RunState
@@ -94,7 +95,7 @@ def make_row(workspace: Workspace, summary: RunSummary, view: RunView | None, no
         "step": ", ".join(at.path for at in view.cursors[:3]) if view is not None else "",
         "started_at": fields.get("started_at"),
         "last_activity": timestamp(active) if active else None,
-        "elapsed_ms": None if view is None else elapsed_ms(view, active, now),
+        "elapsed_ms": None if view is None else elapsed_ms(view, now),
         "cost": cost_of(None if view is None else view.state),
         "budgets": [] if view is None else _budgets(view, now),
         "session_id": None if view is None else view.state.session.id,
@@ -118,16 +119,6 @@ def _note(run: Run, view: RunView | None, is_ours: bool) -> str:
     if not is_ours:
         return f"it was started in {view.state.workspace}"
     return view.note
-
-
-def elapsed_ms(view: RunView, active: float, now: float) -> int:
-    state = view.state
-    end = state.completed_at or state.updated_at
-    if view.is_live and state.status == "running":
-        end = now
-    elif view.status == "interrupted":
-        end = max(end, min(active, now))
-    return max(0, round((end - state.started_at) * 1000))
 
 
 def last_activity(run: Run) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrate.record import record
 from orchestrate.state.runs import Run
-from orchestrate.view.run_summary import STATUSES, RunSummary, last_written, summary_of
+from orchestrate.view.run_summary import STATUSES, RunSummary, last_sign, summary_of
 
 ORDERS = ("started", "updated", "duration", "status", "definition")
 
@@ -82,13 +82,13 @@ def ordered(summaries: list[RunSummary], order: str, reverse: bool) -> list[RunS
 
 
 def elapsed_s(summary: RunSummary, now: float) -> float | None:
-    """How long the run took, or has taken so far; of one that was killed, to its last trace."""
+    """How long the run took, or has taken so far; of one that was killed, to its last sign."""
     fields = summary.fields()
     started = seconds_or_none(fields.get("started_at"))
     last = seconds_or_none(fields.get("completed_at") or fields.get("updated_at"))
     ended = now if summary.status == "running" else last
     if summary.status == "interrupted" and ended is not None:
-        ended = max(ended, last_written(summary.run))
+        ended = last_sign(summary.run, ended, now)
     return None if started is None or ended is None else max(0.0, ended - started)
 
 

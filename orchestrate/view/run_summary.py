@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Container
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from orchestrate.errors import OrchestrateError, StateError
@@ -174,6 +175,24 @@ def _read_start(run: Run) -> tuple[str, bytes]:
     finally:
         os.close(descriptor)
     raise ValueError("it has no status")
+
+
+def last_sign(run: Run, recorded: float, now: float) -> float:
+    """When a run that was killed was at work last: now, as long as a program of it still is.
+
+    Else the later of what it has recorded and of what its programs have printed since.
+    """
+    if _are_programs_at_work(run.root / "keeper"):
+        return now
+    return max(recorded, min(last_written(run), now))
+
+
+def _are_programs_at_work(keeper: Path) -> bool:
+    """A keeper leaves a note beside its lock of each program that takes its time."""
+    with suppress(OSError, OrchestrateError):
+        noted = any(name.startswith("at-work-") for name in os.listdir(keeper))
+        return noted and is_held(keeper / "keeper.lock")
+    return False
 
 
 def last_written(run: Run, besides: Container[str] = ()) -> float:

@@ -20,7 +20,7 @@ from orchestrate.view.event_words import waits_document
 from orchestrate.view.place import Place
 from orchestrate.view.rehearsed import banner
 from orchestrate.view.result_document import last_outcome, outputs_document
-from orchestrate.view.run_summary import FINAL, last_written
+from orchestrate.view.run_summary import FINAL, last_sign
 from orchestrate.view.run_view import RunView
 from orchestrate.view.waiting import awaited, steps_of_plan
 
@@ -45,7 +45,7 @@ def status_document(
         "started_at": timestamp(state.started_at),
         "updated_at": timestamp(state.updated_at),
         "completed_at": None if state.completed_at is None else timestamp(state.completed_at),
-        "elapsed_ms": _elapsed_ms(view, now, programs_left=programs_left),
+        "elapsed_ms": elapsed_ms(view, now),
         "steps": step_summaries(state.root),
         "not_reached": _not_reached(view),
         "current": [_current(at, view, now) for at in view.cursors],
@@ -94,17 +94,14 @@ def _by_dialect(view: RunView) -> dict[str, Any]:
             return {}
 
 
-def _elapsed_ms(view: RunView, now: float, *, programs_left: bool) -> int:
+def elapsed_ms(view: RunView, now: float) -> int:
     """From the start to the end; for a run that was left, to the last sign of life."""
     state = view.state
     end = now
     if not view.is_live or state.status != "running":
         end = state.completed_at or state.updated_at
-    if programs_left:
-        end = now
-    elif view.status == "interrupted":
-        # Killed: what its programs printed since is later than the last thing that it recorded.
-        end = max(end, min(last_written(view.run), now))
+    if view.status == "interrupted":
+        end = last_sign(view.run, end, now)
     return max(0, round((end - state.started_at) * 1000))
 
 

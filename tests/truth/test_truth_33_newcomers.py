@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -111,6 +113,27 @@ def test_truth_33_a_killed_run_took_as_long_as_it_gave_signs_of_life(tmp_path: P
             return int(view["elapsed_ms"])
 
         wait_until(lambda: elapsed() >= 1500, "what it printed after the kill does not count")
+
+
+SILENT = SLOW.replace("touch begun; sleep 1.5; echo said; touch said;", "touch begun;")
+
+
+def test_truth_33_a_killed_run_takes_time_while_its_silent_program_works(tmp_path: Path) -> None:
+    """Wherever it is told: `status`, `runs` and `report` measure by the same sign of life."""
+    project = Project(tmp_path, {"w.yaml": SILENT})
+    with started(project, "run", "w.yaml") as process:
+        await_file(project, "begun")
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        time.sleep(1.2)
+        status = project.run("status", "latest", "--json").json()
+        (listed,) = project.run("runs", "--json").json()["runs"]
+        report = project.run("report", "latest", "--format", "md").assert_success().stdout
+    assert (status["status"], listed["status"]) == ("interrupted", "interrupted")
+    assert status["programs_left"]
+    assert min(status["elapsed_ms"], listed["elapsed_ms"]) >= 1200
+    (elapsed,) = re.findall(r"Elapsed\W+([0-9.]+)s", report)
+    assert float(elapsed) >= 1.2
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from orchestrate.view.budgets import budgets_of
 from orchestrate.view.changes import Changes, find_changes
 from orchestrate.view.history import Chronicle, read_chronicle
 from orchestrate.view.result_document import outputs_document
+from orchestrate.view.run_summary import last_sign
 from orchestrate.view.run_view import RunView, run_view
 from orchestrate.view.status_document import lineage_document, step_summaries
 from orchestrate.view.step_logs import entries_of
@@ -58,6 +59,8 @@ class Report:
     ending: Ending | None
     started: float
     ended: float | None
+    # Until when it has taken time: a program may outlive the one that was killed.
+    end: float
     now: float
     chronicle: Chronicle
     changes: Changes
@@ -81,10 +84,6 @@ class Report:
     def denials(self) -> Denials:
         """Tool calls that permissions refused, over all steps."""
         return tuple(replace(denial, step=t.path) for t in self.tallies for denial in t.denials)
-
-    @property
-    def end(self) -> float:
-        return self.ended if self.ended is not None else self.now
 
 
 class ChronicleOf(Protocol):
@@ -139,6 +138,7 @@ def gather(
         ending=None if view is None else view.ending,
         started=started,
         ended=ended,
+        end=_end_of(view, ended, now),
         now=now,
         chronicle=chronicle,
         changes=find_changes(workspace.root, chronicle.sittings, now),
@@ -183,6 +183,12 @@ def _times(chronicle: Chronicle, view: RunView | None, is_live: bool) -> tuple[f
     if chronicle.tallies.last_at:
         return started, chronicle.tallies.last_at
     return started, view.state.updated_at if view is not None else started
+
+
+def _end_of(view: RunView | None, ended: float | None, now: float) -> float:
+    if view is not None and view.status == "interrupted" and ended is not None:
+        return last_sign(view.run, ended, now)
+    return now if ended is None else ended
 
 
 def _name_of(program: Program | None, chronicle: Chronicle, view: RunView | None) -> str:
