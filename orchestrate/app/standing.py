@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrate.app.kept_programs import are_programs_left
+from orchestrate.execute.place import is_same_place, place_of
 from orchestrate.state.result import StepResult
 from orchestrate.state.worktree import working_folder
 from orchestrate.view.place import Place
@@ -17,10 +18,10 @@ from orchestrate.view.status_document import status_document
 def takeovers(view: RunView) -> list[str]:
     """A machine has one session. Of other runs it is those of the steps at the cursors, or else
     that of the step that ended last. None while the run works: two in one session would lose a
-    turn."""
-    if view.is_live:
-        return []
+    turn. None of a copy that was not resumed yet: they are the original's."""
     state = view.state
+    if view.is_live or not is_same_place(state.place, place_of(str(view.run.root))):
+        return []
     found: list[tuple[str, str]] = []
     if state.session.id and state.session.is_created:
         agent = state.session.agent or str(state.settings.get("backend", "claude-code"))

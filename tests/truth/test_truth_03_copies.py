@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -99,6 +100,18 @@ def test_truth_03_a_copy_can_be_cancelled_and_resumed_like_any_run(quick_top: Pa
     place.at(other_copy, "cancel", "latest").assert_success()
     place.run("resume", "latest").assert_success()
     assert place.lost() == 0
+
+
+@pytest.mark.parametrize("dialect", ["machine", "recipe"])
+def test_truth_03_a_copy_offers_nobody_the_originals_session(dialect: str, quick_top: Path) -> None:
+    place = Place(quick_top, dialect)
+    place.go()
+    place.run("run", "w.yaml").assert_success()
+    folder = copy(place)
+    offered = [json.loads(place.at(where, "status", "--json").stdout).get("takeover")
+               for where in (place.folder, folder)]  # fmt: skip
+    assert place.sessions()[0] in offered[0]
+    assert offered[1] is None
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
