@@ -18,10 +18,25 @@ from typing import TYPE_CHECKING
 from orchestrate import exits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from orchestrate.diagnostics import Diagnostic
+
+
+# The command line knows which folders the commands of a hint have to repeat.
+_complete: Callable[[str], str] = str
+
+
+def complete_hints(complete: Callable[[str], str]) -> None:
+    """From now on hints are completed so before a person reads them."""
+    global _complete  # noqa: PLW0603 - a process carries out one command at a time
+    _complete = complete
+
+
+def completed(hint: str) -> str:
+    """A hint of a layer that knows of no folders, as it is shown."""
+    return _complete(hint)
 
 
 class OrchestrateError(Exception):

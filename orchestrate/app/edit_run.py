@@ -25,7 +25,7 @@ from orchestrate.dialects.lowering import constant_map
 from orchestrate.engine.catch_up import catch_up
 from orchestrate.engine.foresee import EditPreview, ScratchStore, preview_edit
 from orchestrate.engine.reuse import given_up
-from orchestrate.errors import DefinitionError, OrchestrateError, UsageError, explain
+from orchestrate.errors import DefinitionError, KeeperSilent, OrchestrateError, UsageError, explain
 from orchestrate.plan.nodes import all_nodes, main_plan
 from orchestrate.plan.override import with_context
 from orchestrate.plan.visible import visible
@@ -223,6 +223,9 @@ def _catch_up(resuming: ResumePlan, reporter: Reporter, stop: Stop) -> None:
     rt = runtime_of(store, resuming.program, resuming.workspace, resuming.settings, reporter, stop)
     try:
         catch_up(rt)
+    except KeeperSilent:
+        stop.leave()  # it was said already whom we wait for
+        raise
     finally:
         rt.close()
         rt.logbook.close()

@@ -16,6 +16,8 @@ from orchestrate.errors import (
     NoSuchRunError,
     OrchestrateError,
     RunElsewhereError,
+    complete_hints,
+    completed,
 )
 from orchestrate.exits import BUG, INTERRUPTED, OUTPUT_CLOSED
 from orchestrate.interrupts import raise_on_ctrl_c
@@ -72,6 +74,7 @@ def _leave(code: int) -> NoReturn:
 def run_command(arguments: Sequence[str]) -> int:
     """Run one command line to its exit code."""
     prepare_streams()
+    complete_hints(lambda hint: _with_folders(hint, arguments))
     settings: dict[str, Any] = {"json": False}
     try:
         try:
@@ -81,7 +84,7 @@ def run_command(arguments: Sequence[str]) -> int:
             tell(told, as_json=settings["json"])
             code = told.exit_code
         except OrchestrateError as error:
-            error.hint = _with_folders(error.hint, arguments)
+            error.hint = completed(error.hint)
             tell(error, as_json=settings["json"])
             code = error.exit_code
         finish_output()

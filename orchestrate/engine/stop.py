@@ -89,6 +89,13 @@ class Stop:
             if found or left <= 0:
                 return self._read not in found and descriptor in found
 
+    def leave(self) -> None:
+        """If a stop was requested, end the command by it: nothing was begun that has an end."""
+        if self.signal == signal.SIGINT:
+            raise KeyboardInterrupt
+        if self.signal is not None:
+            raise SystemExit(128 + self.signal)
+
     def close(self) -> None:
         os.close(self._read)
         os.close(self._write)

@@ -66,8 +66,10 @@ def frozen(stage: Stage) -> Iterator[int]:
             os.kill(pid, signal.SIGCONT)
 
 
-def said(stage: Stage, process: subprocess.Popen[str], pid: int) -> None:
-    """It has said on stderr whom it waits for, and what to do."""
+def said(
+    stage: Stage, process: subprocess.Popen[str], pid: int, place: tuple[str, ...] = ()
+) -> None:
+    """It has said on stderr whom it waits for, and what to do, there where the run is."""
     assert process.stderr is not None
     lines = []
     for line in process.stderr:  # the command's own time limit ends this, too
@@ -76,7 +78,8 @@ def said(stage: Stage, process: subprocess.Popen[str], pid: int) -> None:
             break
     words = "".join(lines)
     assert f"waiting for the run's keeper (process {pid})" in words, words
-    assert f"orchestrate resume {os.readlink(stage.runs_folder / 'latest')}" in words
+    again = f"orchestrate resume {os.readlink(stage.runs_folder / 'latest')}"
+    assert f"{again} {' '.join(place)} goes on later".replace("  ", " ") in words
 
 
 def assert_resumable(stage: Stage) -> None:
@@ -132,6 +135,30 @@ def test_truth_08_a_resume_says_it_and_obeys(stage: Stage) -> None:
         assert process.wait(60) == 130
     assert_resumable(stage)
     assert (stage.folder / "ledger").read_text().split() == ["x"], "it was adopted in the end"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("words", [("rewind", "latest", "First", "--yes"), ("resume", "--edited")])
+def test_truth_08_an_edit_says_it_once_and_obeys(
+    stage: Stage, words: tuple[str, ...], number: signal.Signals, code: int
+) -> None:
+    first = "  - {name: First, command: ['true']}\n"
+    stage.write("w.yaml", WORKFLOW.replace("steps:\n", f"steps:\n{first}"))
+    # The words find the run again where it was said to be.
+    place = ("--state-dir", str(stage.runs_folder))
+    with stage.command("run", "w.yaml", "--checkpoints", "on", *place) as process:
+        stage.await_file("started")
+        process.kill()
+        process.wait()
+    if "--edited" in words:
+        stage.write("w.yaml", WORKFLOW.replace("echo x", "echo y"))
+    with frozen(stage) as pid, stage.command(*words, *place) as process:
+        said(stage, process, pid, place)
+        process.send_signal(number)
+        _, told = process.communicate(timeout=60)
+        assert process.returncode == code
+    assert "waiting for" not in told
+    assert read_state(stage.runs_folder / "latest")["status"] == "running"
 
 
 def test_truth_08_a_resume_goes_on_when_the_keeper_does(stage: Stage) -> None:

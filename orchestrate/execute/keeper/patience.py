@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from orchestrate.errors import KeeperSilent
+from orchestrate.errors import KeeperSilent, completed
 from orchestrate.execute.base import SAY_AFTER_S
 from orchestrate.execute.keeper.protocol import now
 
@@ -70,7 +70,7 @@ class Patience:
         waited_s = time_now - self._asked_at
         if not self._has_told and quiet_s >= SAY_AFTER_S:
             self._has_told = True
-            self._tell(f"orchestrate: {self._words()}\n  hint: {self._way_out()}\n")
+            self._tell(f"orchestrate: {self._words()}\n  hint: {completed(self._way_out())}\n")
         if hurry_s is not None and (self._has_told or waited_s >= hurry_s):
             raise KeeperSilent(self._words(), self._way_out())
         return _LOOK_EVERY_S
