@@ -237,7 +237,8 @@ def machine_lines(
     denials, troubles = [], []
     if isinstance(event, on.StepFinished | on.AttemptEnded) and not event.result.reused:
         denied = denial_words(event.result.denials)
-        denials = [f"Step {visible(event.node)}: {visible(denied)}"] if denied else []
+        path = visible(shown_path(event.frame, event.node))
+        denials = [f"Step {path}: {visible(denied)}"] if denied else []
         troubles = _machine_troubles(event)
     elif isinstance(event, on.OutputsGiven | on.ItemsMerged):
         troubles = _lacking(event)

@@ -12,7 +12,7 @@ from orchestrate.show.facts import decision_words, output_lines
 from orchestrate.show.spending import budget_words, cost_words, reused_words, token_words
 from orchestrate.state.address import gate_words
 from orchestrate.state.budget import Budget
-from orchestrate.state.denials import denial_words
+from orchestrate.state.denials import denial_words, inner_denials
 from orchestrate.state.result import Costs, read_denials
 from orchestrate.state.times import duration, local_time
 from orchestrate.view.source_files import shown_definition
@@ -51,8 +51,10 @@ def _lines(view: dict[str, Any], ending: Ending | None) -> Iterator[str]:
     yield from _costs(view.get("costs"))
     for budget in view.get("budgets", ()):
         yield f"  budget      {visible(budget_words(Budget(**budget)))}"
-    if "denials" in view:
-        yield f"  denied      {_short(denial_words(read_denials(view['denials'])))}"
+    denials = read_denials(view.get("denials", ()))
+    if denials:
+        yield f"  denied      {_short(denial_words(denials))}"
+        yield from (f"              {_short(line)}" for line in inner_denials(denials))
     yield from _steps(view)
     yield from _decisions(view["decisions"])
     if ending is not None and ending.kind == "rewound":

@@ -271,7 +271,7 @@ def _end_attempt(index: Index, state: RunState, event: AttemptEnded) -> None:
     standing = StepResult(status="pending" if is_over else "running", last_attempt=event.why)
     frame.steps[name] = whole | standing
     count_costs(state, frame, here, kept_session(index, frame, here), result)
-    count_denials(state, name, result)
+    count_denials(state, frame, name, result)
 
 
 def _finish_step(fold: Fold, event: StepFinished) -> None:
@@ -292,7 +292,7 @@ def _finish_step(fold: Fold, event: StepFinished) -> None:
         count_reused(state, event.result)
     else:
         count_costs(state, frame, here, kept_session(fold.index, frame, here), event.result)
-        count_denials(state, node.name, event.result)
+        count_denials(state, frame, node.name, event.result)
         if state.edit and event.label != SKIPPED:
             mark_anew(frame)
     if isinstance(node.op, Ask):

@@ -27,7 +27,16 @@ def denial_words(denials: Denials) -> str:
     total = sum(denial.count for denial in denials)
     if not total:
         return ""
-    tools = add_denials((), tuple(replace(denial, step="") for denial in denials))
-    named = ", ".join(d.tool + (f" ({d.count})" if d.count > 1 else "") for d in tools)
     calls = "1 tool call was" if total == 1 else f"{total} tool calls were"
-    return f"{calls} denied: {named}"
+    return f"{calls} denied: {_tools(denials)}"
+
+
+def inner_denials(denials: Denials) -> list[str]:
+    """`Loop[*]/Step: Write (2)` for each step in a loop or call, as `logs` takes it."""
+    inner = [name for name in dict.fromkeys(d.step for d in denials) if "/" in name or "[" in name]
+    return [f"{name}: {_tools(tuple(d for d in denials if d.step == name))}" for name in inner]
+
+
+def _tools(denials: Denials) -> str:
+    tools = add_denials((), tuple(replace(denial, step="") for denial in denials))
+    return ", ".join(d.tool + (f" ({d.count})" if d.count > 1 else "") for d in tools)

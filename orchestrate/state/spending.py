@@ -7,6 +7,7 @@ from typing import Any
 
 from orchestrate.plan.backends import BACKENDS
 from orchestrate.record import replace
+from orchestrate.state.address import FrameKey
 from orchestrate.state.denials import add_denials
 from orchestrate.state.events import AttemptEnded, CallWaits, CostReserved
 from orchestrate.state.model import Frame, RunState, Visit, frames_below, plan_frame
@@ -41,9 +42,11 @@ def with_denials(frame: Frame, here: Visit, name: str, result: StepResult) -> St
     return result | StepResult(denials=add_denials(before.denials, result.denials))
 
 
-def count_denials(state: RunState, name: str, result: StepResult) -> None:
+def count_denials(state: RunState, frame: Frame, name: str, result: StepResult) -> None:
+    """By the step as a person types it; the items of a loop are one, because there may be many."""
     if result.denials:
-        more = tuple(replace(denial, step=name) for denial in result.denials)
+        step = FrameKey.parse(frame.key).step(name).of_all_items.shown
+        more = tuple(replace(denial, step=step) for denial in result.denials)
         state.denials = add_denials(state.denials, more)
 
 

@@ -127,7 +127,40 @@ def test_truth_17_a_recipes_retry_and_the_items_of_a_loop_add_up(tmp_path: Path)
     assert [item["work"]["denials"] for item in played.loop("work")] == (
         [[{"tool": "Write", "count": 1}]] * 2
     )
-    assert played.state["denials"] == [{"step": "work", "tool": "Write", "count": 2}]
+    assert played.state["denials"] == [{"step": "work[*]", "tool": "Write", "count": 2}]
+
+
+INNER = """\
+name: inner
+description: What is called
+version: 1.0.0
+steps:
+  - {id: look, agent: helper, prompt: Look.}
+"""
+OUTER = """\
+name: outer
+description: Calls, also in a loop
+version: 1.0.0
+context: {items: [a, b]}
+steps:
+  - {id: once, type: recipe, recipe: inner.yaml}
+  - {id: each, type: recipe, foreach: "{{items}}", as: item, recipe: inner.yaml}
+"""
+
+
+def test_truth_17_a_step_of_a_call_is_named_as_it_can_be_typed(tmp_path: Path) -> None:
+    """What the state and the report name leads to the step's answers, in a loop to all of them."""
+    scene = stage(tmp_path, *[said("done", denied=["Write"])] * 3)
+    scene.write("inner.yaml", INNER)
+    played = scene.play(OUTER)
+    named = [denial["step"] for denial in played.state["denials"]]
+    assert named == ["once/look", "each[*]()/look"]
+    assert json.loads(answers(scene, "report", "--json"))["denials"] == played.state["denials"]
+    for step, times in zip(named, (1, 2), strict=True):
+        assert answers(scene, "logs", "latest", step).count('"outcome": "done"') == times
+    status = answers(scene, "status")
+    assert "once/look: Write" in status
+    assert "each[*]()/look: Write (2)" in status
 
 
 def test_truth_17_a_new_visit_counts_anew_and_the_run_counts_all(tmp_path: Path) -> None:
