@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from orchestrate.exits import Ending, stopped_by
+from orchestrate.exits import Ending, of_signal, stopped_by
 from orchestrate.interrupts import raise_dropped
 
 # What is sent to end a run, by name, with how impatient the second one is.
@@ -94,7 +94,7 @@ class Stop:
         if self.signal == signal.SIGINT:
             raise KeyboardInterrupt
         if self.signal is not None:
-            raise SystemExit(128 + self.signal)
+            raise SystemExit(of_signal(self.signal))
 
     def close(self) -> None:
         os.close(self._read)
