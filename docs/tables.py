@@ -105,7 +105,7 @@ def field_table(schema_name: str, definition: str) -> str:
     if (schema_name, definition) in _QUESTIONS:
         question = f"(#{_QUESTIONS[schema_name, definition]})"
         text = text.replace(question, "(common.md#approval)")
-    return text
+    return text.replace("(#spread)", "(common.md#spread)")
 
 
 def common_table(definition: str, *schema_names: str) -> str:

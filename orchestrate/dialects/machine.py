@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from orchestrate.diagnostics import closest
 from orchestrate.dialects.checks import is_checked, lower_check, with_rounds
 from orchestrate.dialects.effects import ONCE, check_effect, has_effect, lost_rule
@@ -12,10 +14,12 @@ from orchestrate.dialects.machine_kinds import (
     Kind,
     kind_of,
     lower_op,
+    lower_resolver,
     outcomes_of,
     routes_of,
 )
 from orchestrate.dialects.machine_templates import Templates, templates_of
+from orchestrate.dialects.resolvers import with_resolver
 from orchestrate.plan.durations import seconds_of
 from orchestrate.plan.ends import CHECK_FAILED, OTHER, step_lost
 from orchestrate.plan.expr import NOTHING, MapExpr
@@ -137,6 +141,8 @@ def _lower_step(
         on_lost=on_lost,
         **step_limits(step),
     )
+    if kind == "call":
+        return with_resolver(node, step, partial(lower_resolver, templates))
     checks = kind == "prompt" and is_checked(step)
     return _with_checks(templates, step, node) if checks else (node,)
 

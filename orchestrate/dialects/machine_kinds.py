@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from orchestrate.agent_flags import OWN_FIELDS, flag_of_ours
+from orchestrate.dialects.agents import check_agent
 from orchestrate.dialects.calls import CallSite, find_plan
 from orchestrate.dialects.commands import lower_command
 from orchestrate.dialects.gates import lower_gate
 from orchestrate.dialects.lowering import Lowering, constant_map
 from orchestrate.dialects.machine_templates import Templates
 from orchestrate.dialects.prompts import check_prompt_text
+from orchestrate.dialects.resolvers import CONFLICTS, pool_of
 from orchestrate.plan.data import Capture
 from orchestrate.plan.expr import NOTHING, MapExpr, Text
 from orchestrate.plan.nodes import (
@@ -24,6 +26,7 @@ from orchestrate.plan.nodes import (
     Call,
     Finish,
     Label,
+    NamedAgent,
     NodeId,
     Op,
     RunAgent,
@@ -181,8 +184,19 @@ def _lower_call(
         work.calls.append(CallSite(work, step, "call", holder, plan, arguments))
     return Call(
         plan or Text(()), arguments, outcomes=outcomes, keeps_context=False,
-        spread=step.get("spread", ""),
+        spread=pool_of(step),
     )  # fmt: skip
+
+
+def lower_resolver(templates: Templates, resolve: LocatedMap) -> Ask:
+    """The agent that is asked where what was called has changed the same as others."""
+    check_prompt_text(templates.work, resolve)
+    name = str(resolve["agent"])
+    if name.strip():
+        check_agent(templates.work, resolve, name)
+    # As what a call is given, it is always filled in.
+    filled = replace(templates, is_on=True, inputs=(*templates.inputs, CONFLICTS))
+    return Ask(NamedAgent(name), filled.text(resolve, "prompt"), "fresh")
 
 
 def routes_of(

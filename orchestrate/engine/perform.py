@@ -13,6 +13,7 @@ from orchestrate.engine.ops.command import needs, perform_run
 from orchestrate.engine.ops.frames import open_loop
 from orchestrate.engine.ops.gate import open_gate
 from orchestrate.engine.ops.rehearse import rehearse_run, rehearse_wait, rehearsed_call
+from orchestrate.engine.ops.resolve import unless_marked
 from orchestrate.engine.ops.wait import perform_wait
 from orchestrate.engine.patterns import match_pattern
 from orchestrate.engine.programs import was_started
@@ -123,7 +124,8 @@ def _perform_op(step: Step) -> list[Event]:
         case Run() as op:
             return [perform_run(step, op)]
         case Ask() as op:
-            return perform_ask(step, op)
+            events = perform_ask(step, op)
+            return [unless_marked(step, one) for one in events] if op.resolves else events
         case Wait() as op:
             return [perform_wait(step, op)]
         case Each() as op:

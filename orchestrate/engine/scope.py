@@ -13,6 +13,7 @@ from typing import Any
 
 from orchestrate.engine.evaluate import Undefined, descend, kind_of
 from orchestrate.plan.nodes import Node
+from orchestrate.plan.visible import visible
 from orchestrate.record import record
 from orchestrate.state.gates import is_of_stage
 from orchestrate.state.model import Frame, Index, RunState, plan_frame
@@ -69,6 +70,8 @@ class StepScope:
                 return self._loop(rest)
             case "recipe" | "session" | "step" | "approval":
                 return self._reserved(head, rest)
+            case "@conflicts":
+                return "\n".join(map(visible, self._frame.conflicts))
             case _:
                 return self._item(head, rest)
 

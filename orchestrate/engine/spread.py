@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from orchestrate.engine.ready import Task
 from orchestrate.exits import end
+from orchestrate.plan.nodes import OK, Call, Each, Node
 from orchestrate.plan.visible import visible
 from orchestrate.state.address import Address, FrameKey
 from orchestrate.state.events import Event, ItemsMerged
@@ -36,8 +37,11 @@ class Spreader(Protocol):
     def end(self, key: str, how: How) -> None:
         """Let an item end that is of no more use, or not now; it is not waited for."""
 
-    def merge(self, keys: Sequence[str]) -> Sequence[str]:
-        """Bring what items have changed into the workspace; or else the files in conflict."""
+    def merge(self, keys: Sequence[str], *, marks: bool) -> Sequence[str]:
+        """Bring what items have changed into the workspace; or else the files in conflict.
+
+        With `marks` these are brought there, too, with markers where they are in conflict.
+        """
 
     def wait_only(self, *, is_so: bool) -> None:
         """Does nothing else go on here? Then others may work in the meantime."""
@@ -83,14 +87,29 @@ def merge_items(rt: Runtime, frame: Frame) -> list[Event]:
     """All items of a loop are over, or a call is: what they changed comes together here."""
     here = frame.here
     assert here is not None
-    conflicts = list(rt.spreader.merge(_keys_of(frame))) if rt.spreader is not None else []
-    name = rt.store.index.here(frame).node.name
-    address = Address(FrameKey.parse(frame.key), name, here.visit)
+    node = rt.store.index.here(frame).node
+    marks = _is_resolved(frame, node)
+    conflicts: list[str] = []
+    if rt.spreader is not None:
+        conflicts += rt.spreader.merge(_keys_of(frame), marks=marks)
+    address = Address(FrameKey.parse(frame.key), node.name, here.visit)
     if conflicts:
-        rt.logbook.write("error", f"{address.text}: conflicting changes of {', '.join(conflicts)}")
-    elif rt.checkpoints is not None:
+        files = ", ".join(map(visible, conflicts))
+        rt.logbook.write(
+            "info" if marks else "error", f"{address.text}: conflicting changes of {files}"
+        )
+    if rt.checkpoints is not None and (marks or not conflicts):
         rt.checkpoints.owe(address)
-    return [ItemsMerged(frame.key, here.node, here.visit, rt.now(), conflicts)]
+    marked = bool(conflicts) and marks
+    return [ItemsMerged(frame.key, here.node, here.visit, rt.now(), conflicts, marked)]
+
+
+def _is_resolved(frame: Frame, node: Node) -> bool:
+    """Is an agent asked where changes are in conflict? Not for a loop that has failed anyway."""
+    if not isinstance(node.op, Each | Call) or not node.op.has_resolver:
+        return False
+    loop = open_loop(frame)
+    return frame.call is not None or (loop is not None and loop.label == OK)
 
 
 def _keys_of(frame: Frame) -> list[str]:

@@ -132,10 +132,27 @@ class Spread:
         self._ends.setdefault(key, time.monotonic() + timing.grace + 2 * timing.beat + _ENDS_S)
         self._end(key, "cancel" if how == "drop" else "stop")
 
-    def merge(self, keys: Sequence[str]) -> Sequence[str]:
+    def merge(self, keys: Sequence[str], *, marks: bool) -> Sequence[str]:
         """All of it in order, or nothing; the names of the files that two have changed."""
-        first = self._publish("before its items are merged")[0]
         git = self._git()
+        marked = self._marked(keys)
+        if marked is None:
+            first = self._publish("before its items are merged")[0]
+            ours, conflicts = self._merged(git, first, keys, marks=marks)
+            if not conflicts and ours != first:
+                self._lay_open(git, first, ours)
+            if not conflicts or not marks:
+                return conflicts
+            marked = {"keys": [*keys], "tree": tree_of(git, ours), "conflicts": conflicts}
+            # From here on it is done to the end, after a kill, too: never on top of itself.
+            write_durably(self._merging, dump_json(marked))
+        self._lay_marked(git, marked["tree"])
+        return [*marked["conflicts"]]
+
+    def _merged(
+        self, git: Git, first: str, keys: Sequence[str], *, marks: bool
+    ) -> tuple[str, list[str]]:
+        """A commit of everything, and the files in conflict; with `marks` it has their markers."""
         ours, conflicts = first, dict[str, None]()
         for key in keys:
             item = self._item(key)
@@ -148,15 +165,32 @@ class Spread:
                     theirs, ok=1,
                 )
             )  # fmt: skip
-            conflicts |= dict.fromkeys(os.fsdecode(one) for one in files)
-            if not files and tree.decode() != tree_of(git, ours):
+            conflicts |= dict.fromkeys(self._named_here(os.fsdecode(one)) for one in files)
+            if (marks or not files) and tree.decode() != tree_of(git, ours):
                 words = ("-p", ours, "-p", theirs, "-m", f"orchestrate {item.id}: merged")
                 ours = git.output("commit-tree", tree.decode(), *words).decode().strip()
-        if conflicts:
-            return [visible(one) for one in conflicts]
-        if ours != first:
-            self._lay_open(git, first, ours)
-        return []
+        return ours, [*conflicts]
+
+    def _named_here(self, path: str) -> str:
+        """A file of the repository by its path from the workspace."""
+        return os.path.relpath(path, self._seat.inside) if self._seat.inside else path
+
+    @property
+    def _merging(self) -> Path:
+        """In the run's folder, so that it travels with the files that have the markers."""
+        return self._store.run.root / "merging.json"
+
+    def _marked(self, keys: Sequence[str]) -> dict[str, Any] | None:
+        """What was being laid open of these very items when we were killed."""
+        content = read_file(self._merging)
+        found: dict[str, Any] | None = None if content is None else json.loads(content)
+        return found if found is not None and found["keys"] == [*keys] else None
+
+    def _lay_marked(self, git: Git, tree: str) -> None:
+        """Let the workspace have the markers, and publish it with what says so."""
+        if git.answers("cat-file", "-e", tree):  # else another machine has published it
+            self._here(git).output("read-tree", "--reset", "-u", tree)
+        self._publish("with conflicts of its items")
 
     def wait_only(self, *, is_so: bool) -> None:
         """The worker sees by a file that the slot is free, and by another that it is wanted."""
@@ -272,12 +306,16 @@ class Spread:
     def _lay_open(self, git: Git, before: str, after: str) -> None:
         """Let the workspace have what was merged, and publish that."""
         seat = self._seat
-        here = git.with_variables(
-            GIT_WORK_TREE=str(seat.tree), GIT_INDEX_FILE=str(seat.indexes / "work")
-        )
-        here.output("read-tree", "-m", "-u", before, after)
+        self._here(git).output("read-tree", "-m", "-u", before, after)
         push(self._program, seat.repository, seat.remote, {seat.work: (before, after)})
         git.output("update-ref", seat.work, after, before)
+
+    def _here(self, git: Git) -> Git:
+        """Git in the work tree, with what the last publication knew of it."""
+        seat = self._seat
+        return git.with_variables(
+            GIT_WORK_TREE=str(seat.tree), GIT_INDEX_FILE=str(seat.indexes / "work")
+        )
 
     def _pass_on(self, key: str) -> None:
         """Who stops or cancels the run means its items, too; who moves it does not."""

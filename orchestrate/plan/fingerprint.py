@@ -57,8 +57,8 @@ _APART: dict[type[Op], tuple[str, ...]] = {
     Run: ("environment",),
     Wait: ("timeout_s", "poll_ms"),
     Gate: ("timeout_s", "default"),
-    Each: ("body", "stop_on_failure", "parallel", "limit", "spread"),
-    Call: ("max_depth", "max_steps", "spread"),
+    Each: ("body", "stop_on_failure", "parallel", "limit", "spread", "has_resolver"),
+    Call: ("max_depth", "max_steps", "spread", "has_resolver"),
 }
 
 

@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 from orchestrate.diagnostics import Diagnostic, Span
 from orchestrate.plan.ends import OTHER
 from orchestrate.plan.nodes import (
+    CONFLICT,
     DENIED,
     FAILED,
     INVALID,
@@ -278,7 +279,7 @@ def _defines(node: Node, label: Label) -> Iterator[str]:
         yield f"ran:{node.id}"
     if isinstance(node.op, Run) and node.op.exit_code is not None and label in (OK, FAILED):
         yield f"var:{node.op.exit_code}"
-    if label != OK:
+    if label not in (OK, CONFLICT):
         return
     match node.op:
         case Each(collect=collect):

@@ -38,6 +38,7 @@ INVALID: Label = "@invalid"
 APPROVED: Label = "@approved"
 DENIED: Label = "@denied"
 LOST: Label = "@lost"
+CONFLICT: Label = "@conflict"
 
 Dialect = Literal["machine", "recipe", "workflow"]
 
@@ -139,6 +140,7 @@ class Ask:
     Steps with the same `session_name` go on in one session; inside an item of a parallel loop, and
     in a called plan, the name is the item's or the plan's own. A `kept` session is a visit's and
     that of its rounds, whose `task` is the step's own prompt: a new session is told that first.
+    With `resolves` the files have conflict markers, of which none may be left behind the answer.
     """
 
     agent: Agent
@@ -150,6 +152,7 @@ class Ask:
     environment: Environment = INHERIT
     session_name: str | None = None
     task: Text | FileText | None = None
+    resolves: bool = False
 
     @property
     def gives_value(self) -> bool:
@@ -225,7 +228,8 @@ class Each:
     With `rounds` there are no items, and `limit` bounds the rounds.
 
     `parallel` is the most items at once; True is as many as the run allows. `spread` is the pool
-    whose machines take the items of a run on a fleet.
+    whose machines take the items of a run on a fleet. With `has_resolver` an agent is asked where
+    their changes are in conflict: the label says so.
     """
 
     items: Expr
@@ -238,6 +242,7 @@ class Each:
     moves: ItemMoves | None = None
     rounds: Rounds | None = None
     spread: str = ""
+    has_resolver: bool = False
 
 
 @record
@@ -246,7 +251,7 @@ class Call:
 
     Its result is `{status, reason, outputs}`, or with `keeps_context` the final context of a
     recipe (B). With `outcomes` the label is the reason that it ended with, if that is one of them,
-    or else `completed` or `failed`. `spread` is as in `Each`.
+    or else `completed` or `failed`. `spread` and `has_resolver` are as in `Each`.
     """
 
     plan: PlanId | Text
@@ -256,6 +261,7 @@ class Call:
     outcomes: tuple[str, ...] = ()
     keeps_context: bool = True
     spread: str = ""
+    has_resolver: bool = False
 
 
 Op = Ask | Run | Wait | Gate | Each | Call
@@ -420,11 +426,23 @@ def _labels_of_op(op: Op) -> tuple[Label, ...]:
         case Ask() | Run():
             return (OK, FAILED, LOST)
         case Call(outcomes=outcomes) if outcomes:
-            return (*outcomes, FAILED)
-        case Wait() | Each() | Call():
+            return (*outcomes, FAILED, *_conflicts_of(op))
+        case Each() | Call():
+            return (OK, FAILED, *_conflicts_of(op))
+        case Wait():
             return (OK, FAILED)
         case Gate():
             return (APPROVED, DENIED)
+
+
+def conflict_of(op: Each | Call, label: Label) -> Label:
+    """What is reported where an agent resolves conflicts and the run then goes on as by a label."""
+    return f"{CONFLICT}:{label}" if isinstance(op, Call) and op.outcomes else CONFLICT
+
+
+def _conflicts_of(op: Each | Call) -> tuple[Label, ...]:
+    outcomes = op.outcomes if isinstance(op, Call) else ()
+    return tuple(conflict_of(op, one) for one in outcomes or (OK,)) if op.has_resolver else ()
 
 
 def target_of(node: Node, label: Label) -> Target:

@@ -222,7 +222,7 @@ def _frame(frame: Frame) -> dict[str, Any]:
         written["approval"] = frame.approval
     for name in (
         "label", "moving", "owner", "began", "count", "sessions", "calls", "worked_before",
-        "anew", "turns", "spread", "merges",
+        "anew", "turns", "spread", "merges", "conflicts",
     ):  # fmt: skip
         if getattr(frame, name):
             written[name] = getattr(frame, name)

@@ -198,6 +198,7 @@ class _Reader:
             turns=written.get("turns", []),
             spread=written.get("spread", ""),
             merges=written.get("merges", []),
+            conflicts=written.get("conflicts", []),
         )
         if self._index is not None:
             self._index.block(frame.plan, frame.block)

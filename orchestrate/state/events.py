@@ -243,13 +243,15 @@ class CallOpened:
 @record
 class ItemsMerged:
     """What the items of a loop, or a call, have changed on other machines is in the workspace;
-    with `conflicts` nothing of it is: these files were changed differently by several."""
+    with `conflicts` nothing of it is: these files were changed differently by several. If they are
+    `marked`, all of it is there, and these files have conflict markers that an agent resolves."""
 
     frame: str
     node: str
     visit: int
     at: float
     conflicts: list[str] = field(default_factory=list)
+    marked: bool = False
 
 
 @record

@@ -145,6 +145,8 @@ class Frame:
     # merged, the reason that it ended with.
     spread: str = ""
     merges: list[str] = field(default_factory=list)
+    # The files that have conflict markers since what other machines have changed was merged.
+    conflicts: list[str] = field(default_factory=list)
     # Where circles without progress end the run: the turns of agents (`state/progress`).
     turns: list[list[Json]] = field(default_factory=list)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from orchestrate.exits import STEP_FAILED, STEP_TIMED_OUT, end, some_failed
 from orchestrate.plan.calling import label_of_call
 from orchestrate.plan.nodes import (
+    CONFLICT,
     FAILED,
     LOST,
     OK,
@@ -25,8 +26,10 @@ from orchestrate.plan.nodes import (
     Restart,
     Target,
     Wait,
+    conflict_of,
     target_of,
 )
+from orchestrate.plan.visible import visible
 from orchestrate.record import replace
 from orchestrate.state.address import FrameKey
 from orchestrate.state.calls import call_retry
@@ -259,7 +262,7 @@ def finish_loop(fold: Fold, frame: Frame, loop: Loop, label: Label) -> None:
         return
     loop.is_closed = True
     plan = plan_frame(frame)
-    if label == OK:
+    if label in (OK, CONFLICT):
         if each.collect is not None:
             plan.variables[each.collect] = [loop.values.get(i) for i in range(len(loop.items))]
         if node.output is not None and loop.items:
@@ -341,13 +344,19 @@ def merge_items(fold: Fold, event: ItemsMerged) -> None:
     """Items that other machines have taken are merged: their loop is over, or the call."""
     frame = frame_of(fold.state, event.frame)
     here_of(frame, event.node, event.visit)
-    conflict = f"conflicting changes of {', '.join(event.conflicts)}" if event.conflicts else ""
+    conflict = ""
+    if event.conflicts and not event.marked:
+        conflict = f"conflicting changes of {', '.join(map(visible, event.conflicts))}"
+    frame.conflicts = list(event.conflicts) if event.marked else []
     if frame.call is not None:
         called, reason = frame.call, conflict or frame.call.merges[0]
         called.spread = ""
-        _return(fold, called, reason, is_ok=not conflict)
+        _return(fold, called, reason, is_ok=not conflict, is_marked=event.marked)
         return
     loop = frame.loops[event.node]
+    if event.marked:
+        finish_loop(fold, frame, loop, CONFLICT)
+        return
     was_ending = fold.state.ending is not None
     finish_loop(fold, frame, loop, FAILED if conflict else loop.label)
     ending = fold.state.ending
@@ -365,7 +374,13 @@ def expire_call(fold: Fold, event: CallExpired) -> None:
 
 
 def _return(
-    fold: Fold, called: Frame, reason: str, *, is_ok: bool, code: int = STEP_FAILED
+    fold: Fold,
+    called: Frame,
+    reason: str,
+    *,
+    is_ok: bool,
+    code: int = STEP_FAILED,
+    is_marked: bool = False,
 ) -> None:
     """A called plan is over and its caller goes on with its result."""
     caller = called.parent
@@ -412,6 +427,8 @@ def _return(
         return
     if is_ok:
         keep_value(caller, node, value)
+    if is_marked:
+        label = conflict_of(node.op, label)
     go_on(fold, caller, node, label, target_of(node, label))
 
 

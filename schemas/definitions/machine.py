@@ -6,6 +6,7 @@ from definitions.limits import LIMIT_DEFINITIONS, limits, step_limits
 from definitions.parts import (
     KEBAB,
     NEEDED_SECRETS,
+    SPREADS,
     STEP_KEY,
     Schema,
     choice,
@@ -365,6 +366,7 @@ SCHEMA = document(
         "retry": RETRY,
         "input": INPUT,
         **LIMIT_DEFINITIONS,
+        **SPREADS,
         "approval": APPROVAL,
         "check": CHECK,
     },

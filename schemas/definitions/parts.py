@@ -254,11 +254,52 @@ def schema_line(name: str) -> Schema:
 def spread(what: str, **more: Any) -> Schema:
     """Describe `spread:`."""
     needs = f" Needs version {more['since']}." if "since" in more else ""
-    return filled(
+    return field(
         f"In a run on a fleet, let the machines of this pool take {what}: each in a work tree of "
-        "its own, from what the run has published; what they changed is merged afterwards. In any "
-        f"other run it means nothing.{needs}",
+        "its own, from what the run has published; what they changed is merged afterwards. "
+        "`{pool: NAME, resolve: {agent: NAME, prompt: TEXT}}` asks an agent where several have "
+        f"changed the same lines. In any other run it means nothing.{needs}",
         "desk",
+        {"pool": "desk", "resolve": _RESOLVE_EXAMPLE},
         hint="name a pool: spread: desk",
+        ref="spread",
         **more,
     )
+
+
+_RESOLVE_EXAMPLE = {"agent": "claude", "prompt": "Resolve the conflicts in:\n{{conflicts}}"}
+_SPREAD = record(
+    {
+        "pool": filled("The pool whose machines take them.", "desk"),
+        "resolve": field(
+            "The agent that is asked where several have changed the same lines; without it the "
+            "step fails and names the files.",
+            _RESOLVE_EXAMPLE,
+            hint="write resolve: {agent: NAME, prompt: TEXT}",
+            ref="resolve",
+        ),
+    },
+    "pool",
+    title="Items for other machines",
+)
+_RESOLVE = record(
+    {
+        "agent": filled(
+            "Who resolves them: in a workflow a provider, elsewhere the definition of an agent.",
+            "claude",
+        ),
+        "prompt": filled(
+            "What it is told. It works in the merged files, which have git's conflict markers; "
+            "`{{conflicts}}` are their names, each on a line. A marker that is left is a failure.",
+            "Resolve the conflicts in:\n{{conflicts}}",
+        ),
+    },
+    "agent",
+    "prompt",
+    title="Resolving conflicts",
+)
+# One schema with two types, not anyOf: then a wrong key is reported as just that.
+SPREADS = {
+    "spread": _SPREAD | {"type": ["string", "object"], "minLength": 1},
+    "resolve": _RESOLVE,
+}

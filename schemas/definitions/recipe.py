@@ -5,6 +5,7 @@ from definitions.inputs import INPUT, inputs, outputs
 from definitions.limits import LIMIT_DEFINITIONS, limits
 from definitions.parts import (
     NEEDED_SECRETS,
+    SPREADS,
     TIMESTAMP,
     WORD,
     Schema,
@@ -276,6 +277,7 @@ SCHEMA = document(
         "recursion": RECURSION,
         "input": INPUT,
         **LIMIT_DEFINITIONS,
+        **SPREADS,
     },
     examples=(_EXAMPLE,),
 )

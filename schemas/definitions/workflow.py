@@ -6,6 +6,7 @@ from definitions.limits import LIMIT_DEFINITIONS, limits
 from definitions.parts import (
     ENV_NAME,
     NEEDED_SECRETS,
+    SPREADS,
     Schema,
     choice,
     document,
@@ -379,6 +380,7 @@ SCHEMA = document(
         "requirement": REQUIREMENT,
         "input": INPUT,
         **LIMIT_DEFINITIONS,
+        **SPREADS,
         "approval": gate("variables are filled in", "is the step's outcome"),
         "check": check(),
         **FLOW_DEFINITIONS,

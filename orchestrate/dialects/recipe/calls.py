@@ -17,6 +17,7 @@ from orchestrate.dialects.recipe.names import (
     read_template,
     reject_reserved_keys,
 )
+from orchestrate.dialects.resolvers import pool_of
 from orchestrate.lang.curly import NAMESPACES
 from orchestrate.plan.expr import NOTHING, MapExpr, Text
 from orchestrate.plan.nodes import Call, PlanId
@@ -53,7 +54,7 @@ def lower_call(work: Lowering, names: Names, step: LocatedMap, place: Place) -> 
         max_depth=recursion.get("max_depth"),
         max_steps=recursion.get("max_total_steps"),
         # In a loop it is the items that are given away.
-        spread="" if "foreach" in step else step.get("spread", ""),
+        spread="" if "foreach" in step else pool_of(step),
     )
 
 

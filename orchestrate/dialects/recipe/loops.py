@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from orchestrate.dialects.recipe.names import read_template
 from orchestrate.dialects.recipe.written import Recipe, WrittenStep
+from orchestrate.dialects.resolvers import pool_of
 from orchestrate.lang.curly import clip
 from orchestrate.plan.expr import Expr, ListExpr, Ref
 from orchestrate.source.located import LocatedMap
@@ -46,7 +47,7 @@ def spread_of_loop(recipe: Recipe, step: LocatedMap) -> str:
     if "spread" in step and not step.get("parallel") and recipe.lacks(step, "parallel"):
         message = "'spread' has no meaning without 'parallel'"
         report_loop_field(recipe, step, "spread", message, "add parallel: true, or remove it")
-    return str(step.get("spread", ""))
+    return pool_of(step)
 
 
 def lower_items(recipe: Recipe, written: WrittenStep) -> Expr:

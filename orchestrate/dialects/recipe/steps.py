@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from orchestrate.dialects.agents import check_agent
 from orchestrate.dialects.checks import is_checked, lower_check, with_rounds
 from orchestrate.dialects.effects import ONCE, has_effect, lost_rule
 from orchestrate.dialects.gates import lower_gate
 from orchestrate.dialects.limits import step_limits
 from orchestrate.dialects.lowering import constant_map, lower_session
 from orchestrate.dialects.prompts import check_prompt_text
-from orchestrate.dialects.recipe.agents import check_agent
 from orchestrate.dialects.recipe.calls import lower_call
 from orchestrate.dialects.recipe.kinds import (
     RecipeFiller,
@@ -33,6 +35,7 @@ from orchestrate.dialects.recipe.names import (
     variables_surely_set_by,
 )
 from orchestrate.dialects.recipe.written import Recipe, WrittenStep
+from orchestrate.dialects.resolvers import CONFLICTS, with_resolver
 from orchestrate.plan.data import Capture
 from orchestrate.plan.durations import seconds_of
 from orchestrate.plan.ends import step_failed, step_lost
@@ -47,6 +50,7 @@ from orchestrate.plan.nodes import (
     Abort,
     Ask,
     Block,
+    Call,
     Each,
     Finish,
     Gate,
@@ -112,7 +116,20 @@ def lower_step(
         stage=written.stage,
         **({} if looping else step_limits(step)),
     )
+    if "spread" in step and isinstance(op, Each | Call):
+        return with_resolver(node, step, partial(_lower_resolver, recipe, written.place))
     return _with_rounds(recipe, step, written.place, node)
+
+
+def _lower_resolver(recipe: Recipe, place: Place, resolve: LocatedMap) -> Ask:
+    """The agent that is asked where items are in conflict; the files are a variable there."""
+    work, name = recipe.work, str(resolve["agent"])
+    check_prompt_text(work, resolve)
+    if name.strip():
+        check_agent(work, resolve, name)
+    place = replace(place, given=place.given | {CONFLICTS})
+    prompt = lower_text(work, recipe.names, place, resolve, "prompt")
+    return Ask(NamedAgent(name), prompt, "fresh")
 
 
 def _with_rounds(recipe: Recipe, step: LocatedMap, place: Place, node: Node) -> tuple[Node, ...]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from orchestrate.dialects.lowering import Lowering, constant
+from orchestrate.dialects.prompts import check_prompt_text
+from orchestrate.dialects.resolvers import pool_of
 from orchestrate.dialects.workflow.ops import StepLowering, lower_when
 from orchestrate.dialects.workflow.paths import lower_target
+from orchestrate.dialects.workflow.providers import check_prompt, lower_agent
 from orchestrate.dialects.workflow.scope import NAMESPACES, Place, Resolver
 from orchestrate.plan.expr import Expr, ListExpr, Ref
-from orchestrate.plan.nodes import BlockId, Each, ItemMoves, Rounds
+from orchestrate.plan.nodes import Ask, BlockId, Each, ItemMoves, Rounds
 from orchestrate.record import replace
 from orchestrate.regex import regex
-from orchestrate.source.located import LocatedMap
+from orchestrate.source.located import LocatedMap, located_map
 from orchestrate.source.prune import walk_strings
 
 _POINTER = regex(r"steps\.(?P<name>[^.]+)\.(?P<field>[A-Za-z_]+)(?P<path>(?:\.[^.\s*\[\]]+)*)\Z")
@@ -54,7 +57,23 @@ def _spread(work: Lowering, loop: LocatedMap) -> str:
             on_key=True,
             hint="add parallel: true, or remove it",
         )
-    return str(loop.get("spread", ""))
+    return pool_of(loop)
+
+
+def lower_resolver(one: StepLowering, resolve: LocatedMap) -> Ask:
+    """The provider that is asked where items are in conflict."""
+    # It is named and checked as those of steps are.
+    named = located_map(
+        resolve.mark,
+        (
+            ("provider" if key == "agent" else key, value, key_mark, value_mark)
+            for key, value, key_mark, value_mark in resolve.entries()
+        ),
+    )
+    agent = lower_agent(one.work, one.providers, named, one.resolver)
+    check_prompt(one.work, one.providers, named)
+    check_prompt_text(one.work, named)
+    return Ask(agent, one.resolver.text(named, "prompt"), "fresh")
 
 
 def lower_repeat(one: StepLowering, body: BlockId, inside: Resolver) -> Each:

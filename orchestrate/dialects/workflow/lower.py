@@ -10,9 +10,10 @@ from orchestrate.dialects.effects import ONCE, check_effect, has_effect, lost_ru
 from orchestrate.dialects.inputs import lower_inputs, secrets_among, with_defaults
 from orchestrate.dialects.limits import lower_limits, step_limits
 from orchestrate.dialects.lowering import Lowering, constant_map, lower_secrets
+from orchestrate.dialects.resolvers import with_resolver
 from orchestrate.dialects.workflow.calls import lower_outputs
 from orchestrate.dialects.workflow.checks import check_step_form, step_kinds
-from orchestrate.dialects.workflow.loops import lower_each, lower_repeat
+from orchestrate.dialects.workflow.loops import lower_each, lower_repeat, lower_resolver
 from orchestrate.dialects.workflow.nesting import loop_of, loops_around
 from orchestrate.dialects.workflow.ops import StepLowering, lower_op, lower_rules
 from orchestrate.dialects.workflow.paths import check_folder, lower_pattern
@@ -257,6 +258,8 @@ class _Workflow:
             role=step.get("agent"),
             **step_limits(step),
         )
+        if isinstance(op, Each):
+            return with_resolver(node, as_map(step.get("for_each")), partial(lower_resolver, one))
         if not isinstance(op, Ask) or not is_checked(step):
             return (node,)
         file_at = partial(lower_pattern, resolver)

@@ -8,8 +8,8 @@ from shlex import quote
 
 from orchestrate.catalogue import agent_places
 from orchestrate.diagnostics import closest
+from orchestrate.dialects.agent_files import check_agent_file
 from orchestrate.dialects.lowering import Lowering
-from orchestrate.dialects.recipe.agent_files import check_agent_file
 from orchestrate.source.located import LocatedMap
 from orchestrate.workspace import Workspace, is_within, package_data
 
