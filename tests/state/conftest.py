@@ -14,7 +14,9 @@ def _no_descriptor_is_lost() -> Iterator[None]:
     """A descriptor that an error path forgets ends a long run with "too many open files"."""
     before = _open_descriptors()
     yield
-    gc.collect()
+    if _open_descriptors() > before:
+        # Those that wait for the collector, which takes half a second beside all other tests.
+        gc.collect()
     assert _open_descriptors() <= before
 
 
