@@ -18,6 +18,9 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 2)' 2>
 QUICK := tests/unit tests/golden tests/schemas tests/structure tests/engine \
   tests/state/test_apply.py tests/state/test_codec.py tests/state/test_routing.py
 
+# The markers of tests that need more than this machine has, or more time.
+OTHERS := soak or agents or browser or fleet
+
 # What a step is compared with. Each is left out where it cannot be installed.
 PEERS := doit pypyr rust-just go-task-bin luigi dbos langgraph langgraph-checkpoint-sqlite
 
@@ -25,7 +28,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
-.PHONY: setup help demo fleet-demo quick test test-agents test-browser test-fleet coverage goldens lint soak mutants bench bench-peers clean stale
+.PHONY: setup help demo fleet-demo quick test test-faults test-agents test-browser test-fleet coverage goldens lint soak mutants bench bench-peers clean stale
 
 # The stamp holds the folder it was made for: an environment that was moved, copied or lost its
 # interpreter would quietly test another tree, so it is made again.
@@ -56,7 +59,7 @@ setup: $(READY) ## prepare .venv and list the targets (what plain `make` does)
 	@$(MAKE) --no-print-directory help
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 	@echo "  ARGS='...' is handed on: make test ARGS='-k include -x'"
 
 demo: $(PRODUCT) ## the loop with a stand-in agent: tests decide, killed and resumed, approved, reported
@@ -66,10 +69,13 @@ fleet-demo: $(READY) ## a server and two workers on this computer; a run goes on
 	@$(PY) demo/fleet_demo.py
 
 quick: $(READY) ## the tests of a minute: units, goldens, schemas, structure
-	@$(PY) -m pytest -n $(WORKERS) $(QUICK) $(ARGS)
+	@$(PY) -m pytest -n $(WORKERS) -m "not ($(OTHERS) or faults)" $(QUICK) $(ARGS)
 
-test: $(READY) ## run the tests; the real agent programs are left out
-	@$(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+test: $(READY) ## run the tests of what each part does
+	@$(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not ($(OTHERS) or faults)" $(ARGS)
+
+test-faults: $(READY) ## run the tests of what kills, full disks, races and hostile input do to a run
+	@$(PY) -m pytest -n $(WORKERS) --dist worksteal -m "faults and not ($(OTHERS))" $(ARGS)
 
 test-agents: $(READY) ## run the tests with the real agent programs, which npm installs
 	@$(PY) -m tests.agents.installing

@@ -38,6 +38,9 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+_HERE = Path(__file__).parent
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-goldens",
@@ -52,6 +55,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         const=60,
         help="list the N files and tests that took the most processor time",
     )
+
+
+# All that is in these folders has the marker `faults`; elsewhere a file says so itself.
+_OF_FAULTS = {"fuzz", "hostile", "mutants", "process", "promises", "truth"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if not _OF_FAULTS.isdisjoint(item.path.relative_to(_HERE).parts):
+            item.add_marker(pytest.mark.faults)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -16,6 +16,8 @@ import pytest
 
 from tests.acceptance.fakes import Played, Stage
 
+pytestmark = pytest.mark.faults
+
 PAYLOADS = [
     "plain",
     "",

@@ -15,6 +15,8 @@ from tests.checkpoints.places import inside_git, photograph, write
 from tests.checkpoints.test_runs import SHAPES, Worked, without_runs
 from tests.promises.killing import Point, can_trace, kill_at, points_in
 
+pytestmark = pytest.mark.faults
+
 # What changes files, or starts a program that does.
 _DEEDS = (
     "rename", "renameat", "renameat2", "unlink", "unlinkat", "mkdir", "mkdirat", "rmdir", "link",

@@ -26,6 +26,8 @@ from orchestrate.errors import StateError
 from tests.checkpoints.histories import History
 from tests.checkpoints.places import git, inside_git, photograph, repository, write
 
+pytestmark = pytest.mark.faults
+
 Photograph = dict[str, tuple[str, bytes]]
 
 

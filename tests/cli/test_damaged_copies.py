@@ -14,6 +14,8 @@ from orchestrate.state.seal import seal_for
 from orchestrate.testing import Project
 from tests.gates import waiting_at
 
+pytestmark = pytest.mark.faults
+
 OUTER = """
 name: gated
 description: Calls a recipe whose path it works out

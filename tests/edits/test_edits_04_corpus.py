@@ -21,6 +21,8 @@ from tests.edits.model import (
 )
 from tests.promises.processes import wait_until
 
+pytestmark = pytest.mark.faults
+
 BASE = Definition(
     (
         Step("a"),

@@ -15,6 +15,8 @@ from tests.edits.ledger import Ledger
 from tests.edits.model import Definition, Loop, Model, Step, as_workflow, calls_of
 from tests.edits.test_edits_04_corpus import _fail
 
+pytestmark = pytest.mark.faults
+
 IS_SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 STEPS = st.builds(
     Step,

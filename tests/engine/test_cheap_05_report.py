@@ -20,6 +20,8 @@ from tests.engine.performing import running
 from tests.state.definitions import command, workflow
 from tests.state.folding import compiled
 
+pytestmark = pytest.mark.faults
+
 ITEMS = 700
 LOOP = workflow(
     command("Before")

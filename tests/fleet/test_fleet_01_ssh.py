@@ -18,6 +18,8 @@ from orchestrate.state.runs import Run
 from orchestrate.testing import Project, Result
 from orchestrate.view.follower import looks
 
+pytestmark = pytest.mark.fleet
+
 SSH = """\
 #!/bin/sh
 while :; do case "$1" in -o) shift 2;; -*) shift;; *) break;; esac; done

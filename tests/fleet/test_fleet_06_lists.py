@@ -11,6 +11,8 @@ import pytest
 
 from tests.fleet.test_fleet_01_ssh import Fleet, only_run
 
+pytestmark = pytest.mark.fleet
+
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Fleet:

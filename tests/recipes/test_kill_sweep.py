@@ -12,7 +12,7 @@ import pytest
 from tests.promises.lanes import Lane, Lanes
 from tests.recipes.sweeping import SHAPES, Kill, Left, Shape, Trial
 
-pytestmark = pytest.mark.usefixtures("noon")
+pytestmark = [pytest.mark.faults, pytest.mark.usefixtures("noon")]
 
 # The command had ended before the change of that number came: an earlier one is tried.
 _MOST_MISSES = 4

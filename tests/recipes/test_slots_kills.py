@@ -14,6 +14,8 @@ from tests.recipes.sweeping import KILLED
 from tests.recipes.test_kill_sweep import seed_of
 from tests.recipes.test_slots import ITEMS, limit, most_at_once, tickets
 
+pytestmark = pytest.mark.faults
+
 # About how many changes of files the run that is killed makes.
 _CHANGES = 200
 _EXPECTED = sorted([f"{name}{number}" for name in "ab" for number in range(1, 5)] + ["a3"])

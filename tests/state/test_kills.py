@@ -15,6 +15,8 @@ from orchestrate.state.journal import Journal, read_tail
 from tests.state.children import EVENTS, NEW, OLD
 from tests.state.killing import sweep
 
+pytestmark = pytest.mark.faults
+
 BOTH_WAYS = pytest.mark.parametrize("by_hook", [False, True], ids=["traced", "hook"])
 FIRST = [{"n": 1}, {"n": 2}]
 

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from orchestrate.lang.shell.lower import lower_script
 
+pytestmark = pytest.mark.faults
+
 HOLE = "¤"  # stands for ${…} in the scripts below
 BASH, SH = shutil.which("bash") or "", shutil.which("sh") or ""
 
