@@ -210,8 +210,8 @@ def _op_lines(op: Op, pad: str) -> Iterator[str]:
             yield from _each_lines(op, pad)
         case Call():
             plan = visible(op.plan) if isinstance(op.plan, str) else f"at {show_text(op.plan)}"
-            spread = f", spread over {visible(op.spread)}" if op.spread else ""
-            yield f"{pad}call {plan}" + ("" if op.keeps_context else ", for its outputs") + spread
+            words = [f"call {plan}", *([] if op.keeps_context else ["for its outputs"])]
+            yield pad + ", ".join(words + _spread_words(op))
             yield from _map_lines("with", op.arguments, inner)
             if op.outcomes:
                 yield f"{inner}outcomes: {', '.join(map(visible, op.outcomes))}"
@@ -225,7 +225,7 @@ def _ask_lines(op: Ask, pad: str) -> Iterator[str]:
     session = f"{op.session} session"
     if op.session_name is not None:
         session = f"session {show_string(op.session_name)}"
-    yield f"{pad}ask {_show_agent(op.agent)}, {session}"
+    yield f"{pad}ask {_show_agent(op.agent)}, {session}{', resolving' if op.resolves else ''}"
     match op.agent:
         case (
             RunAgent(settings=settings)
@@ -249,8 +249,8 @@ def _ask_lines(op: Ask, pad: str) -> Iterator[str]:
 
 
 def _each_lines(op: Each, pad: str) -> Iterator[str]:
-    words = [_show_parallel(op.parallel)] if op.parallel else []
-    words += [f"spread over {visible(op.spread)}"] if op.spread else []
+    at_once = "in parallel" if op.parallel is True else f"at most {op.parallel} at once"
+    words = [*([at_once] if op.parallel else []), *_spread_words(op)]
     words += [f"at most {op.limit} items"] if op.limit is not None else []
     words.append("stop on failure" if op.stop_on_failure else "go on after failures")
     if op.rounds is None:
@@ -269,8 +269,9 @@ def _each_lines(op: Each, pad: str) -> Iterator[str]:
                 yield f"{pad}  after {word} move to {show_text(place)}"
 
 
-def _show_parallel(parallel: bool | int) -> str:
-    return "in parallel" if parallel is True else f"at most {parallel} at once"
+def _spread_words(op: Each | Call) -> list[str]:
+    words = [f"spread over {visible(op.spread)}"] if op.spread else []
+    return [*words, "an agent resolves conflicts"] if op.has_resolver else words
 
 
 def _show_agent(agent: Agent) -> str:

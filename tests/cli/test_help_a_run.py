@@ -56,7 +56,7 @@ def test_a_word_that_is_no_decision_decides_nothing(project: Project, word: str)
 
 def test_flags_hold_for_a_run_that_starts_over(project: Project) -> None:
     told = project.run("resume", "--force-restart", "--permissions", "read-only").assert_exit(6)
-    assert "starts over" in told.stderr
+    assert "is started over" in told.stderr
     settings = json.loads((project.latest_run / "events.jsonl").read_text().splitlines()[0])
     kept = settings["event"]["settings"]
     assert (kept["backend"], kept["permissions"]) == ("rehearsal", "read-only")

@@ -230,7 +230,7 @@ def test_an_agent_that_starts_a_run_lends_it_its_slot(shop: Workshop) -> None:
 def test_a_projects_configuration_cannot_set_slots(shop: Workshop) -> None:
     shop.write(".orchestrate/config.yaml", "limits:\n  concurrent: {total: 100}\n")
     refused = shop.refuse(recipe('steps: [{id: one, agent: helper, prompt: "STEP:one"}]'))
-    assert ".orchestrate/config.yaml:2: limits.concurrent.total belongs into the" in refused.stderr
+    assert ".orchestrate/config.yaml:2: limits.concurrent.total belongs in the" in refused.stderr
 
 
 def test_a_file_cannot_set_slots_and_an_unknown_agent_is_refused(shop: Workshop) -> None:
