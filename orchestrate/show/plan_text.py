@@ -192,8 +192,9 @@ def _op_lines(op: Op, pad: str) -> Iterator[str]:
             yield from _capture_lines(op.capture, inner)
             yield from _environment_lines(op.environment, inner)
             if op.exits:
-                exits = ", ".join(f"{code} {visible(label)}" for code, label in op.exits)
-                yield f"{inner}exits: {exits}"
+                yield (
+                    inner + "exits: " + ", ".join(f"{n} {visible(label)}" for n, label in op.exits)
+                )
         case Wait():
             yield (
                 f"{pad}wait for {op.min_count} x {show_text(op.pattern)}, "

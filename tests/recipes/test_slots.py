@@ -60,6 +60,13 @@ def ahead(shop: Workshop) -> set[int]:
     return {event.get("ahead", 0) for event in events_of(shop, "call-waits")}
 
 
+def waiting_now(shop: Workshop) -> list[dict[str, Any]]:
+    """What steps wait for, as `status` tells it; those with fewer before them first."""
+    document = json.loads(shop.run("status", "--json").stdout)
+    waits = [at["waits"] for at in document["current"] if "waits" in at]
+    return sorted(waits, key=lambda wait: wait["ahead"])
+
+
 def slots_folder(shop: Workshop) -> Path:
     return Path(shop.surroundings["XDG_STATE_HOME"]) / "orchestrate" / "slots"
 
@@ -101,10 +108,9 @@ def test_who_waits_is_told_and_shown(shop: Workshop) -> None:
         wait_until(lambda: len(shop.calls()) == 1, "nobody is asked")
         wait_until(lambda: "slot" in shop.run("status").stdout, "status does not tell")
         assert "waits for a slot of claude-code, " in shop.run("status").stdout
-        document = json.loads(shop.run("status", "--json").stdout)
-        waiting = [at["waits"] for at in document["current"] if "waits" in at]
-        assert sorted(one["ahead"] for one in waiting) == [0, 1]
-        assert {one["for"] for one in waiting} == {"slot"}
+        # The one that waits last was told of two before the first of them had its slot.
+        wait_until(lambda: [w["ahead"] for w in waiting_now(shop)] == [0, 1], "it stays wrong")
+        assert {one["for"] for one in waiting_now(shop)} == {"slot"}
         assert len(shop.calls()) == 1
         Path(go).touch()
         assert process.wait(120) == 0
