@@ -1,32 +1,17 @@
 """A program as text: everything in it, in the order written, nothing twice.
 
 Goldens compare this text, so it is complete and deterministic. What equals its default is left
-out. A reference is shown by its canonical path in «guillemets», which tells it from text that
-merely looks like one; only prompts of several lines are cut to their first.
+out; only prompts of several lines are cut to their first.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 
 from orchestrate.diagnostics import Span
 from orchestrate.exits import usual_finish
 from orchestrate.plan.data import Capture, Environment, FileNeeds, FileText, Require
-from orchestrate.plan.expr import (
-    Chain,
-    Compare,
-    Cond,
-    Const,
-    Exists,
-    Expr,
-    ListExpr,
-    MapExpr,
-    Not,
-    Ref,
-    Text,
-    Truth,
-)
+from orchestrate.plan.expr import MapExpr, Ref, Text
 from orchestrate.plan.nodes import (
     Abort,
     Agent,
@@ -53,8 +38,18 @@ from orchestrate.plan.nodes import (
     main_plan,
 )
 from orchestrate.plan.settings import Defaults, Folders, Input, Limits, Retry
-from orchestrate.plan.visible import plural, visible, visible_character
+from orchestrate.plan.visible import plural, visible
 from orchestrate.record import field_names
+from orchestrate.show.expression_text import (
+    show_condition,
+    show_expression,
+    show_parts,
+    show_reference,
+    show_scalar,
+    show_seconds,
+    show_string,
+    show_text,
+)
 
 _INDENT = "  "
 _LONG_PROMPT = 100
@@ -288,13 +283,13 @@ def _show_agent(agent: Agent) -> str:
 
 
 def _prompt_lines(prompt: Text, pad: str) -> Iterator[str]:
-    shown = _plain(prompt)
+    shown = show_parts(prompt)
     first, _, rest = shown.lstrip("\n").partition("\n")
     if rest.strip() or len(first) > _LONG_PROMPT:
         lines = plural(len(shown.rstrip("\n").split("\n")), "line")
         cut = first if len(first) <= _LONG_PROMPT else first[: _LONG_PROMPT - 1] + "…"
         yield f"{pad}prompt: {show_string(cut)} ({lines}, {len(shown)} characters)"
-        for place in dict.fromkeys(_show_reference(p) for p in prompt.parts if isinstance(p, Ref)):
+        for place in dict.fromkeys(show_reference(p) for p in prompt.parts if isinstance(p, Ref)):
             yield f"{pad}  uses {place}"
     else:
         yield f"{pad}prompt: {show_text(prompt)}"
@@ -303,7 +298,7 @@ def _prompt_lines(prompt: Text, pad: str) -> Iterator[str]:
 def _argv_lines(argv: Iterable[Text], pad: str) -> Iterator[str]:
     """One argument per line; a script of several lines as a block."""
     for argument in argv:
-        shown = _plain(argument)
+        shown = show_parts(argument)
         if "\n" in shown.rstrip("\n"):
             yield f"{pad}|"
             yield from (f"{pad}  {visible(line)}".rstrip() for line in shown.split("\n"))
@@ -386,66 +381,3 @@ def _show_retry(retry: Retry) -> str:
     if retry.jitter:
         words.append("jitter")
     return ", ".join(words)
-
-
-def show_seconds(seconds: float) -> str:
-    return f"{seconds:.15g} s"
-
-
-def show_string(text: str) -> str:
-    """In double quotes, with escapes for whatever a terminal must not see."""
-    quoted = json.dumps(text, ensure_ascii=False)
-    return quoted if quoted.isascii() else "".join(map(visible_character, quoted))
-
-
-def show_scalar(value: object) -> str:
-    return show_string(value) if isinstance(value, str) else json.dumps(value)
-
-
-def show_text(text: Text) -> str:
-    return show_string(_plain(text))
-
-
-def _plain(text: Text) -> str:
-    """The text with each reference as its canonical path."""
-    return "".join(part if isinstance(part, str) else _show_reference(part) for part in text.parts)
-
-
-def _show_reference(reference: Ref) -> str:
-    return f"«{'.'.join(reference.path)}{'?' if reference.optional else ''}»"
-
-
-def show_expression(expression: Expr) -> str:
-    match expression:
-        case Const(value):
-            return show_scalar(value)
-        case Ref():
-            return visible(_show_reference(expression))
-        case Text():
-            return show_text(expression)
-        case ListExpr(items):
-            return "[" + ", ".join(map(show_expression, items)) + "]"
-        case MapExpr(entries):
-            pairs = (f"{show_string(key)}: {show_expression(item)}" for key, item in entries)
-            return "{" + ", ".join(pairs) + "}"
-
-
-def show_condition(condition: Cond) -> str:
-    match condition:
-        case Compare(left, operator, right):
-            return f"{show_expression(left)} {operator} {show_expression(right)}"
-        case Exists(pattern, negated):
-            return f"{'nothing matches' if negated else 'something matches'} {show_text(pattern)}"
-        case Truth(value):
-            return show_expression(value)
-        case Not(inner):
-            return f"not {_grouped(inner)}"
-        case Chain(first, rest):
-            words = [_grouped(first)]
-            words += (f"{word} {_grouped(other)}" for word, other in rest)
-            return " ".join(words)
-
-
-def _grouped(condition: Cond) -> str:
-    shown = show_condition(condition)
-    return f"({shown})" if isinstance(condition, Chain) else shown
