@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.checkpoints.model import Change, checkpoint_from_json, nested_changes
+from orchestrate.checkpoints.model import (
+    Change,
+    checkpoint_from_json,
+    left_out_of,
+    nested_changes,
+)
 from orchestrate.checkpoints.store import Store, open_store
 from orchestrate.errors import ConfigError, UsageError
 from orchestrate.plan.visible import visible
@@ -65,11 +70,11 @@ def diff_files(run: Run, steps: str | None) -> FilesChanged:
             raise UsageError(f"'{visible(last)}' came before '{visible(first)}'", "turn them round")
         old, new = _before(run, begin), _after(run, history, finish)
         notes += _shared(begin, finish)
-    for one in (old, new):
-        left = [f"{visible(file['path'])} ({file['reason']})" for file in one.get("left_out", ())]
-        notes += [f"not recorded: {', '.join(left)}"] if left else []
+    sides = (checkpoint_from_json(old), checkpoint_from_json(new))
+    left = [f"{visible(one.path)} ({one.reason})" for one in left_out_of(*sides)]
+    notes += [f"not recorded: {', '.join(left)}"] if left else []
     notes += [f"ignored since: {visible(name)}" for name in new.get("now_ignored", ())]
-    nested = nested_changes(checkpoint_from_json(old), checkpoint_from_json(new))
+    nested = nested_changes(*sides)
     notes += [f"not looked into, a repository of its own: {visible(name)}" for name in nested]
     store.complete()
     changes = store.changes(old["tree"], new["tree"])

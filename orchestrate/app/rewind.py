@@ -23,6 +23,7 @@ from orchestrate.checkpoints.model import (
     Checkpoint,
     checkpoint_from_json,
     checkpoint_to_json,
+    left_out_of,
     nested_changes,
 )
 from orchestrate.checkpoints.restore import (
@@ -241,6 +242,10 @@ def _plan(
             f"these files are not whole in the checkpoints:\n{listed}",
             "to leave them as they are and put back the others: --force",
         )
+    named = {one.path for one in plan.partial}
+    if absent := [one for one in left_out_of(aim.target, now) if one.path not in named]:
+        shown = ", ".join(f"{visible(one.path)} ({one.reason})" for one in absent)
+        notes.append(f"not recorded, left as they are: {shown}")
     return RewindResult(aim, plan, tuple(notes), is_done=False)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha1, sha256
 from pathlib import Path
@@ -15,7 +16,7 @@ from tempfile import TemporaryDirectory
 from orchestrate.checkpoints.copying import Copying
 from orchestrate.checkpoints.model import Checkpoint, CheckpointError, LeftOut, Nested
 from orchestrate.checkpoints.program import Deadline, own_git, split
-from orchestrate.checkpoints.special import Specials
+from orchestrate.checkpoints.special import NO_FILE, Specials
 from orchestrate.checkpoints.users import Repository, look_at_nested, stamp_of
 from orchestrate.record import field, mutable_record, record
 from orchestrate.state.durable import read_file, remove_leftovers, write_visibly
@@ -25,7 +26,7 @@ _MIB = 1 << 20
 # So much is kept before the clock is looked at again.
 _BATCH = 64 * _MIB
 _BATCH_FILES = 2000
-_NO_FILE = "neither a file nor a link"
+_GONE = (errno.ENOENT, errno.ENOTDIR)
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -45,6 +46,8 @@ class _Found:
     nested: list[bytes] = field(default_factory=list)
     # Does the index differ from the newest tree?
     is_new: bool = False
+    # May a folder have other files in it than before?
+    has_other_folders: bool = False
 
 
 @mutable_record
@@ -81,6 +84,7 @@ class Capture:
         self._git = own_git(program, folder, self._top)
         self._rules: tuple[object, ...] | None = None
         self._specials = Specials(os.fsencode(self._top), self._prefix)
+        self._special: list[LeftOut] = []
         self._tree = ""
         # Dropped from the index: what a rule ignores is not told of when it is back.
         self._gone: set[bytes] = set()
@@ -110,14 +114,16 @@ class Capture:
             (self._folder / "index.lock").unlink(missing_ok=True)
             for place in (self._folder, self._folder / "info", *self._folder.glob("objects/??")):
                 remove_leftovers(place)
+        rules = self._rules
         is_judged_anew = self._look_at_rules(until)
+        has_other_rules = rules != self._rules
         is_first = not (self._folder / "index").exists() or self._seeding.exists()
         is_seeded = is_first and self._seed(until)
         found = self._status(until)
         if any(path.rpartition(b"/")[2] == b".gitignore" for path in found.changed):
             if self._repository is not None and not is_judged_anew:
                 self._repository.judge_anew(until)
-            is_judged_anew = True
+            is_judged_anew = has_other_rules = True
         now_ignored: list[bytes] = []
         found.changed += self._tracked_although_ignored(is_judged_anew=is_judged_anew)
         if is_judged_anew:
@@ -126,8 +132,12 @@ class Capture:
         chosen = self._sort([path for path in found.changed if path not in unseen], limits)
         self._gone = (self._gone | {*chosen.drop}) - {path for path, _ in chosen.keep}
         chosen.drop += now_ignored
-        if is_judged_anew or found.changed:
-            chosen.left_out += self._new_specials(until, {one.path for one in chosen.left_out})
+        if has_other_rules:
+            self._specials.forget()
+        if has_other_rules or found.has_other_folders:
+            self._find_specials(until)
+        named = {one.path for one in chosen.left_out}
+        chosen.left_out += [one for one in self._special if one.path not in named]
         self._update(chosen, until)
         if chosen.keep or chosen.drop or found.is_new or not self._tree:
             self._note_tree(until)
@@ -231,7 +241,11 @@ class Capture:
         chosen = ("--", f":(literal){os.fsdecode(self._prefix)}") if self._prefix else ()
         rules = f"core.excludesFile={self._rules_file or os.devnull}"
         found = _Found()
-        for line in split(self._git.output("-c", rules, *_STATUS, *chosen, until=until)):
+        before = stamp_of(self._folder / "index")
+        listed = split(self._git.output("-c", rules, *_STATUS, *chosen, until=until))
+        # Git keeps there how each folder was that it has looked into, except for a part of a tree.
+        found.has_other_folders = bool(chosen) or stamp_of(self._folder / "index") != before
+        for line in listed:
             if line[:1] == b"?":
                 path = line[2:]
                 (found.nested if path.endswith(b"/") else found.changed).append(path)
@@ -269,8 +283,10 @@ class Capture:
             full = os.path.join(os.fsencode(self._top), path)
             try:
                 found = os.lstat(full)
-            except OSError:
+            except OSError as error:
                 chosen.drop.append(path)
+                if error.errno not in _GONE:
+                    chosen.left_out.append(LeftOut(self._shown(path), _unreadable(error)))
                 continue
             if self._is_behind_link(path):
                 chosen.drop.append(path)
@@ -287,16 +303,19 @@ class Capture:
                 chosen.keep.append((path, found.st_size))
         return chosen
 
-    def _new_specials(self, until: Deadline, named: Collection[str]) -> list[LeftOut]:
-        """Pipes, sockets and devices, each named once."""
-        rules = f"core.excludesFile={self._rules_file or os.devnull}"
-        asked = ("-c", rules, "ls-files", "-o", "-i", "--directory", "--exclude-standard", "-z")
-
-        def ignored() -> Collection[bytes]:
-            return frozenset(split(self._git.output(*asked, until=until)))
-
-        found = [self._shown(path) for path in self._specials.new(ignored)]
-        return [LeftOut(path, _NO_FILE, is_special=True) for path in found if path not in named]
+    def _find_specials(self, until: Deadline) -> None:
+        """Pipes, sockets, devices and what cannot be looked into."""
+        rules = ("-c", f"core.excludesFile={self._rules_file or os.devnull}")
+        asked = (*rules, "ls-files", "-o", "-i", "--directory", "--exclude-standard", "-z")
+        found = self._specials.look(lambda: split(self._git.output(*asked, until=until)))
+        judged = (*rules, "check-ignore", "--no-index", "-z", "--stdin")
+        listed = b"".join([path + b"\0" for path in found])
+        ignored = split(self._git.output(*judged, given=listed, until=until, ok=1)) if found else ()
+        self._special = [
+            LeftOut(self._shown(path), why, is_special=not path.endswith(b"/"))
+            for path, why in found.items()
+            if path not in ignored
+        ]
 
     def _is_behind_link(self, path: bytes) -> bool:
         """Does a link lead there now? Then it is somewhere else, and not ours to keep."""
@@ -364,7 +383,7 @@ def _unfit(full: bytes, found: os.stat_result, limits: Limits, left: int) -> str
     if stat.S_ISLNK(found.st_mode):
         return ""
     if not stat.S_ISREG(found.st_mode):
-        return _NO_FILE
+        return NO_FILE
     if found.st_size > limits.file:
         return f"larger than {limits.file // _MIB} MiB"
     if found.st_size > left:
@@ -372,8 +391,12 @@ def _unfit(full: bytes, found: os.stat_result, limits: Limits, left: int) -> str
     try:
         os.close(os.open(full, _READ))
     except OSError as error:
-        return f"cannot be read: {error.strerror}"
+        return _unreadable(error)
     return ""
+
+
+def _unreadable(error: OSError) -> str:
+    return f"cannot be read: {error.strerror}"
 
 
 def _write_below(folder: Path, name: Path, content: bytes) -> None:

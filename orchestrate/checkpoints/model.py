@@ -76,6 +76,11 @@ def nested_changes(old: Checkpoint, new: Checkpoint) -> list[str]:
     return found
 
 
+def left_out_of(*sides: Checkpoint) -> list[LeftOut]:
+    """What is in none of some checkpoints as it was; each path once."""
+    return [*{one.path: one for side in sides for one in side.left_out}.values()]
+
+
 ChangeKind = Literal["added", "changed", "deleted", "mode"]
 
 

@@ -57,9 +57,9 @@ def plan_restoration(
     gone = [change.path for change in changes if change.kind == "deleted"]
     ignored = store.ignored_then(workspace, target.tree, gone) if gone else frozenset()
     plan = Restoration(now, target)
-    left_out = {one.path: one.reason for one in (*target.left_out, *now.left_out)}
+    left_out = (*target.left_out, *now.left_out)
     for change in changes:
-        if reason := left_out.get(change.path, ""):
+        if reason := next((o.reason for o in left_out if _is_below(change.path, o.path)), ""):
             plan.partial.append(Kept(change.path, reason))
             continue
         reason = _why_kept(change, workspace, now, target, added, ignored)
@@ -106,7 +106,7 @@ def _is_behind_link(place: Path, workspace: Path) -> bool:
 
 
 def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder}/")
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
 def _refuse_what_is_in_the_way(workspace: Path, plan: Restoration) -> None:

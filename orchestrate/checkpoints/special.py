@@ -1,10 +1,11 @@
-"""Finds pipes, sockets and devices: git does not see them, and nothing of them could be kept."""
+"""Finds what git says nothing of: pipes, sockets, devices, and folders that may not be read."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
-from contextlib import suppress
+
+NO_FILE = "neither a file nor a link"
 
 
 class Specials:
@@ -12,50 +13,59 @@ class Specials:
 
     def __init__(self, top: bytes, inside: bytes) -> None:
         self._top = top
-        # Paths are relative to the top; folders end with a slash.
-        self._seen: dict[bytes, int] = {inside: -1}
-        self._known: set[bytes] = set()
+        self._inside = inside
+        self.forget()
 
-    def new(self, ignored: Callable[[], Collection[bytes]]) -> list[bytes]:
-        """Those that were not there before. `ignored` tells what is not to be looked at; it is
-        asked only where there is a folder or special file that is not known yet."""
+    def forget(self) -> None:
+        """Other paths may be ignored than before."""
+        # Paths are relative to the top; folders end with a slash.
+        self._seen: dict[bytes, int] = {self._inside: -1}
+        # What is special in a folder, and why.
+        self._within: dict[bytes, dict[bytes, str]] = {}
+        self._passed_over: frozenset[bytes] = frozenset()
+
+    def look(self, ignored: Callable[[], Collection[bytes]]) -> dict[bytes, str]:
+        """All that there are, and what each is. `ignored` tells which folders are not to be looked
+        into; it is asked only where there is one that is not known yet."""
         waiting = [folder for folder in self._seen if self._has_changed(folder)]
-        passed_over: Collection[bytes] | None = None
-        found = []
         while waiting:
-            folders, special = self._look_into(waiting.pop())
-            if (folders or special) and passed_over is None:
-                passed_over = ignored()
-            for folder in folders:
-                if folder not in (passed_over or ()):
-                    self._seen[folder] = -1
-                    self._has_changed(folder)
-                    waiting.append(folder)
-            found += [path for path in special if path not in (passed_over or ())]
-        self._known |= {*found}
-        return found
+            folder = waiting.pop()
+            folders, self._within[folder] = self._look_into(folder)
+            if not self._passed_over.issuperset(folders):
+                self._passed_over = frozenset(ignored())
+            for one in folders:
+                if one not in self._passed_over:
+                    self._seen[one] = -1
+                    self._has_changed(one)
+                    waiting.append(one)
+        return {path: why for inside in self._within.values() for path, why in inside.items()}
 
     def _has_changed(self, folder: bytes) -> bool:
         """Is it otherwise than when this was asked last?"""
         try:
-            stamp = os.stat(os.path.join(self._top, folder)).st_mtime_ns
+            stamp = os.stat(os.path.join(self._top, folder)).st_ctime_ns
         except OSError:
             stamp = -2
         before, self._seen[folder] = self._seen[folder], stamp
         return before != stamp
 
-    def _look_into(self, folder: bytes) -> tuple[list[bytes], list[bytes]]:
-        """The folders and special files in it that are not known; no repository is entered."""
+    def _look_into(self, folder: bytes) -> tuple[list[bytes], dict[bytes, str]]:
+        """The folders in it that are not known, and what is special; no repository is entered."""
         folders: list[bytes] = []
-        special: list[bytes] = []
-        # It may be gone by now, or not be ours to read.
-        with suppress(OSError), os.scandir(os.path.join(self._top, folder)) as entries:
+        special: dict[bytes, str] = {}
+        try:
+            entries = os.scandir(os.path.join(self._top, folder))
+        except PermissionError as error:
+            return folders, {folder: f"cannot be read: {error.strerror}"}
+        except OSError:  # it is gone by now
+            return folders, special
+        with entries:
             for entry in entries:
                 path = folder + entry.name
                 if entry.is_symlink() or entry.is_file() or entry.name == b".git":
                     continue
                 if not entry.is_dir():
-                    special += [path] if path not in self._known else []
+                    special[path] = NO_FILE
                 elif path + b"/" not in self._seen and not _is_repository(entry.path):
                     folders.append(path + b"/")
         return folders, special

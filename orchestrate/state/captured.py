@@ -34,8 +34,10 @@ def changed_by(event: Checkpointed) -> dict[str, Any]:
     told["names"] = [path for _, path in event.changes[:_MOST_NAMES]]
     if len(event.steps) > 1:
         told["shared"] = len(event.steps)
-    if event.checkpoint.get("left_out"):
-        told["left_out"] = [one["path"] for one in event.checkpoint["left_out"][:_MOST_NAMES]]
+    # Pipes and sockets have nothing that a step could have changed.
+    left_out = [o["path"] for o in event.checkpoint.get("left_out", ()) if not o["special"]]
+    if left_out:
+        told["left_out"] = left_out[:_MOST_NAMES]
     if event.fault:
         return {"files": None, "fault": event.fault}
     return told

@@ -272,7 +272,7 @@ def test_what_is_left_out_is_named(store: Store, place: Path) -> None:
     assert checkpoint_from_json(checkpoint_to_json(checkpoint)) == checkpoint
 
 
-def test_pipes_and_sockets_are_named_once(store: Store, place: Path) -> None:
+def test_pipes_and_sockets_are_named(store: Store, place: Path) -> None:
     """Git says nothing of them. Those in ignored folders and nested repositories do not count."""
     write(place, ".gitignore", "out/\n")
     for name in ("pipe", "sub/pipe", "out/pipe", "nested/pipe", "new/deep/pipe"):
@@ -280,12 +280,70 @@ def test_pipes_and_sockets_are_named_once(store: Store, place: Path) -> None:
         os.mkfifo(place / name)
     git(place / "nested", "init", "-q")
     first = store.capture(place)
-    assert [one.path for one in first.left_out] == ["new/deep/pipe", "pipe", "sub/pipe"]
+    assert named(first) == ["new/deep/pipe", "pipe", "sub/pipe"]
     assert not first.is_partial
-    assert store.capture(place).left_out == ()
-    os.mkfifo(place / "new/later")
-    write(place, "a", "something has changed")
-    assert [one.path for one in store.capture(place).left_out] == ["new/later"]
+    assert named(store.capture(place)) == named(first)
+    os.mkfifo(place / "new/later")  # and nothing else has changed
+    assert named(store.capture(place)) == ["new/deep/pipe", "new/later", "pipe", "sub/pipe"]
+    os.unlink(place / "pipe")
+    shutil.rmtree(place / "new")
+    write(place, "pipe", "a file now")
+    assert named(store.capture(place)) == ["sub/pipe"]
+    os.mkfifo(place / "by.sock")
+    write(place, ".gitignore", "sub/\n*.sock\n")
+    assert named(store.capture(place)) == ["out/pipe"]
+
+
+def test_pipes_are_named_below_the_top_and_without_git(
+    store: Store, place: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "other").mkdir()
+    plain = open_store(tmp_path / "other")
+    assert plain is not None
+    for one, folder in ((store, place / "sub"), (plain, tmp_path / "plain")):
+        write(folder, "b", "content")
+        assert named(one.capture(folder)) == []
+        os.mkfifo(folder / "pipe")
+        assert named(one.capture(folder)) == ["pipe"]
+        write(folder, "b", "changed, and the folder is as it was")
+        assert named(one.capture(folder)) == ["pipe"]
+        one.close()
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="root may read everything")
+def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, place: Path) -> None:
+    """None of its files is taken for deleted in silence."""
+    ran = as_one_of_many(
+        tmp_path,
+        place,
+        "(at / 'sub').chmod(0); (at / 'made').mkdir(mode=0); "
+        "found = store.capture(at); (at / 'sub').chmod(0o755); "
+        "print(found.is_partial, sorted(one.path for one in found.left_out))",
+    )
+    assert ran == "True ['made/', 'sub/']"
+
+
+def named(checkpoint: Checkpoint) -> list[str]:
+    return [one.path for one in checkpoint.left_out]
+
+
+def as_one_of_many(tmp_path: Path, place: Path, deeds: str) -> str:
+    """What a user prints who may not read everything; `at` is the place."""
+    child = (
+        "import sys; from pathlib import Path; "
+        "from orchestrate.checkpoints.store import open_store; "
+        "at = Path(sys.argv[1]); store = open_store(Path(sys.argv[2])); store.capture(at); "
+    )
+    # Root may, unless that is taken away.
+    rights = "-dac_override,-dac_read_search"
+    given = ("setpriv", f"--bounding-set={rights}", f"--inh-caps={rights}") * (os.geteuid() == 0)
+    (tmp_path / "theirs").mkdir()
+    done = subprocess.run(
+        [*given, sys.executable, "-c", child + deeds, str(place), str(tmp_path / "theirs")],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return done.stdout.strip()
 
 
 def test_a_folder_that_becomes_a_repository_is_captured_whole(store: Store, place: Path) -> None:

@@ -1,0 +1,25 @@
+"""`diff`, `rewind` and `fork` where files, folders and repositories are not as usual."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tests.checkpoints.test_runs import SHAPES, Worked
+
+_NOT_KEPT = "pipe (neither a file nor a link)"
+
+
+def test_what_was_never_captured_is_named(tmp_path: Path) -> None:
+    """A pipe that was there at the beginning, by every command that could be taken to know it."""
+    stage = Worked(tmp_path)
+    os.mkfifo(stage.folder / "pipe")
+    stage.play(SHAPES["recipe"])
+    assert "left_out" not in stage.state()["steps"]["b"]["changed"]
+    assert f"not recorded: {_NOT_KEPT}" in stage.run("diff", "latest", "b").assert_exit(0).stderr
+    run_id = (stage.runs_folder / "latest").resolve().name
+    forked = stage.run("fork", run_id, "--from", "b").assert_exit(0)
+    assert f"not in the checkpoint: {_NOT_KEPT}" in forked.stderr
+    done = stage.run("rewind", run_id, "b", "--yes").assert_exit(0)
+    assert f"not recorded, left as they are: {_NOT_KEPT}" in done.stderr
+    assert (stage.folder / "pipe").is_fifo()
