@@ -179,6 +179,7 @@ def prepare_edit(
     accept = _accepted(earlier, request)
     owed = [] if request.is_undo else [p for p in earlier.owed_redo() if list(p) not in accept]
     redo = [e.path for text in request.redo for e in meant(earlier, text, "--redo")]
+    redo += [path for path in request.void if list(path) not in accept]
     event = Edited(
         at=store.state.updated_at,
         edit=number,
@@ -187,7 +188,7 @@ def prepare_edit(
         checksum=combined_checksum(sources),
         sources=sources,
         context=context,
-        redo=[list(path) for path in dict.fromkeys((*redo, *request.void, *owed))],
+        redo=[list(path) for path in dict.fromkeys((*redo, *owed))],
         accept=accept,
     )
     earlier.add(event)

@@ -21,7 +21,7 @@ from orchestrate.app.new_run import start_run
 from orchestrate.app.open_run import given_later, header_of
 from orchestrate.app.resume import Resumed, resume
 from orchestrate.app.single_step import as_started as reduced_as_started
-from orchestrate.app.worktree_files import files_before
+from orchestrate.app.worktree_files import files_before, names_of
 from orchestrate.app.worktrees import in_worktree, plan_worktree, remove_unbegun
 from orchestrate.checkpoints.inheriting import inherit
 from orchestrate.checkpoints.store import CHECKPOINTS
@@ -29,6 +29,7 @@ from orchestrate.compile import compile_file, require_program
 from orchestrate.dialects.lowering import constant_map
 from orchestrate.errors import OrchestrateError, UsageError, explain
 from orchestrate.plan.override import with_context
+from orchestrate.plan.visible import visible
 from orchestrate.record import record, replace
 from orchestrate.state.address import Address
 from orchestrate.state.delete import delete_tree
@@ -43,7 +44,8 @@ from orchestrate.view.source_files import file_at
 if TYPE_CHECKING:
     from orchestrate.app.reporter import Reporter
     from orchestrate.app.settings import RunSettings
-    from orchestrate.state.earlier import Entry
+    from orchestrate.app.worktree_files import Beginning
+    from orchestrate.state.earlier import Earlier, Entry
     from orchestrate.state.runs import Run, Runs
     from orchestrate.workspace import Workspace
 
@@ -79,10 +81,12 @@ def fork(
     settings = given.over(header.settings)
     name = None if request.in_place else (given.worktree or "")
     settings = replace(settings, worktree=name, with_changes=False)
-    files = files_before(origin, _require_results(origin, request))
-    if files is not None and (request.in_place or {*files.lacks} & {*request.accept}):
-        files = replace(files, are_redone=False)
-    step = files.whole if files is not None and files.are_redone else request.step
+    earlier = earlier_of(origin)
+    entries = _require_results(earlier, request)
+    files = None if request.in_place else files_before(origin, entries, earlier)
+    if files is not None:
+        files = _agreed(files, origin, request, earlier, reporter)
+    step = request.step if files is None else files.begins_at
     config = load_config(workspace)
     planned = plan_worktree(
         workspace, settings, config, in_worktree(workspace, state),
@@ -96,7 +100,13 @@ def fork(
     known = header.context | given_later(origin) | values
     program = with_context(program, constant_map(known))
     lineage = Lineage(
-        origin.id, step, header.edit, list(request.redo), list(request.accept), list(values)
+        origin.id,
+        step,
+        header.edit,
+        list(request.redo),
+        list(request.accept),
+        list(values),
+        [] if files is None else list(files.since),
     )
     store = start_run(
         runs, program, compilation, workspace, settings, reporter, worktree=planned,
@@ -106,7 +116,7 @@ def fork(
     store.close()
     reporter.note(f"run {run.id} is a fork of run {origin.id}, from step {step} on\n")
     if tree is not None:
-        reporter.note(_OF_THE_COMMIT if files is None else files.words(origin.id))
+        reporter.note(_OF_THE_COMMIT if files is None else files.words())
     try:
         return resume(run, workspace, given.without_values(), reporter)
     except OrchestrateError:
@@ -118,13 +128,48 @@ def fork(
         raise
 
 
-def _require_results(origin: Run, request: ForkRequest) -> list[Entry]:
+def _require_results(earlier: Earlier, request: ForkRequest) -> list[Entry]:
     """Refuse before anything is made what names no result of the run; those of the step."""
-    earlier = earlier_of(origin)
     for flag, names in (("--from", (request.step, *request.redo)), ("--accept", request.accept)):
         for name in names:
             meant(earlier, name, flag)
     return meant(earlier, request.step, "--from")
+
+
+def _agreed(
+    files: Beginning, origin: Run, request: ForkRequest, earlier: Earlier, reporter: Reporter
+) -> Beginning:
+    """The files that the fork begins with, and which results it gives up for them. What agents were
+    asked before the step may have cost much: a person agrees to have it done again."""
+    kept = {e.path for text in request.accept for e in meant(earlier, text, "--accept")}
+    files = files.accepting(kept)
+    wanted = {e.path for text in request.redo for e in meant(earlier, text, "--redo")}
+    asked = [
+        entry
+        for entry in files.lacks
+        if entry.path not in wanted
+        and entry.finished is not None
+        and entry.finished.result.agent is not None
+    ]
+    if not asked:
+        return files
+    what = (
+        f"{names_of(asked)} would be done again: no checkpoint tells what they did to files from "
+        f"what '{visible(files.step)}' did; before '{visible(files.whole)}' there is one"
+    )
+    answer = reporter.confirm(what)
+    if answer is None:
+        fork_again = reporter.place.command("fork", origin.id, "--from", files.whole)
+        aside = reporter.place.command("fork", origin.id, "--from", request.step, "--in-place")
+        raise UsageError(
+            what,
+            f"to do that: {visible(fork_again)}\n"
+            "to keep a result without what it did to files: --accept STEP\n"
+            f"to work in this folder, with its files as they are: {visible(aside)}",
+        )
+    if not answer:
+        raise UsageError("nothing was started")
+    return files
 
 
 def _take_over(origin: Run, folder: Path) -> None:

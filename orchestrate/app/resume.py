@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.agents import refuse_unusable
 from orchestrate.app.apply_flags import with_settings
+from orchestrate.app.begun_since import begun_since
 from orchestrate.app.carry_out import carry_out
 from orchestrate.app.changed import changes_of
 from orchestrate.app.concurrent_runs import WorkspaceEntry
@@ -45,7 +46,7 @@ from orchestrate.plan.visible import visible
 from orchestrate.record import record, replace
 from orchestrate.state.clock import drop_anchor, holds, now_by
 from orchestrate.state.events import RunResumed
-from orchestrate.state.lineage import lineage_of
+from orchestrate.state.lineage import lineage_of, origin_journals
 from orchestrate.state.locks import is_held
 from orchestrate.state.model import Index
 from orchestrate.state.plan_file import edits_of
@@ -119,7 +120,7 @@ def resume(
         raise
     with stoppable() as stop:
         try:
-            unbegun = request_of_fork(store.state)
+            unbegun = _request_of_fork(store)
             request, as_started = unbegun or request, as_started and unbegun is None
             over = _is_over(run, store.state, reporter.place)
             if over is not None and not _may_reopen(store.state, request):
@@ -163,14 +164,18 @@ def _go_on(resuming: ResumePlan, given: RunSettings, reporter: Reporter, stop: S
     return ending
 
 
-def request_of_fork(state: RunState) -> EditRequest | None:
+def _request_of_fork(store: Store) -> EditRequest | None:
     """What was wished when a fork was made: until it has begun with that, it stands at nothing."""
-    lineage = lineage_of(state)
-    if lineage is None or state.edit:
+    lineage = lineage_of(store.state)
+    if lineage is None or store.state.edit:
         return None
-    return EditRequest(
-        edited=True, redo=(lineage.step, *lineage.redo), accept=tuple(lineage.accept)
-    )
+    void: tuple[tuple[str, ...], ...] = ()
+    if lineage.since:
+        number, position = lineage.since
+        journals = [path for _, path in origin_journals(store.run)]
+        void = begun_since(journals, (number, position), only_with_files=True)
+    redo, accept = (lineage.step, *lineage.redo), tuple(lineage.accept)
+    return EditRequest(edited=True, redo=redo, accept=accept, void=void)
 
 
 def _refuse_rehearsal(settings: RunSettings, before: RunSettings) -> None:

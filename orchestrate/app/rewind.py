@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.app.begun_since import begun_since
 from orchestrate.app.concurrent_runs import WorkspaceEntry, refuse_neighbours
 from orchestrate.app.config import load_config
 from orchestrate.app.diff_files import history_of, store_of
@@ -35,12 +36,9 @@ from orchestrate.errors import UsageError
 from orchestrate.exits import end
 from orchestrate.plan.visible import visible
 from orchestrate.record import record
-from orchestrate.state.address import name_of_node
-from orchestrate.state.earlier import Earlier
-from orchestrate.state.events import Checkpointed, GateOpened, StepStarted, run_ended
+from orchestrate.state.events import Checkpointed, run_ended
 from orchestrate.state.model import Index
 from orchestrate.state.plan_file import edits_of
-from orchestrate.state.recorded import read_events
 from orchestrate.state.runs import claim_run
 
 if TYPE_CHECKING:
@@ -169,25 +167,9 @@ def _aim(run: Run, history: FileHistory, files: Files, step: str | None) -> Rewi
             f"{visible(span.shares_before[0])}",
         )
     words = f"before '{span.shown}'"
-    void = _begun_since(run, span.position)
+    void = begun_since([run.events], (0, span.position))
     added = history.added_from(span.position, files.added)
     return RewindTarget(checkpoint_from_json(span.before), words, void, added)
-
-
-def _begun_since(run: Run, position: int) -> tuple[tuple[str, ...], ...]:
-    """The paths of all results whose question was put at that place of the journal or later."""
-    earlier = Earlier()
-    first: dict[tuple[str, ...], int] = {}
-    for number, recorded in enumerate(read_events(run.events)):
-        event = recorded.event
-        earlier.add(event)
-        match event:
-            case StepStarted(origin=None) | GateOpened(reused=""):
-                name = name_of_node(event.node)
-                first[earlier.step_path(event.frame, name, event.visit)] = number
-            case _:
-                pass
-    return tuple(path for path, number in first.items() if number >= position)
 
 
 def _undo(run: Run, history: FileHistory, files: Files) -> RewindTarget:

@@ -75,10 +75,10 @@ def _may_change_files(program: Program, given: Collection[str]) -> bool:
 
 def _files(origin: StoredRun, step: str, root: Path, borrowed: Path) -> Checkpoint | None:
     """Those of before the step, with the user's edits; None where no checkpoint has them."""
-    entries = []
+    earlier, entries = earlier_of(origin), []
     with suppress(UsageError):
-        entries = meant(earlier_of(origin), step, "run-step")
-    begun = files_before(origin, entries)
+        entries = meant(earlier, step, "run-step")
+    begun = files_before(origin, entries, earlier)
     store = open_store(origin.root)
     if begun is None or store is None or not store.exists:
         return None

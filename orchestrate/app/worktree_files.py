@@ -17,16 +17,15 @@ from orchestrate.checkpoints.store import open_store
 from orchestrate.errors import ConfigError
 from orchestrate.plan.visible import visible
 from orchestrate.record import record, replace
-from orchestrate.state.address import Item
-from orchestrate.state.lineage import origin_journals
+from orchestrate.state.lineage import Place, journals_of
 from orchestrate.state.recorded import read_events
-from orchestrate.view.file_history import FileHistory, Span
+from orchestrate.view.file_history import FileHistory, Span, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from orchestrate.state.address import Address
-    from orchestrate.state.earlier import Entry
+    from orchestrate.state.earlier import Earlier, Entry
     from orchestrate.state.runs import Run
 
 _SUBMODULE = "160000"
@@ -34,32 +33,40 @@ _SUBMODULE = "160000"
 
 @record
 class Beginning:
-    """The files of before a step. `lacks` are steps whose results may stand and whose changes are
-    not there, as the checkpoint is one for all of them; before `whole` it is everybody's."""
+    """The files of before a step, and what is not in them although it was done: what has begun
+    `since` a place of the journals. `lacks` are results of before the step among that, done again
+    because no checkpoint tells their changes apart; before `whole` it is everybody's. Those that
+    are `accepted` stand without what they did to files."""
 
     step: str
     checkpoint: Checkpoint
-    lacks: tuple[str, ...] = ()
+    since: Place
+    lacks: tuple[Entry, ...] = ()
     whole: str = ""
-    # The quick commands in a line are done again, so that no result stands without what it did to
-    # files; not the items of a loop, which may have cost much.
-    are_redone: bool = False
+    accepted: tuple[Entry, ...] = ()
 
-    def words(self, run_id: str) -> str:
+    @property
+    def begins_at(self) -> str:
+        return self.whole if self.lacks and not self.accepted else self.step
+
+    def accepting(self, paths: Collection[tuple[str, ...]]) -> Beginning:
+        """The same with results that a person keeps."""
+        kept = tuple([entry for entry in self.lacks if entry.path in paths])
+        return replace(
+            self, lacks=tuple([one for one in self.lacks if one not in kept]), accepted=kept
+        )
+
+    def words(self) -> str:
         """What a person must know of them."""
-        begun = self.whole if self.are_redone else self.step
+        begun = self.whole if self.lacks or self.accepted else self.step
         lines = [f"its files are those of before '{visible(begun)}'"]
-        if self.are_redone:
+        if self.lacks:
             lines.append(
-                f"{', '.join(visible(name) for name in self.lacks)} too: done again with "
-                f"'{visible(self.step)}', as they share a checkpoint"
+                f"{names_of(self.lacks)} too: done again with '{visible(self.step)}', "
+                "as they share a checkpoint"
             )
-        elif self.lacks:
-            names = ", ".join(visible(name) for name in self.lacks)
-            lines.append(
-                f"what {names} did to them is not there: they share a checkpoint; to have it, do "
-                f"it again: orchestrate fork {run_id} --from {visible(self.whole)}"
-            )
+        if self.accepted:
+            lines.append(f"what {names_of(self.accepted)} did to them is not there")
         absent = [f"{one.path} ({one.reason})" for one in self.checkpoint.left_out]
         absent += [f"{one.path} (a repository of its own)" for one in self.checkpoint.nested]
         if absent:
@@ -67,29 +74,61 @@ class Beginning:
         return "".join(f"  {line}\n" for line in lines)
 
 
-def files_before(run: Run, entries: Iterable[Entry]) -> Beginning | None:
+def names_of(entries: Iterable[Entry]) -> str:
+    return ", ".join(dict.fromkeys(visible(shown(entry.visited)) for entry in entries))
+
+
+def files_before(run: Run, entries: Iterable[Entry], earlier: Earlier) -> Beginning | None:
     """The checkpoint before the first of some results of a run; None if there is none."""
     wanted = {_plain(entry.visited) for entry in entries}
-    journals = [run.events, *(path for _, path in reversed([*origin_journals(run)]))]
-    first: Span | None = None
-    for path in journals:
+    found: tuple[int, FileHistory, Span] | None = None
+    for number, path in reversed([*enumerate(journals_of(run))]):
         history = FileHistory(recorded.event for recorded in read_events(path))
-        found = {_plain(s.address): s for s in history.spans.values()}
-        spans = [span for address, span in found.items() if address in wanted]
+        begun = {_plain(span.address): span for span in history.spans.values()}
+        spans = [span for address, span in begun.items() if address in wanted]
         if spans:
             # What an older journal has came before all that this one has.
-            first = min(spans, key=lambda span: span.position)
-            wanted -= found.keys()
-    if first is None or first.before is None:
+            found = number, history, min(spans, key=_position)
+            wanted -= begun.keys()
+    if found is None or found[2].before is None:
         return None
-    checkpoint = checkpoint_from_json(first.before)
-    loops = [part.loop for part in first.address.frame.parts if isinstance(part, Item)]
-    if loops:
-        lacks: tuple[str, ...] = (f"other items of '{loops[0]}'",)
-        return Beginning(first.shown, checkpoint, lacks, loops[0])
-    lacks = tuple(dict.fromkeys(first.shares_before))
-    whole = lacks[0] if lacks else ""
-    return Beginning(first.shown, checkpoint, lacks, whole, are_redone=bool(lacks))
+    number, history, first = found
+    shares = _shared_with(history, first)
+    checkpoint = checkpoint_from_json(found[2].before)
+    if not shares:
+        return Beginning(first.shown, checkpoint, (number, first.position))
+    by_visit = {_plain(entry.visited): entry for entry in earlier.entries.values()}
+    lacks = [by_visit.get(_plain(span.address)) for span in shares]
+    return Beginning(
+        first.shown, checkpoint, (number, min(map(_position, shares))),
+        tuple([entry for entry in lacks if entry is not None]),
+        _begins_with(history, first, shares).shown,
+    )  # fmt: skip
+
+
+def _shared_with(history: FileHistory, first: Span) -> list[Span]:
+    """What was done between the checkpoint before a step and the step, if it changed a file."""
+    names = {*first.shares_before}
+    return [
+        span
+        for span in sorted(history.spans.values(), key=_position)
+        if span.position < first.position and span.shown in names and span.may_have_changed_files
+    ]  # fmt: skip
+
+
+def _begins_with(history: FileHistory, first: Span, shares: list[Span]) -> Span:
+    """The loop that all of them are in, or the first of them."""
+    around = [
+        span
+        for span in history.spans.values()
+        if all(span.address.contains(one.address) for one in (first, *shares))
+        and span.before == first.before
+    ]
+    return max(around, key=_position) if around else shares[0]
+
+
+def _position(span: Span) -> int:
+    return span.position
 
 
 def _plain(address: Address) -> Address:

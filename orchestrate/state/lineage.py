@@ -17,12 +17,15 @@ from orchestrate.state.recorded import read_events
 from orchestrate.state.runs import Run
 
 ORIGIN = "origin"
+# The number of a journal, of those that a run has with its own as the last, and of a line there.
+Place = tuple[int, int]
 
 
 @record
 class Lineage:
     """`run` was forked before `step`; `edit` is the last of its edits. `redo` and `accept` are what
-    a person said then, and `given` the names of the values that were given."""
+    a person said then, and `given` the names of the values that were given. What was begun `since`
+    a place of the journals has left no files here: where a fork has those of a checkpoint."""
 
     run: str
     step: str
@@ -30,6 +33,7 @@ class Lineage:
     redo: list[str] = field(default_factory=list)
     accept: list[str] = field(default_factory=list)
     given: list[str] = field(default_factory=list)
+    since: list[int] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in field_names(self)}
@@ -45,6 +49,11 @@ def origin_journals(run: Run) -> Iterator[tuple[str, Path]]:
     if folder.is_dir():
         for path in sorted(folder.glob("*/*/events.jsonl"), key=_number):
             yield path.parent.name, path
+
+
+def journals_of(run: Run) -> list[Path]:
+    """Those of the runs that it is a fork of, oldest first, and its own."""
+    return [*(path for _, path in origin_journals(run)), run.events]
 
 
 def _number(path: Path) -> int:

@@ -36,6 +36,13 @@ class Span:
     def shown(self) -> str:
         return shown(self.address)
 
+    @property
+    def may_have_changed_files(self) -> bool:
+        """As far as the checkpoints around it tell, which others may share."""
+        if self.before is None or self.after is None:
+            return True
+        return bool(self.before["tree"] != self.after["tree"])
+
 
 def shown(address: Address) -> str:
     """As people type it, with `@2` for a second visit."""
