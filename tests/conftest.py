@@ -64,7 +64,7 @@ _OF_FAULTS = {"fuzz", "hostile", "mutants", "process", "promises", "truth"}
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if not _OF_FAULTS.isdisjoint(item.path.relative_to(_HERE).parts):
+        if any(item.path.is_relative_to(_HERE / folder) for folder in _OF_FAULTS):
             item.add_marker(pytest.mark.faults)
 
 

@@ -185,7 +185,7 @@ def test_truth_22_force_restart_works_for_the_catalogue(tmp_path: Path) -> None:
     project = Project(tmp_path, {"script.yaml": SCRIPT})
     project.run(*CATALOGUE_RUN).assert_exit(3)
     again = project.run("resume", "latest", "--force-restart").assert_exit(3)
-    assert "starts over" in again.stderr
+    assert "is started over" in again.stderr
 
 
 def test_truth_22_as_started_and_force_restart_exclude_each_other(shop: Workshop) -> None:

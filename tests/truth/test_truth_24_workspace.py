@@ -40,7 +40,7 @@ def test_truth_24_a_run_in_a_subfolder_works_in_the_workspace_and_says_so(top: P
     ran = at(sub, "run", "../x.yaml").assert_success()
     assert not (sub / ".orchestrate").exists()
     assert (top / "where.txt").read_text("utf-8").strip() == os.path.realpath(top)
-    assert f"works in {os.path.realpath(top)}" in ran.stderr
+    assert f"working in {os.path.realpath(top)}" in ran.stderr
     quiet = at(top, "run", "x.yaml").assert_success()
     assert "works in" not in quiet.stderr
 
@@ -170,4 +170,4 @@ def test_truth_24_the_working_dir_is_taken_as_it_is(top: Path) -> None:
     (top / "sub" / "x.yaml").write_text(WORKFLOW, "utf-8")
     ran = at(top, "run", "sub/x.yaml", "--working-dir", "sub").assert_success()
     assert (top / "sub" / ".orchestrate" / "runs").is_dir()
-    assert f"works in {os.path.realpath(top / 'sub')}" in ran.stderr
+    assert f"working in {os.path.realpath(top / 'sub')}" in ran.stderr
