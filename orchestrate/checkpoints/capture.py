@@ -188,7 +188,8 @@ class Capture:
         )
 
     def _look_at(self, path: bytes, until: Deadline) -> Nested:
-        nested = look_at_nested(self._program, self._top, os.fsdecode(path.rstrip(b"/")), until)
+        name, aside = os.fsdecode(path.rstrip(b"/")), self._folder / "objects"
+        nested = look_at_nested(self._program, self._top, name, aside, until)
         return Nested(self._shown(path.rstrip(b"/")), nested.head, nested.is_dirty)
 
     def _shown(self, path: bytes) -> str:

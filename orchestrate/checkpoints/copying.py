@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 from orchestrate.checkpoints.model import CheckpointError
-from orchestrate.checkpoints.program import LONGEST_S, own_git
+from orchestrate.checkpoints.program import LONGEST_S, own_git, quoted
 from orchestrate.state.durable import read_file, write_visibly
 
 # Speed matters more than size: what is packed there already is taken over as it is.
@@ -69,9 +69,3 @@ class Copying:
         )
         pack = str(self._folder / "objects" / "pack" / "pack")
         self._process = git.begin(*_PACK, pack, given=f"{tree}\n".encode())
-
-
-def quoted(path: str) -> str:
-    """As git reads one path among several: a colon or a quote in it does not end it."""
-    escaped = path.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'

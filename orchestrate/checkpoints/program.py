@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from orchestrate.checkpoints.model import CheckpointError
+from orchestrate.git_head import common_folder
 from orchestrate.record import record
 
 # No checkpoint takes longer.
@@ -137,13 +138,26 @@ def own_git(program: str, store: Path, work_tree: Path | None = None) -> Git:
     return Git(program, variables)
 
 
-def users_git(program: str, environment: Mapping[str, str], git: Path | None, top: Path) -> Git:
-    """Git for reading the user's repository with their settings; it takes no optional lock."""
+def users_git(
+    program: str, environment: Mapping[str, str], git: Path, top: Path, aside: Path | None = None
+) -> Git:
+    """Git for reading the user's repository with their settings; it takes no optional lock.
+
+    Git makes objects even where it only reads (trees, to look into a sparse index): `aside` is
+    where they go, if not among the user's.
+    """
     kept = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
     kept |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
-    if git is not None:
-        kept |= {"GIT_DIR": str(git)}
-    return Git(program, kept | {"GIT_WORK_TREE": str(top)})
+    if aside is not None:
+        theirs = quoted(str(common_folder(git) / "objects"))
+        kept |= {"GIT_OBJECT_DIRECTORY": str(aside), "GIT_ALTERNATE_OBJECT_DIRECTORIES": theirs}
+    return Git(program, kept | {"GIT_DIR": str(git), "GIT_WORK_TREE": str(top)})
+
+
+def quoted(path: str) -> str:
+    """As git reads one path among several: a colon or a quote in it does not end it."""
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def split(output: bytes) -> Sequence[bytes]:

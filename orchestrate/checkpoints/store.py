@@ -19,9 +19,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from orchestrate.checkpoints.capture import Capture, Limits
-from orchestrate.checkpoints.copying import Copying, quoted
+from orchestrate.checkpoints.copying import Copying
 from orchestrate.checkpoints.model import Change, ChangeKind, Checkpoint, CheckpointError, id_of
-from orchestrate.checkpoints.program import Deadline, deadline_in, find_git, own_git, split
+from orchestrate.checkpoints.program import Deadline, deadline_in, find_git, own_git, quoted, split
 from orchestrate.checkpoints.users import Repository, find_repository
 from orchestrate.state.durable import write_visibly
 
@@ -86,7 +86,8 @@ class Store:
         capture = self._captures.get(workspace)
         if capture is None:
             variables = os.environ if environment is None else environment
-            repository = find_repository(self.program, workspace, variables)
+            aside = self.folder / "objects"
+            repository = find_repository(self.program, workspace, variables, aside)
             self._make(repository)
             capture = Capture(
                 self.folder, self.program, workspace, repository, borrows=self._borrows

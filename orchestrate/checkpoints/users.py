@@ -106,23 +106,25 @@ class Repository:
 
 
 def find_repository(
-    program: str, workspace: Path, environment: Mapping[str, str]
+    program: str, workspace: Path, environment: Mapping[str, str], aside: Path | None = None
 ) -> Repository | None:
-    """The repository whose work tree a workspace is, or lies in."""
+    """The repository whose work tree a workspace is, or lies in; objects that git makes to read it
+    go `aside`."""
     mark = git_above(workspace)
     git = git_folder(workspace)
     if mark is None or git is None or not (git / "HEAD").exists():
         return None
     top = mark.parent
-    return Repository(git, common_folder(git), top, users_git(program, environment, git, top))
+    reader = users_git(program, environment, git, top, aside)
+    return Repository(git, common_folder(git), top, reader)
 
 
-def look_at_nested(program: str, folder: Path, path: str, until: Deadline) -> Nested:
+def look_at_nested(program: str, folder: Path, path: str, aside: Path, until: Deadline) -> Nested:
     """Where a nested repository stands; its files are compared by their stamps, never read."""
     git = git_folder(folder / path)
     if git is None:
         return Nested(path, "", is_dirty=False)
-    reader = users_git(program, os.environ, git, folder / path)
+    reader = users_git(program, os.environ, git, folder / path, aside)
     is_clean = (
         reader.answers("diff-files", "--quiet", "--ignore-submodules", until=until)
         and reader.answers("diff-index", "--cached", "--quiet", "HEAD", "--", until=until)

@@ -204,6 +204,18 @@ def test_submodules_are_as_nested_ones(store: Store, place: Path, tmp_path: Path
     assert inside_git(place) == before
 
 
+def test_a_sparse_index_is_read_without_writing(store: Store, place: Path) -> None:
+    """Git makes trees to look into one, also where it only reads."""
+    places = (place, repository(place / "nested", a="x", sub__deep__b="x"))
+    for one in places:
+        git(one, "sparse-checkout", "set", "--cone", "--sparse-index", "in")
+        write(one, "in/new", f"{one}")
+        git(one, "add", "--sparse", "in/new")
+    before = [photograph(one / ".git") for one in places]
+    assert names(store, store.capture(place)) == {"a", "_gitignore", "in/new"}
+    assert [photograph(one / ".git") for one in places] == before
+
+
 def test_a_repository_with_sha256(store: Store, tmp_path: Path) -> None:
     place = repository(tmp_path / "place", "--object-format=sha256", a="one\n")
     first = store.capture(place)
