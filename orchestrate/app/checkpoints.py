@@ -25,7 +25,7 @@ def checkpoints_of(rt: Runtime, tell: Callable[[str], None]) -> Checkpoints | No
     if store is None:
         tell(_NO_GIT)
         return None
-    return Checkpoints(rt, store)
+    return Checkpoints(rt, store, tell)
 
 
 def store_of(rt: Runtime) -> Store | None:

@@ -40,9 +40,12 @@ def history_of(run: Run) -> FileHistory:
     """The checkpoints of a run; a run without any is refused."""
     history = FileHistory(recorded.event for recorded in read_events(run.events))
     if not history.checkpoints:
+        why = f": {visible(history.fault)}" if history.fault else ""
         raise UsageError(
-            f"run {run.id} has no checkpoints of its workspace",
-            "runs in a git work tree have them, others with: orchestrate run --checkpoints on",
+            f"run {run.id} has no checkpoints of its workspace{why}",
+            ""
+            if why
+            else "runs in a git work tree have them, others with: orchestrate run --checkpoints on",
         )
     return history
 

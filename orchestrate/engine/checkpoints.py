@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from orchestrate.checkpoints.model import CheckpointError, checkpoint_to_json
 from orchestrate.checkpoints.store import Store
 from orchestrate.engine.ready import Task
 from orchestrate.engine.runtime import Runtime
 from orchestrate.plan.nodes import SKIPPED, Ask, Each, Gate, Run
+from orchestrate.plan.visible import visible
 from orchestrate.record import replace
 from orchestrate.state.address import Address, FrameKey
 from orchestrate.state.captured import changed_by
@@ -35,9 +36,11 @@ _MOST_CHANGES = 200
 class Checkpoints:
     """Records the workspace of one run; events say what was recorded."""
 
-    def __init__(self, rt: Runtime, store: Store) -> None:
+    def __init__(self, rt: Runtime, store: Store, tell: Callable[[str], None]) -> None:
         self._rt = rt
         self._store = store
+        self._tell = tell
+        self._told = ""
         self._tree = str(rt.store.state.checkpoint.get("tree", ""))
         # Steps that have ended since the last checkpoint.
         self._pending: list[str] = []
@@ -117,6 +120,15 @@ class Checkpoints:
     def _may_spend(self) -> bool:
         return self._spent_s <= _FREE_S + _SHARE * (time.monotonic() - self._began)
 
+    def _tell_fault(self, fault: str) -> None:
+        """Say why a checkpoint is missing, once as long as it is the same."""
+        if fault != self._told:
+            self._tell(
+                f"orchestrate: no checkpoint of the workspace: {visible(fault)}; "
+                "`rewind` and `diff` will not know the files\n"
+            )
+        self._told = fault
+
     def _take(self) -> list[Checkpointed]:
         """One checkpoint, as an event; none if nothing is new and no step asks."""
         rt = self._rt
@@ -128,6 +140,7 @@ class Checkpoints:
         except CheckpointError as error:
             self._spent_s += time.monotonic() - before
             self._taken_at = time.monotonic()
+            self._tell_fault(error.message)
             return [Checkpointed(rt.now(), {}, steps, fault=error.message)]
         self._spent_s += _cpu_s() - cpu_s
         self._taken_at = time.monotonic()

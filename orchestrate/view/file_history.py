@@ -73,6 +73,8 @@ class FileHistory:
         self.spans: dict[_Key, Span] = {}
         self.rewinds: list[Rewind] = []
         self.last_step = -1
+        # Why the newest checkpoint that could not be taken is missing.
+        self.fault = ""
         self._redo: tuple[tuple[str, ...], ...] = ()
         self._last: dict[str, Json] | None = None
         # What has ended since the last checkpoint, and what has not ended yet.
@@ -99,6 +101,8 @@ class FileHistory:
                     self.rewinds.pop()
                 elif event.undoes:
                     self.rewinds.append(Rewind(position, event.undoes, self._redo))
+            case on.Checkpointed():
+                self.fault = event.fault
             case on.StepStarted() if event.origin is None:
                 self.last_step = position
                 self._begin(position, event)
@@ -114,8 +118,8 @@ class FileHistory:
                 self._at_work.clear()
                 self._redo = tuple(tuple(path) for path in event.redo)
             case (
-                on.StepStarted() | on.StepFinished() | on.AttemptEnded() | on.Checkpointed()
-                | on.RunStarted() | on.RunResumed() | on.RunEnded() | on.Restarted() | on.Gap()
+                on.StepStarted() | on.StepFinished() | on.AttemptEnded() | on.RunStarted()
+                | on.RunResumed() | on.RunEnded() | on.Restarted() | on.Gap()
                 | on.RoundEnded() | on.ItemMoving() | on.ItemMoved() | on.ItemStopped()
                 | on.ItemsMerged()
                 | on.CallExpired() | on.OutputsGiven() | on.GateOpened() | on.GateDecided()

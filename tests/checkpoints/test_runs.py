@@ -325,6 +325,16 @@ def test_without_git_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert stage.events() == []
 
 
+def test_why_there_is_no_checkpoint_is_said_once(tmp_path: Path) -> None:
+    stage = Worked(tmp_path)
+    write(stage.folder, ".git/index", "no index")
+    told = stage.play(SHAPES["recipe"]).result.stderr
+    assert told.count("no checkpoint of the workspace: git ls-files failed: fatal: ") == 1
+    refused = stage.run("rewind", "latest", "b", "--yes").assert_exit(2).stderr
+    assert "has no checkpoints of its workspace: git ls-files failed: " in refused
+    assert "hint:" not in refused
+
+
 def test_two_runs_are_compared(tmp_path: Path) -> None:
     stage = Worked(tmp_path)
     stage.play(SHAPES["recipe"])
