@@ -41,7 +41,15 @@ def git(folder: str | Path, *words: str) -> str:
     except FileNotFoundError:
         raise ConfigError("git is not installed", "put it on PATH") from None
     if done.returncode:
-        said = os.fsdecode(done.stderr).strip().splitlines() or [f"exit code {done.returncode}"]
-        why = said[-1].removeprefix("fatal: ").removeprefix("error: ")
-        raise GitError(f"git {words[0]}: {why}", f"git was asked in {folder}")
+        raise GitError(
+            f"git {words[0]}: {_why(os.fsdecode(done.stderr)) or f'exit code {done.returncode}'}",
+            f"git was asked in {folder}",
+        )
     return os.fsdecode(done.stdout)
+
+
+def _why(said: str) -> str:
+    """The reason among what git has said; advice may follow it."""
+    lines = said.strip().splitlines() or [""]
+    fatal = [line for line in lines if line.startswith("fatal: ")]
+    return (fatal or lines)[-1].removeprefix("fatal: ").removeprefix("error: ")

@@ -14,6 +14,7 @@ from orchestrate.app.git import GitError, git, has_git
 from orchestrate.app.worktree_prepare import run_prepare
 from orchestrate.checkpoints.model import checkpoint_from_json, checkpoint_to_json
 from orchestrate.errors import ConfigError, OrchestrateError, UsageError, explain
+from orchestrate.git_head import git_above
 from orchestrate.plan.visible import plural, visible
 from orchestrate.record import record, replace
 from orchestrate.regex import regex
@@ -127,6 +128,10 @@ def repository_of(workspace: Workspace) -> tuple[Path, str]:
     try:
         top = git(workspace.root, "rev-parse", "--show-toplevel").removesuffix("\n")
     except GitError as error:
+        if "dubious ownership" in error.message:  # of another user, as in a container
+            theirs = str((git_above(workspace.root) or workspace.root / ".git").parent)
+            trust = shlex.join(("git", "config", "--global", "--add", "safe.directory", theirs))
+            raise ConfigError(visible(error.message), f"to trust it: {visible(trust)}") from None
         raise UsageError(
             f"a worktree needs a git repository, and {visible(str(workspace.root))} is in none: "
             f"{visible(error.message)}",
@@ -194,16 +199,15 @@ def make_worktree(
         os.makedirs(tree.root, exist_ok=True)
     except OSError as error:
         raise explain("make", Path(tree.root), error) from error
-    changed = changed_files(tree.repository)
     if tree.files is not None:
         from orchestrate.app.worktree_files import fill
 
         fill(run, Path(tree.root), checkpoint_from_json(tree.files))
     elif tree.with_changes:
-        left_out = copy_changes(tree, changed)
+        left_out = copy_changes(tree, changed_files(tree.repository))
         if left_out:
             reporter.note(f"  not taken along: {visible(', '.join(left_out))}\n")
-    elif changed and state.forked is None:
+    elif state.forked is None and (changed := changed_files(tree.repository)):
         reporter.note(
             f"  {plural(len(changed), 'uncommitted file')} not in the worktree "
             "(--with-changes takes them along)\n"

@@ -190,6 +190,9 @@ def test_edits_11_where_there_can_be_none_it_is_refused(tmp_path: Path) -> None:
     programs = str(tmp_path / "programs")
     none = stage.run("run", "w.yaml", "--worktree", env={"PATH": programs}).assert_exit(5)
     assert "git, which is not installed" in none.stderr
+    theirs = {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"}
+    none = stage.run("run", "w.yaml", "--worktree", env=theirs).assert_exit(5)
+    assert f"git config --global --add safe.directory {stage.folder}\n" in none.stderr
     shutil.rmtree(stage.folder / ".git")
     none = stage.run("run", "w.yaml", "--worktree").assert_exit(2)
     assert "needs a git repository" in none.stderr

@@ -81,6 +81,19 @@ def test_edits_13_a_fork_begins_with_the_files_of_before_the_step(
     assert "new/b" in names
 
 
+def test_edits_13_filters_of_the_workspace_are_not_asked(tmp_path: Path) -> None:
+    """The files of a fork come from the checkpoint: how they differ from HEAD does not matter."""
+    stage = staged(tmp_path)
+    stage.write(".git/info/attributes", ".gitignore filter=broken\n")
+    stage.git("config", "filter.broken.clean", "false")
+    stage.git("config", "filter.broken.smudge", "cat")
+    stage.git("config", "filter.broken.required", "true")
+    stage.play(TEXTS["recipe"])
+    # As long as it was: git would have to read it.
+    stage.write(".gitignore", "IGNORED\n")
+    stage.run("fork", "latest", "--from", "b").assert_success()
+
+
 def test_edits_13_from_a_second_visit_and_from_a_fork(tmp_path: Path) -> None:
     stage = staged(tmp_path)
     stage.play(TEXTS["machine"])
