@@ -26,6 +26,7 @@ from orchestrate.state.locks import user_state_folder
 
 _FOLDER = "spending"
 _DAY = "%Y-%m-%d"
+_HOUR_S = 3600.0
 # More than any figure of one call.
 _MOST = 1e15
 
@@ -88,8 +89,13 @@ def day_of(at: float) -> str:
 def day_around(at: float) -> tuple[float, float]:
     """When the calendar day of the local clock begins and ends: seldom it has 23 or 25 hours."""
     year, month, day, *_ = time.localtime(at)
-    begin, end = ((year, month, day + more, 0, 0, 0, 0, 0, -1) for more in (0, 1))
-    return time.mktime(begin), time.mktime(end)
+    return _midnight(year, month, day), _midnight(year, month, day + 1)
+
+
+def _midnight(year: int, month: int, day: int) -> float:
+    """The first one of a day: where clocks are set back at 1:00, there is another an hour later."""
+    last = time.mktime((year, month, day, 0, 0, 0, 0, 0, -1))
+    return last - _HOUR_S if day_of(last - 1) == day_of(last) else last
 
 
 class Ledger:
