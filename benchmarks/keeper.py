@@ -29,7 +29,7 @@ sys.path.insert(0, str(REPOSITORY))
 from orchestrate.execute.flat_json import json_of  # noqa: E402  needs the path
 from orchestrate.execute.keeper.client import Keeper, ensure_keeper  # noqa: E402
 from orchestrate.execute.keeper.facts import Ended, Request  # noqa: E402
-from orchestrate.execute.keeper.journal import Journal  # noqa: E402
+from orchestrate.execute.keeper.journal import KeeperJournal  # noqa: E402
 from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL  # noqa: E402
 
 BLOCK = 50
@@ -136,7 +136,7 @@ def measure_start(folder: Path, repeat: int) -> None:
 
 def measure_finding(folder: Path, attempts: int, repeat: int) -> None:
     (folder / FOLDER).mkdir(parents=True)
-    journal = Journal(str(folder / FOLDER / JOURNAL))
+    journal = KeeperJournal(str(folder / FOLDER / JOURNAL))
     numbers = dict.fromkeys(
         ("signal", "pid", "stdout_bytes", "stderr_bytes", "max_rss_kb", "survivors"), 12345
     )

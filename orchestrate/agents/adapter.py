@@ -28,7 +28,7 @@ from orchestrate.agents.base import (
     Used,
 )
 from orchestrate.agents.failures import failure_of, reason_in, stderr_tail
-from orchestrate.agents.finding import Missing, Program, find_program, missing_failure
+from orchestrate.agents.finding import KnownProgram, Missing, find_program, missing_failure
 from orchestrate.agents.parse import Event, events_in, one_line, read_events
 from orchestrate.agents.settings import (
     TIERS,
@@ -51,7 +51,7 @@ _LONGEST_ARGUMENT = 131_071
 
 
 @record
-class Turn:
+class ProgramTurn:
     """A question with its settings read: what an adapter makes a call from."""
 
     question: Question
@@ -96,7 +96,7 @@ class Turn:
 
 
 @record
-class Call:
+class ProgramCall:
     """How a program is to be called for one turn."""
 
     arguments: tuple[str, ...]
@@ -156,10 +156,10 @@ class Adapter:
     """Everything we know about one agent program."""
 
     name: str
-    program: Program
+    program: KnownProgram
     # Does the program make up session ids?
     chooses_session: bool
-    make_call: Callable[[Turn], Call]
+    make_call: Callable[[ProgramTurn], ProgramCall]
     # The output's meaning; the number is the time, for failures that say when to come back.
     parse: Callable[[Iterable[Event], float], Parsed]
     session_of: Callable[[Event], str | None]
@@ -300,13 +300,13 @@ def _whole_characters(text: str) -> str:
     return _HALF_CHARACTERS.sub("\ufffd", text)
 
 
-def read_settings(adapter: Adapter, question: Question) -> Turn:
+def read_settings(adapter: Adapter, question: Question) -> ProgramTurn:
     """What the step says for itself wins over what holds for the run."""
     settings = question.settings
     wanted = settings.get("model") or question.model
     tier = wanted if wanted in TIERS else None
     model = {**adapter.tiers, **settings.get("models", {})}.get(tier) if tier else wanted
-    return Turn(question, model, tier, settings.get("permissions") or question.permissions)
+    return ProgramTurn(question, model, tier, settings.get("permissions") or question.permissions)
 
 
 def step_faults(
@@ -368,7 +368,7 @@ def _known_session(adapter: Adapter, question: Question) -> str | None:
     return None if is_made_up else question.session
 
 
-def _named_model(turn: Turn) -> str | None:
+def _named_model(turn: ProgramTurn) -> str | None:
     """The model by the name that a program was given, where it does not say which one answered.
 
     A tier is not a name: only the program knows its model.
@@ -376,7 +376,7 @@ def _named_model(turn: Turn) -> str | None:
     return None if turn.model in TIERS else turn.model
 
 
-def _argument_fault(call: Call) -> str | None:
+def _argument_fault(call: ProgramCall) -> str | None:
     """Only a system prompt can be at fault: other settings were looked at."""
     for argument in call.arguments:
         if "\0" in argument:
@@ -392,7 +392,7 @@ def _with_more(arguments: tuple[str, ...], settings: Mapping[str, Any]) -> tuple
     return (*arguments[:place], *(settings.get("agent_args") or ()), *arguments[place:])
 
 
-def _invocation(path: Path, call: Call, environment: Mapping[str, str]) -> Invocation:
+def _invocation(path: Path, call: ProgramCall, environment: Mapping[str, str]) -> Invocation:
     whole = dict(environment)
     for name, value in call.environment.items():
         if value is None:

@@ -9,11 +9,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, SessionFiles, Turn
+from orchestrate.agents.adapter import (
+    Adapter,
+    Login,
+    Parsed,
+    ProgramCall,
+    ProgramTurn,
+    SessionFiles,
+)
 from orchestrate.agents.base import Failure, FailureKind, Used
 from orchestrate.agents.costs import Usage
 from orchestrate.agents.failures import failure_of
-from orchestrate.agents.finding import Program
+from orchestrate.agents.finding import KnownProgram
 from orchestrate.agents.parse import (
     Event,
     list_at,
@@ -69,7 +76,7 @@ _MENTION = regex("(?<![^\\s\ufeff])@(?=\\S)")
 _MENTIONS_CAN_BE_TURNED_OFF = (2, 1, 299)
 
 
-def make_call(turn: Turn) -> Call:
+def make_call(turn: ProgramTurn) -> ProgramCall:
     question = turn.question
     arguments = ["-p", "--output-format", "stream-json", "--verbose"]
     arguments += _PERMISSIONS[turn.permissions]
@@ -102,10 +109,10 @@ def make_call(turn: Turn) -> Call:
         # As root it refuses to bypass permissions, unless told that this is a sandbox.
         environment["IS_SANDBOX"] = "1"
     prompt = as_text(turn.prompt, question.version)
-    return Call(tuple(arguments), prompt, environment, hidden)
+    return ProgramCall(tuple(arguments), prompt, environment, hidden)
 
 
-def _budget(turn: Turn) -> str:
+def _budget(turn: ProgramTurn) -> str:
     """What the call may spend: the smaller of the step's own setting and what is left."""
     written, left = turn.text("budget_usd"), turn.question.budget_usd
     if left is None or (written and float(written) <= left):
@@ -135,7 +142,7 @@ def _home(environment: Mapping[str, str]) -> str:
     return environment.get("CLAUDE_CONFIG_DIR") or f"{environment.get('HOME', '')}/.claude"
 
 
-def _tools(turn: Turn) -> list[str]:
+def _tools(turn: ProgramTurn) -> list[str]:
     denied = (_EDITING_TOOLS if turn.permissions == "read-only" else ()) + (
         turn.names("disallowed_tools") or ()
     )
@@ -381,7 +388,7 @@ def _result_of(part: Any) -> Piece:
 
 CLAUDE_CODE = Adapter(
     name="claude-code",
-    program=Program(
+    program=KnownProgram(
         title="Claude Code",
         executables=("claude",),
         variable="CLAUDE_CLI_PATH",

@@ -5,9 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, SessionFiles, Turn
+from orchestrate.agents.adapter import (
+    Adapter,
+    Login,
+    Parsed,
+    ProgramCall,
+    ProgramTurn,
+    SessionFiles,
+)
 from orchestrate.agents.failures import failure_of
-from orchestrate.agents.finding import Program
+from orchestrate.agents.finding import KnownProgram
 from orchestrate.agents.parse import Event, list_at, map_at, text_at, value_at, whole_at
 from orchestrate.agents.settings import Setting
 from orchestrate.agents.transcript import Piece, call_piece, latest_text, texts_in
@@ -25,7 +32,7 @@ _TAKES_A_SCHEMA = (0, 166, 0)
 _EFFORT_OF_TIER = {"haiku": "low", "sonnet": "medium", "opus": "high"}
 
 
-def make_call(turn: Turn) -> Call:
+def make_call(turn: ProgramTurn) -> ProgramCall:
     question = turn.question
     # As `-c` and not `--disable`: a version that does not know the feature only ignores it. Without
     # it, a service that cannot be reached is tried for ever.
@@ -48,7 +55,7 @@ def make_call(turn: Turn) -> Call:
         arguments += ["resume", turn.session]
     elif question.fork_of:
         arguments += ["fork", question.fork_of]
-    return Call((*arguments, "-"), turn.prompt, hidden=hidden)
+    return ProgramCall((*arguments, "-"), turn.prompt, hidden=hidden)
 
 
 def _as_toml(text: str) -> str:
@@ -157,7 +164,7 @@ def _call_pieces(item: Event, *, is_over: bool) -> list[Piece]:
 
 CODEX = Adapter(
     name="codex",
-    program=Program(
+    program=KnownProgram(
         title="Codex",
         executables=("codex",),
         variable="CODEX_CLI_PATH",

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, SessionFiles, Turn
+from orchestrate.agents.adapter import (
+    Adapter,
+    Login,
+    Parsed,
+    ProgramCall,
+    ProgramTurn,
+    SessionFiles,
+)
 from orchestrate.agents.base import FailureKind
 from orchestrate.agents.failures import failure_of
-from orchestrate.agents.finding import Program
+from orchestrate.agents.finding import KnownProgram
 from orchestrate.agents.parse import Event, map_at, text_at, whole_at
 from orchestrate.agents.settings import Setting
 from orchestrate.agents.transcript import Piece, call_piece, latest_text
@@ -26,7 +33,7 @@ _WRITERS = ("create", "edit", "str_replace", "apply_patch")
 _KINDS: dict[str, FailureKind] = {"authentication": "auth", "rate_limit": "rate-limit"}
 
 
-def make_call(turn: Turn) -> Call:
+def make_call(turn: ProgramTurn) -> ProgramCall:
     question = turn.question
     arguments = ["--output-format", "json", "--no-auto-update", "--no-ask-user", "--no-color"]
     # A resumed session would otherwise work where it began, even if that folder was moved.
@@ -41,10 +48,10 @@ def make_call(turn: Turn) -> Call:
     arguments += [f"--deny-tool={name}" for name in turn.names("disallowed_tools") or ()]
     if question.usage_file is not None and turn.can(_USAGE_FILE_SINCE):
         arguments += ["--usage-output-file", str(question.usage_file)]
-    return Call(tuple(arguments), turn.instructed_prompt)
+    return ProgramCall(tuple(arguments), turn.instructed_prompt)
 
 
-def _brings_own_model(turn: Turn) -> bool:
+def _brings_own_model(turn: ProgramTurn) -> bool:
     """With a provider of the user's own, our tiers name models that it does not have."""
     own = "COPILOT_PROVIDER_BASE_URL" in turn.question.environment
     return own and turn.tier is not None and "models" not in turn.question.settings
@@ -147,7 +154,7 @@ def pieces_of(event: Event) -> list[Piece]:
 
 COPILOT = Adapter(
     name="github-copilot",
-    program=Program(
+    program=KnownProgram(
         title="GitHub Copilot",
         executables=("copilot",),
         variable="COPILOT_CLI_PATH",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, Turn
+from orchestrate.agents.adapter import Adapter, Login, Parsed, ProgramCall, ProgramTurn
 from orchestrate.agents.claude import pieces_of as claude_pieces
 from orchestrate.agents.failures import failure_of
-from orchestrate.agents.finding import Program
+from orchestrate.agents.finding import KnownProgram
 from orchestrate.agents.parse import Event, map_at, text_at
 from orchestrate.agents.transcript import Piece, call_piece, latest_text
 
@@ -16,7 +16,7 @@ _WRITERS = ("write", "edit", "delete")
 _REFUSALS = {"rejected", "permissionDenied"}
 
 
-def make_call(turn: Turn) -> Call:
+def make_call(turn: ProgramTurn) -> ProgramCall:
     question = turn.question
     arguments = [
         "-p",
@@ -29,7 +29,7 @@ def make_call(turn: Turn) -> Call:
         arguments += ["--model", turn.model]
     if not question.is_new_session:
         arguments += ["--resume", turn.session]
-    return Call(tuple(arguments), turn.instructed_prompt)
+    return ProgramCall(tuple(arguments), turn.instructed_prompt)
 
 
 def parse(events: Iterable[Event], now: float) -> Parsed:
@@ -95,7 +95,7 @@ def pieces_of(event: Event) -> list[Piece]:
 
 CURSOR = Adapter(
     name="cursor",
-    program=Program(
+    program=KnownProgram(
         title="Cursor",
         executables=("cursor-agent",),
         variable="CURSOR_CLI_PATH",

@@ -14,7 +14,7 @@ _VERSION = regex(r"\d+\.\d+(?:\.\d+)*(?:[-+][\w.+-]+)?")
 
 
 @record
-class Program:
+class KnownProgram:
     """A program that we know: what it is called, where it may be, and how one gets it."""
 
     title: str
@@ -30,13 +30,13 @@ class Program:
 class Missing:
     """A program that is not there, and where it was looked for."""
 
-    program: Program
+    program: KnownProgram
     looked: tuple[str, ...]
     # An absolute path at which it would have been found.
     expected: Path
 
 
-def find_program(program: Program, environment: Mapping[str, str]) -> Path | Missing:
+def find_program(program: KnownProgram, environment: Mapping[str, str]) -> Path | Missing:
     """The program's absolute path. A variable that leads nowhere is not made up for by PATH."""
     looked = []
     first: Path | None = None
@@ -51,7 +51,9 @@ def find_program(program: Program, environment: Mapping[str, str]) -> Path | Mis
     return Missing(program, tuple(looked), first or Path("/") / program.executables[0])
 
 
-def _candidates(program: Program, environment: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+def _candidates(
+    program: KnownProgram, environment: Mapping[str, str]
+) -> Iterator[tuple[Path, str]]:
     """Where to look, and how a message calls that; folders of PATH have a message of their own."""
     named = environment.get(program.variable)
     if named:

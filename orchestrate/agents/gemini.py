@@ -5,10 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, SessionFiles, Turn
+from orchestrate.agents.adapter import (
+    Adapter,
+    Login,
+    Parsed,
+    ProgramCall,
+    ProgramTurn,
+    SessionFiles,
+)
 from orchestrate.agents.base import Failure, FailureKind
 from orchestrate.agents.failures import failure_of
-from orchestrate.agents.finding import Program
+from orchestrate.agents.finding import KnownProgram
 from orchestrate.agents.parse import Event, map_at, text_at, total, whole_at
 from orchestrate.agents.transcript import Piece, call_piece, latest_text
 from orchestrate.regex import regex
@@ -21,7 +28,7 @@ _WITHHELD = ("run_shell_command", *_WRITERS)
 _MENTION = regex(r"(?<!\\)@(?=[^ \t\n\r,;!?()\[\]{}])")
 
 
-def make_call(turn: Turn) -> Call:
+def make_call(turn: ProgramTurn) -> ProgramCall:
     question = turn.question
     # An untrusted folder is refused; this trusts it without loading settings from it.
     arguments = ["-o", "stream-json", "--skip-trust"]
@@ -31,7 +38,7 @@ def make_call(turn: Turn) -> Call:
     arguments += ["--session-id" if question.is_new_session else "--resume", turn.session]
     # Without this the program that we start is only the parent of the one that works.
     environment = {"GEMINI_CLI_NO_RELAUNCH": "true"}
-    return Call(tuple(arguments), as_text(turn.instructed_prompt), environment)
+    return ProgramCall(tuple(arguments), as_text(turn.instructed_prompt), environment)
 
 
 def as_text(prompt: str, mention: re.Pattern[str] = _MENTION) -> str:
@@ -143,7 +150,7 @@ def pieces_of(event: Event) -> list[Piece]:
 
 GEMINI = Adapter(
     name="gemini",
-    program=Program(
+    program=KnownProgram(
         title="Gemini CLI",
         executables=("gemini",),
         variable="GEMINI_CLI_PATH",

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, Turn
+from orchestrate.agents.adapter import Adapter, Login, Parsed, ProgramCall, ProgramTurn
 from orchestrate.agents.base import Failure, FailureKind
 from orchestrate.agents.failures import failure_of, header_time
-from orchestrate.agents.finding import Program
+from orchestrate.agents.finding import KnownProgram
 from orchestrate.agents.parse import (
     Event,
     map_at,
@@ -38,7 +38,7 @@ _REFUSED = regex("rejected permission|prevents you from using this")
 _BAD_ENDS: dict[str, FailureKind] = {"length": "limit", "content-filter": "refused"}
 
 
-def make_call(turn: Turn) -> Call:
+def make_call(turn: ProgramTurn) -> ProgramCall:
     question = turn.question
     arguments = ["run", "--format", "json"]
     if turn.permissions == "bypass":
@@ -53,7 +53,7 @@ def make_call(turn: Turn) -> Call:
     if rules := _permission_rules(turn):
         environment["OPENCODE_PERMISSION"] = json.dumps(rules)
     database = data_folder(question.environment) / "opencode.db"
-    return Call(tuple(arguments), turn.instructed_prompt, environment, made_first=database)
+    return ProgramCall(tuple(arguments), turn.instructed_prompt, environment, made_first=database)
 
 
 def data_folder(environment: Mapping[str, str]) -> Path:
@@ -62,7 +62,7 @@ def data_folder(environment: Mapping[str, str]) -> Path:
     return Path(data) / "opencode"
 
 
-def _permission_rules(turn: Turn) -> dict[str, str]:
+def _permission_rules(turn: ProgramTurn) -> dict[str, str]:
     """Later rules win over earlier ones."""
     rules: dict[str, str] = {}
     if (tools := turn.names("tools")) is not None:
@@ -194,7 +194,7 @@ def _note_of(event: Event) -> str:
 
 OPENCODE = Adapter(
     name="opencode",
-    program=Program(
+    program=KnownProgram(
         title="OpenCode",
         executables=("opencode",),
         variable="OPENCODE_CLI_PATH",

@@ -7,12 +7,19 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from orchestrate.agents.adapter import Adapter, Call, Login, Parsed, SessionFiles, Turn
+from orchestrate.agents.adapter import (
+    Adapter,
+    Login,
+    Parsed,
+    ProgramCall,
+    ProgramTurn,
+    SessionFiles,
+)
 from orchestrate.agents.base import Failure
 from orchestrate.agents.claude import denials_in, session_of
 from orchestrate.agents.claude import pieces_of as claude_pieces
 from orchestrate.agents.failures import failure_of
-from orchestrate.agents.finding import Program
+from orchestrate.agents.finding import KnownProgram
 from orchestrate.agents.gemini import as_text
 from orchestrate.agents.parse import Event, map_at, text_at, whole_at
 from orchestrate.agents.settings import Setting
@@ -35,7 +42,7 @@ _PLACES_OF_DEFAULTS = (
 )
 
 
-def make_call(turn: Turn) -> Call:
+def make_call(turn: ProgramTurn) -> ProgramCall:
     question = turn.question
     arguments = ["-o", "stream-json", "--approval-mode", _APPROVAL[turn.permissions]]
     if turn.model is not None:
@@ -55,7 +62,7 @@ def make_call(turn: Turn) -> Call:
         hidden[arguments[-1]] = "--append-system-prompt=…"
     # Without the variable there would be one more parent between us and the program that works.
     environment = {"QWEN_CODE_NO_RELAUNCH": "true", **_defaults(question.environment)}
-    return Call(tuple(arguments), as_text(turn.prompt, _MENTION), environment, hidden)
+    return ProgramCall(tuple(arguments), as_text(turn.prompt, _MENTION), environment, hidden)
 
 
 def _defaults(environment: Mapping[str, str]) -> dict[str, str]:
@@ -120,7 +127,7 @@ def pieces_of(event: Event) -> list[Piece]:
 
 QWEN = Adapter(
     name="qwen",
-    program=Program(
+    program=KnownProgram(
         title="Qwen Code",
         executables=("qwen",),
         variable="QWEN_CLI_PATH",

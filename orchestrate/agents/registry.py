@@ -51,7 +51,7 @@ def _stand_in(module: str) -> Any:
 def _rehearsal(equipment: Equipment) -> Agent:
     module = _stand_in("rehearsal")
     script = equipment.script
-    agent: Agent = module.Rehearsal(
+    agent: Agent = module.RehearsalAgent(
         module.EMPTY_SCRIPT if script is None else module.parse_script(script)
     )
     return agent

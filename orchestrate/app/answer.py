@@ -26,7 +26,7 @@ from orchestrate.state.locks import is_held
 from orchestrate.state.runs import Runs, list_runs
 from orchestrate.state.times import local_time
 from orchestrate.state.users import user_name
-from orchestrate.view.inbox import Question, gate_id, questions_of
+from orchestrate.view.inbox import InboxQuestion, gate_id, questions_of
 from orchestrate.view.outcomes import Answered
 from orchestrate.view.place import Place
 from orchestrate.view.run_view import RunView, run_view
@@ -98,7 +98,7 @@ def _runs_of(workspaces: list[Known], question_id: str) -> Iterator[tuple[Known,
                 yield known, settled_view(run)
 
 
-def _check(question: Question, digest: str, value: str) -> None:
+def _check(question: InboxQuestion, digest: str, value: str) -> None:
     if not digest or not question.digest.startswith(digest):
         raise QuestionChanged(f"question '{question.id}' is not what was shown any more", _AGAIN)
     values = [choice.value for choice in question.choices]
@@ -119,7 +119,7 @@ def _refuse_more(value: str, message: str, *, goes_on: bool) -> None:
 
 
 def _answer(
-    view: RunView, question: Question, value: str, message: str, note: Callable[[str], None]
+    view: RunView, question: InboxQuestion, value: str, message: str, note: Callable[[str], None]
 ) -> Answered:
     run, by = view.run, user_name(os.environ)
     if question.visited is None:
@@ -147,7 +147,7 @@ def _answer(
 
 
 def _answer_there(
-    view: RunView, question: Question, value: str, message: str, known: Known
+    view: RunView, question: InboxQuestion, value: str, message: str, known: Known
 ) -> Answered:
     """A run on another machine is told by the command, which goes on with it, too."""
     choice = next(choice for choice in question.choices if choice.value == value)

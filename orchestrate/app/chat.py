@@ -17,7 +17,7 @@ from orchestrate.app.definition import compiled
 from orchestrate.app.new_run import start_run
 from orchestrate.app.settings import RunSettings
 from orchestrate.app.stand_ins import holding_session
-from orchestrate.app.start import Outcome
+from orchestrate.app.start import RunOutcome
 from orchestrate.app.stopping import stoppable
 from orchestrate.plan.nodes import Ask, Program
 from orchestrate.record import replace
@@ -37,7 +37,7 @@ def chat(
     *,
     settings: RunSettings,
     new_session: str | None = None,
-) -> Outcome:
+) -> RunOutcome:
     """One turn: in `settings.session`, or in a new session, whose id an agent may choose itself."""
     compilation, program = compiled(str(package_data() / FILE), workspace)
     program = _in_the_runs_session(program)
@@ -64,7 +64,7 @@ def chat(
             )
         finally:
             store.close()
-        return Outcome(store, ending)
+        return RunOutcome(store, ending)
 
 
 def _in_the_runs_session(program: Program) -> Program:

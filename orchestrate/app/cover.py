@@ -18,7 +18,7 @@ from orchestrate.app.new_run import start_run
 from orchestrate.app.reporter import Reporter
 from orchestrate.app.stand_ins import with_stand_in
 from orchestrate.app.stopping import stoppable
-from orchestrate.engine.rehearsing import Choice, Rehearsal, word_of
+from orchestrate.engine.rehearsing import Rehearsal, RehearsedReport, word_of
 from orchestrate.errors import UsageError
 from orchestrate.plan.calling import label_of_call
 from orchestrate.plan.nodes import (
@@ -253,7 +253,7 @@ class _Guide:
             plain = OK if result.status == "completed" else FAILED
             self.taken.add(Route(*caller, result.outcome or plain))
 
-    def choose(self, plan: Plan, node: Node, visit: int) -> Choice:  # noqa: ARG002
+    def choose(self, plan: Plan, node: Node, visit: int) -> RehearsedReport:  # noqa: ARG002
         """The outcome that leads to the nearest wanted route; as usual where there is none."""
         place = (plan.id, node.id)
         best: tuple[int, Label] | None = None
@@ -263,9 +263,9 @@ class _Guide:
             if found is not None and (best is None or found[0] < best[0]):
                 best, self.aim = (found[0], label), found[1]
         if best is None:
-            return Choice()
+            return RehearsedReport()
         self.chosen[place] = best[1]
-        return Choice(best[1])
+        return RehearsedReport(best[1])
 
     def _distance(self, first: Route, wanted: set[Route]) -> tuple[int, Route] | None:
         """How many steps it is to a wanted route if this one is taken, and which it is."""

@@ -15,7 +15,7 @@ from orchestrate.errors import ConfigError, UsageError
 from orchestrate.plan.visible import visible
 from orchestrate.record import record
 from orchestrate.state.recorded import read_events
-from orchestrate.view.file_history import FileHistory, Span
+from orchestrate.view.file_history import FileHistory, VisitSpan
 
 if TYPE_CHECKING:
     from orchestrate.state.runs import Run
@@ -87,13 +87,13 @@ def diff_files(run: Run, steps: str | None) -> FilesChanged:
     return FilesChanged(seen, patch, tuple(dict.fromkeys(notes)))
 
 
-def _before(run: Run, span: Span) -> dict[str, Any]:
+def _before(run: Run, span: VisitSpan) -> dict[str, Any]:
     if span.before is None:
         raise UsageError(f"run {run.id} has no checkpoint before '{visible(span.shown)}'")
     return span.before
 
 
-def _after(run: Run, history: FileHistory, span: Span) -> dict[str, Any]:
+def _after(run: Run, history: FileHistory, span: VisitSpan) -> dict[str, Any]:
     found = history.after(span)
     if found is None:
         raise UsageError(
@@ -103,7 +103,7 @@ def _after(run: Run, history: FileHistory, span: Span) -> dict[str, Any]:
     return found
 
 
-def _shared(begin: Span, finish: Span) -> list[str]:
+def _shared(begin: VisitSpan, finish: VisitSpan) -> list[str]:
     """Steps whose changes cannot be told from these."""
     others = [*begin.shares_before, *finish.shares_after]
     if begin is finish and not others:

@@ -33,7 +33,7 @@ from orchestrate.record import record, replace
 from orchestrate.state.address import Address
 from orchestrate.state.apply import apply
 from orchestrate.state.durable import dump_json, write_durably
-from orchestrate.state.earlier import Earlier, Entry
+from orchestrate.state.earlier import Earlier, EarlierVisit
 from orchestrate.state.events import CallOpened, Edited, Event, RunResumed
 from orchestrate.state.lineage import earlier_of, lineage_of
 from orchestrate.state.plan_file import DOCUMENTS, FILE, edit_folder
@@ -151,7 +151,7 @@ def _first(error: OrchestrateError) -> str:
 
 def prepare_edit(
     resuming: ResumePlan, request: EditRequest, reporter: Reporter, stop: Stop
-) -> tuple[ResumePlan, EditPreview, list[Entry]]:
+) -> tuple[ResumePlan, EditPreview, list[EarlierVisit]]:
     """Compile the definition as it is now, and find out what it leaves of the run; and which steps
     with an effect would run again."""
     store, header, settings = resuming.store, resuming.header, resuming.settings
@@ -243,9 +243,9 @@ def _defaults(program: Program) -> dict[str, Any]:
     return starting_values(main_plan(program))
 
 
-def meant(earlier: Earlier, text: str, flag: str) -> list[Entry]:
+def meant(earlier: Earlier, text: str, flag: str) -> list[EarlierVisit]:
     """The results that a person names, `STEP`, `LOOP[2]/STEP` or `STEP:2`."""
-    found: list[Entry] = []
+    found: list[EarlierVisit] = []
     with suppress(ValueError):
         found = earlier.covered(Address.typed(text))
     if found:
@@ -289,7 +289,7 @@ def _effects_again(
     earlier: Earlier,
     foreseen: EditPreview,
     request: EditRequest,
-) -> list[Entry]:
+) -> list[EarlierVisit]:
     """The steps with an effect that have begun, would run again, and that no flag names."""
     opened = [e.opened for e in earlier.entries.values() if isinstance(e.opened, CallOpened)]
     late = [resuming.late.whole(call.plan) for call in opened if call.late]
@@ -305,7 +305,7 @@ def _effects_again(
 
 
 def _refuse_effects(
-    edit: ResumePlan, twice: list[Entry], request: EditRequest, reporter: Reporter
+    edit: ResumePlan, twice: list[EarlierVisit], request: EditRequest, reporter: Reporter
 ) -> None:
     """A step with an effect never runs twice by itself: a person says what holds, at the terminal
     or by a flag."""

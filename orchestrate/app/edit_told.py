@@ -13,7 +13,7 @@ from orchestrate.view.why_words import listed, why_in_words
 
 if TYPE_CHECKING:
     from orchestrate.plan.nodes import Node, Program
-    from orchestrate.state.earlier import Entry
+    from orchestrate.state.earlier import EarlierVisit
 
 
 def told(foreseen: EditPreview, before: Program, now: Program) -> str:
@@ -65,7 +65,7 @@ def _differ(one: Node, other: Node) -> bool:
     return (one.routes, one.retry, one.timeout_s) != (other.routes, other.retry, other.timeout_s)
 
 
-def _shown(entry: Entry) -> str:
+def _shown(entry: EarlierVisit) -> str:
     visit = f"@{entry.visit}" if entry.visit > 1 else ""
     return visible(Address(entry.address.frame, entry.name).shown + visit)
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from orchestrate.app.reporter import Reporter
     from orchestrate.app.settings import RunSettings
     from orchestrate.app.worktree_files import Beginning
-    from orchestrate.state.earlier import Earlier, Entry
+    from orchestrate.state.earlier import Earlier, EarlierVisit
     from orchestrate.state.runs import Run, Runs
     from orchestrate.workspace import Workspace
 
@@ -128,7 +128,7 @@ def fork(
         raise
 
 
-def _require_results(earlier: Earlier, request: ForkRequest) -> list[Entry]:
+def _require_results(earlier: Earlier, request: ForkRequest) -> list[EarlierVisit]:
     """Refuse before anything is made what names no result of the run; those of the step."""
     for flag, names in (("--from", (request.step, *request.redo)), ("--accept", request.accept)):
         for name in names:

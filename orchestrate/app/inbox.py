@@ -17,7 +17,7 @@ from orchestrate.state.elsewhere import shown_run
 from orchestrate.state.gates import gate_names
 from orchestrate.state.known_workspaces import Known, known_workspaces
 from orchestrate.state.runs import Run, Runs, list_runs
-from orchestrate.view.inbox import Evidence, Question, Waiting, questions_of
+from orchestrate.view.inbox import Evidence, InboxQuestion, Waiting, questions_of
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import summary_of
 
@@ -33,7 +33,7 @@ _MAY_WAIT = ("running", "interrupted", "paused")
 class Inbox:
     """The questions, oldest first, and the workspaces that are gone."""
 
-    questions: tuple[Question, ...]
+    questions: tuple[InboxQuestion, ...]
     gone: tuple[str, ...]
 
 
@@ -55,7 +55,7 @@ def open_inbox(
     with_hunks: bool = False,
 ) -> Inbox:
     """What waits now; a run that cannot be read is told, and left out."""
-    found: list[Question] = []
+    found: list[InboxQuestion] = []
     for known in workspaces:
         for view in _waiting(known, note):
             asked = questions_of(
@@ -66,7 +66,7 @@ def open_inbox(
     return Inbox(tuple(sorted(found, key=lambda question: question.since)), tuple(gone))
 
 
-def masked(question: Question, run: Run) -> Question:
+def masked(question: InboxQuestion, run: Run) -> InboxQuestion:
     """The run's own files are masked; what git shows of the others is not."""
     evidence = question.evidence
     if not evidence.hunks:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from orchestrate.agents.stand_ins.rehearsal import EMPTY_SCRIPT, OF_GATES, parse_script
 from orchestrate.app.agents import read_mapping
-from orchestrate.engine.rehearsing import Choice, Rehearsal, label_of
+from orchestrate.engine.rehearsing import Rehearsal, RehearsedReport, label_of
 from orchestrate.plan.nodes import Ask, Call, Gate, Run, all_nodes
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ def rehearsal_of(settings: RunSettings) -> Rehearsal | None:
     if settings.script is not None:
         script = parse_script(read_mapping("--script", settings.script))
 
-    def choose(_: Plan, node: Node, visit: int) -> Choice:
+    def choose(_: Plan, node: Node, visit: int) -> RehearsedReport:
         line = script.line(_name(node), visit)
         if line is None:
-            return Choice()
+            return RehearsedReport()
         label = None if line.outcome is None else label_of(line.outcome, node)
-        return Choice(label, line.text)
+        return RehearsedReport(label, line.text)
 
     return Rehearsal(settings.rehearse_commands, choose)
 

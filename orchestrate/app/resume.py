@@ -28,7 +28,7 @@ from orchestrate.app.queues import archive_processed
 from orchestrate.app.reachable import secrets_to_run
 from orchestrate.app.secrets import mask_settings, refuse_unset_late
 from orchestrate.app.single_step import as_started as reduced_as_started
-from orchestrate.app.start import Outcome, carry_out_anew
+from orchestrate.app.start import RunOutcome, carry_out_anew
 from orchestrate.app.stopping import stoppable
 from orchestrate.app.undefined import refuse_undefined
 from orchestrate.app.unread_context import tell_unread_of
@@ -374,7 +374,7 @@ def _edit_left_out(
 
 def start_over(
     runs: Runs, found: Run, workspace: Workspace, given: RunSettings, reporter: Reporter
-) -> Outcome:
+) -> RunOutcome:
     """A new run of the definition as it is now, with the earlier run's flags and context.
 
     Flags and values that are given now win over those.

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 @record
-class Outcome:
+class RunOutcome:
     """How a run ended, was parked or was stopped; `store` is closed, its state can be read."""
 
     store: Store
     ending: Ending
 
 
-def start(prepared: Prepared, reporter: Reporter) -> Outcome:
+def start(prepared: Prepared, reporter: Reporter) -> RunOutcome:
     """Start a run, and carry it out until it ends, is parked or is stopped."""
     program, workspace, settings = prepared.program, prepared.workspace, prepared.settings
     runs = runs_folder(workspace, prepared.config, reporter.place.state_dir)
@@ -73,7 +73,7 @@ def carry_out_anew(
     begun: Callable[[Store], None] = lambda _: None,
     held_session: Lock | None = None,
     place: OwnPlace | None = None,
-) -> Outcome:
+) -> RunOutcome:
     """A new run: `before` anything happens where it works, and once it has `begun`. Its `place` is
     the one that its settings ask for, or this."""
     program, workspace, settings = prepared.program, prepared.workspace, prepared.settings
@@ -123,4 +123,4 @@ def carry_out_anew(
             store.close()
         # Others may go on with the run, also while a stopped terminal does not take our last words.
         reporter.ended(store, ending)
-        return Outcome(store, ending)
+        return RunOutcome(store, ending)

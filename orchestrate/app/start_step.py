@@ -31,7 +31,7 @@ from orchestrate.view.source_files import file_at
 if TYPE_CHECKING:
     from orchestrate.app.reporter import Reporter
     from orchestrate.app.settings import RunSettings
-    from orchestrate.app.start import Outcome
+    from orchestrate.app.start import RunOutcome
     from orchestrate.plan.nodes import Program
     from orchestrate.state.store import Store
     from orchestrate.view.place import Place
@@ -99,7 +99,7 @@ def prepare_scratch(
     )
 
 
-def start_step(prepared: Prepared, given: EarlierResults, reporter: Reporter) -> Outcome:
+def start_step(prepared: Prepared, given: EarlierResults, reporter: Reporter) -> RunOutcome:
     """Start a run of the step, and carry it out."""
     refuse_unusable(prepared.program, prepared.workspace, prepared.settings)
     runs = runs_folder(prepared.workspace, prepared.config, reporter.place.state_dir)

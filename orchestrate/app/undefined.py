@@ -35,7 +35,7 @@ Seen = set[tuple[str, frozenset[str]]]
 
 
 @record
-class Undefined:
+class UndefinedUse:
     """A reference to a variable that nothing sets before its step, or the end, is reached."""
 
     plan: Plan
@@ -63,13 +63,13 @@ def find_undefined(compilation: Compilation, program: Program) -> tuple[Diagnost
     return tuple(dict.fromkeys(_finding(one, compilation) for one in undefined_in(program)))
 
 
-def undefined_in(program: Program) -> Iterator[Undefined]:
+def undefined_in(program: Program) -> Iterator[UndefinedUse]:
     """Those of the main plan, and of the recipes that it is certain to call."""
     plan = main_plan(program)
     yield from _in_plan(program, plan, set(), {(plan.id, frozenset())})
 
 
-def _in_plan(program: Program, plan: Plan, given: set[str], seen: Seen) -> Iterator[Undefined]:
+def _in_plan(program: Program, plan: Plan, given: set[str], seen: Seen) -> Iterator[UndefinedUse]:
     if plan.dialect == "workflow":
         known = _told(plan) | given
         for node in nodes_in(plan):
@@ -94,7 +94,7 @@ def _told(plan: Plan) -> set[str]:
     return {key for key, _ in plan.context.items} | {one.name for one in plan.inputs}
 
 
-def _in_recipe(program: Program, plan: Plan, given: set[str], seen: Seen) -> Iterator[Undefined]:
+def _in_recipe(program: Program, plan: Plan, given: set[str], seen: Seen) -> Iterator[UndefinedUse]:
     """The steps in their order, with what has been set by then."""
     known = _told(plan) | given
     bodies = {block.id: block.nodes for block in plan.blocks}
@@ -118,7 +118,7 @@ def _in_recipe(program: Program, plan: Plan, given: set[str], seen: Seen) -> Ite
     yield from _unset(plan, None, plan.outputs, "var", known)
 
 
-def _called(program: Program, caller: Plan, node: Node, seen: Seen) -> Iterator[Undefined]:
+def _called(program: Program, caller: Plan, node: Node, seen: Seen) -> Iterator[UndefinedUse]:
     op = node.op
     if not isinstance(op, Call) or is_conditional(node) or not isinstance(op.plan, str):
         return
@@ -130,7 +130,7 @@ def _called(program: Program, caller: Plan, node: Node, seen: Seen) -> Iterator[
             yield replace(one, handed_in=one.handed_in or field)
 
 
-def _missing(plan: Plan, node: Node, namespace: str, known: set[str]) -> Iterator[Undefined]:
+def _missing(plan: Plan, node: Node, namespace: str, known: set[str]) -> Iterator[UndefinedUse]:
     for one in _unset(plan, node, node.stage_guard, namespace, known):
         yield replace(one, is_of_stage=True)
     if node.stage_guard or node.stage_head:
@@ -147,7 +147,7 @@ def _missing(plan: Plan, node: Node, namespace: str, known: set[str]) -> Iterato
 
 def _missing_after_rounds(
     plan: Plan, node: Node, namespace: str, known: set[str]
-) -> Iterator[Undefined]:
+) -> Iterator[UndefinedUse]:
     """What is asked after a round, with what may have been set in it."""
     rounds = node.op.rounds if isinstance(node.op, Each) else None
     if rounds is None or is_conditional(node):
@@ -159,12 +159,12 @@ def _missing_after_rounds(
 
 def _unset(
     plan: Plan, node: Node | None, part: object, namespace: str, known: set[str]
-) -> Iterator[Undefined]:
+) -> Iterator[UndefinedUse]:
     """The references in a part of a node, or in the plan's outputs, that have no value."""
     for ref in references_in(part):
         is_asked = len(ref.path) > 1 and ref.path[0] == namespace and not ref.optional
         if is_asked and ref.path[1] not in known:
-            yield Undefined(plan, None if node is None else _step_of(plan, node), ref)
+            yield UndefinedUse(plan, None if node is None else _step_of(plan, node), ref)
 
 
 def _step_of(plan: Plan, node: Node) -> Node:
@@ -173,7 +173,7 @@ def _step_of(plan: Plan, node: Node) -> Node:
     return next((one for one in nodes if one.id == node.part_of), node)
 
 
-def _finding(one: Undefined, compilation: Compilation) -> Diagnostic:
+def _finding(one: UndefinedUse, compilation: Compilation) -> Diagnostic:
     """The warning that was given at that place becomes the error; else the step is named."""
     ref, hint = one.ref, _way_out(one)
     span = one.plan.blocks[0].nodes[0].span if one.node is None else one.node.span
@@ -195,7 +195,7 @@ def _finding(one: Undefined, compilation: Compilation) -> Diagnostic:
     return sources.diagnostic(CODE, _message(one), sources.first_behind(span, ref.text), hint=hint)
 
 
-def _message(one: Undefined) -> str:
+def _message(one: UndefinedUse) -> str:
     if one.node is None:
         return f"{one.ref.text} has no value for the outputs"
     if one.is_of_stage:
@@ -203,7 +203,7 @@ def _message(one: Undefined) -> str:
     return f"{one.ref.text} has no value when step '{one.node.name}' needs it"
 
 
-def _way_out(one: Undefined) -> str:
+def _way_out(one: UndefinedUse) -> str:
     name = one.ref.path[1]
     if one.handed_in:
         return (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.check import checked_file
 from orchestrate.app.definition import compile_definition, compiled
-from orchestrate.app.watched_files import Snapshot, contents_of, files_of, take_snapshot
+from orchestrate.app.watched_files import FileStamps, contents_of, files_of, take_snapshot
 from orchestrate.diagnostics import CheckedFile
 from orchestrate.exits import HUNG_UP, INTERRUPTED, TERMINATED
 from orchestrate.plan.visible import plural, visible
@@ -31,7 +31,7 @@ _SIGNALS = (HUNG_UP, INTERRUPTED, TERMINATED)
 
 
 @mutable_record
-class Watch:
+class WatchedRecipe:
     """What is watched, what is done each time, and what came of it so far.
 
     `run` gives an exit code, and may add to the record of its round.
@@ -48,7 +48,7 @@ class Watch:
     by_itself: int = 0
 
 
-def keep_watch(watched: Watch) -> int:
+def keep_watch(watched: WatchedRecipe) -> int:
     """Go on until a signal ends it; the exit code."""
     paths: list[str] = []
     changed: list[str] = []
@@ -57,7 +57,7 @@ def keep_watch(watched: Watch) -> int:
         before = take_snapshot(paths)
         compilation = _compile(watched)
         paths = files_of(compilation, watched.workspace)
-        before = Snapshot({**take_snapshot(paths).looks, **before.looks})
+        before = FileStamps({**take_snapshot(paths).looks, **before.looks})
         contents = contents_of(before.looks)
         code = _round(watched, compilation, changed)
         if code in _SIGNALS:
@@ -68,7 +68,7 @@ def keep_watch(watched: Watch) -> int:
         changed = _await_change(watched, before, contents, paths)
 
 
-def _compile(watched: Watch) -> Compilation:
+def _compile(watched: WatchedRecipe) -> Compilation:
     compilation = compile_definition(watched.file, watched.workspace)
     if watched.count == 0 and not os.path.lexists(compilation.path):
         # A slip: waiting for it makes no sense, and it is refused.
@@ -76,7 +76,7 @@ def _compile(watched: Watch) -> Compilation:
     return compilation
 
 
-def _round(watched: Watch, compilation: Compilation, changed: list[str]) -> int:
+def _round(watched: WatchedRecipe, compilation: Compilation, changed: list[str]) -> int:
     """Check or run once; mistakes are told, and the watch goes on."""
     watched.count += 1
     told: dict[str, Any] = {
@@ -97,7 +97,7 @@ def _round(watched: Watch, compilation: Compilation, changed: list[str]) -> int:
 
 
 def _await_change(
-    watched: Watch, before: Snapshot, contents: dict[str, str], paths: list[str]
+    watched: WatchedRecipe, before: FileStamps, contents: dict[str, str], paths: list[str]
 ) -> list[str]:
     """Wait until something has really changed and all is quiet; the names of what changed."""
     seen = take_snapshot(paths)
@@ -121,7 +121,7 @@ def _await_change(
                 return _tell_change(watched, changed)
 
 
-def _settle(paths: list[str]) -> Snapshot:
+def _settle(paths: list[str]) -> FileStamps:
     """Wait until nothing has changed for a moment."""
     last = take_snapshot(paths)
     quiet_since = time.monotonic()
@@ -134,7 +134,7 @@ def _settle(paths: list[str]) -> Snapshot:
 
 
 def _changed_files(
-    before: Snapshot, contents: dict[str, str], now: Snapshot, paths: list[str]
+    before: FileStamps, contents: dict[str, str], now: FileStamps, paths: list[str]
 ) -> list[str]:
     """Those whose content has changed; a new time of change does not count."""
     candidates = [path for path in now.changed_since(before) if path in paths]
@@ -142,12 +142,12 @@ def _changed_files(
     return [path for path in candidates if fresh[path] != contents.get(path, "")]
 
 
-def _tell_change(watched: Watch, changed: list[str]) -> list[str]:
+def _tell_change(watched: WatchedRecipe, changed: list[str]) -> list[str]:
     watched.note(f"\n{_names(watched, changed)} changed\n")
     return [watched.workspace.display(Path(path)) for path in changed]
 
 
-def _names(watched: Watch, paths: list[str]) -> str:
+def _names(watched: WatchedRecipe, paths: list[str]) -> str:
     shown = [visible(watched.workspace.display(Path(path))) for path in paths[:_MOST_NAMES]]
     more = f" and {len(paths) - _MOST_NAMES} more" if len(paths) > _MOST_NAMES else ""
     return ", ".join(shown) + more

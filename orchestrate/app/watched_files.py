@@ -29,18 +29,18 @@ _MOST_BYTES = 64 * 1024 * 1024
 
 
 @record
-class Snapshot:
+class FileStamps:
     """How the files looked at one moment; None for one that is not there."""
 
     looks: dict[str, Look]
 
-    def changed_since(self, earlier: Snapshot) -> list[str]:
+    def changed_since(self, earlier: FileStamps) -> list[str]:
         names = dict.fromkeys([*earlier.looks, *self.looks])
         return [name for name in names if self.looks.get(name) != earlier.looks.get(name)]
 
 
-def take_snapshot(paths: Iterable[str]) -> Snapshot:
-    return Snapshot({path: _look(path) for path in paths})
+def take_snapshot(paths: Iterable[str]) -> FileStamps:
+    return FileStamps({path: _look(path) for path in paths})
 
 
 def _look(path: str) -> Look:

@@ -19,13 +19,13 @@ from orchestrate.plan.visible import visible
 from orchestrate.record import record, replace
 from orchestrate.state.lineage import Place, journals_of
 from orchestrate.state.recorded import read_events
-from orchestrate.view.file_history import FileHistory, Span, shown
+from orchestrate.view.file_history import FileHistory, VisitSpan, shown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from orchestrate.state.address import Address
-    from orchestrate.state.earlier import Earlier, Entry
+    from orchestrate.state.earlier import Earlier, EarlierVisit
     from orchestrate.state.runs import Run
 
 _SUBMODULE = "160000"
@@ -41,9 +41,9 @@ class Beginning:
     step: str
     checkpoint: Checkpoint
     since: Place
-    lacks: tuple[Entry, ...] = ()
+    lacks: tuple[EarlierVisit, ...] = ()
     whole: str = ""
-    accepted: tuple[Entry, ...] = ()
+    accepted: tuple[EarlierVisit, ...] = ()
 
     @property
     def begins_at(self) -> str:
@@ -74,14 +74,14 @@ class Beginning:
         return "".join(f"  {line}\n" for line in lines)
 
 
-def names_of(entries: Iterable[Entry]) -> str:
+def names_of(entries: Iterable[EarlierVisit]) -> str:
     return ", ".join(dict.fromkeys(visible(shown(entry.visited)) for entry in entries))
 
 
-def files_before(run: Run, entries: Iterable[Entry], earlier: Earlier) -> Beginning | None:
+def files_before(run: Run, entries: Iterable[EarlierVisit], earlier: Earlier) -> Beginning | None:
     """The checkpoint before the first of some results of a run; None if there is none."""
     wanted = {_plain(entry.visited) for entry in entries}
-    found: tuple[int, FileHistory, Span] | None = None
+    found: tuple[int, FileHistory, VisitSpan] | None = None
     for number, path in reversed([*enumerate(journals_of(run))]):
         history = FileHistory(recorded.event for recorded in read_events(path))
         begun = {_plain(span.address): span for span in history.spans.values()}
@@ -106,7 +106,7 @@ def files_before(run: Run, entries: Iterable[Entry], earlier: Earlier) -> Beginn
     )  # fmt: skip
 
 
-def _shared_with(history: FileHistory, first: Span) -> list[Span]:
+def _shared_with(history: FileHistory, first: VisitSpan) -> list[VisitSpan]:
     """What was done between the checkpoint before a step and the step, if it changed a file."""
     names = {*first.shares_before}
     return [
@@ -116,7 +116,7 @@ def _shared_with(history: FileHistory, first: Span) -> list[Span]:
     ]  # fmt: skip
 
 
-def _begins_with(history: FileHistory, first: Span, shares: list[Span]) -> Span:
+def _begins_with(history: FileHistory, first: VisitSpan, shares: list[VisitSpan]) -> VisitSpan:
     """The loop that all of them are in, or the first of them."""
     around = [
         span
@@ -127,7 +127,7 @@ def _begins_with(history: FileHistory, first: Span, shares: list[Span]) -> Span:
     return max(around, key=_position) if around else shares[0]
 
 
-def _position(span: Span) -> int:
+def _position(span: VisitSpan) -> int:
     return span.position
 
 

@@ -31,7 +31,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @record
-class Limits:
+class CaptureLimits:
     """What one checkpoint may cost."""
 
     file: int = 100 * _MIB
@@ -59,7 +59,7 @@ class _Sorted:
     left_out: list[LeftOut] = field(default_factory=list)
 
 
-class Capture:
+class WorkspaceCapture:
     """Takes the checkpoints of one workspace."""
 
     def __init__(
@@ -95,7 +95,7 @@ class Capture:
         inside = (f"--prefix={os.fsdecode(self._prefix)}",) if self._prefix else ()
         self._git.output("read-tree", *inside, tree)
 
-    def take(self, limits: Limits, until: Deadline) -> Checkpoint:
+    def take(self, limits: CaptureLimits, until: Deadline) -> Checkpoint:
         """One checkpoint; an index that was damaged by a kill is made anew, once."""
         try:
             return self._take(limits, until)
@@ -107,7 +107,7 @@ class Capture:
             self._rules = None
             return self._take(limits, until)
 
-    def _take(self, limits: Limits, until: Deadline) -> Checkpoint:
+    def _take(self, limits: CaptureLimits, until: Deadline) -> Checkpoint:
         self.copying.look()
         if self._rules is None:
             # The process that held it is gone: one at a time captures.
@@ -277,7 +277,7 @@ class Capture:
         tracked = frozenset() if self._repository is None else self._repository.staged.ignored
         return [path for path in listed if path not in tracked]
 
-    def _sort(self, changed: list[bytes], limits: Limits) -> _Sorted:
+    def _sort(self, changed: list[bytes], limits: CaptureLimits) -> _Sorted:
         """What of it can be kept, what is gone, and what is left out, and why."""
         chosen, left = _Sorted(), limits.total
         for path in sorted(set(changed)):
@@ -379,7 +379,7 @@ class Capture:
         return found.split(b" ")[2][: len(self._tree)].decode("ascii")
 
 
-def _unfit(full: bytes, found: os.stat_result, limits: Limits, left: int) -> str:
+def _unfit(full: bytes, found: os.stat_result, limits: CaptureLimits, left: int) -> str:
     """Why a file cannot be kept, or ''."""
     if stat.S_ISLNK(found.st_mode):
         return ""

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from orchestrate.checkpoints.capture import Capture, Limits
+from orchestrate.checkpoints.capture import CaptureLimits, WorkspaceCapture
 from orchestrate.checkpoints.copying import Copying
 from orchestrate.checkpoints.model import Change, ChangeKind, Checkpoint, CheckpointError, id_of
 from orchestrate.checkpoints.program import Deadline, deadline_in, find_git, own_git, quoted, split
@@ -65,7 +65,7 @@ class Store:
         self.folder = folder
         self.program = program
         self._git = own_git(program, folder)
-        self._captures: dict[Path, Capture] = {}
+        self._captures: dict[Path, WorkspaceCapture] = {}
 
     @property
     def exists(self) -> bool:
@@ -75,21 +75,23 @@ class Store:
         self,
         workspace: Path,
         environment: Mapping[str, str] | None = None,
-        limits: Limits | None = None,
+        limits: CaptureLimits | None = None,
         until: Deadline | None = None,
     ) -> Checkpoint:
         """Record the files of a workspace, and where its repository stands."""
         capture = self._capture_of(workspace, environment)
-        return capture.take(limits or Limits(), until or deadline_in())
+        return capture.take(limits or CaptureLimits(), until or deadline_in())
 
-    def _capture_of(self, workspace: Path, environment: Mapping[str, str] | None) -> Capture:
+    def _capture_of(
+        self, workspace: Path, environment: Mapping[str, str] | None
+    ) -> WorkspaceCapture:
         capture = self._captures.get(workspace)
         if capture is None:
             variables = os.environ if environment is None else environment
             aside = self.folder / "objects"
             repository = find_repository(self.program, workspace, variables, aside)
             self._make(repository)
-            capture = Capture(
+            capture = WorkspaceCapture(
                 self.folder, self.program, workspace, repository, borrows=self._borrows
             )
             self._captures[workspace] = capture

@@ -39,7 +39,7 @@ _SHELL_READS = frozenset(("handed", "remote"))
 _SHELL_WORDS = frozenset(("|", "||", "&&", ";", ">", ">>", "<", "2>", "2>&1", "&>"))
 
 
-class Variable(Protocol):
+class WrittenReference(Protocol):
     """A reference as it was written in a text."""
 
     @property
@@ -63,7 +63,7 @@ class Filler(Protocol):
     def parts(self, container: Any, key: PathKey) -> Parts:
         """The text at a place, with references; mistakes are reported."""
 
-    def written(self, text: str) -> tuple[Parts, tuple[Variable, ...]]:
+    def written(self, text: str) -> tuple[Parts, tuple[WrittenReference, ...]]:
         """The pieces of a text and its references, unresolved."""
 
 

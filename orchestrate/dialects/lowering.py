@@ -26,7 +26,7 @@ class TooManyFindings(Exception):
     """A file with so many mistakes is not worth reading to its end."""
 
 
-class Library(Protocol):
+class OtherRecipes(Protocol):
     """The recipes besides this one. Asking for one puts it into the program."""
 
     def explain(self, document: Document, violation: Violation) -> Diagnostic | None:
@@ -63,7 +63,7 @@ class Lowering:
     data: Any
     workspace: Workspace
     findings: Findings
-    library: Library
+    library: OtherRecipes
     uses: list[Use] = field(default_factory=list)
     # The calls of other files, to be checked once those are lowered.
     calls: list[Any] = field(default_factory=list)

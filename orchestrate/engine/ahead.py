@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from orchestrate.engine.budgets import is_timed
 from orchestrate.engine.limits import limit_reached
-from orchestrate.engine.runtime import Follower
+from orchestrate.engine.runtime import FollowingStep
 from orchestrate.engine.step import Step
 from orchestrate.execute.base import LOCAL
 from orchestrate.plan.expr import references_in
 from orchestrate.plan.nodes import OK, Each, Goto, Leave, Node, Run, may_be_skipped, target_of
 from orchestrate.record import replace
 from orchestrate.state.calls import call_deadline
-from orchestrate.state.model import Frame, Index, Place, Visit, open_loop
+from orchestrate.state.model import Frame, Index, NodePlace, Visit, open_loop
 from orchestrate.state.routing import next_item
 
 
@@ -42,7 +42,7 @@ def follower_of(step: Step) -> Step | None:
     return Step(rt, there)
 
 
-def _frame_of(index: Index, frame: Frame, follower: Follower) -> Frame | None:
+def _frame_of(index: Index, frame: Frame, follower: FollowingStep) -> Frame | None:
     """The frame as it will be when the follower begins; none if its loop has no more items."""
     if not follower.is_item:
         name = follower.node.id
@@ -56,7 +56,7 @@ def _frame_of(index: Index, frame: Frame, follower: Follower) -> Frame | None:
     return next_item(index, outer, loop, each)
 
 
-def _certain_follower(index: Index, place: Place) -> Follower | None:
+def _certain_follower(index: Index, place: NodePlace) -> FollowingStep | None:
     node, block = place.node, place.block
     if not _succeeds_by_exit(node):
         return None
@@ -72,7 +72,7 @@ def _certain_follower(index: Index, place: Place) -> Follower | None:
         case _:
             return None
     follower = index.place(place.plan.id, name).node
-    return Follower(follower, is_item) if _is_independent(follower, node) else None
+    return FollowingStep(follower, is_item) if _is_independent(follower, node) else None
 
 
 def _succeeds_by_exit(node: Node) -> bool:

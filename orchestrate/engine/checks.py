@@ -11,7 +11,14 @@ from typing import Any
 from orchestrate.engine.faults import Halted
 from orchestrate.engine.outputs import Undecided
 from orchestrate.engine.programs import run_program
-from orchestrate.engine.schemas import Verdict, command, is_quick, judge, question_of, verdict_of
+from orchestrate.engine.schemas import (
+    SchemaVerdict,
+    command,
+    is_quick,
+    judge,
+    question_of,
+    verdict_of,
+)
 from orchestrate.engine.step import Step
 from orchestrate.errors import StateError
 from orchestrate.execute.base import Exit, Job, NotStarted, Running
@@ -24,7 +31,7 @@ _MOST_LOST = 3
 _OWN = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSYS)
 
 
-def judge_in_time(step: Step, schema: Any, value: Any, spent_s: float) -> Verdict:
+def judge_in_time(step: Step, schema: Any, value: Any, spent_s: float) -> SchemaVerdict:
     """What the schema says; `Undecided` after ten seconds or what is left of the step's limit.
 
     A check that is certain to be quick is not worth a process.
@@ -58,7 +65,7 @@ def judge_in_time(step: Step, schema: Any, value: Any, spent_s: float) -> Verdic
     raise Undecided(f"the check ended with {how}{f': {last[:300]}' if last else ''}", STEP_UNUSABLE)
 
 
-def _verdict_in(ended: Exit) -> Verdict | None:
+def _verdict_in(ended: Exit) -> SchemaVerdict | None:
     with suppress(ValueError):
         return verdict_of(ended.stdout or b"")
     return None

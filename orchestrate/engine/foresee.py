@@ -17,7 +17,7 @@ from orchestrate.engine.step import Step
 from orchestrate.plan.nodes import SKIPPED, Ask, Call, Each, Node
 from orchestrate.record import field, mutable_record, record
 from orchestrate.state.apply import apply
-from orchestrate.state.earlier import Entry, Path
+from orchestrate.state.earlier import EarlierVisit, Path
 from orchestrate.state.events import Event, Restarted, StepStarted
 from orchestrate.state.model import Frame, Index, RunState, mark_anew
 from orchestrate.state.routing import open_items
@@ -53,7 +53,7 @@ class PendingStep:
     shown: str
     node: Node
     why: Why
-    entry: Entry | None
+    entry: EarlierVisit | None
 
 
 @mutable_record
@@ -62,12 +62,12 @@ class EditPreview:
     are those behind that have begun and have no result. `skipped` are
     those that had run and do not any more."""
 
-    kept: list[Entry] = field(default_factory=list)
-    adopted: list[Entry] = field(default_factory=list)
+    kept: list[EarlierVisit] = field(default_factory=list)
+    adopted: list[EarlierVisit] = field(default_factory=list)
     standing: list[PendingStep] = field(default_factory=list)
-    behind: list[Entry] = field(default_factory=list)
-    cut: list[Entry] = field(default_factory=list)
-    skipped: list[Entry] = field(default_factory=list)
+    behind: list[EarlierVisit] = field(default_factory=list)
+    cut: list[EarlierVisit] = field(default_factory=list)
+    skipped: list[EarlierVisit] = field(default_factory=list)
 
     @property
     def saved_usd(self) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from orchestrate.engine.confine import open_regular
 from orchestrate.engine.faults import StepFault
-from orchestrate.engine.schemas import Verdict, article, judge, type_of
+from orchestrate.engine.schemas import SchemaVerdict, article, judge, type_of
 from orchestrate.engine.texts import decode, show_json
 from orchestrate.plan.data import Require
 from orchestrate.plan.visible import show_size
@@ -20,7 +20,7 @@ SCHEMA_LIMIT = 1024 * 1024
 _INDEX = regex(r"(?:0|[1-9][0-9]{0,8})\Z")
 _ABSENT: Any = object()
 
-Judging = Callable[[Any, Any], Verdict]
+Judging = Callable[[Any, Any], SchemaVerdict]
 
 
 class Undecided(Exception):

@@ -43,7 +43,7 @@ _PATIENCE = 5000
 
 
 @record
-class Choice:
+class RehearsedReport:
     """What a step reports in a rehearsal, and the text that it gives; None: as usual."""
 
     label: Label | None = None
@@ -59,7 +59,9 @@ class Rehearsal:
     """
 
     runs_commands: bool = False
-    choose: Callable[[Plan, Node, int], Choice] = lambda _plan, _node, _visit: Choice()
+    choose: Callable[[Plan, Node, int], RehearsedReport] = lambda _plan, _node, _visit: (
+        RehearsedReport()
+    )
     variant: int = 0
 
 

@@ -33,7 +33,7 @@ from orchestrate.plan.nodes import (
 )
 from orchestrate.record import record, replace
 from orchestrate.state.address import FrameKey, name_of_node
-from orchestrate.state.earlier import ACCEPTED, Attempt, Earlier, Entry, Opened, attempts_of
+from orchestrate.state.earlier import ACCEPTED, Attempt, Earlier, EarlierVisit, Opened, attempts_of
 from orchestrate.state.events import (
     CallOpened,
     Event,
@@ -54,10 +54,10 @@ _GIVEN = ("context.", "var.")
 
 
 @record
-class Verdict:
+class ReuseVerdict:
     """What an earlier result is worth for a step; `why` it has to run, if it has to."""
 
-    entry: Entry | None
+    entry: EarlierVisit | None
     why: Why
     is_accepted: bool = False
 
@@ -125,7 +125,7 @@ def _as_it_is_now(step: Step, opened: Opened) -> Opened:
             return opened
 
 
-def _adopt(step: Step, entry: Entry, started: StepStarted) -> Event:
+def _adopt(step: Step, entry: EarlierVisit, started: StepStarted) -> Event:
     """An attempt that was started before the edit, and that the edit does not touch."""
     origin = started.origin or [entry.frame, entry.visit]
     attempt = entry.address.attempt_id
@@ -147,25 +147,27 @@ def reuse_move(rt: Runtime, frame: Frame) -> list[Event] | None:
     return [ItemMoved(frame.key, rt.now(), entry.moved.lifecycle)]
 
 
-def judge(step: Step, earlier: Earlier) -> Verdict:
+def judge(step: Step, earlier: Earlier) -> ReuseVerdict:
     """Is there a result for this step, and is it still good?"""
     step.key = key_of(step)
     name = name_of_node(step.node.id)
     path = earlier.step_path(step.frame.key, name, step.here.visit)
     entry = earlier.entries.get(path)
     if entry is None or entry.edit == step.rt.store.state.edit:
-        return Verdict(None, {"after": _first_anew(step)} if step.frame.anew else {"new": True})
+        return ReuseVerdict(
+            None, {"after": _first_anew(step)} if step.frame.anew else {"new": True}
+        )
     if path in earlier.redo:
-        return Verdict(entry, {"redo": True})
+        return ReuseVerdict(entry, {"redo": True})
     if path in earlier.accept and (entry.finished is not None or entry.decided is not None):
-        return Verdict(entry, {}, is_accepted=True)
+        return ReuseVerdict(entry, {}, is_accepted=True)
     if step.frame.anew:
-        return Verdict(entry, {"after": _first_anew(step)})
+        return ReuseVerdict(entry, {"after": _first_anew(step)})
     why = _unfinished(step, entry) or _difference(entry.key, step.key, earlier.given, step)
     if not why:
         changed = [*changed_files(step, entry, earlier)]
         why = {"files": changed} if changed else {}
-    return Verdict(entry, why)
+    return ReuseVerdict(entry, why)
 
 
 def _first_anew(step: Step) -> str:
@@ -173,7 +175,7 @@ def _first_anew(step: Step) -> str:
     return name_of_node(step.frame.anew.rpartition(":")[0])
 
 
-def _unfinished(step: Step, entry: Entry) -> Why:
+def _unfinished(step: Step, entry: EarlierVisit) -> Why:
     """A result that is none: it failed, was lost, or its end is not known."""
     done = entry.finished
     if done is None:
@@ -305,12 +307,12 @@ def standing_note(step: Step, session: str) -> str:
     )
 
 
-def _shown(entry: Entry) -> str:
+def _shown(entry: EarlierVisit) -> str:
     visit = f"@{entry.visit}" if entry.visit > 1 else ""
     return FrameKey.parse(entry.frame).step(entry.name).shown + visit
 
 
-def changed_files(step: Step, entry: Entry, earlier: Earlier) -> Iterator[str]:
+def changed_files(step: Step, entry: EarlierVisit, earlier: Earlier) -> Iterator[str]:
     """Files of the step that are neither what they were for its result nor what the run itself
     last recorded of them."""
     for name, digest in recorded_files(step, entry, earlier).items():
@@ -322,7 +324,7 @@ def changed_files(step: Step, entry: Entry, earlier: Earlier) -> Iterator[str]:
             yield name
 
 
-def recorded_files(step: Step, entry: Entry, earlier: Earlier) -> dict[str, str]:
+def recorded_files(step: Step, entry: EarlierVisit, earlier: Earlier) -> dict[str, str]:
     """The files of the step and of its checks, as they were for its result."""
     recorded: dict[str, str] = dict(entry.key.get("files", {}))
     part = f"{step.node.id}:check-"

@@ -117,7 +117,7 @@ class AgentRules:
 
 
 @record
-class Follower:
+class FollowingStep:
     """The step that follows another one's success; `is_item`: as the first of the next item."""
 
     node: Node
@@ -125,7 +125,7 @@ class Follower:
 
 
 @mutable_record
-class Chain:
+class SentAhead:
     """Programs that are sent ahead (ADR 0019).
 
     `begun`: one that has begun by itself, and whose step is performed next, whatever comes.
@@ -135,7 +135,7 @@ class Chain:
     # Is the step that is performed the only one?
     is_alone: bool = False
     # Which step follows a step in any case, and may be sent ahead.
-    followers: dict[tuple[PlanId, NodeId], Follower | None] = field(default_factory=dict)
+    followers: dict[tuple[PlanId, NodeId], FollowingStep | None] = field(default_factory=dict)
 
     def take(self, attempt: str) -> Job | None:
         """The program of this attempt, if it has begun."""
@@ -242,7 +242,7 @@ class Runtime:
         self._litter: dict[str, list[Path]] = {}
         # The frames whose next event says no more than what an executor has on record.
         self._on_record: set[str] = set()
-        self.chain = Chain()
+        self.chain = SentAhead()
         # Set when the executors cannot be of use to a `resume`: limits or disks have failed them.
         self.are_executors_spent = False
         self._is_leaving = False

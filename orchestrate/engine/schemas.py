@@ -36,14 +36,14 @@ _QUANTIFIER = regex(r"[*+?]|\{\d*,\d*\}")
 
 
 @record
-class Verdict:
+class SchemaVerdict:
     """`unusable` says what is wrong with the schema itself, `errors` how the value breaks it."""
 
     unusable: str = ""
     errors: list[str] = field(default_factory=list)
 
 
-def judge(schema: Any, value: Any) -> Verdict:
+def judge(schema: Any, value: Any) -> SchemaVerdict:
     """Hold a value against a schema. Nothing is ever fetched."""
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import Draft202012Validator, validator_for
@@ -56,22 +56,22 @@ def judge(schema: Any, value: Any) -> Verdict:
         find: Any = validator_for
         kind = find(schema, default=None) if isinstance(declared, str) else None
         if kind is None:
-            return Verdict(f"$schema is {show_json(declared)}, which is not supported")
+            return SchemaVerdict(f"$schema is {show_json(declared)}, which is not supported")
     try:
         kind.check_schema(schema)
         errors = list(
             islice(kind(schema, registry=Registry()).iter_errors(value), _MOST_ERRORS + 1)
         )
     except SchemaError as error:
-        return Verdict(f"{_pointer(error.absolute_path)}: {_clean(error.message)}")
+        return SchemaVerdict(f"{_pointer(error.absolute_path)}: {_clean(error.message)}")
     except Unresolvable as error:
-        return Verdict(f"'{error.ref}' is not in the file, and nothing is fetched")
+        return SchemaVerdict(f"'{error.ref}' is not in the file, and nothing is fetched")
     except RecursionError:
-        return Verdict("it refers to itself without end")
+        return SchemaVerdict("it refers to itself without end")
     except re.error as error:
-        return Verdict(f"a pattern is not a valid regular expression: {error}")
+        return SchemaVerdict(f"a pattern is not a valid regular expression: {error}")
     shown = [_explain(error) for error in errors[:_MOST_ERRORS]]
-    return Verdict(errors=[*shown, "… and more"] if len(errors) > _MOST_ERRORS else shown)
+    return SchemaVerdict(errors=[*shown, "… and more"] if len(errors) > _MOST_ERRORS else shown)
 
 
 # Is it certain to be quick?
@@ -245,10 +245,10 @@ def question_of(schema: Any, value: Any) -> bytes:
     return json.dumps([schema, value]).encode("ascii")
 
 
-def verdict_of(output: bytes) -> Verdict:
+def verdict_of(output: bytes) -> SchemaVerdict:
     """What the program said; `ValueError` if that is nothing it says."""
     unusable, errors = json.loads(output)
-    return Verdict(str(unusable), [str(error) for error in errors])
+    return SchemaVerdict(str(unusable), [str(error) for error in errors])
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from orchestrate.state.address import Address
 from orchestrate.state.calls import call_deadline
 from orchestrate.state.events import AttemptEnded, StepFinished, StepStarted
 from orchestrate.state.model import Frame, Visit, attempt_address, attempt_names
-from orchestrate.state.names import Names
+from orchestrate.state.names import AttemptNames
 from orchestrate.state.result import AttemptEnd, Status, StepError, StepResult
 from orchestrate.state.times import timestamp
 
@@ -74,7 +74,7 @@ class Step:
         return attempt_address(self.frame, self.here, self.node.name, self.attempt)
 
     @cached_property
-    def _names(self) -> Names:
+    def _names(self) -> AttemptNames:
         twins = self.rt.store.index.twins
         return attempt_names(self.frame, self.here, self.node.name, self.attempt, twins)
 

@@ -20,7 +20,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from orchestrate.errors import OrchestrateError
 from orchestrate.execute.base import Exit, Lost, NotStarted
 from orchestrate.fleet.engine import Engine
-from orchestrate.fleet.notes import Note, Notes
+from orchestrate.fleet.notes import Note, SittingNotes
 from orchestrate.fleet.protocol import Sat
 from orchestrate.state.clock import since_boot
 
@@ -40,7 +40,7 @@ class Holder:
         self._client = client
         self.root = root
         self.machine = machine
-        self.notes = Notes(root)
+        self.notes = SittingNotes(root)
         self.leaving = asyncio.Event()
         # Each sitting blocks one thread, and uses another one now and then.
         self._threads = ThreadPoolExecutor(max_workers=512, thread_name_prefix="sitting")

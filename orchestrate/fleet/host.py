@@ -29,7 +29,7 @@ _CHECKOUT_S = 600.0
 
 
 @record
-class Order:
+class SeatOrder:
     """A run that is to be started in a seat: the recipe, its flags, and what comes before it."""
 
     seat: Seat
@@ -40,13 +40,13 @@ class Order:
     slots: int
 
 
-def order_of(document: Mapping[str, Any]) -> Order:
+def order_of(document: Mapping[str, Any]) -> SeatOrder:
     """An order as it arrives."""
     require_protocol(document)
     seat = seat_of(document["seat"])
     if not is_run_id(seat.run):
         raise UsageError(f"'{seat.run}' is not the id of a run")
-    return Order(
+    return SeatOrder(
         seat=seat,
         file=str(document["file"]),
         text=document.get("text"),
@@ -88,7 +88,7 @@ def ensure_mirror(seat: Seat, *, is_sha256: bool) -> None:
             _git(mirror).output("init", "-q", "--bare", f"--object-format={format_}", str(mirror))
 
 
-def make_seat(order: Order) -> None:
+def make_seat(order: SeatOrder) -> None:
     """The work tree of a run, with what was pushed; it is there whole, or not at all."""
     seat = order.seat
     with alone(Path(seat.root)):

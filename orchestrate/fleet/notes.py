@@ -32,7 +32,7 @@ class Note:
     sitting: Sitting
 
 
-class Notes:
+class SittingNotes:
     """The notes of a worker's root."""
 
     def __init__(self, root: Path) -> None:

@@ -16,7 +16,7 @@ from orchestrate.errors import UsageError
 from orchestrate.exits import BUG
 from orchestrate.fleet.follow import follow
 from orchestrate.fleet.host import (
-    Order,
+    SeatOrder,
     make_seat,
     offer,
     order_of,
@@ -70,7 +70,7 @@ def _listed(document: Mapping[str, Any]) -> dict[str, Any]:
     return {"runs": runs, "version": __version__, "time": time.time()}
 
 
-def _begin(order: Order, run_recipe: RunRecipe) -> int:
+def _begin(order: SeatOrder, run_recipe: RunRecipe) -> int:
     """Start the run as `run -d` would in the seat; a seat whose run cannot start is removed."""
     given = flags_given(order.flags)
     make_seat(order)

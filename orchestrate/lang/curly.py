@@ -57,7 +57,7 @@ class Placed:
 
 
 @record
-class Template:
+class CurlyText:
     """Literal pieces and references, in order; what is malformed is in `faults` instead."""
 
     parts: tuple[str | Ref, ...]
@@ -74,10 +74,10 @@ class Template:
                 return None
 
 
-def parse_template(text: str) -> Template:
+def parse_template(text: str) -> CurlyText:
     """Split a text into literals and references. A lone `}}` is literal."""
     if "{{" not in text:
-        return Template((text,) if text else ())
+        return CurlyText((text,) if text else ())
     parts: list[str | Ref] = []
     placed: list[Placed] = []
     faults: list[Fault] = []
@@ -111,7 +111,7 @@ def parse_template(text: str) -> Template:
         position = end
     if position < len(text):
         parts.append(text[position:])
-    return Template(tuple(parts), tuple(placed), tuple(faults))
+    return CurlyText(tuple(parts), tuple(placed), tuple(faults))
 
 
 def parse_reference(written: str, start: int) -> Ref | Fault:

@@ -40,7 +40,7 @@ class DollarFault:
 
 
 @record
-class Parsed:
+class DollarText:
     """Literal pieces (escapes already resolved) and variables, in order."""
 
     parts: tuple[str | Variable, ...]
@@ -51,10 +51,10 @@ class Parsed:
         return tuple(part for part in self.parts if isinstance(part, Variable))
 
 
-def parse_dollar(text: str) -> Parsed:
+def parse_dollar(text: str) -> DollarText:
     """Split a text into literals and variables; `$$` is a literal `$`."""
     if "$" not in text:
-        return Parsed((text,) if text else (), ())
+        return DollarText((text,) if text else (), ())
     parts: list[str | Variable] = []
     faults: list[DollarFault] = []
     literal: list[str] = []
@@ -91,7 +91,7 @@ def parse_dollar(text: str) -> Parsed:
     literal.append(text[position:])
     if literal_text := "".join(literal):
         parts.append(literal_text)
-    return Parsed(tuple(parts), tuple(faults))
+    return DollarText(tuple(parts), tuple(faults))
 
 
 def _malformed(inner: str, shown: str, start: int, end: int) -> DollarFault:

@@ -18,11 +18,11 @@ from orchestrate.serve.chats import Chats
 from orchestrate.serve.console import Console
 from orchestrate.serve.guard import PROTOCOL, SIGN_IN, Guard, wants_page
 from orchestrate.serve.problems import Problem, problem_of, status_of
-from orchestrate.serve.protocol import Connection
+from orchestrate.serve.protocol import ProtocolClient
 from orchestrate.serve.sign_in import sign_in, sign_out
 from orchestrate.serve.static_files import static_file
 from orchestrate.serve.stream import Tab
-from orchestrate.serve.watch import Watch
+from orchestrate.serve.watch import RunsWatch
 
 _PAGES = ("/recipes", "/sessions", "/sessions/{session}", "/more")
 
@@ -50,7 +50,7 @@ async def _bug(_: Request, error: Exception) -> Response:
 
 async def _protocol(socket: WebSocket) -> None:
     state = socket.app.state
-    await Connection(socket, state.console, state.watch, state.chats).run()
+    await ProtocolClient(socket, state.console, state.watch, state.chats).run()
 
 
 async def _stream(socket: WebSocket) -> None:
@@ -78,6 +78,6 @@ def make_app(console: Console) -> Guard:
         exception_handlers={OrchestrateError: _ours, HTTPException: _http, Exception: _bug},
     )
     app.state.console = console
-    app.state.watch = Watch(console)
+    app.state.watch = RunsWatch(console)
     app.state.chats = Chats()
     return Guard(app, console)

@@ -19,7 +19,7 @@ from orchestrate.view.place import Place
 from orchestrate.workspace import open_workspace
 
 if TYPE_CHECKING:
-    from orchestrate.serve.keys import Keys
+    from orchestrate.serve.keys import AccessKeys
     from orchestrate.workspace import Workspace
 
 READ_ONLY = "this console only looks: it was started with --read-only"
@@ -30,7 +30,7 @@ class Console:
     """Everything that a request may ask about the server."""
 
     workspaces: tuple[Workspace, ...]
-    keys: Keys
+    keys: AccessKeys
     host: str
     port: int
     allowed: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import HTMLResponse, Response
 
 from orchestrate.errors import OrchestrateError
-from orchestrate.serve.hosts import Refused, header_of, judge
+from orchestrate.serve.hosts import Refusal, header_of, judge
 from orchestrate.serve.problems import Problem, problem_of
 from orchestrate.serve.shell import refused_page, sign_in_page
 
@@ -110,7 +110,7 @@ class Guard:
         found = jar.get(self._console.keys.cookie_name)
         return "page" if found is not None and self._console.keys.is_cookie(found.value) else None
 
-    async def _refuse(self, why: Refused, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _refuse(self, why: Refusal, scope: Scope, receive: Receive, send: Send) -> None:
         answer: Response = problem_of(Problem(why.status, why.detail))
         if wants_page(scope):
             answer = HTMLResponse(refused_page(why, self._console), why.status)

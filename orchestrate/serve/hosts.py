@@ -20,7 +20,7 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 
 @record
-class Refused:
+class Refusal:
     """Why a request is answered with this status and nothing else."""
 
     status: int
@@ -49,25 +49,25 @@ def split_host(text: str) -> tuple[str, int | None] | None:
     return (match[1].lower(), port) if port is None or port < 65536 else None
 
 
-def judge(headers: Headers, allowed: frozenset[str]) -> Refused | None:
+def judge(headers: Headers, allowed: frozenset[str]) -> Refusal | None:
     """None if the host is one of ours, and the origin the same one, or not said."""
     try:
         host = header_of(headers, b"host")
         origin = header_of(headers, b"origin")
     except ValueError as error:
-        return Refused(400, "Malformed request", f"the header '{error}' was sent twice")
+        return Refusal(400, "Malformed request", f"the header '{error}' was sent twice")
     named = split_host(host) if host is not None else None
     if named is None:
-        return Refused(400, "Malformed request", "the Host header is missing or malformed")
+        return Refusal(400, "Malformed request", "the Host header is missing or malformed")
     if named[0] not in allowed:
-        return Refused(
+        return Refusal(
             403,
             "Host refused",
             f"this console does not answer to the host '{named[0]}'; if it is meant to: "
             f"orchestrate serve --allow-host {named[0]}",
         )
     if origin is not None and not _is_same(origin, named):
-        return Refused(403, "Origin refused", "requests of other pages are refused")
+        return Refusal(403, "Origin refused", "requests of other pages are refused")
     return None
 
 

@@ -16,7 +16,7 @@ from orchestrate.serve.problems import Problem
 from orchestrate.show.spending import cost_words
 from orchestrate.state.elsewhere import is_shadow
 from orchestrate.state.known_workspaces import Known
-from orchestrate.view.inbox import Question
+from orchestrate.view.inbox import InboxQuestion
 from orchestrate.view.source_files import shown_definition
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ Json = dict[str, Any]
 _WORDS = {"approve": "approved", "deny": "denied"}
 
 
-def questions(console: Console, *, with_files: bool = True) -> list[Question]:
+def questions(console: Console, *, with_files: bool = True) -> list[InboxQuestion]:
     """All that waits in all workspaces, oldest first; git is asked only `with_files`."""
     known = [Known(one.root, console.runs_of(one).folder) for one in console.workspaces]
     return list(open_inbox(known, lambda _: None, with_files=with_files).questions)
 
 
-def question_json(one: Question) -> Json:
+def question_json(one: InboxQuestion) -> Json:
     evidence = one.evidence
     return {
         "id": one.id,

@@ -78,7 +78,7 @@ def _digest(secret: str) -> str:
     return sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class Keys:
+class AccessKeys:
     """What one server accepts."""
 
     def __init__(self, key_path: Path, links: Path, port: int) -> None:

@@ -23,7 +23,7 @@ from orchestrate.view.messages import ASKED_TO_EXIT
 if TYPE_CHECKING:
     from orchestrate.serve.chats import Chats
     from orchestrate.serve.console import Console
-    from orchestrate.serve.watch import Listener, News, Watch
+    from orchestrate.serve.watch import Listener, News, RunsWatch
 
 Json = dict[str, Any]
 HELLO = {"type": "hello", "message": "orchestrate", "version": "0.4.0", "auth_version": 1}
@@ -37,10 +37,10 @@ class BadMessage(Exception):
     """A message that lacks something; the connection stays."""
 
 
-class Connection:
+class ProtocolClient:
     """One client."""
 
-    def __init__(self, socket: WebSocket, console: Console, watch: Watch, chats: Chats) -> None:
+    def __init__(self, socket: WebSocket, console: Console, watch: RunsWatch, chats: Chats) -> None:
         self._socket = socket
         self._console = console
         self._watch = watch
@@ -314,7 +314,7 @@ class Connection:
         self._most = size * 1024
         await self._send({"type": "ack", "message": f"Messages have at most {size} KB"})
 
-    _handlers: dict[str, Callable[[Connection, Json], Awaitable[None]]] = {  # noqa: RUF012
+    _handlers: dict[str, Callable[[ProtocolClient, Json], Awaitable[None]]] = {  # noqa: RUF012
         "ping": _ping,
         "get_available_recipes": _recipes,
         "start_recipe": _start_recipe,

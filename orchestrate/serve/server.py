@@ -19,7 +19,7 @@ from orchestrate.record import record, replace
 from orchestrate.serve.app import make_app
 from orchestrate.serve.console import Console
 from orchestrate.serve.hosts import is_loopback
-from orchestrate.serve.keys import Keys, key_file, make_link, serve_folder
+from orchestrate.serve.keys import AccessKeys, key_file, make_link, serve_folder
 from orchestrate.serve.patience import PatientProtocol, PatientSocket
 from orchestrate.serve.ways_in import address_of, ways_in
 from orchestrate.state.durable import dump_json, parse_json, read_file, write_durably
@@ -84,7 +84,7 @@ def serve(wanted: Wanted, announce: Callable[[Console, str], None]) -> None:
 
 
 def make_console(wanted: Wanted) -> Console:
-    keys = Keys(key_file(os.environ), links_of(wanted.port), wanted.port)
+    keys = AccessKeys(key_file(os.environ), links_of(wanted.port), wanted.port)
     return Console(
         wanted.workspaces, keys, wanted.host, wanted.port, wanted.allowed, wanted.read_only,
         wanted.missing,

@@ -12,7 +12,7 @@ from orchestrate.app.transcripts import transcripts_of
 from orchestrate.errors import OrchestrateError, UsageError
 from orchestrate.serve.chats import Prompt
 from orchestrate.serve.problems import Problem
-from orchestrate.serve.sessions import Session, find_session, history, sessions
+from orchestrate.serve.sessions import ListedSession, find_session, history, sessions
 from orchestrate.serve.telling import CHAT
 from orchestrate.view.run_view import run_view
 from orchestrate.view.step_logs import find_entry
@@ -31,7 +31,7 @@ def list_sessions(asked: CheckedRequest) -> Json:
     return {"sessions": [one.to_json() for one in found[: asked.given["limit"]]]}
 
 
-def _session(asked: CheckedRequest) -> Session:
+def _session(asked: CheckedRequest) -> ListedSession:
     found = find_session(asked.console, asked.given["session"])
     if found is None:
         raise Problem(404, "there is no such session in our runs")
@@ -51,7 +51,7 @@ def show_session(asked: CheckedRequest) -> Json:
     }
 
 
-def active_run(session: Session) -> str | None:
+def active_run(session: ListedSession) -> str | None:
     """The recipe or turn that is at work or parked in a session."""
     for run in reversed(session.runs):
         try:

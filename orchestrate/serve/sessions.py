@@ -17,7 +17,7 @@ from orchestrate.state.recorded import read_events
 from orchestrate.state.times import timestamp
 from orchestrate.view.run_summary import summary_of
 from orchestrate.view.source_files import shown_definition
-from orchestrate.view.step_logs import Entry, attempts_in, source_of
+from orchestrate.view.step_logs import StepLog, attempts_in, source_of
 
 if TYPE_CHECKING:
     from orchestrate.serve.console import Console
@@ -31,7 +31,7 @@ _MOST_TEXT = 40_000
 
 
 @record
-class Session:
+class ListedSession:
     """A session, or a run without one; `runs` are those that were in it, oldest first."""
 
     id: str
@@ -53,9 +53,9 @@ class Session:
         }
 
 
-def sessions(console: Console) -> list[Session]:
+def sessions(console: Console) -> list[ListedSession]:
     """Newest first. A run that has been in several sessions counts for each."""
-    found: dict[str, Session] = {}
+    found: dict[str, ListedSession] = {}
     for workspace, run in console.all_runs()[:_MOST_RUNS]:
         fields = summary_of(run).fields()
         path = str(fields.get("workflow_file", "?"))
@@ -64,11 +64,11 @@ def sessions(console: Console) -> list[Session]:
             known = found.get(session_id)
             if known is None:
                 at = _changed_at(run)
-                found[session_id] = Session(session_id, workspace, (run,), name, agent, at)
+                found[session_id] = ListedSession(session_id, workspace, (run,), name, agent, at)
             else:
                 runs = (run, *known.runs)
                 better = name if known.name == "chat" else known.name
-                found[session_id] = Session(
+                found[session_id] = ListedSession(
                     session_id,
                     known.workspace,
                     runs,
@@ -137,11 +137,11 @@ def _read_sessions(run: Run, after: int, found: dict[str, str]) -> None:
                 continue
 
 
-def find_session(console: Console, session_id: str) -> Session | None:
+def find_session(console: Console, session_id: str) -> ListedSession | None:
     return next((one for one in sessions(console) if one.id == session_id), None)
 
 
-def history(session: Session) -> list[Json]:
+def history(session: ListedSession) -> list[Json]:
     """What was said, oldest first: each turn's prompt and its answer. `seq` counts from 1."""
     found: list[Json] = []
     for run in session.runs:
@@ -153,7 +153,7 @@ def history(session: Session) -> list[Json]:
     return [{**message, "seq": number} for number, message in enumerate(found, 1)]
 
 
-def _turn(run: Run, entry: Entry, session: Session) -> list[Json]:
+def _turn(run: Run, entry: StepLog, session: ListedSession) -> list[Json]:
     result = entry.result
     said = {
         "user": (_text(source_of(run, entry, "prompt")), result.started_at),

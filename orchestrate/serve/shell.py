@@ -9,7 +9,7 @@ from orchestrate.serve.ways_in import ways_in
 
 if TYPE_CHECKING:
     from orchestrate.serve.console import Console
-    from orchestrate.serve.hosts import Refused
+    from orchestrate.serve.hosts import Refusal
 
 _HEAD = """<!doctype html>
 <html lang="en">
@@ -58,7 +58,7 @@ def sign_in_page() -> str:
     )
 
 
-def refused_page(why: Refused, console: Console) -> str:
+def refused_page(why: Refusal, console: Console) -> str:
     """Names the refused host, the flag, and the ways in that need neither."""
     ways = "".join(
         f"<dt>{escape(what)}</dt><dd><code>{escape(command)}</code></dd>\n"

@@ -22,7 +22,7 @@ from orchestrate.state.times import timestamp
 
 if TYPE_CHECKING:
     from orchestrate.serve.console import Console
-    from orchestrate.serve.watch import Listener, News, Watch
+    from orchestrate.serve.watch import Listener, News, RunsWatch
 
 Json = dict[str, Any]
 BEAT_S = 10.0
@@ -35,7 +35,7 @@ _STREAMS = ("stdout", "stderr", "prompt")
 class Tab:
     """One tab: a run that it follows, and a log."""
 
-    def __init__(self, socket: WebSocket, console: Console, watch: Watch) -> None:
+    def __init__(self, socket: WebSocket, console: Console, watch: RunsWatch) -> None:
         self._socket = socket
         self._console = console
         self._watch = watch

@@ -121,7 +121,7 @@ class _Followed:
         return found[resumes[-1] :] if resumes else []
 
 
-class Watch:
+class RunsWatch:
     """The one look-out of a server."""
 
     def __init__(self, console: Console) -> None:

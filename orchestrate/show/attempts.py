@@ -10,7 +10,7 @@ from orchestrate.show.printing import Printer, print_lines, print_source, read_s
 from orchestrate.show.transcript_text import turn_lines
 from orchestrate.state.address import Address
 from orchestrate.view.step_logs import (
-    Entry,
+    StepLog,
     Stream,
     attempts_in,
     from_result,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def show_attempts(
     run: Run,
     step: str,
-    entries: Sequence[Entry],
+    entries: Sequence[StepLog],
     request: LogRequest,
     *,
     as_json: bool,
@@ -66,7 +66,7 @@ def show_attempts(
             printer.end_line()
 
 
-def _attempts(run: Run, step: str, entries: Sequence[Entry]) -> list[Entry]:
+def _attempts(run: Run, step: str, entries: Sequence[StepLog]) -> list[StepLog]:
     """Those of the steps that were found, in whichever restart, entry into a loop, or call; where
     such a number was said, only those."""
     steps = {entry.address.dotted for entry in entries}
@@ -84,7 +84,7 @@ def _attempts(run: Run, step: str, entries: Sequence[Entry]) -> list[Entry]:
     return said or found
 
 
-def _title(attempt: Entry) -> str:
+def _title(attempt: StepLog) -> str:
     at = attempt.address
     visit = f"visit {at.visit}, " if at.visit is not None and at.visit > 1 else ""
     what = f"attempt {at.attempt}" if attempt.is_started else "not started"
@@ -92,19 +92,19 @@ def _title(attempt: Entry) -> str:
     return f"{attempt.path}, {edit}{visit}{what}: {_how(attempt)}"
 
 
-def _how(attempt: Entry) -> str:
+def _how(attempt: StepLog) -> str:
     """Its status, or why it was not the last word."""
     return attempt.why or attempt.result.status
 
 
-def _because(attempt: Entry) -> str:
+def _because(attempt: StepLog) -> str:
     """What went wrong, on one line."""
     message = attempt.result.message
     return f": {' '.join(message.split())}" if message else ""
 
 
 def _answer(
-    run: Run, attempts: list[Entry], streams: Sequence[Stream], last_lines: int | None
+    run: Run, attempts: list[StepLog], streams: Sequence[Stream], last_lines: int | None
 ) -> None:
     shown = []
     for attempt in attempts:

@@ -26,7 +26,7 @@ from orchestrate.state.events import (
 from orchestrate.state.result import StepResult
 from orchestrate.view.follower import JournalTail, left_alone, looks, tail_from_now
 from orchestrate.view.run_view import run_view
-from orchestrate.view.step_logs import Entry, NoSuchStep, Stream, find_entry, from_result
+from orchestrate.view.step_logs import NoSuchStep, StepLog, Stream, find_entry, from_result
 from orchestrate.view.waiting import knows_step
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def follow_step(run: Run, step: str, request: LogRequest) -> None:
         follower.close()
 
 
-def _await_entry(run: Run, step: str) -> Entry:
+def _await_entry(run: Run, step: str) -> StepLog:
     """The step, once it has begun; an error if it cannot begin any more."""
     for is_live in looks(run):
         view = run_view(run)
@@ -111,7 +111,7 @@ def _await_entry(run: Run, step: str) -> Entry:
 
 
 class _Follower:
-    def __init__(self, run: Run, entry: Entry, journal: JournalTail, request: LogRequest) -> None:
+    def __init__(self, run: Run, entry: StepLog, journal: JournalTail, request: LogRequest) -> None:
         self._run = run
         self._entry = entry
         self._journal = journal

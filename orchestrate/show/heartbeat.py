@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from orchestrate.plan.nodes import Ask, Run
 from orchestrate.plan.visible import clip, plural
 from orchestrate.record import record
-from orchestrate.show.live.picture import Program
+from orchestrate.show.live.picture import RunningProgram
 from orchestrate.show.live.tails import Tail, Tails
 from orchestrate.show.output import note
 from orchestrate.show.recurring import Recurring
@@ -34,7 +34,7 @@ class AtWork:
     """A program that runs, and what the step is called."""
 
     label: str
-    program: Program
+    program: RunningProgram
 
 
 def interval() -> float:
@@ -90,7 +90,7 @@ def programs_in(state: RunState, index: Index, label: Callable[[str, str], str])
             continue
         backend = about.backend if isinstance(node.op, Ask) else ""
         began = here.attempt_since or here.since
-        program = Program(log_name_in(about), backend, began)
+        program = RunningProgram(log_name_in(about), backend, began)
         found.append(AtWork(label(frame.key, here.node), program))
     return found
 

@@ -13,7 +13,7 @@ from orchestrate.show.spending import cost_words
 from orchestrate.state.address import gate_words
 from orchestrate.state.times import duration, local_time, timestamp
 from orchestrate.view.advice import view_flags
-from orchestrate.view.inbox import Evidence, Question
+from orchestrate.view.inbox import Evidence, InboxQuestion
 from orchestrate.view.outcomes import Answered
 from orchestrate.view.place import Place
 from orchestrate.view.run_view import run_view
@@ -29,7 +29,7 @@ _MOST_ANSWER_LINES = 12
 _MOST_GONE = 3
 
 
-def question_text(question: Question) -> str:
+def question_text(question: InboxQuestion) -> str:
     """A question with what a person needs for the answer."""
     about = question.about
     if question.visited is not None:
@@ -70,7 +70,7 @@ def _evidence_lines(evidence: Evidence) -> list[str]:
     return lines
 
 
-def question_json(question: Question) -> dict[str, Any]:
+def question_json(question: InboxQuestion) -> dict[str, Any]:
     """For programs; `answer` takes `token`."""
     left_out = ("choices", "evidence", "visited")
     given = {name: getattr(question, name) for name in field_names(question)}

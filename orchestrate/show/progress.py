@@ -30,7 +30,7 @@ from orchestrate.state.events import Event, attempt_of
 from orchestrate.state.model import RunState
 from orchestrate.view.item_names import item_name
 from orchestrate.view.messages import Messages
-from orchestrate.view.step_logs import Entry
+from orchestrate.view.step_logs import StepLog
 
 if TYPE_CHECKING:
     from orchestrate.show.live.view import View
@@ -164,7 +164,7 @@ class Progress:
         result = event.result
         if result.status != "failed":
             return []
-        entry = Entry(attempt_of(event), result)
+        entry = StepLog(attempt_of(event), result)
         lines = last_turn_lines(self._store.run, entry, self._transcript_of, _LAST_LINES)
         return [f"    | {line}" for line in lines if line.lstrip("-! ") not in result.message]
 

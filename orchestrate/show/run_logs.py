@@ -25,7 +25,7 @@ from orchestrate.state.times import timestamp
 from orchestrate.view.follower import looks
 from orchestrate.view.run_view import run_view
 from orchestrate.view.step_logs import (
-    Entry,
+    StepLog,
     find_entries,
     source_of,
     was_at_work_since,
@@ -82,7 +82,7 @@ def _first_since(path: Path, since: float) -> int:
     return offset
 
 
-def show_steps(run: Run, entries: list[Entry], request: LogRequest) -> None:
+def show_steps(run: Run, entries: list[StepLog], request: LogRequest) -> None:
     printer = Printer()
     for entry in entries:
         if request.since is not None and not was_at_work_since(entry.result, request.since):
@@ -109,7 +109,7 @@ def show_steps(run: Run, entries: list[Entry], request: LogRequest) -> None:
 
 
 def _source(
-    run: Run, entry: Entry, stream: Stream, request: LogRequest
+    run: Run, entry: StepLog, stream: Stream, request: LogRequest
 ) -> Path | bytes | Iterator[str]:
     if stream == "stdout" and request.transcript_of is not None:
         lines = turn_lines(run, entry, request.transcript_of)
@@ -118,7 +118,7 @@ def _source(
     return source_of(run, entry, stream, is_raw=request.is_raw)
 
 
-def _tell_silence(entry: Entry, request: LogRequest) -> None:
+def _tell_silence(entry: StepLog, request: LogRequest) -> None:
     """A step that printed nothing may have an error that says why."""
     what = "has printed nothing yet" if entry.is_running else "printed nothing"
     if request.streams == ("prompt",):
@@ -130,7 +130,7 @@ def _tell_silence(entry: Entry, request: LogRequest) -> None:
     note(f"orchestrate: {visible(entry.path)} {what}{status}\n")
 
 
-def step_json(run: Run, entry: Entry, request: LogRequest) -> dict[str, Any]:
+def step_json(run: Run, entry: StepLog, request: LogRequest) -> dict[str, Any]:
     document: dict[str, Any] = {
         "run_id": run.id,
         "step": entry.path,
@@ -149,7 +149,7 @@ def step_json(run: Run, entry: Entry, request: LogRequest) -> dict[str, Any]:
     return document
 
 
-def answers_of(run: Run, step: str, request: LogRequest) -> list[Entry]:
+def answers_of(run: Run, step: str, request: LogRequest) -> list[StepLog]:
     """What a step came to is what its last round answered; the transcript has all rounds."""
     entries = entries_named(run, step)
     if len(entries) != 1 or request.streams in (("prompt",), ("stderr",)):
@@ -158,14 +158,14 @@ def answers_of(run: Run, step: str, request: LogRequest) -> list[Entry]:
     return rounds[-1:] if request.streams == ("stdout",) else rounds
 
 
-def entries_named(run: Run, step: str) -> list[Entry]:
+def entries_named(run: Run, step: str) -> list[StepLog]:
     view = run_view(run)
     if view.note:
         note(f"orchestrate: {visible(view.note)}\n")
     return find_entries(run, view.state, step)
 
 
-def only_entry(entries: list[Entry], step: str) -> Entry:
+def only_entry(entries: list[StepLog], step: str) -> StepLog:
     if len(entries) != 1:
         raise UsageError(
             f"'{step}' matches {len(entries)} steps", "with --json name one, or add --all"

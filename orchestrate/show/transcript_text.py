@@ -14,7 +14,7 @@ from orchestrate.view.transcripts import follow_turn
 if TYPE_CHECKING:
     from orchestrate.state.runs import Run
     from orchestrate.transcript import Passage, TranscriptOf
-    from orchestrate.view.step_logs import Entry
+    from orchestrate.view.step_logs import StepLog
 
 _MOST_THOUGHTS = 3
 
@@ -69,7 +69,7 @@ def last_line_of(passage: Passage) -> str:
     return next((line for line in reversed(_lines_of(passage)) if line.strip()), "~ …")
 
 
-def turn_lines(run: Run, entry: Entry, transcript_of: TranscriptOf) -> Iterator[str] | None:
+def turn_lines(run: Run, entry: StepLog, transcript_of: TranscriptOf) -> Iterator[str] | None:
     """What the agent of an attempt did and answered; None if there are no events of it."""
     is_agents = entry.result.agent is not None and entry.result.backend
     follower = follow_turn(run, entry, transcript_of) if is_agents else None
@@ -96,7 +96,7 @@ def turn_lines(run: Run, entry: Entry, transcript_of: TranscriptOf) -> Iterator[
     return lines()
 
 
-def last_turn_lines(run: Run, entry: Entry, transcript_of: TranscriptOf, most: int) -> list[str]:
+def last_turn_lines(run: Run, entry: StepLog, transcript_of: TranscriptOf, most: int) -> list[str]:
     """The end of a transcript, for one who is told that the turn has failed."""
     lines = turn_lines(run, entry, transcript_of)
     return [] if lines is None else [*deque(lines, maxlen=most)]

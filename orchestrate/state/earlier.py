@@ -31,7 +31,7 @@ def turn_of(key: dict[str, Any]) -> str:
 
 
 @mutable_record
-class Entry:
+class EarlierVisit:
     """What is known of one visit of a step: the question, and how it was answered."""
 
     path: Path
@@ -82,7 +82,7 @@ class Earlier:
     """The results of a run by path, as its events tell them one after another."""
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
-        self.entries: dict[Path, Entry] = {}
+        self.entries: dict[Path, EarlierVisit] = {}
         # The last that the run has recorded of each file.
         self.files: dict[str, str] = {}
         # Where a step has changed one since: the tree of the checkpoint that has it.
@@ -91,7 +91,7 @@ class Earlier:
         self.given: set[str] = set()
         self.edits: list[on.Edited] = []
         # What an edit has made worthless, and since the last one the paths of what it took over.
-        self.void: list[Entry] = []
+        self.void: list[EarlierVisit] = []
         self.kept: set[Path] = set()
         self.redo: set[Path] = set()
         self.accept: set[Path] = set()
@@ -137,7 +137,7 @@ class Earlier:
                 self._entry(event).decided = event
             case on.ItemMoved():
                 path = self.path(event.frame)
-                moved = Entry(path, event.frame, 1, path[-1], self.edit, moved=event)
+                moved = EarlierVisit(path, event.frame, 1, path[-1], self.edit, moved=event)
                 self.entries[path] = moved
             case on.RunStarted():
                 self.given |= set((event.forked or {}).get("given", ()))
@@ -282,12 +282,12 @@ class Earlier:
                 known.append(f"{digest}#{counts[digest]}")
         return known[index]
 
-    def _entry(self, event: Any) -> Entry:
+    def _entry(self, event: Any) -> EarlierVisit:
         name = name_of_node(event.node)
         path = self.step_path(event.frame, name, event.visit)
         entry = self.entries.get(path)
         if entry is None or entry.edit != self.edit:
-            entry = Entry(path, event.frame, event.visit, name, self.edit)
+            entry = EarlierVisit(path, event.frame, event.visit, name, self.edit)
             self.entries[path] = entry
         return entry
 
@@ -321,7 +321,7 @@ class Earlier:
         for other in [p for p in self.entries if p[: len(inner)] == inner]:
             del self.entries[other]
 
-    def covered(self, wanted: Address) -> list[Entry]:
+    def covered(self, wanted: Address) -> list[EarlierVisit]:
         """The entries that a person means: a step, or all that is in a loop or called plan."""
         found = []
         for entry in self.entries.values():
@@ -331,12 +331,12 @@ class Earlier:
         return found
 
     @property
-    def running(self) -> list[Entry]:
+    def running(self) -> list[EarlierVisit]:
         """What was started and whose end is not on record."""
         return [entry for entry in self.entries.values() if entry.started is not None]
 
 
-def attempts_of(entries: Sequence[Entry]) -> list[Attempt]:
+def attempts_of(entries: Sequence[EarlierVisit]) -> list[Attempt]:
     return [
         Attempt(entry.address.attempt_id, entry.started.where)
         for entry in entries

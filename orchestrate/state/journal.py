@@ -41,7 +41,7 @@ class JournalCorruptError(StateError):
 
 
 @record
-class Entry:
+class JournalEntry:
     """One event as it was recorded."""
 
     seq: int
@@ -189,7 +189,9 @@ class Journal:
             self._broken = True
 
 
-def read_tail(path: Path, after_seq: int = 0, having: Sequence[bytes] = ()) -> Iterator[Entry]:
+def read_tail(
+    path: Path, after_seq: int = 0, having: Sequence[bytes] = ()
+) -> Iterator[JournalEntry]:
     """The events after `after_seq`, oldest first; costs what they cost, not what came before.
 
     A torn tail ends the iteration. Safe beside a writer: what it is just writing is not seen. With
@@ -207,7 +209,7 @@ def read_tail(path: Path, after_seq: int = 0, having: Sequence[bytes] = ()) -> I
             last = line.seq
             is_meant = not having or any(part in line.body for part in having)
             if line.seq > after_seq and is_meant:
-                yield Entry(line.seq, parse_json(line.body))
+                yield JournalEntry(line.seq, parse_json(line.body))
         if last < after_seq:
             problem = f"it ends at event {last}, but {after_seq} events were recorded"
             raise damaged(path, problem)

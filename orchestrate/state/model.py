@@ -19,7 +19,7 @@ from orchestrate.plan.nodes import Node as PlanNode
 from orchestrate.record import field, mutable_record, record
 from orchestrate.state.address import Address, address_of
 from orchestrate.state.item_results import ItemResults
-from orchestrate.state.names import Names, names_of
+from orchestrate.state.names import AttemptNames, names_of
 from orchestrate.state.result import Approval, Costs, Denials, SkippedStep, StepResult
 
 Json = Any
@@ -258,7 +258,7 @@ class RunState:
 
 
 @record
-class Place:
+class NodePlace:
     """A node with what stands around it."""
 
     plan: Plan
@@ -291,7 +291,7 @@ class Index:
         self.hear_move: Callable[[PlanId, NodeId, Label, Target], None] | None = None
         self._find = find
         self._plans: dict[PlanId, Plan] = {plan.id: plan for plan in program.plans}
-        self._places: dict[PlanId, dict[NodeId, Place]] = {}
+        self._places: dict[PlanId, dict[NodeId, NodePlace]] = {}
         self._blocks: dict[PlanId, dict[str, PlanBlock]] = {}
         self._twins: frozenset[str] | None = None
 
@@ -345,12 +345,14 @@ class Index:
             self._twins = frozenset(name for names in several for name in names)
         return self._twins
 
-    def place(self, plan_id: PlanId, node_id: NodeId) -> Place:
+    def place(self, plan_id: PlanId, node_id: NodeId) -> NodePlace:
         places = self._places.get(plan_id)
         if places is None:
             plan = self.plan(plan_id)
             places = {
-                node.id: Place(plan, block, node) for block in plan.blocks for node in block.nodes
+                node.id: NodePlace(plan, block, node)
+                for block in plan.blocks
+                for node in block.nodes
             }
             self._places[plan_id] = places
         return places[node_id]
@@ -362,7 +364,7 @@ class Index:
             self._blocks[plan_id] = blocks
         return blocks[block_id]
 
-    def here(self, frame: Frame) -> Place:
+    def here(self, frame: Frame) -> NodePlace:
         """The place of the step at a frame's cursor."""
         assert frame.here is not None
         return self.place(frame.plan, frame.here.node)
@@ -389,7 +391,7 @@ def attempt_address(frame: Frame, here: Visit, name: str, attempt: int) -> Addre
 
 def attempt_names(
     frame: Frame, here: Visit, name: str, attempt: int, twins: frozenset[str] = frozenset()
-) -> Names:
+) -> AttemptNames:
     """What the attempt at `attempt_address` is called."""
     key, visit = here.origin or (frame.key, here.visit)
     return names_of(key, name, visit, attempt, twins)

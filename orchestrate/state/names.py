@@ -9,7 +9,7 @@ from orchestrate.state.address import FrameKey, address_of
 
 
 @record
-class Names:
+class AttemptNames:
     """What an attempt is called: in the journal, by its keeper, and its files under `logs/`.
 
     `own_log` is set where the address alone does not say what these begin with.
@@ -24,12 +24,12 @@ class Names:
 @lru_cache(64)
 def names_of(
     frame_key: str, name: str, visit: int, attempt: int, twins: frozenset[str] = frozenset()
-) -> Names:
+) -> AttemptNames:
     """The names of an attempt, worked out once; a program that is sent ahead has them early."""
     address = address_of(frame_key, name, visit, attempt)
     log_name = address.log_name(twins)
     own_log = log_name if twins and log_name != address.log_name() else None
-    return Names(address.text, address.attempt_id, log_name, own_log)
+    return AttemptNames(address.text, address.attempt_id, log_name, own_log)
 
 
 def item_key(frame_key: str, loop: str, index: int, visit: int) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from orchestrate.record import field, mutable_record, record, replace
 from orchestrate.state.result import Approval
 from orchestrate.state.times import seconds_of
-from orchestrate.view.git import DIFF, Repository, open_repository, texts
+from orchestrate.view.git import DIFF, WorkTree, open_repository, texts
 from orchestrate.view.history import Sitting
 
 _MOST_FILES = 500
@@ -29,7 +29,7 @@ _Lines = dict[str, tuple[int, int]]
 
 
 @record
-class Change:
+class FileChange:
     path: str
     what: str
     is_committed: bool
@@ -66,18 +66,18 @@ class Changes:
 
     how: list[str] = field(default_factory=list)
     commits: list[str] = field(default_factory=list)
-    files: list[Change] = field(default_factory=list)
+    files: list[FileChange] = field(default_factory=list)
     left_out: int = 0
     # False where git cannot be asked at all.
     is_known: bool = True
 
     @property
-    def listed(self) -> list[Change]:
+    def listed(self) -> list[FileChange]:
         """Those that may be the run's doing."""
         return [change for change in self.files if change.may_be_the_runs]
 
     @property
-    def before(self) -> list[Change]:
+    def before(self) -> list[FileChange]:
         """Those that the run has not touched, by their times."""
         return [change for change in self.files if not change.may_be_the_runs]
 
@@ -112,9 +112,7 @@ def find_changes(
     return changes
 
 
-def sittings_since(
-    git: Repository, sittings: Sequence[Sitting], gate: Approval
-) -> Sequence[Sitting]:
+def sittings_since(git: WorkTree, sittings: Sequence[Sitting], gate: Approval) -> Sequence[Sitting]:
     """What is left of the sittings; the first begins where HEAD was when the gate was asked."""
     at = seconds_of(gate.requested_at)
     left = [one for one in sittings if one.end is None or one.end >= at]
@@ -123,13 +121,13 @@ def sittings_since(
     return [replace(left[0], start=at, head=git.head_at(at) or left[0].head), *left[1:]]
 
 
-def commit_ranges(git: Repository, sittings: Sequence[Sitting]) -> list[tuple[Sitting, str]]:
+def commit_ranges(git: WorkTree, sittings: Sequence[Sitting]) -> list[tuple[Sitting, str]]:
     """Each sitting with the commit that it ended at; '' where that is not known."""
     heads = [*(one.head for one in sittings[1:]), git.head]
     return [(one, one.end_head or after) for one, after in zip(sittings, heads, strict=False)]
 
 
-def _add_committed(changes: Changes, git: Repository, sittings: Sequence[Sitting]) -> None:
+def _add_committed(changes: Changes, git: WorkTree, sittings: Sequence[Sitting]) -> None:
     if not sittings or not sittings[0].head:
         changes.how.append(
             "What was committed is not known: the run recorded no commit at its start."
@@ -163,11 +161,11 @@ def _add_committed(changes: Changes, git: Repository, sittings: Sequence[Sitting
         changes.commits += [line for line in texts(log or b"") if line]
     for path, what in sorted(found.items()):
         lines = counted.get(path, (None, None))
-        changes.files.append(Change(path, what, True, added=lines[0], removed=lines[1]))
+        changes.files.append(FileChange(path, what, True, added=lines[0], removed=lines[1]))
 
 
 def _add_uncommitted(
-    changes: Changes, git: Repository, sittings: Sequence[Sitting], now: float
+    changes: Changes, git: WorkTree, sittings: Sequence[Sitting], now: float
 ) -> None:
     status = git.ask("status", "--porcelain=v1", "-z", "--ignore-submodules",
                      "--untracked-files=all", "--", ".")  # fmt: skip
@@ -184,17 +182,17 @@ def _add_uncommitted(
         "when the run started is not recorded."
     )
     counted = _count_lines(git, git.head_or_nothing)
-    found: list[Change] = []
+    found: list[FileChange] = []
     for path, what in entries:
         is_during = _is_during(git.root / path, sittings, now)
         lines = counted.get(path) or (None, None)
         if what == "new" and len(found) < _MOST_FILES:
             lines = count_new(git.root / path)
-        found.append(Change(path, what, False, is_during, *lines))
+        found.append(FileChange(path, what, False, is_during, *lines))
     changes.files += sorted(found, key=lambda change: not change.is_during)
 
 
-def _count_lines(git: Repository, *between: str) -> _Lines:
+def _count_lines(git: WorkTree, *between: str) -> _Lines:
     """`12\\t3\\tpath\\0`; for a renamed one the two paths come behind. `-` for what is not text."""
     parts = iter(texts(git.ask(*DIFF, "--numstat", "-z", *between, "--", ".") or b""))
     found: _Lines = {}

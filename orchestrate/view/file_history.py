@@ -18,7 +18,7 @@ Opened = on.LoopOpened | on.CallOpened
 
 
 @mutable_record
-class Span:
+class VisitSpan:
     """One visit of a step, a loop or a call; `position` is its place in the journal.
 
     `shares_before` are steps that ended, or were at work, between the checkpoint before it and its
@@ -70,7 +70,7 @@ class FileHistory:
     def __init__(self, events: Iterable[Event]) -> None:
         # With the place of each in the journal.
         self.placed: list[tuple[int, on.Checkpointed]] = []
-        self.spans: dict[_Key, Span] = {}
+        self.spans: dict[_Key, VisitSpan] = {}
         self.rewinds: list[Rewind] = []
         self.last_step = -1
         # Why the newest checkpoint that could not be taken is missing.
@@ -78,8 +78,8 @@ class FileHistory:
         self._redo: tuple[tuple[str, ...], ...] = ()
         self._last: dict[str, Json] | None = None
         # What has ended since the last checkpoint, and what has not ended yet.
-        self._since: list[Span] = []
-        self._at_work: dict[_Key, Span] = {}
+        self._since: list[VisitSpan] = []
+        self._at_work: dict[_Key, VisitSpan] = {}
         for position, event in enumerate(events):
             self._hear(position, event)
 
@@ -137,10 +137,10 @@ class FileHistory:
         key = (event.frame, event.node, event.visit)
         self.spans.setdefault(key, self._span(position, event))
 
-    def _span(self, position: int, event: on.StepStarted | Opened) -> Span:
+    def _span(self, position: int, event: on.StepStarted | Opened) -> VisitSpan:
         others = [*self._since, *self._at_work.values()]
         address = Address(FrameKey.parse(event.frame), name_of_node(event.node), event.visit)
-        return Span(address, position, self._last, [one.shown for one in others])
+        return VisitSpan(address, position, self._last, [one.shown for one in others])
 
     @property
     def checkpoints(self) -> list[on.Checkpointed]:
@@ -165,7 +165,7 @@ class FileHistory:
             before = tree
         return found
 
-    def find(self, text: str) -> Span:
+    def find(self, text: str) -> VisitSpan:
         """The newest visit of the step that a person means."""
         try:
             wanted = Address.typed(text)
@@ -183,7 +183,7 @@ class FileHistory:
             f"it has begun: {visible(listed)}",
         )
 
-    def after(self, span: Span) -> dict[str, Json] | None:
+    def after(self, span: VisitSpan) -> dict[str, Json] | None:
         """The first checkpoint behind all that belongs to a step, loop or call."""
         inside = [s for s in self.spans.values() if span.address.contains(s.address)]
         if not inside:

@@ -23,7 +23,7 @@ DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submod
 
 
 @record
-class Repository:
+class WorkTree:
     """The work tree that a workspace lies in, and what turns its filters off."""
 
     workspace: Path
@@ -66,7 +66,7 @@ class Repository:
         return ""
 
 
-def open_repository(workspace: Path) -> Repository | None:
+def open_repository(workspace: Path) -> WorkTree | None:
     """None where there is no git, or no work tree of it."""
     top = _ask(workspace, "rev-parse", "--show-toplevel")
     if top is None:
@@ -75,7 +75,7 @@ def open_repository(workspace: Path) -> Repository | None:
     off: list[str] = []
     for name in dict.fromkeys(filter(None, texts(named or b""))):
         off += ["-c", f"{name}={'false' if name.endswith('.required') else ''}"]
-    return Repository(workspace, Path(os.fsdecode(top).rstrip("\n")), tuple(off))
+    return WorkTree(workspace, Path(os.fsdecode(top).rstrip("\n")), tuple(off))
 
 
 def texts(data: bytes) -> list[str]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from orchestrate.state.result import Approval
-from orchestrate.view.changes import Change, commit_ranges, sittings_since, text_of_new
-from orchestrate.view.git import DIFF, Repository, open_repository
+from orchestrate.view.changes import FileChange, commit_ranges, sittings_since, text_of_new
+from orchestrate.view.git import DIFF, WorkTree, open_repository
 from orchestrate.view.history import Sitting
 
 MOST_CHARS = 40_000
@@ -16,7 +16,7 @@ _NO_TEXT = "It is not text, or is too long to show.\n"
 
 
 def hunks_of(
-    workspace: Path, change: Change, sittings: Sequence[Sitting], since: Approval | None = None
+    workspace: Path, change: FileChange, sittings: Sequence[Sitting], since: Approval | None = None
 ) -> str:
     """Hunks alone, or a sentence where there are none; cut at its end when it is long."""
     git = open_repository(workspace)
@@ -43,13 +43,13 @@ def _all_new(path: Path) -> str:
     return f"@@ -0,0 +1,{len(lines)} @@\n" + "".join(f"+{line}\n" for line in lines)
 
 
-def _committed(git: Repository, path: str, sittings: Sequence[Sitting]) -> Iterator[str]:
+def _committed(git: WorkTree, path: str, sittings: Sequence[Sitting]) -> Iterator[str]:
     for sitting, last in commit_ranges(git, sittings):
         if sitting.head and last and last != sitting.head:
             yield _between(git, path, sitting.head, last)
 
 
-def _between(git: Repository, path: str, *commits: str) -> str:
+def _between(git: WorkTree, path: str, *commits: str) -> str:
     """The path is as the repository names it; without renames, it alone is enough."""
     whole = os.path.join(git.root, path)
     told = git.ask(*DIFF, "--no-renames", *commits, "--", whole) or b""

@@ -27,11 +27,11 @@ from orchestrate.state.result import Approval, Costs
 from orchestrate.state.rounds import step_of_part
 from orchestrate.state.times import seconds_of
 from orchestrate.view.advice import Reached, resume_flags
-from orchestrate.view.changes import Change, find_changes, last_gate
+from orchestrate.view.changes import FileChange, find_changes, last_gate
 from orchestrate.view.cursors import Cursor
 from orchestrate.view.history import read_chronicle
 from orchestrate.view.hunks import hunks_of
-from orchestrate.view.step_logs import Entry, entries_of, source_of
+from orchestrate.view.step_logs import StepLog, entries_of, source_of
 
 if TYPE_CHECKING:
     from orchestrate.exits import Ending
@@ -58,7 +58,7 @@ class Evidence:
     # What git says has changed since the gate that was answered last, or since the run began;
     # `files_unknown` says why it says nothing.
     files_since: str = ""
-    files: tuple[Change, ...] = ()
+    files: tuple[FileChange, ...] = ()
     # What has changed inside each of them, where it was asked for.
     hunks: tuple[str, ...] = ()
     files_left_out: int = 0
@@ -77,7 +77,7 @@ class Choice:
 
 
 @record
-class Question:
+class InboxQuestion:
     """A question that waits. `id` names it, `digest` what was shown: an answer carries both."""
 
     id: str
@@ -107,7 +107,7 @@ class Question:
 
 def questions_of(
     view: RunView, workspace: Path, *, with_files: bool = True, with_hunks: bool = False
-) -> list[Question]:
+) -> list[InboxQuestion]:
     """What a run waits for; nothing while it works without asking, and when it is over."""
     if view.status not in ("running", "interrupted", "paused"):
         return []
@@ -151,12 +151,12 @@ def _question(
     choices: tuple[Choice, ...],
     *what: object,
     gate: Approval | None = None,
-) -> Question:
+) -> InboxQuestion:
     before = _before(view)
     values = [[choice.value, choice.then] for choice in choices]
     until = (None, "") if gate is None else (gate.expires_at, gate.default)
     shown = dump_json([kind, about, text, values, *until, before.answer])
-    return Question(
+    return InboxQuestion(
         id=question_id(view.run, kind, *what),
         digest=sha256_of(shown)[:16],
         kind=kind,
@@ -176,7 +176,7 @@ def _question(
     )
 
 
-def _gate(view: RunView, workspace: Path, gate: Approval) -> Question:
+def _gate(view: RunView, workspace: Path, gate: Approval) -> InboxQuestion:
     frame = next((f for f in frames_below(view.state.root) if f.key == gate.frame), None)
     choices = tuple(
         Choice(value, _then(view.index, frame, gate, label))
@@ -213,7 +213,7 @@ _RETRY = Choice("retry", "starts the step anew; what its attempt did may be done
 _CANCEL = Choice("cancel", "the run is cancelled for good")
 
 
-def _lost(view: RunView, workspace: Path, at: Cursor) -> Question:
+def _lost(view: RunView, workspace: Path, at: Cursor) -> InboxQuestion:
     text = at.result.message or "its attempt was lost"
     if at.result.last_attempt in ("stopped", "void"):
         text = f"it has an effect, and its attempt may have done a part of it: {text}"
@@ -221,7 +221,7 @@ def _lost(view: RunView, workspace: Path, at: Cursor) -> Question:
     return _question(view, workspace, "lost", at.path, text, at.since, (_RETRY, _CANCEL), *what)
 
 
-def _limit(view: RunView, workspace: Path, ending: Ending) -> Question:
+def _limit(view: RunView, workspace: Path, ending: Ending) -> InboxQuestion:
     since, reason = view.state.updated_at, ending.reason
     flags = resume_flags(ending, Reached.of(view.state)) or ()
     wider = f" with {' '.join(flags)}" if flags else ""
@@ -232,8 +232,8 @@ def _limit(view: RunView, workspace: Path, ending: Ending) -> Question:
     )
 
 
-def _asked(view: RunView, workspace: Path, at: Cursor) -> Question:
-    entry = Entry(at.address, at.result)
+def _asked(view: RunView, workspace: Path, at: Cursor) -> InboxQuestion:
+    entry = StepLog(at.address, at.result)
     text = _end_of(source_of(view.run, entry, "prompt")) or "a person is the agent of this step"
     what = (at.frame, at.name, at.visit, at.attempt)
     return _question(view, workspace, "question", at.path, text, at.since, (), *what)
@@ -259,7 +259,7 @@ def _before(view: RunView) -> Evidence:
     return Evidence(step, _end_of(source_of(view.run, last, "stdout")), check, costs=costs)
 
 
-def _is_turn_of(step: str, entry: Entry) -> bool:
+def _is_turn_of(step: str, entry: StepLog) -> bool:
     return step_of_part(entry.path) in ((step, ""), (step, "round"))
 
 
@@ -277,8 +277,8 @@ def _end_of(source: Path | bytes) -> str:
 
 
 def _with_files(
-    view: RunView, workspace: Path, found: list[Question], *, with_hunks: bool
-) -> list[Question]:
+    view: RunView, workspace: Path, found: list[InboxQuestion], *, with_hunks: bool
+) -> list[InboxQuestion]:
     now = time.time()
     told = read_chronicle(view.run, view.index, now, is_live=view.is_live)
     gate = last_gate(told.approvals)

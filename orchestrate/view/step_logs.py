@@ -36,7 +36,7 @@ _OF_AGENTS = (b'"agent":', b'"on":"step-started"')
 
 
 @record
-class Entry:
+class StepLog:
     """A step that has begun, with the attempt that its result is of.
 
     `why` says of an attempt that was not the last one why it has ended.
@@ -77,7 +77,7 @@ class NoSuchStep(UsageError):
     """No step is called so, or it has not begun yet."""
 
 
-def find_entry(run: Run, state: RunState, text: str) -> Entry:
+def find_entry(run: Run, state: RunState, text: str) -> StepLog:
     """The step that is meant: by its address, `Loop.3.Step`, or a name that is unique.
 
     A visit or attempt that is not the newest has its result in the journal only.
@@ -109,7 +109,7 @@ def find_entry(run: Run, state: RunState, text: str) -> Entry:
     raise NoSuchStep(f"no step '{text}' has run{also}", _name_some(entries))
 
 
-def find_entries(run: Run, state: RunState, text: str) -> list[Entry]:
+def find_entries(run: Run, state: RunState, text: str) -> list[StepLog]:
     """The step that is meant, or with `[*]` the steps of all items of a loop."""
     if "[*]" not in text:
         entry = find_entry(run, state, text)
@@ -124,7 +124,7 @@ def find_entries(run: Run, state: RunState, text: str) -> list[Entry]:
     return [replace(entry, gate=_gate_of(state, entry)) for entry in found]
 
 
-def with_rounds(state: RunState, entry: Entry) -> list[Entry]:
+def with_rounds(state: RunState, entry: StepLog) -> list[StepLog]:
     """A step, and behind it the rounds that its check has asked for in the same visit."""
     return [
         entry,
@@ -138,7 +138,7 @@ def with_rounds(state: RunState, entry: Entry) -> list[Entry]:
     ]
 
 
-def _gate_of(state: RunState, entry: Entry) -> Approval | None:
+def _gate_of(state: RunState, entry: StepLog) -> Approval | None:
     """The newest decision of the gate that the step is."""
     if not entry.result.has("decision_message"):
         return None
@@ -146,14 +146,14 @@ def _gate_of(state: RunState, entry: Entry) -> Approval | None:
     return next((g for g in decided if shown_path(g.frame, g.node) == entry.path), None)
 
 
-def _refuse_outer(wanted: Address, text: str, entries: list[Entry]) -> None:
+def _refuse_outer(wanted: Address, text: str, entries: list[StepLog]) -> None:
     """A loop or a call prints nothing itself: the steps in it do."""
     inner = [entry for entry in entries if wanted.contains(entry.address)]
     if inner:
         raise UsageError(f"'{text}' is a loop or a call: name the step in it", _name_some(inner))
 
 
-def attempts_in(run: Run, *, of_agents: bool = False) -> Iterator[Entry]:
+def attempts_in(run: Run, *, of_agents: bool = False) -> Iterator[StepLog]:
     """Every attempt that has ended, oldest first, as the journal has it; perhaps of agents only."""
     started: set[tuple[str, str, int]] = set()
     for recorded in read_events(run.events, having=_OF_AGENTS if of_agents else ()):
@@ -166,7 +166,7 @@ def attempts_in(run: Run, *, of_agents: bool = False) -> Iterator[Entry]:
             continue
         why = event.why if isinstance(event, AttemptEnded) else ""
         if event.result.agent is not None or not of_agents:
-            yield Entry(attempt_of(event), event.result, why, visited in started)
+            yield StepLog(attempt_of(event), event.result, why, visited in started)
         started.discard(visited)
 
 
@@ -185,7 +185,7 @@ def was_at_work_since(result: StepResult, since: float) -> bool:
         return True
 
 
-def entries_of(state: RunState, frames: Collection[FrameKey] | None = None) -> Iterator[Entry]:
+def entries_of(state: RunState, frames: Collection[FrameKey] | None = None) -> Iterator[StepLog]:
     """Every step that has begun; with `frames`, of the main block's loops their items only."""
     wanted = None
     if frames is not None:
@@ -196,7 +196,7 @@ def entries_of(state: RunState, frames: Collection[FrameKey] | None = None) -> I
 
 def _in_frame(
     frame: Frame, key: FrameKey, positions: Collection[int | None] | None = None
-) -> Iterator[Entry]:
+) -> Iterator[StepLog]:
     for name, result in frame.steps.items():
         yield _entry(name, result, key)
         if frame.call is not None and frame.call.owner == name:
@@ -214,19 +214,19 @@ def _in_frame(
                 yield from _below(json.loads(loop.done[position]), item)
 
 
-def _entry(name: str, result: StepResult, frame: FrameKey) -> Entry:
+def _entry(name: str, result: StepResult, frame: FrameKey) -> StepLog:
     """A step's result knows its address; a call's place gives it."""
-    return Entry(Address.parse(result.address) if result.address else frame.step(name), result)
+    return StepLog(Address.parse(result.address) if result.address else frame.step(name), result)
 
 
-def _name_some(entries: list[Entry]) -> str:
+def _name_some(entries: list[StepLog]) -> str:
     if not entries:
         return "no step has begun yet"
     shown = ", ".join(entry.path for entry in entries[:_MOST_NAMES])
     return f"steps: {shown}" + (", …" if len(entries) > _MOST_NAMES else "")
 
 
-def _below(results: Mapping[str, Any], frame: FrameKey) -> Iterator[Entry]:
+def _below(results: Mapping[str, Any], frame: FrameKey) -> Iterator[StepLog]:
     """Every step below some results that have been written down."""
     for name, result in results.items():
         if isinstance(result, list):
@@ -238,7 +238,7 @@ def _below(results: Mapping[str, Any], frame: FrameKey) -> Iterator[Entry]:
             yield from _below(found.steps, frame.call(name, 1, 1))
 
 
-def source_of(run: Run, entry: Entry, stream: Stream, *, is_raw: bool = False) -> Path | bytes:
+def source_of(run: Run, entry: StepLog, stream: Stream, *, is_raw: bool = False) -> Path | bytes:
     """Where the output is: a file in logs/ or, if it was short, the step's result.
 
     Of an agent that has answered, its answer counts, unless what its program printed is wanted.

@@ -20,7 +20,7 @@ from orchestrate.state.events import Event
 from orchestrate.state.result import Denials, StepResult
 from orchestrate.view.bars import Bar, ItemBars, Kind, merged
 from orchestrate.view.item_names import item_name
-from orchestrate.view.usage import Usage
+from orchestrate.view.usage import TotalUsage
 
 _MOST_BARS = 4000
 _EXAMPLES = 3
@@ -58,7 +58,7 @@ class Tally:
     longest: float = 0.0
     # How long the last attempt took that was stopped and not begun again.
     cut_short: float = 0.0
-    usage: Usage = field(default_factory=Usage)
+    usage: TotalUsage = field(default_factory=TotalUsage)
     agents: dict[str, None] = field(default_factory=dict)
     permissions: dict[str, None] = field(default_factory=dict)
     items: int | None = None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from orchestrate.state.runs import Run
-    from orchestrate.view.step_logs import Entry
+    from orchestrate.view.step_logs import StepLog
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _BLOCK = 256 * 1024
@@ -22,7 +22,7 @@ _NOTHING = Doing()
 
 
 @record
-class Turn:
+class TurnTranscript:
     """The passages of a turn, and how many earlier ones are left out."""
 
     passages: tuple[Passage, ...] = ()
@@ -30,14 +30,16 @@ class Turn:
     doing: Doing = _NOTHING
 
 
-def read_turn(run: Run, entry: Entry, transcript_of: TranscriptOf, most: int = 1000) -> Turn:
+def read_turn(
+    run: Run, entry: StepLog, transcript_of: TranscriptOf, most: int = 1000
+) -> TurnTranscript:
     """The last passages of the attempt that `entry` is about; none if no program stood behind it.
 
     Its whole log is read, in blocks; an attempt that is over has nothing open in the end.
     """
     follower = follow_turn(run, entry, transcript_of)
     if follower is None:
-        return Turn()
+        return TurnTranscript()
     try:
         found: deque[Passage] = deque(maxlen=most)
         while news := follower.news():
@@ -47,7 +49,7 @@ def read_turn(run: Run, entry: Entry, transcript_of: TranscriptOf, most: int = 1
             merge(found, follower.finish())
     finally:
         follower.close()
-    return Turn((*found,), found[0].number if found else 0, doing)
+    return TurnTranscript((*found,), found[0].number if found else 0, doing)
 
 
 def as_json(passage: Passage) -> dict[str, Any]:
@@ -56,7 +58,7 @@ def as_json(passage: Passage) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value or name in ("number", "text")}
 
 
-def follow_turn(run: Run, entry: Entry, transcript_of: TranscriptOf) -> TurnFollower | None:
+def follow_turn(run: Run, entry: StepLog, transcript_of: TranscriptOf) -> TurnFollower | None:
     """Reads along while the attempt is at work; None if no program stands behind the step."""
     transcript = transcript_of(entry.result.backend)
     path = run.logs / f"{entry.files}.stdout"

@@ -9,7 +9,7 @@ _FIGURES = ("cost_usd", "input_tokens", "output_tokens")
 
 
 @mutable_record
-class Usage:
+class TotalUsage:
     """What agents reported; what they did not report is counted, never taken as nothing."""
 
     turns: int = 0
@@ -36,7 +36,7 @@ class Usage:
         self.without_tokens += result.input_tokens is None or result.output_tokens is None
         self._add_figures(result.cost_usd, result.input_tokens, result.output_tokens)
 
-    def include(self, other: Usage) -> None:
+    def include(self, other: TotalUsage) -> None:
         self.turns += other.turns
         self.free_turns += other.free_turns
         self.without_cost += other.without_cost

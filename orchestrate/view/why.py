@@ -10,7 +10,7 @@ from orchestrate.errors import UsageError
 from orchestrate.plan.nodes import nodes_in
 from orchestrate.plan.visible import visible
 from orchestrate.state.address import Address, FrameKey
-from orchestrate.state.earlier import ACCEPTED, Earlier, Entry
+from orchestrate.state.earlier import ACCEPTED, Earlier, EarlierVisit
 from orchestrate.state.events import Edited, Event
 from orchestrate.state.lineage import earlier_of, origin_of
 from orchestrate.state.recorded import read_events
@@ -60,7 +60,7 @@ def _before_edit(events: list[Event]) -> Iterable[Event]:
     return events[:last]
 
 
-def _meant(earlier: Earlier, text: str) -> list[Entry]:
+def _meant(earlier: Earlier, text: str) -> list[EarlierVisit]:
     try:
         found = earlier.covered(Address.typed(text))
     except ValueError:
@@ -71,7 +71,7 @@ def _meant(earlier: Earlier, text: str) -> list[Entry]:
     return found
 
 
-def _told(values: Values, line: int | None, entry: Entry, before: Earlier) -> Json:
+def _told(values: Values, line: int | None, entry: EarlierVisit, before: Earlier) -> Json:
     result = entry.finished.result if entry.finished is not None else StepResult()
     told: Json = {
         "step": FrameKey.parse(entry.frame).step(entry.name).shown,
@@ -99,7 +99,7 @@ def _told(values: Values, line: int | None, entry: Entry, before: Earlier) -> Js
     return told
 
 
-def _status(entry: Entry) -> str:
+def _status(entry: EarlierVisit) -> str:
     if entry.finished is not None:
         return entry.finished.result.status
     if entry.asked is not None:
@@ -107,21 +107,21 @@ def _status(entry: Entry) -> str:
     return "running" if entry.started is not None else "unfinished"
 
 
-def _files_changed(entry: Entry, old: Entry | None) -> Iterable[Json]:
+def _files_changed(entry: EarlierVisit, old: EarlierVisit | None) -> Iterable[Json]:
     """Files that are not what they were for the result of before, by their digests."""
     for name in entry.why.get("files", ()):
         was, now = _files_of(old), _files_of(entry)
         yield {"part": "files", "name": name, "before": was.get(name), "after": now.get(name)}
 
 
-def _files_of(entry: Entry | None) -> dict[str, str]:
+def _files_of(entry: EarlierVisit | None) -> dict[str, str]:
     if entry is None:
         return {}
     made = entry.finished.made if entry.finished is not None else {}
     return {**entry.key.get("files", {}), **made}
 
 
-def _line(view: RunView, earlier: Earlier, entry: Entry) -> int | None:
+def _line(view: RunView, earlier: Earlier, entry: EarlierVisit) -> int | None:
     if view.index is None:
         return None
     with suppress(KeyError):

@@ -19,7 +19,7 @@ from orchestrate.errors import StateError
 from orchestrate.state import events as on
 from orchestrate.state.address import Address, name_of_node
 from orchestrate.state.durable import dump_json, read_file
-from orchestrate.state.earlier import Earlier, Entry, turn_of
+from orchestrate.state.earlier import Earlier, EarlierVisit, turn_of
 from orchestrate.state.lineage import origin_journals
 from orchestrate.state.plan_file import FILE, edit_folder, read_documents, read_plan_file
 from orchestrate.state.recorded import read_events
@@ -45,7 +45,9 @@ class Values:
         self._now = now
         self._entries = [*before.entries.values(), *now.void, *now.entries.values()]
 
-    def of(self, part: str, digests: Any, old: Entry | None, new: Entry) -> Iterator[Json]:
+    def of(
+        self, part: str, digests: Any, old: EarlierVisit | None, new: EarlierVisit
+    ) -> Iterator[Json]:
         """Both sides of a part that changed, by their digests and, where they are kept, as they
         are; of what was filled in one after another."""
         if part != "inputs":
@@ -56,7 +58,7 @@ class Values:
             texts = _both(known.get, *pair)
             yield {"part": part, "name": name, **_sides(pair), **texts}
 
-    def _shown(self, part: str, digests: Any, old: Entry | None, new: Entry) -> Json:
+    def _shown(self, part: str, digests: Any, old: EarlierVisit | None, new: EarlierVisit) -> Json:
         if part == "session":
             return _both(self._turn, *digests)
         if old is None:
@@ -66,7 +68,7 @@ class Values:
         texts = _both(_command_of, old, new) if part in ("argv", "script") else {}
         return texts or self._written(old, new)
 
-    def _prompt(self, entry: Entry) -> str:
+    def _prompt(self, entry: EarlierVisit) -> str:
         return prompt_sent(self._run, log_of(_result_of(entry)) or entry.address.log_name())
 
     def _turn(self, digest: str) -> str:
@@ -89,9 +91,9 @@ class Values:
                         found[digest] = _text(inner)
         return found
 
-    def _written(self, old: Entry, new: Entry) -> Json:
+    def _written(self, old: EarlierVisit, new: EarlierVisit) -> Json:
         """What the author has otherwise: in the step, else in its file, else for its agent."""
-        places: tuple[Callable[[Entry], Json], ...] = (self._step, self._file, self._agents)
+        places: tuple[Callable[[EarlierVisit], Json], ...] = (self._step, self._file, self._agents)
         for fields_of in places:
             before, after = fields_of(old), fields_of(new)
             names = [n for n in before | after if before.get(n) != after.get(n)]
@@ -99,26 +101,26 @@ class Values:
                 return _both(partial(_lines, names), before, after)
         return {}
 
-    def _step(self, entry: Entry) -> Json:
+    def _step(self, entry: EarlierVisit) -> Json:
         return _fields(_find(self._document(entry), entry.name))
 
-    def _file(self, entry: Entry) -> Json:
+    def _file(self, entry: EarlierVisit) -> Json:
         return _fields(self._document(entry))
 
-    def _agents(self, entry: Entry) -> Json:
+    def _agents(self, entry: EarlierVisit) -> Json:
         """What the files of the named agents said."""
         with suppress(StateError):
             agents: Json = (read_plan_file(self._root(entry) / FILE) or {}).get("agents", {})
             return agents
         return {}
 
-    def _document(self, entry: Entry) -> Json:
+    def _document(self, entry: EarlierVisit) -> Json:
         documents = read_documents(self._root(entry))
         plan = self._now.called_plan(entry.path) or next(iter(documents), "")
         document: Json = documents.get(plan, {})
         return document
 
-    def _root(self, entry: Entry) -> Path:
+    def _root(self, entry: EarlierVisit) -> Path:
         """Where there is what the run, or the one that it is a fork of, was made of then."""
         of_run = _result_of(entry).from_run
         home = self._run.root.parent / of_run if of_run else self._run.root
@@ -158,11 +160,11 @@ def _with_diff(texts: Json) -> Json:
     return texts | {"diff": lines_that_differ(texts["before_text"], texts["after_text"])}
 
 
-def _result_of(entry: Entry) -> StepResult:
+def _result_of(entry: EarlierVisit) -> StepResult:
     return entry.finished.result if entry.finished is not None else StepResult()
 
 
-def _command_of(entry: Entry) -> str:
+def _command_of(entry: EarlierVisit) -> str:
     about = entry.started.about if entry.started is not None else StepResult()
     return command_of(_result_of(entry)) or command_of(about)
 

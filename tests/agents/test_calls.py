@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from orchestrate.agents.adapter import Call, read_settings
+from orchestrate.agents.adapter import ProgramCall, read_settings
 from orchestrate.agents.base import Question
 from orchestrate.agents.gemini import as_text
 from orchestrate.agents.registry import PROGRAMS
@@ -87,7 +87,7 @@ ALWAYS = {
 }  # fmt: skip
 
 
-def call(name: str, prompt: str = "Do it.", **more: Any) -> Call:
+def call(name: str, prompt: str = "Do it.", **more: Any) -> ProgramCall:
     values: dict[str, Any] = {"session": ID, "environment": {}, **more}
     adapter = PROGRAMS[name]()
     return adapter.make_call(read_settings(adapter, Question(prompt, Path("/w"), **values)))

@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.agents.finding import Missing, Program, find_program, missing_failure, version_in
+from orchestrate.agents.finding import (
+    KnownProgram,
+    Missing,
+    find_program,
+    missing_failure,
+    version_in,
+)
 from orchestrate.agents.registry import PROGRAMS
 from orchestrate.agents.registry import find_program as find_by_name
 
-TOOL = Program("Tool", ("tool", "tool-cli"), "TOOL_PATH", ("~/.tool/tool",), "make tool")
+TOOL = KnownProgram("Tool", ("tool", "tool-cli"), "TOOL_PATH", ("~/.tool/tool",), "make tool")
 
 
 def executable(path: Path) -> Path:

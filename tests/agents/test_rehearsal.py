@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from orchestrate.agents.base import Finished, Invocation, Question, Reply
-from orchestrate.agents.stand_ins.rehearsal import Rehearsal, parse_script, script_faults
+from orchestrate.agents.stand_ins.rehearsal import RehearsalAgent, parse_script, script_faults
 from orchestrate.errors import ConfigError
 
 OUTCOMES = ("issues-found", "no-issues", "other")
@@ -22,7 +22,7 @@ def never(_: Invocation) -> Finished:
 def ask(script: object = None, visit: int = 1, **more: Any) -> Reply:
     values: dict[str, Any] = {"step": "code-review", "outcomes": OUTCOMES, **more}
     question = Question("Review it.", Path("/w"), {}, session="s", visit=visit, **values)
-    agent = Rehearsal() if script is None else Rehearsal(parse_script(script))
+    agent = RehearsalAgent() if script is None else RehearsalAgent(parse_script(script))
     return agent.ask(question, never)
 
 

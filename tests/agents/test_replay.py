@@ -14,7 +14,7 @@ from orchestrate.agents.base import Failure, Finished, Invocation, Question, Rep
 from orchestrate.agents.stand_ins.recording import (
     NeverRecorded,
     PromptChanged,
-    Recorded,
+    RecordedReply,
     find_turn,
     record_turn,
 )
@@ -37,7 +37,7 @@ def question(prompt: str = "Review.", **more: Any) -> Question:
 
 def test_a_recorded_turn_is_found_again(tmp_path: Path) -> None:
     record_turn(tmp_path, question(), REPLY, AT)
-    assert find_turn(tmp_path, question()) == Recorded(REPLY, AT)
+    assert find_turn(tmp_path, question()) == RecordedReply(REPLY, AT)
     assert Replay(tmp_path).ask(question(), never) == REPLY
 
 
@@ -56,7 +56,7 @@ def test_step_visit_turn_and_place_belong_to_the_key(other: dict[str, Any], tmp_
     record_turn(tmp_path, question(), REPLY, AT)
     assert find_turn(tmp_path, question(**other)) == NeverRecorded()
     record_turn(tmp_path, question(**other), Reply(text="other"), AT)
-    assert find_turn(tmp_path, question()) == Recorded(REPLY, AT)
+    assert find_turn(tmp_path, question()) == RecordedReply(REPLY, AT)
 
 
 def test_a_changed_prompt_is_a_named_miss(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_any_step_name_makes_a_safe_file_name(step: str, tmp_path: Path) -> None
     path = record_turn(tmp_path, question(step=step), REPLY, AT)
     assert path.parent == tmp_path
     assert len(os.fsencode(path.name)) < 255
-    assert find_turn(tmp_path, question(step=step)) == Recorded(REPLY, AT)
+    assert find_turn(tmp_path, question(step=step)) == RecordedReply(REPLY, AT)
 
 
 def test_steps_that_look_alike_in_a_file_name_stay_apart(tmp_path: Path) -> None:
@@ -106,13 +106,13 @@ def test_steps_that_look_alike_in_a_file_name_stay_apart(tmp_path: Path) -> None
 def test_half_a_character_survives(tmp_path: Path) -> None:
     broken = Reply(text="half \ud800 of it")
     record_turn(tmp_path, question("also \udcff here"), broken, AT)
-    assert find_turn(tmp_path, question("also \udcff here")) == Recorded(broken, AT)
+    assert find_turn(tmp_path, question("also \udcff here")) == RecordedReply(broken, AT)
 
 
 def test_a_later_reply_to_the_same_prompt_replaces_the_first(tmp_path: Path) -> None:
     record_turn(tmp_path, question(), REPLY, AT)
     record_turn(tmp_path, question(), Reply(text="new"), AT + 1)
-    assert find_turn(tmp_path, question()) == Recorded(Reply(text="new"), AT + 1)
+    assert find_turn(tmp_path, question()) == RecordedReply(Reply(text="new"), AT + 1)
 
 
 def test_a_write_that_fails_leaves_the_old_file(
@@ -127,7 +127,7 @@ def test_a_write_that_fails_leaves_the_old_file(
     with pytest.raises(StateError, match="No space left"):
         record_turn(tmp_path, question(), Reply(text="new"), AT)
     monkeypatch.undo()
-    assert find_turn(tmp_path, question()) == Recorded(REPLY, AT)
+    assert find_turn(tmp_path, question()) == RecordedReply(REPLY, AT)
     assert len(list(tmp_path.iterdir())) == 1
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.checkpoints.capture import Limits
+from orchestrate.checkpoints.capture import CaptureLimits
 from orchestrate.checkpoints.model import (
     Checkpoint,
     CheckpointError,
@@ -274,7 +274,7 @@ def test_what_is_left_out_is_named(store: Store, place: Path) -> None:
     write(place, "a", b"x" * 3_000_000)
     write(place, "b1", b"y" * 900_000)
     write(place, "b2", b"z" * 900_000)
-    checkpoint = store.capture(place, limits=Limits(file=2 << 20, total=1 << 20))
+    checkpoint = store.capture(place, limits=CaptureLimits(file=2 << 20, total=1 << 20))
     assert checkpoint.left_out == (
         LeftOut("a", "larger than 2 MiB"),
         LeftOut("b2", "the checkpoint has 1 MiB already"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrate.agent_flags import flag_of_ours
-from orchestrate.agents.adapter import Turn
+from orchestrate.agents.adapter import ProgramTurn
 from orchestrate.agents.base import Question
 from orchestrate.agents.registry import PROGRAMS, setting_faults
 from tests.machines.fakes import Scene, said
@@ -117,7 +117,7 @@ def test_every_flag_that_we_give_is_ours(name: str) -> None:
                 "Do it.", Path("/w"), {}, session="s", is_new_session=is_new, system_prompt="x",
                 schema="{}", schema_file=Path("s"), usage_file=Path("u"), version="99.0.0",
             )  # fmt: skip
-            call = adapter.make_call(Turn(question, "m", None, permissions))
+            call = adapter.make_call(ProgramTurn(question, "m", None, permissions))
             given = {word.partition("=")[0] for word in call.arguments if word[:1] == "-"}
             free = given - {"-", "-c" if name == "codex" else "-"}
             assert [flag for flag in free if not flag_of_ours(flag, adapter.own_flags)] == []

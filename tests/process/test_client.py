@@ -12,7 +12,7 @@ from orchestrate.errors import ConfigError
 from orchestrate.execute.base import Lost, NotStarted, Running
 from orchestrate.execute.keeper import boot
 from orchestrate.execute.keeper.client import Keeper
-from orchestrate.execute.keeper.journal import Journal
+from orchestrate.execute.keeper.journal import KeeperJournal
 from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL, VERSION, encode
 from tests.process.conftest import MakeRequest
 
@@ -68,7 +68,7 @@ def test_answers(run_dir: Path, plain_request: MakeRequest) -> None:
 
 def test_what_is_not_known_is_looked_up(run_dir: Path, plain_request: MakeRequest) -> None:
     (run_dir / FOLDER).mkdir()
-    Journal(str(run_dir / FOLDER / JOURNAL)).append("claim", "a", {"at": 1})
+    KeeperJournal(str(run_dir / FOLDER / JOURNAL)).append("claim", "a", {"at": 1})
     for attempt, expected in (("a", Lost), ("b", NotStarted)):
         keeper, theirs = connected(run_dir, encode(f"watch {attempt} 0"))
         with keeper, theirs:

@@ -12,7 +12,7 @@ import pytest
 from orchestrate.execute.keeper import journal as module
 from orchestrate.execute.keeper.journal import (
     LONGEST_RECORD,
-    Journal,
+    KeeperJournal,
     read_facts,
     read_lines,
     was_torn,
@@ -39,14 +39,14 @@ def kinds(path: Path) -> list[str]:
 
 
 def test_the_first_commit_makes_its_name_durable_too(path: Path, synced: list[str]) -> None:
-    journal = Journal(str(path))
+    journal = KeeperJournal(str(path))
     assert synced == []
     journal.append("claim", "a", {})
     assert synced == ["file", "keeper", "run"]
     journal.append("exit", "a", {})
     assert synced == ["file", "keeper", "run", "file"]
     # The next keeper cannot know how far this one came.
-    Journal(str(path)).append("claim", "b", {})
+    KeeperJournal(str(path)).append("claim", "b", {})
     assert synced == ["file", "keeper", "run", "file", "file", "keeper", "run"]
 
 
@@ -54,12 +54,12 @@ def test_a_relative_name_is_synced_where_it_is(
     path: Path, synced: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(path.parent)
-    Journal("journal").append("claim", "a", {})
+    KeeperJournal("journal").append("claim", "a", {})
     assert synced == ["file", "keeper", "run"]
 
 
 def test_short_writes_are_gone_on_with(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal = Journal(str(path))
+    journal = KeeperJournal(str(path))
     pwrite = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, bytes(data)[:5], at))
     journal.append("claim", "a", {"text": "x" * 50})
@@ -70,7 +70,7 @@ def test_short_writes_are_gone_on_with(path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_failed_write_is_the_last(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal = Journal(str(path))
+    journal = KeeperJournal(str(path))
 
     def fail(*_: object) -> int:
         raise OSError(errno.ENOSPC, "full")
@@ -96,7 +96,7 @@ def test_space_is_asked_for_only_when_it_runs_out(
         fallocate(fd, start, size)
 
     monkeypatch.setattr(os, "posix_fallocate", see)
-    journal = Journal(str(path))
+    journal = KeeperJournal(str(path))
     assert len(asked) == 1
     journal.reserve(1)
     assert len(asked) == 1
@@ -116,7 +116,7 @@ def test_space_is_asked_for_only_when_it_runs_out(
 def test_space_that_is_refused_is_asked_for_again(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal = Journal(str(path))
+    journal = KeeperJournal(str(path))
 
     def fail(*_: int) -> None:
         raise OSError(errno.ENOSPC, "full")
@@ -132,10 +132,10 @@ def test_space_that_is_refused_is_asked_for_again(
 
 
 def test_reserved_space_is_given_back_by_the_next_keeper(path: Path) -> None:
-    Journal(str(path)).append("claim", "a", {})
+    KeeperJournal(str(path)).append("claim", "a", {})
     whole = read_lines(str(path))[1]
     assert path.stat().st_size > whole
-    again = Journal(str(path))
+    again = KeeperJournal(str(path))
     assert path.stat().st_size == whole
     assert not again.was_torn
     assert not was_torn(str(path))
@@ -143,13 +143,13 @@ def test_reserved_space_is_given_back_by_the_next_keeper(path: Path) -> None:
     again.append("exit", "a", {})
     assert kinds(path) == ["open -", "claim a", "exit a"]
     assert (again.claimed, again.unsettled) == ({"a"}, {"a"})
-    assert Journal(str(path)).unsettled == set()
+    assert KeeperJournal(str(path)).unsettled == set()
 
 
 def test_a_torn_rest_is_noted_before_it_is_cut_off(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Journal(str(path)).append("claim", "a", {})
+    KeeperJournal(str(path)).append("claim", "a", {})
     whole = read_lines(str(path))[1]
     path.write_bytes(path.read_bytes()[:whole] + b"0000beef claim b {}\nmore\n\0\0\0")
 
@@ -159,9 +159,9 @@ def test_a_torn_rest_is_noted_before_it_is_cut_off(
     with monkeypatch.context() as patch:
         patch.setattr(os, "ftruncate", power_fails)
         with pytest.raises(KeyboardInterrupt):
-            Journal(str(path))
+            KeeperJournal(str(path))
     assert kinds(path)[:3] == ["open -", "claim a", "torn -"]
-    again = Journal(str(path))
+    again = KeeperJournal(str(path))
     assert again.claimed == {"a"}
     assert kinds(path)[:3] == ["open -", "claim a", "torn -"]
     assert was_torn(str(path))
@@ -176,37 +176,37 @@ def test_the_token_outlives_a_damaged_first_line(
     path: Path, damage: tuple[bytes, bytes], is_kept: bool
 ) -> None:
     """Programs that still run carry it."""
-    token = Journal(str(path)).token
+    token = KeeperJournal(str(path)).token
     assert re.fullmatch("[0-9a-f]{32}", token)
     path.write_bytes(path.read_bytes().replace(*damage))
-    again = Journal(str(path))
+    again = KeeperJournal(str(path))
     assert (again.token == token) is is_kept
     assert re.fullmatch("[0-9a-f]{32}", again.token)
     assert again.was_torn
     assert kinds(path) == ["open -", "torn -"]
-    assert Journal(str(path)).token == again.token
+    assert KeeperJournal(str(path)).token == again.token
 
 
 def test_a_file_that_is_only_zeros_is_a_new_one(path: Path) -> None:
     path.write_bytes(b"\0" * 5000)
-    journal = Journal(str(path))
+    journal = KeeperJournal(str(path))
     assert not journal.was_torn
     journal.append("claim", "a", {})
     assert kinds(path) == ["open -", "claim a"]
 
 
 def test_it_is_private_and_no_link(path: Path) -> None:
-    Journal(str(path))
+    KeeperJournal(str(path))
     assert path.stat().st_mode & 0o777 == 0o600
     path.rename(path.with_name("elsewhere"))
     path.symlink_to("elsewhere")
     with pytest.raises(OSError, match="symbolic") as caught:
-        Journal(str(path))
+        KeeperJournal(str(path))
     assert caught.value.errno == errno.ELOOP
 
 
 def test_attempts_are_told_apart_by_their_whole_names(path: Path) -> None:
-    journal = Journal(str(path))
+    journal = KeeperJournal(str(path))
     for attempt in ("a@1", "a@11", "b"):
         journal.append("claim", attempt, {"at": 1})
     journal.append("lost", "a@11", {"reason": "it was lost"})
@@ -218,13 +218,13 @@ def test_attempts_are_told_apart_by_their_whole_names(path: Path) -> None:
     assert kinds(path)[-1] == "lost a@11"
     assert set(read_facts(str(path), "a")) == set()
     journal.append("exit", "b", {"code": 0})
-    again = Journal(str(path))
+    again = KeeperJournal(str(path))
     assert again.claimed == {"a@1", "a@11", "b"}
     assert again.unsettled == {"a@1"}
 
 
 def test_cheap_03_a_journal_that_is_closed_gives_its_space_back(path: Path) -> None:
-    journal = Journal(str(path))
+    journal = KeeperJournal(str(path))
     journal.append("claim", "a", {})
     assert path.stat().st_blocks * 512 > LONGEST_RECORD
     journal.close()
@@ -244,7 +244,7 @@ def test_cheap_03_blocks_that_are_only_reserved_are_rarely_written_to(
         return pwrite(fd, data, start)
 
     monkeypatch.setattr(os, "pwrite", see)
-    journal = Journal(str(path))
+    journal = KeeperJournal(str(path))
     for number in range(500):
         journal.reserve(1)
         journal.append("exit", f"a{number}", {"stdout": "x" * 900})
@@ -255,13 +255,13 @@ def test_cheap_03_blocks_that_are_only_reserved_are_rarely_written_to(
     journal.append("exit", "long", {"stdout": "x" * (path.stat().st_size - ends[-1] - 200)})
     assert ends[-1] <= path.stat().st_size
     assert len(kinds(path)) == 502
-    assert not Journal(str(path)).was_torn
+    assert not KeeperJournal(str(path)).was_torn
 
 
 def test_cheap_01_what_was_written_is_synced_with_the_next_commit(
     path: Path, synced: list[str]
 ) -> None:
-    journal = Journal(str(path))
+    journal = KeeperJournal(str(path))
     journal.append("claim", "a", {})
     synced.clear()
     journal.note("exit", "a", b"{}")
@@ -275,7 +275,7 @@ def test_cheap_01_what_was_written_is_synced_with_the_next_commit(
 def test_cheap_01_what_was_written_is_synced_though_there_is_no_room_for_more(
     path: Path, synced: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal = Journal(str(path))
+    journal = KeeperJournal(str(path))
     journal.append("claim", "a", {})
     journal.note("exit", "a", b"{}")
     journal.write()
@@ -294,7 +294,7 @@ def test_cheap_01_what_was_written_is_synced_though_there_is_no_room_for_more(
 def test_cheap_01_after_a_sync_that_failed_there_is_no_other(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal = Journal(str(path))
+    journal = KeeperJournal(str(path))
     journal.append("claim", "a", {})
     journal.note("exit", "a", b"{}")
     journal.write()
@@ -311,7 +311,7 @@ def test_cheap_01_after_a_sync_that_failed_there_is_no_other(
 
 
 def test_cheap_01_what_was_written_last_is_synced_at_the_end(path: Path, synced: list[str]) -> None:
-    journal = Journal(str(path))
+    journal = KeeperJournal(str(path))
     journal.append("claim", "a", {})
     synced.clear()
     journal.note("exit", "a", b"{}")

@@ -20,7 +20,7 @@ from orchestrate.execute.flat_json import json_of, json_text
 from orchestrate.execute.keeper.facts import Ended, Packer, Request, exit_of, look
 from orchestrate.execute.keeper.journal import (
     LONGEST_RECORD,
-    Journal,
+    KeeperJournal,
     line_of,
     read_facts,
     read_lines,
@@ -52,7 +52,7 @@ def whole(path: Path) -> list[tuple[bytes, bytes]]:
 
 def test_torn_at_every_byte(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    journal = Journal(str(path))
+    journal = KeeperJournal(str(path))
     ends = [read_lines(str(path))[1]]
     for kind, attempt in (("claim", "a"), ("exit", "a"), ("claim", "b")):
         journal.append(kind, attempt, {"text": "ä\udcff\n"})
@@ -68,12 +68,12 @@ def test_torn_at_every_byte(tmp_path: Path) -> None:
 
 def test_goes_on_after_a_torn_line(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    first = Journal(str(path))
+    first = KeeperJournal(str(path))
     first.append("claim", "a", {})
     with path.open("r+b") as file:
         file.seek(read_lines(str(path))[1])
         file.write(b"0000beef claim b {")
-    again = Journal(str(path))
+    again = KeeperJournal(str(path))
     assert (again.claimed, again.unsettled, again.token) == ({"a"}, {"a"}, first.token)
     again.append("exit", "a", {})
     assert whole(path)[-3:] == [(b"claim", b"a"), (b"torn", b"-"), (b"exit", b"a")]
@@ -81,7 +81,7 @@ def test_goes_on_after_a_torn_line(tmp_path: Path) -> None:
 
 def test_all_of_a_round_in_one_write(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    journal = Journal(str(path))
+    journal = KeeperJournal(str(path))
     before = read_lines(str(path))[1]
     journal.note("claim", "a", b"{}")
     journal.note("exit", "b", b"{}")
@@ -94,7 +94,7 @@ def test_all_of_a_round_in_one_write(tmp_path: Path) -> None:
 def test_what_stands_behind_a_torn_line_does_not_count(tmp_path: Path) -> None:
     """A power cut may keep the later of two pages that were written together."""
     path = tmp_path / "journal"
-    journal = Journal(str(path))
+    journal = KeeperJournal(str(path))
     for attempt in "abc":
         journal.append("claim", attempt, {})
     content = path.read_bytes()
@@ -102,7 +102,7 @@ def test_what_stands_behind_a_torn_line_does_not_count(tmp_path: Path) -> None:
     path.write_bytes(content.replace(b"claim b", b"claim x"))
     assert whole(path)[1:] == [(b"claim", b"a")]
     assert read_facts(str(path), "c") == {}
-    again = Journal(str(path))
+    again = KeeperJournal(str(path))
     assert again.claimed == {"a"}
     again.append("claim", "d", {})
     # That something stood there is not forgotten.
@@ -112,7 +112,7 @@ def test_what_stands_behind_a_torn_line_does_not_count(tmp_path: Path) -> None:
 
 def test_a_line_out_of_another_place_does_not_count(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    Journal(str(path))
+    KeeperJournal(str(path))
     content = path.read_bytes().rstrip(b"\0")
     path.write_bytes(content + line_of("claim", "a", b"{}", 0))
     assert len(whole(path)) == 1
@@ -120,7 +120,7 @@ def test_a_line_out_of_another_place_does_not_count(tmp_path: Path) -> None:
 
 def test_a_program_cannot_print_records(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    journal = Journal(str(path))
+    journal = KeeperJournal(str(path))
     journal.append("claim", "a", {})
     journal.append("exit", "a", {"stdout": '\n0000beef exit b {"code":0} \n exit b {} exit a {'})
     assert read_facts(str(path), "b") == {}
@@ -148,7 +148,7 @@ def test_an_attempt_among_many_is_found_quickly(tmp_path: Path) -> None:
     """Counted in processor time, because a test machine may have much else to do."""
     (tmp_path / FOLDER).mkdir()
     path = str(tmp_path / FOLDER / JOURNAL)
-    journal = Journal(path)
+    journal = KeeperJournal(path)
     plain = dict.fromkeys(Exit.__match_args__, 0) | {"stdout": "x" * 100, "stderr": ""}
     record = json_of(plain)
     for number in range(10_000):
@@ -158,7 +158,7 @@ def test_an_attempt_among_many_is_found_quickly(tmp_path: Path) -> None:
     began = time.process_time()
     assert isinstance(look(tmp_path, "steps.Loop[7777].Step@1"), Ended)
     assert look(tmp_path, "steps.Loop[7777].Step@2") == NotStarted()
-    assert len(Journal(path).claimed) == 10_000
+    assert len(KeeperJournal(path).claimed) == 10_000
     assert time.process_time() - began < 0.2
 
 
@@ -181,7 +181,7 @@ def test_json_of_scalars() -> None:
 
 def test_space_is_reserved_before_it_is_needed(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    journal = Journal(str(path))
+    journal = KeeperJournal(str(path))
     journal.reserve(3)
     blocks = os.stat(path).st_blocks * 512
     assert blocks >= 3 * LONGEST_RECORD
@@ -193,7 +193,7 @@ def test_space_is_reserved_before_it_is_needed(tmp_path: Path) -> None:
 def test_nothing_is_recorded_after_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal = Journal(str(tmp_path / "journal"))
+    journal = KeeperJournal(str(tmp_path / "journal"))
 
     def fail(fd: int) -> None:
         raise OSError(5, "I/O error")

@@ -295,10 +295,10 @@ def test_an_upgrade_changes_nothing_under_a_run(
 
 def test_a_claim_without_a_program_is_lost(run_dir: Path, request_for: MakeRequest) -> None:
     """Power failed right after the claim."""
-    from orchestrate.execute.keeper.journal import Journal
+    from orchestrate.execute.keeper.journal import KeeperJournal
 
     (run_dir / FOLDER).mkdir()
-    Journal(str(run_dir / FOLDER / JOURNAL)).append("claim", "a", {"at": 0.0})
+    KeeperJournal(str(run_dir / FOLDER / JOURNAL)).append("claim", "a", {"at": 0.0})
     assert look(run_dir, "b") == NotStarted()
     assert look(run_dir, "a") == Unsettled(), "a keeper has to prove it first"
     with ensure_keeper(run_dir) as keeper:

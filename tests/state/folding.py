@@ -16,7 +16,7 @@ from orchestrate.state.apply import apply, start
 from orchestrate.state.codec import Encoder
 from orchestrate.state.decode import decode
 from orchestrate.state.events import RunStarted, event_from_json, event_to_json
-from orchestrate.state.model import Frame, Index, Place, RunState
+from orchestrate.state.model import Frame, Index, NodePlace, RunState
 from orchestrate.state.times import timestamp
 from orchestrate.workspace import Workspace
 
@@ -151,7 +151,7 @@ class Folding:
             for task in self.tasks
         ]
 
-    def place(self, frame: Frame) -> Place:
+    def place(self, frame: Frame) -> NodePlace:
         return self.index.here(frame)
 
     @property

@@ -15,6 +15,9 @@ from tests.structure.modules import MODULES, REPOSITORY, all_imports, tree_of
 MOST_LINES = 450
 MOST_FUNCTION_LINES = 65
 NAMES_WITHOUT_MEANING = re.compile(r"(Manager|Handler|Helper|Utils?|Base)\Z")
+# An op of the plan and a run's folder; names that a server's payloads and our own settings share;
+# the store of a run and that of its checkpoints.
+NAMES_OF_TWO_TYPES = {"Run", "Sitting", "Store", "Timing"}
 EXECUTES = {"eval", "exec", "compile", "__import__"}
 NEVER_IMPORTED = {"pickle", "marshal", "shelve", "dill", "imp", "code", "codeop"}
 # `record` writes the __init__ of its classes from their field names, which are ours.
@@ -67,6 +70,15 @@ def test_names_say_something() -> None:
         if NAMES_WITHOUT_MEANING.search(node.name)
     ]
     assert offenders == []
+
+
+def test_a_public_type_is_the_only_one_of_its_name() -> None:
+    places: dict[str, list[str]] = {}
+    for place, node in nodes(ast.ClassDef):
+        if node.col_offset == 0 and not node.name.startswith("_"):
+            places.setdefault(node.name, []).append(place)
+    offenders = {name: found for name, found in places.items() if len(found) > 1}
+    assert offenders.keys() == NAMES_OF_TWO_TYPES, offenders
 
 
 def test_no_module_executes_text() -> None:

@@ -13,7 +13,7 @@ from orchestrate.execute.base import Lost, NotStarted, Running
 from orchestrate.execute.keeper.client import ensure_keeper
 from orchestrate.execute.keeper.facts import Ended, look
 from orchestrate.execute.keeper.identity import IDENTITY, known_token
-from orchestrate.execute.keeper.journal import Journal
+from orchestrate.execute.keeper.journal import KeeperJournal
 from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL, MARKER
 from orchestrate.execute.place import is_same_place, place_of
 from tests.process.conftest import requests_of
@@ -207,7 +207,7 @@ def test_truth_03_every_boot_has_a_token_of_its_own(tmp_path: Path, damage: str)
     (tmp_path / FOLDER).mkdir()
     before = f"1:{tmp_path.stat().st_ino}:11111111-2222-3333-4444-555555555555"
     path = tmp_path / FOLDER / JOURNAL
-    journal = Journal(str(path), old, before)
+    journal = KeeperJournal(str(path), old, before)
     journal.append("claim", "open", {"at": 1.0})
     if damage != "no identity":
         (tmp_path / IDENTITY).write_text(f'{{"token":"{old}","place":"{before}"}}')

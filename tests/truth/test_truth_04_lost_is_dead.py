@@ -14,7 +14,7 @@ from orchestrate.execute.base import Lost
 from orchestrate.execute.keeper import orphans, tree
 from orchestrate.execute.keeper.client import ensure_keeper
 from orchestrate.execute.keeper.facts import Unsettled, look
-from orchestrate.execute.keeper.journal import Journal
+from orchestrate.execute.keeper.journal import KeeperJournal
 from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL, Refused
 from tests.process.conftest import pid_in, requests_of
 from tests.promises.processes import is_alive, wait_until
@@ -114,8 +114,8 @@ def test_truth_04_what_may_be_of_a_lost_attempt_is_named_and_not_killed(tmp_path
     )
     try:
         stray = pid_in(path)
-        Journal(str(tmp_path / "journal")).append("claim", "a", {"at": 0.0})
-        journal = Journal(str(tmp_path / "journal"))
+        KeeperJournal(str(tmp_path / "journal")).append("claim", "a", {"at": 0.0})
+        journal = KeeperJournal(str(tmp_path / "journal"))
         for token in (journal.token, "of-a-copy"):
             number = leader.pid if token == journal.token else os.getsid(0)
             orphans.note_at_work(str(tmp_path), token, number)
@@ -126,11 +126,11 @@ def test_truth_04_what_may_be_of_a_lost_attempt_is_named_and_not_killed(tmp_path
         with pytest.raises(Refused, match=rf"process {stray} \(sleep\); end it: kill {stray}"):
             orphans.settle_lost(journal, "why", {journal.token})
         assert is_alive(stray)
-        assert Journal(str(tmp_path / "journal")).unsettled == {"a"}
+        assert KeeperJournal(str(tmp_path / "journal")).unsettled == {"a"}
     finally:
         os.kill(stray, signal.SIGKILL)
     orphans.settle_lost(journal, "why", {journal.token})
-    assert Journal(str(tmp_path / "journal")).unsettled == set()
+    assert KeeperJournal(str(tmp_path / "journal")).unsettled == set()
 
 
 def notes_in(run_dir: Path) -> list[str]:
@@ -145,14 +145,14 @@ def test_truth_04_what_cannot_be_killed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(tmp_path / "journal")
-    Journal(path).append("claim", "a", {"at": 0.0})
-    journal = Journal(path)
+    KeeperJournal(path).append("claim", "a", {"at": 0.0})
+    journal = KeeperJournal(path)
     monkeypatch.setattr(tree, "marked", lambda *_: [os.getpid()])
     monkeypatch.setattr(tree, "signal_process", lambda *_: None)
     monkeypatch.setattr(orphans, "_END_PATIENCE_S", 0.05)
     with pytest.raises(Refused, match=rf"cannot be ended: process {os.getpid()} \("):
         orphans.settle_lost(journal, "why", {journal.token})
-    assert Journal(path).unsettled == {"a"}, "nobody has said that it is lost"
+    assert KeeperJournal(path).unsettled == {"a"}, "nobody has said that it is lost"
 
 
 def test_truth_04_then_nothing_is_started_and_the_exit_code_is_5(

@@ -12,7 +12,7 @@ import pytest
 from orchestrate.record import replace
 from orchestrate.state.result import Approval
 from orchestrate.state.times import timestamp
-from orchestrate.view.changes import Change, find_changes, last_gate
+from orchestrate.view.changes import FileChange, find_changes, last_gate
 from orchestrate.view.history import Sitting
 from orchestrate.view.hunks import MOST_CHARS, hunks_of
 
@@ -57,7 +57,7 @@ def gate(at: float, *, decided: bool = True) -> Approval:
     return replace(asked, status="approved", decided_at=timestamp(at + 1)) if decided else asked
 
 
-def counted(files: list[Change]) -> dict[str, tuple[str, str]]:
+def counted(files: list[FileChange]) -> dict[str, tuple[str, str]]:
     return {one.path: (one.what, one.counted) for one in files}
 
 
@@ -150,7 +150,7 @@ def test_a_link_to_a_secret_is_not_followed(
     secret = tmp_path_factory.mktemp("other") / "secret"
     secret.write_text("hush\n")
     (tree / "link").symlink_to(secret)
-    change = Change("link", "new", is_committed=False)
+    change = FileChange("link", "new", is_committed=False)
     assert "hush" not in hunks_of(tree, change, [])
 
 

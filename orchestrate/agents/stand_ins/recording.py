@@ -21,7 +21,7 @@ _NO_NAME = regex(r"[^A-Za-z0-9_-]+")
 
 
 @record
-class Recorded:
+class RecordedReply:
     """A reply that was given before. `at` is when, in seconds since 1970."""
 
     reply: Reply
@@ -58,7 +58,7 @@ def record_turn(folder: Path, question: Question, reply: Reply, at: float) -> Pa
     return path
 
 
-def find_turn(folder: Path, question: Question) -> Recorded | PromptChanged | NeverRecorded:
+def find_turn(folder: Path, question: Question) -> RecordedReply | PromptChanged | NeverRecorded:
     """What the recording has for a question."""
     place = _place(question)
     exact = folder / f"{place}.{_digest(question.prompt)}.json"
@@ -89,14 +89,14 @@ def _as_data(reply: Reply) -> dict[str, object]:
     return data
 
 
-def _read(path: Path) -> Recorded:
+def _read(path: Path) -> RecordedReply:
     try:
         document = json.loads(path.read_bytes())
         data = dict(document["reply"])
         if data["failure"] is not None:
             data["failure"] = Failure(**data["failure"])
         data["denied"] = tuple(data.get("denied", ()))
-        return Recorded(Reply(**data), float(document["at"]))
+        return RecordedReply(Reply(**data), float(document["at"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StateError(
             f"the recording {path} cannot be read: {error}", "record it again"

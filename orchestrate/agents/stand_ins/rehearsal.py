@@ -117,7 +117,7 @@ def script_faults(
     return tuple(dict.fromkeys(faults))
 
 
-class Rehearsal(StandIn):
+class RehearsalAgent(StandIn):
     """Answers from a script, or as the engine says. That nothing was done is said by the run."""
 
     name = "rehearsal"

@@ -7,7 +7,12 @@ from pathlib import Path
 
 from orchestrate.agents.base import Failure, Question, Reply, RunProgram
 from orchestrate.agents.stand_ins.free import StandIn
-from orchestrate.agents.stand_ins.recording import NeverRecorded, PromptChanged, Recorded, find_turn
+from orchestrate.agents.stand_ins.recording import (
+    NeverRecorded,
+    PromptChanged,
+    RecordedReply,
+    find_turn,
+)
 
 
 class Replay(StandIn):
@@ -20,7 +25,7 @@ class Replay(StandIn):
 
     def ask(self, question: Question, run: RunProgram) -> Reply:  # noqa: ARG002
         found = find_turn(self._folder, question)
-        if isinstance(found, Recorded):
+        if isinstance(found, RecordedReply):
             return found.reply
         failure = Failure("invalid-request", f"{self._why(question, found)}; record the run again")
         return Reply(failure=failure, session=question.session)

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from orchestrate.app.watch import Watch, keep_watch
+from orchestrate.app.watch import WatchedRecipe, keep_watch
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.commands.run import run
 from orchestrate.cli.main import tell
@@ -36,7 +36,7 @@ def watch(file: str, validates: bool, working_dir: str | None, as_json: bool, **
     resumed.
     """
     flags |= {"file": file, "working_dir": working_dir, "as_json": as_json}
-    watched = Watch(
+    watched = WatchedRecipe(
         file,
         workspace_of(working_dir),
         show=lambda checked: _show(checked, as_json=as_json),

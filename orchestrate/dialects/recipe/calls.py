@@ -10,8 +10,8 @@ from orchestrate.dialects.lowering import Lowering
 from orchestrate.dialects.recipe.literals import check_keys
 from orchestrate.dialects.recipe.members import KeptCall, final_context
 from orchestrate.dialects.recipe.names import (
+    ExpressionPlace,
     Names,
-    Place,
     lower_value,
     may_search,
     read_template,
@@ -26,7 +26,7 @@ from orchestrate.source.located import LocatedMap
 from orchestrate.source.prune import walk_strings
 
 
-def lower_call(work: Lowering, names: Names, step: LocatedMap, place: Place) -> Call:
+def lower_call(work: Lowering, names: Names, step: LocatedMap, place: ExpressionPlace) -> Call:
     """The call of a recipe step."""
     arguments = NOTHING
     if "context" in step:
@@ -59,7 +59,7 @@ def lower_call(work: Lowering, names: Names, step: LocatedMap, place: Place) -> 
 
 
 def _lower_path(
-    work: Lowering, names: Names, step: LocatedMap, place: Place
+    work: Lowering, names: Names, step: LocatedMap, place: ExpressionPlace
 ) -> PlanId | Text | None:
     """The called plan; None after a report."""
     path = str(step.get("recipe", ""))

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from orchestrate.dialects.commands import Parts, lower_command
 from orchestrate.dialects.effects import check_effect
 from orchestrate.dialects.lowering import Lowering
-from orchestrate.dialects.recipe.names import Place, lower_text
+from orchestrate.dialects.recipe.names import ExpressionPlace, lower_text
 from orchestrate.dialects.recipe.written import Recipe
 from orchestrate.lang.curly import Placed, parse_template
 from orchestrate.plan.data import Capture
@@ -139,7 +139,7 @@ class RecipeFiller:
     """How a recipe writes values into commands."""
 
     recipe: Recipe
-    place: Place
+    place: ExpressionPlace
     in_shell: bool = False
     in_template: bool = False
 
@@ -163,7 +163,7 @@ def _variable(filler: RecipeFiller, variables: LocatedMap, name: str) -> Text:
     return Text(filler.parts(variables, name))
 
 
-def lower_bash(recipe: Recipe, step: LocatedMap, place: Place) -> Run:
+def lower_bash(recipe: Recipe, step: LocatedMap, place: ExpressionPlace) -> Run:
     """`type: bash`: a script or an argument list; `env` and `cwd` are filled in, too."""
     filler = RecipeFiller(recipe, place)
     run = lower_command(filler, step)

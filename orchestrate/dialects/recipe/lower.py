@@ -10,8 +10,8 @@ from orchestrate.dialects.limits import lower_limits
 from orchestrate.dialects.lowering import Lowering, constant_map, lower_secrets
 from orchestrate.dialects.recipe.literals import check_context
 from orchestrate.dialects.recipe.names import (
+    ExpressionPlace,
     Names,
-    Place,
     collect_names,
     inner_steps,
     lower_condition,
@@ -60,7 +60,7 @@ class _WrittenGate:
     approval: LocatedMap
     id: NodeId
     stage: str
-    place: Place
+    place: ExpressionPlace
 
 
 def lower_recipe(work: Lowering) -> Plan | None:
@@ -106,7 +106,7 @@ def _lower_outputs(recipe: Recipe, position: int) -> MapExpr:
     """`outputs:` of the recipe, read when all steps are over."""
     if "outputs" not in recipe.work.data:
         return NOTHING
-    place = Place(AT_END, position, gates=1, in_gate=True)
+    place = ExpressionPlace(AT_END, position, gates=1, in_gate=True)
     lowered = lower_value(recipe.work, recipe.names, place, recipe.work.data, "outputs")
     return lowered if isinstance(lowered, MapExpr) else NOTHING
 
@@ -210,7 +210,7 @@ def _arrange(recipe: Recipe, stages: list[_Stage]) -> list[WrittenStep | _Writte
                 name for other in after for name in variables_surely_set_by(taken[other])
             )
             taken[node] = step
-            place = Place(node, len(steps), given, gates)
+            place = ExpressionPlace(node, len(steps), given, gates)
             steps.append(node)
             written = WrittenStep(step, node, stage.name, after, place)
             inner = _arrange_inner(recipe, written, taken, by_id)
@@ -221,7 +221,7 @@ def _arrange(recipe: Recipe, stages: list[_Stage]) -> list[WrittenStep | _Writte
             assert stage.name is not None
             node = _free_id(f"approve:{stage.name}", taken)
             taken[node] = stage.approval
-            place = Place(node, len(steps), gates=gates, in_gate=True)
+            place = ExpressionPlace(node, len(steps), gates=gates, in_gate=True)
             result.append(_WrittenGate(stage.approval, node, stage.name, place))
             gates += 1
     return result
@@ -244,7 +244,7 @@ def _arrange_inner(
         earlier[node] = step
         number = outer.place.position + 1 + len(found)
         gates = outer.place.gates + sum("approval" in one.step for one in found)
-        place = Place(node, number, outer.place.given | given, gates)
+        place = ExpressionPlace(node, number, outer.place.given | given, gates)
         if "while_condition" in step:
             recipe.work.report(
                 "E305", "a loop cannot stand in a loop", step, "while_condition", on_key=True,

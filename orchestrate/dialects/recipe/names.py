@@ -12,9 +12,9 @@ from orchestrate.dialects.recipe.members import FinalContext, KeptCall, report_m
 from orchestrate.lang.condition import explain_bare, is_bare, parse_condition
 from orchestrate.lang.curly import (
     NAMESPACES,
+    CurlyText,
     Fault,
     Placed,
-    Template,
     is_variable,
     parse_template,
 )
@@ -59,7 +59,7 @@ class Names:
 
 
 @record
-class Place:
+class ExpressionPlace:
     """Where an expression stands: its node, and what is special about it there.
 
     `given` are the loop variable and what the step's dependencies are known to have set.
@@ -153,14 +153,18 @@ _RESERVED = f"choose another name than {', '.join(NAMESPACES)}"
 # Lowering of values:
 
 
-def lower_text(work: Lowering, names: Names, place: Place, container: Any, key: PathKey) -> Text:
+def lower_text(
+    work: Lowering, names: Names, place: ExpressionPlace, container: Any, key: PathKey
+) -> Text:
     """The value at a place as a text with references; mistakes are reported."""
     template = read_template(work, names, place, container, key)
     _check_other_braces(work, names, place, container, key, template)
     return Text(template.parts)
 
 
-def lower_value(work: Lowering, names: Names, place: Place, container: Any, key: PathKey) -> Expr:
+def lower_value(
+    work: Lowering, names: Names, place: ExpressionPlace, container: Any, key: PathKey
+) -> Expr:
     """Free-form data whose strings are templates, however deep; a lone `{{x}}` keeps its type."""
     value = container[key]
     if isinstance(value, dict):
@@ -179,8 +183,8 @@ def lower_value(work: Lowering, names: Names, place: Place, container: Any, key:
 
 
 def read_template(
-    work: Lowering, names: Names, place: Place, container: Any, key: PathKey
-) -> Template:
+    work: Lowering, names: Names, place: ExpressionPlace, container: Any, key: PathKey
+) -> CurlyText:
     text = str(container[key])
     template = parse_template(text)
     faults = tuple(_explain_fault(names, text, fault) for fault in template.faults)
@@ -190,7 +194,7 @@ def read_template(
 
 
 def lower_condition(
-    work: Lowering, names: Names, place: Place, step: LocatedMap, key: str = "condition"
+    work: Lowering, names: Names, place: ExpressionPlace, step: LocatedMap, key: str = "condition"
 ) -> Cond | None:
     """A condition of a step; None without one, or after a report."""
     if key not in step:
@@ -223,7 +227,7 @@ def _unquoted(item: Placed) -> Fault:
     return Fault("E123", message, item.start, item.end, hint)
 
 
-def _is_known(names: Names, place: Place, ref: Ref) -> bool:
+def _is_known(names: Names, place: ExpressionPlace, ref: Ref) -> bool:
     """Can a name without braces only be a variable?"""
     if ref.path[0] != "var" or names.incomplete:
         return True
@@ -252,7 +256,12 @@ _OTHER_BRACES = regex(r"(?<![{$])\{(\w+)\}(?!\})|\$\{(?:context\.)?(\w+)\}")
 
 
 def _check_other_braces(
-    work: Lowering, names: Names, place: Place, container: Any, key: PathKey, template: Template
+    work: Lowering,
+    names: Names,
+    place: ExpressionPlace,
+    container: Any,
+    key: PathKey,
+    template: CurlyText,
 ) -> None:
     """`{x}` and `${x}` are text in a recipe, but not meant to be when x is a variable of it.
 
@@ -277,7 +286,7 @@ def _check_other_braces(
 
 
 def _look_at(
-    work: Lowering, names: Names, place: Place, container: Any, key: PathKey,
+    work: Lowering, names: Names, place: ExpressionPlace, container: Any, key: PathKey,
     placed: tuple[Placed, ...],
 ) -> None:  # fmt: skip
     """Check each variable of a node once, at its first use."""
@@ -298,7 +307,7 @@ def _look_at(
 
 
 def _look_at_variable(
-    work: Lowering, names: Names, place: Place, container: Any, key: PathKey, item: Placed
+    work: Lowering, names: Names, place: ExpressionPlace, container: Any, key: PathKey, item: Placed
 ) -> bool:
     """Is this variable settled for the whole node? Optional uses and loop variables are not."""
     ref = item.ref
@@ -319,7 +328,7 @@ def _look_at_variable(
 
 
 def _look_at_member(
-    work: Lowering, names: Names, place: Place, container: Any, key: PathKey, item: Placed
+    work: Lowering, names: Names, place: ExpressionPlace, container: Any, key: PathKey, item: Placed
 ) -> None:
     """`{{audit.x}}`, where `audit` can only be the result of recipes that are known here."""
     variable, member = item.ref.path[1:3]
@@ -340,7 +349,7 @@ def _look_at_member(
 
 
 def _report_unset(
-    work: Lowering, names: Names, place: Place, container: Any, key: PathKey, item: Placed
+    work: Lowering, names: Names, place: ExpressionPlace, container: Any, key: PathKey, item: Placed
 ) -> None:
     """W103, unless the variable may be missing and is not a slip of another one."""
     ref = item.ref
@@ -357,13 +366,13 @@ def _report_unset(
     work.report_at("W103", message, span, hint=hint, suggestion=suggestion)
 
 
-def _hint_for_loop(looping: list[str], place: Place) -> str:
+def _hint_for_loop(looping: list[str], place: ExpressionPlace) -> str:
     if place.node in looping:
         return "the condition is asked once, before the loop begins"
     return f"it exists only inside the loop of {_listed(looping)}"
 
 
-def _search_meant(names: Names, place: Place, path: tuple[str, ...]) -> tuple[str, str]:
+def _search_meant(names: Names, place: ExpressionPlace, path: tuple[str, ...]) -> tuple[str, str]:
     """What was probably meant by a variable that nothing sets: a hint and a suggestion."""
     match path:
         case ("context" | "inputs", name, *rest) if name in names.context:
@@ -384,7 +393,7 @@ def _result_of(names: Names, step: str) -> tuple[str, str]:
     return f"add output: {variable} to step '{step}', and write {{{{{variable}}}}}", ""
 
 
-def _search_near(names: Names, place: Place, name: str) -> str:
+def _search_near(names: Names, place: ExpressionPlace, name: str) -> str:
     if not may_search(names):
         return ""
     known = (*names.context, *names.outputs, *place.given)
@@ -402,7 +411,7 @@ _MOST_SEARCHES = 100
 _MUST_BE_GIVEN = "give it with --context, or a starting value under `context:`"
 
 
-def _hint_for_output(ref: Ref, setters: list[Setter], place: Place) -> str:
+def _hint_for_output(ref: Ref, setters: list[Setter], place: ExpressionPlace) -> str:
     earlier = [setter for setter in setters if setter.position < place.position]
     named = _listed([setter.step for setter in earlier or setters])
     if len(earlier) == 1:
@@ -422,7 +431,7 @@ def _listed(steps: list[str]) -> str:
 
 
 def _look_at_reserved(
-    work: Lowering, place: Place, container: Any, key: PathKey, item: Placed
+    work: Lowering, place: ExpressionPlace, container: Any, key: PathKey, item: Placed
 ) -> bool:
     ref = item.ref
     if ref.path[0] == "approval" and not place.gates and not ref.optional:

@@ -26,7 +26,7 @@ from orchestrate.dialects.recipe.loops import (
     spread_of_loop,
 )
 from orchestrate.dialects.recipe.names import (
-    Place,
+    ExpressionPlace,
     loop_variable,
     lower_condition,
     lower_text,
@@ -121,7 +121,7 @@ def lower_step(
     return _with_rounds(recipe, step, written.place, node)
 
 
-def _lower_resolver(recipe: Recipe, place: Place, resolve: LocatedMap) -> Ask:
+def _lower_resolver(recipe: Recipe, place: ExpressionPlace, resolve: LocatedMap) -> Ask:
     """The agent that is asked where items are in conflict; the files are a variable there."""
     work, name = recipe.work, str(resolve["agent"])
     check_prompt_text(work, resolve)
@@ -132,7 +132,9 @@ def _lower_resolver(recipe: Recipe, place: Place, resolve: LocatedMap) -> Ask:
     return Ask(NamedAgent(name), prompt, "fresh")
 
 
-def _with_rounds(recipe: Recipe, step: LocatedMap, place: Place, node: Node) -> tuple[Node, ...]:
+def _with_rounds(
+    recipe: Recipe, step: LocatedMap, place: ExpressionPlace, node: Node
+) -> tuple[Node, ...]:
     if not isinstance(node.op, Ask) or not is_checked(step):
         return (node,)
     # A check runs behind the answer, which it may read.
@@ -302,7 +304,7 @@ def _set_in_a_round(written: WrittenStep) -> frozenset[str]:
 def _lower_iteration(
     recipe: Recipe,
     written: WrittenStep,
-    inside: Place,
+    inside: ExpressionPlace,
     output: str | None = None,
     op: Op | None = None,
 ) -> tuple[Node, ...]:
@@ -340,7 +342,7 @@ def _loop_key(step: LocatedMap) -> str:
 # Kinds of step:
 
 
-def _lower_op(recipe: Recipe, written: WrittenStep, place: Place) -> Op:
+def _lower_op(recipe: Recipe, written: WrittenStep, place: ExpressionPlace) -> Op:
     step = written.step
     match kind_of(recipe, step):
         case "recipe":
@@ -354,7 +356,7 @@ def _lower_op(recipe: Recipe, written: WrittenStep, place: Place) -> Op:
             return _lower_prompt(recipe, step, place)
 
 
-def _lower_prompt(recipe: Recipe, step: LocatedMap, place: Place) -> Ask:
+def _lower_prompt(recipe: Recipe, step: LocatedMap, place: ExpressionPlace) -> Ask:
     work = recipe.work
     prompt = Text(())
     if "prompt" in step:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrate.dialects.lowering import Lowering
-from orchestrate.dialects.recipe.names import Names, Place
+from orchestrate.dialects.recipe.names import ExpressionPlace, Names
 from orchestrate.plan.nodes import Block, NodeId
 from orchestrate.record import field, mutable_record, record
 from orchestrate.source.advice import meant
@@ -40,5 +40,5 @@ class WrittenStep:
     id: NodeId
     stage: str | None
     after: tuple[NodeId, ...]
-    place: Place
+    place: ExpressionPlace
     inner: tuple[WrittenStep, ...] = ()

@@ -6,7 +6,7 @@ from typing import Any
 
 from orchestrate.dialects.calls import CallSite, find_plan
 from orchestrate.dialects.lowering import Lowering
-from orchestrate.dialects.workflow.scope import Resolver, Scope
+from orchestrate.dialects.workflow.scope import BlockScope, Resolver
 from orchestrate.plan.expr import NOTHING, Const, Expr, ListExpr, MapExpr, Ref, Text
 from orchestrate.plan.flow import AT_END
 from orchestrate.plan.nodes import Call
@@ -24,7 +24,7 @@ def lower_call(resolver: Resolver, step: LocatedMap) -> Call:
     return Call(plan or Text(()), arguments, keeps_context=False)
 
 
-def lower_outputs(work: Lowering, top: Scope) -> MapExpr:
+def lower_outputs(work: Lowering, top: BlockScope) -> MapExpr:
     if "outputs" not in work.data:
         return NOTHING
     lowered = lower_values(Resolver(work, top, AT_END), work.data, "outputs")

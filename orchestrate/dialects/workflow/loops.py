@@ -8,7 +8,7 @@ from orchestrate.dialects.resolvers import pool_of
 from orchestrate.dialects.workflow.ops import StepLowering, lower_when
 from orchestrate.dialects.workflow.paths import lower_target
 from orchestrate.dialects.workflow.providers import check_prompt, lower_agent
-from orchestrate.dialects.workflow.scope import NAMESPACES, Place, Resolver
+from orchestrate.dialects.workflow.scope import NAMESPACES, Resolver, VariablePlace
 from orchestrate.plan.expr import Expr, ListExpr, Ref
 from orchestrate.plan.nodes import Ask, BlockId, Each, ItemMoves, Rounds
 from orchestrate.record import replace
@@ -131,7 +131,7 @@ def _items(one: StepLowering, loop: LocatedMap) -> Expr:
         )
         return ListExpr(())
     fields = (match["field"], *match["path"].split(".")[1:])
-    place = Place(work, loop, "items_from")
+    place = VariablePlace(work, loop, "items_from")
     one.resolver.check_result(place, f"'{pointer}'", match["name"], fields)
     return Ref(("steps", match["name"], *fields), pointer)
 

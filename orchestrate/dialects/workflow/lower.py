@@ -18,7 +18,7 @@ from orchestrate.dialects.workflow.nesting import loop_of, loops_around
 from orchestrate.dialects.workflow.ops import StepLowering, lower_op, lower_rules
 from orchestrate.dialects.workflow.paths import check_folder, lower_pattern
 from orchestrate.dialects.workflow.providers import Providers, read_providers
-from orchestrate.dialects.workflow.scope import NAMESPACES, Resolver, Scope
+from orchestrate.dialects.workflow.scope import NAMESPACES, BlockScope, Resolver
 from orchestrate.lang.dollar import parse_dollar
 from orchestrate.plan.circles import MOST_VISITS, asking_in_circles, with_brakes
 from orchestrate.plan.ends import step_failed, step_lost
@@ -123,7 +123,7 @@ def _check_context(work: Lowering) -> None:
             )
 
 
-def _lower_folders(work: Lowering, scope: Scope) -> Folders:
+def _lower_folders(work: Lowering, scope: BlockScope) -> Folders:
     data = work.data
     for key in ("inbox_dir", "processed_dir", "failed_dir"):
         if key in data:
@@ -137,8 +137,8 @@ def _lower_folders(work: Lowering, scope: Scope) -> Folders:
 
 
 def _scope_of(
-    work: Lowering, steps: Any, prefix: str, variables: tuple[str, ...], outer: Scope | None
-) -> Scope:
+    work: Lowering, steps: Any, prefix: str, variables: tuple[str, ...], outer: BlockScope | None
+) -> BlockScope:
     """The steps of a block by name; a second one of the same name is reported and left out."""
     named: dict[str, LocatedMap] = {}
     repeated: set[str] = set()
@@ -167,7 +167,7 @@ def _scope_of(
             )
         else:
             named[name] = step
-    return Scope(named, prefix, variables, outer, frozenset(repeated))
+    return BlockScope(named, prefix, variables, outer, frozenset(repeated))
 
 
 @record
@@ -188,7 +188,7 @@ class _Workflow:
     bodies: list[Block]
 
     def block(
-        self, block_id: BlockId, steps: Any, scope: Scope, owner: NodeId | None
+        self, block_id: BlockId, steps: Any, scope: BlockScope, owner: NodeId | None
     ) -> Block | None:
         """The nodes of a list of steps, each followed by the next."""
         listed = [step for step in steps or () if scope.has(step)]
@@ -206,14 +206,14 @@ class _Workflow:
             return None
         return Block(block_id, nodes[0].id, tuple(nodes), owner)
 
-    def only_check(self, step: LocatedMap, scope: Scope) -> None:
+    def only_check(self, step: LocatedMap, scope: BlockScope) -> None:
         """Look for the mistakes of a step whose name is unusable; no node comes of it."""
         bodies, uses = len(self.bodies), len(self.work.uses)
         self.nodes(step, scope, Finish(END))
         del self.bodies[bodies:]
         del self.work.uses[uses:]
 
-    def nodes(self, step: LocatedMap, scope: Scope, follow: Target) -> tuple[Node, ...]:
+    def nodes(self, step: LocatedMap, scope: BlockScope, follow: Target) -> tuple[Node, ...]:
         """The step, with its rounds."""
         name = step.get("name", "?")
         node_id = scope.prefix + name
@@ -265,13 +265,13 @@ class _Workflow:
         file_at = partial(lower_pattern, resolver)
         return with_rounds(lower_check(resolver, step, node, file_at))
 
-    def op(self, one: StepLowering, node_id: NodeId, scope: Scope) -> Op:
+    def op(self, one: StepLowering, node_id: NodeId, scope: BlockScope) -> Op:
         if one.kind in ("for_each", "repeat"):
             return self.loop(one, node_id, scope)
         return lower_op(one)
 
     def failure(
-        self, step: LocatedMap, handlers: _Handlers, scope: Scope, follow: Target
+        self, step: LocatedMap, handlers: _Handlers, scope: BlockScope, follow: Target
     ) -> tuple[OnFailure, Target]:
         """A handler, else the policy. In a loop a failure ends the iteration (rulings §9)."""
         if handlers.failed is not None:
@@ -282,7 +282,7 @@ class _Workflow:
             return "stop", step_failed(str(step.get("name")))
         return "tolerate", follow
 
-    def handlers(self, step: LocatedMap, scope: Scope) -> _Handlers:
+    def handlers(self, step: LocatedMap, scope: BlockScope) -> _Handlers:
         """`on.always` overrides `on.success` and `on.failure`."""
         on = as_map(step.get("on"))
         targets = {event: self.goto(on, event, scope) for event in on}
@@ -300,7 +300,7 @@ class _Workflow:
             return _Handlers(targets["always"], targets["always"])
         return _Handlers(targets.get("success"), targets.get("failure"))
 
-    def goto(self, on: LocatedMap, event: str, scope: Scope) -> Target | None:
+    def goto(self, on: LocatedMap, event: str, scope: BlockScope) -> Target | None:
         handler = on[event] or {}
         name = handler.get("goto")
         if name is None:
@@ -348,7 +348,7 @@ class _Workflow:
             )
         return None
 
-    def loop(self, one: StepLowering, node_id: NodeId, scope: Scope) -> Op:
+    def loop(self, one: StepLowering, node_id: NodeId, scope: BlockScope) -> Op:
         """An Each node; its body is an ordinary block whose scope lies inside this one."""
         loop = loop_of(one.step)
         own = (loop.get("as", "item"),) if one.kind == "for_each" else ()

@@ -8,7 +8,7 @@ from typing import Any
 from orchestrate.diagnostics import closest
 from orchestrate.dialects.commands import Arguments, lower_arguments
 from orchestrate.dialects.lowering import Lowering
-from orchestrate.dialects.workflow.scope import Place, Resolver, Scope
+from orchestrate.dialects.workflow.scope import BlockScope, Resolver, VariablePlace
 from orchestrate.lang.dollar import parse_dollar
 from orchestrate.plan.expr import Expr, MapExpr, Ref, references
 from orchestrate.plan.nodes import Agent, BuiltinProvider, CommandTemplate
@@ -47,7 +47,7 @@ def read_providers(work: Lowering) -> Providers:
         command = provider.get("command")
         if command is None:
             continue
-        resolver = Resolver(work, Scope({}), None, in_template=True)
+        resolver = Resolver(work, BlockScope({}), None, in_template=True)
         arguments = lower_arguments(resolver, command)
         providers[name] = Template(provider, arguments, tuple(dict.fromkeys(resolver.placeholders)))
         if provider.get("input_mode") == "stdin":
@@ -128,7 +128,9 @@ def _check_scope(work: Lowering, template: Template, step: LocatedMap, resolver:
                 hint="use this provider only in loops, or make it a parameter: ${name}",
             )
         elif head == "steps" and len(rest) > 1:
-            resolver.check_result(Place(work, step, "provider"), shown, rest[0], tuple(rest[1:]))
+            resolver.check_result(
+                VariablePlace(work, step, "provider"), shown, rest[0], tuple(rest[1:])
+            )
 
 
 def _params(own: LocatedMap, resolver: Resolver) -> MapExpr:

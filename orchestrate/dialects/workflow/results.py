@@ -15,7 +15,7 @@ _WAIT_FIELDS = ("files", "wait_duration_ms", "poll_count", "timed_out")
 _GATE_FIELDS = ("message", "outcome", "status", "exit_code", "completed_at")
 
 
-class Problem(NamedTuple):
+class ResultProblem(NamedTuple):
     """Why a step cannot have a result, and the way out."""
 
     message: str
@@ -37,11 +37,15 @@ def main_result(work: Lowering, step: LocatedMap) -> str:
     return capture if capture in ("lines", "json") else "output"
 
 
-def result_problem(work: Lowering, step: LocatedMap, fields: tuple[str, ...]) -> Problem | None:
+def result_problem(
+    work: Lowering, step: LocatedMap, fields: tuple[str, ...]
+) -> ResultProblem | None:
     if "call" in step:
         return _call_problem(work, step, fields)
     if loop_of(step) is not None:
-        return Problem("is a loop, whose results belong to its items", "use them inside the loop")
+        return ResultProblem(
+            "is a loop, whose results belong to its items", "use them inside the loop"
+        )
     capture = step.get("output_capture", "text")
     allowed: tuple[str, ...] = _ALWAYS
     if "approval" in step:
@@ -55,17 +59,17 @@ def result_problem(work: Lowering, step: LocatedMap, fields: tuple[str, ...]) ->
     if first in allowed:
         if len(fields) > 1 and first != "json":
             hint = "loop over it with items_from" if first in ("lines", "files") else ""
-            return Problem(f"has no parts below '{first}'", hint or "only json has parts")
+            return ResultProblem(f"has no parts below '{first}'", hint or "only json has parts")
         return None
     if "output_capture" in step.lost:
         return None
     if first in ("lines", "json") and not {"wait_for", "approval"} & set(step):
-        return Problem(f"does not capture {first}", f"add output_capture: {first} to it")
+        return ResultProblem(f"does not capture {first}", f"add output_capture: {first} to it")
     if first == "output" and capture in ("lines", "json"):
-        return Problem(f"captures {capture}, so it has no output", f"use .{capture}")
+        return ResultProblem(f"captures {capture}, so it has no output", f"use .{capture}")
     near = "output" if first in ("stdout", "result", "text") else closest(first, allowed)
     hint = "" if near in allowed else f"its results: {', '.join(allowed)}"
-    return Problem(f"has no result '{first}'", hint, near if near in allowed else "")
+    return ResultProblem(f"has no result '{first}'", hint, near if near in allowed else "")
 
 
 def _may_be_text(step: LocatedMap) -> bool:
@@ -73,19 +77,23 @@ def _may_be_text(step: LocatedMap) -> bool:
     return bool(step.get("allow_parse_error"))
 
 
-def _call_problem(work: Lowering, step: LocatedMap, fields: tuple[str, ...]) -> Problem | None:
+def _call_problem(
+    work: Lowering, step: LocatedMap, fields: tuple[str, ...]
+) -> ResultProblem | None:
     allowed = (*RESULT, *_ALWAYS)
     if fields[0] not in allowed:
         near = closest(fields[0], allowed)
         hint = "" if near else "its results: outputs.NAME, status, reason"
-        return Problem(f"has no result '{fields[0]}'", hint, near)
+        return ResultProblem(f"has no result '{fields[0]}'", hint, near)
     known = outputs_of(work, named_plan(work, step, "call")) if fields[0] == "outputs" else None
     if known is None or (len(fields) > 1 and fields[1] in known):
         return None
     if not known:
-        return Problem("calls a file that declares no outputs", "declare them there: outputs:")
+        return ResultProblem(
+            "calls a file that declares no outputs", "declare them there: outputs:"
+        )
     if len(fields) == 1:
-        return Problem("has outputs by name", f"name one of: {', '.join(known)}")
+        return ResultProblem("has outputs by name", f"name one of: {', '.join(known)}")
     near = closest(fields[1], known)
     hint = "" if near else f"outputs: {', '.join(known)}"
-    return Problem(f"calls a file that has no output '{fields[1]}'", hint, near)
+    return ResultProblem(f"calls a file that has no output '{fields[1]}'", hint, near)

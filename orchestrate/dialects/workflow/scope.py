@@ -24,13 +24,13 @@ _NO_SHELL = 'no shell reads this: write ["sh", "-c", "…"] to use the shell, an
 
 
 @record
-class Scope:
+class BlockScope:
     """The steps of one block by name, inside those of the blocks around it."""
 
     steps: dict[str, LocatedMap]
     prefix: str = ""
     variables: tuple[str, ...] = ()
-    outer: Scope | None = None
+    outer: BlockScope | None = None
     # Names that several steps of this block have: which one is meant cannot be known.
     repeated: frozenset[str] = frozenset()
     # The items of the loop around this block run at the same time.
@@ -38,7 +38,7 @@ class Scope:
 
     def find(self, name: str) -> tuple[NodeId, LocatedMap] | None:
         """The nearest step of that name."""
-        scope: Scope | None = self
+        scope: BlockScope | None = self
         while scope is not None:
             if name in scope.steps:
                 return scope.prefix + name, scope.steps[name]
@@ -64,7 +64,7 @@ class Scope:
 
     def leaves_parallel(self, name: str) -> bool:
         """Does a jump to the step of that name leave a loop whose items run at the same time?"""
-        scope: Scope | None = self
+        scope: BlockScope | None = self
         while scope is not None and name not in scope.steps:
             if scope.parallel:
                 return True
@@ -73,7 +73,7 @@ class Scope:
 
 
 @record
-class Place:
+class VariablePlace:
     """Where a variable stands in the document."""
 
     work: Lowering
@@ -94,7 +94,7 @@ class Resolver:
     """Resolves the variables of one step (or, without a node, of a provider's template)."""
 
     work: Lowering
-    scope: Scope
+    scope: BlockScope
     node: NodeId | None
     # In a provider's template, single words are its parameters.
     in_template: bool = False
@@ -170,7 +170,7 @@ class Resolver:
         head, *rest = variable.segments
         path = variable.segments
         # Working a position out means searching the file, and nearly every variable is right.
-        place = Place(self.work, container, key, variable)
+        place = VariablePlace(self.work, container, key, variable)
         match head:
             case "run":
                 self._member(place, variable, rest, RUN_FIELDS)
@@ -189,7 +189,7 @@ class Resolver:
                 path = self._word(place, variable)
         return Ref(path, variable.text)
 
-    def _no_environment(self, place: Place, variable: Variable) -> None:
+    def _no_environment(self, place: VariablePlace, variable: Variable) -> None:
         hint = "set env: or secrets: on the step; the program reads its environment"
         if self.in_shell and len(variable.segments) == 2:
             hint = f"write ${variable.segments[1]}: the shell reads it from the environment"
@@ -197,7 +197,7 @@ class Resolver:
             "E122", f"{variable.text}: there is no env namespace", place.span(), hint=hint
         )
 
-    def _word(self, place: Place, variable: Variable) -> tuple[str, ...]:
+    def _word(self, place: VariablePlace, variable: Variable) -> tuple[str, ...]:
         """A single word: the loop's item, a provider's placeholder, or a mistake."""
         head = variable.segments[0]
         if head == "item" or head in self.scope.variables:
@@ -219,7 +219,7 @@ class Resolver:
         self._unknown(place, variable)
         return variable.segments
 
-    def _unknown(self, place: Place, variable: Variable) -> None:
+    def _unknown(self, place: VariablePlace, variable: Variable) -> None:
         loop = loop_of_variable(self.work.data.get("steps"), variable.segments[0])
         if loop:
             self.work.report_at(
@@ -261,7 +261,7 @@ class Resolver:
         return f"${{{'.'.join((known, *rest))}}}" if known else ""
 
     def _member(
-        self, place: Place, variable: Variable, rest: list[str], known: tuple[str, ...]
+        self, place: VariablePlace, variable: Variable, rest: list[str], known: tuple[str, ...]
     ) -> None:
         if len(rest) == 1 and rest[0] in known:
             return
@@ -276,7 +276,7 @@ class Resolver:
             suggestion=f"${{{head}.{near}}}" if near else "",
         )
 
-    def _inside_loop(self, place: Place, variable: Variable) -> None:
+    def _inside_loop(self, place: VariablePlace, variable: Variable) -> None:
         if not self.scope.in_loop and not self.in_template:
             self.work.report_at(
                 "E121",
@@ -285,7 +285,7 @@ class Resolver:
                 hint="move the step into the loop's steps",
             )
 
-    def _context(self, place: Place, variable: Variable, rest: list[str]) -> None:
+    def _context(self, place: VariablePlace, variable: Variable, rest: list[str]) -> None:
         if not rest:
             self.work.report_at(
                 "E121", "${context} names no key", place.span(), hint="write ${context.KEY}"
@@ -313,7 +313,7 @@ class Resolver:
             suggestion=f"${{{fixed}}}" if near else "",
         )
 
-    def _input(self, place: Place, variable: Variable, rest: list[str]) -> tuple[str, ...]:
+    def _input(self, place: VariablePlace, variable: Variable, rest: list[str]) -> tuple[str, ...]:
         declared = self.work.data.get("inputs") or {}
         if not rest or rest[0] not in declared:
             near = closest(rest[0], declared) if rest else ""
@@ -326,7 +326,9 @@ class Resolver:
             )
         return ("context", *rest)
 
-    def _step_result(self, place: Place, variable: Variable, rest: list[str]) -> tuple[str, ...]:
+    def _step_result(
+        self, place: VariablePlace, variable: Variable, rest: list[str]
+    ) -> tuple[str, ...]:
         if len(rest) < 2:
             found = self.scope.find(rest[0]) if rest else None
             result = "output" if found is None else main_result(self.work, found[1])
@@ -344,7 +346,9 @@ class Resolver:
         self.check_result(place, variable.text, rest[0], tuple(rest[1:]))
         return variable.segments
 
-    def check_result(self, place: Place, shown: str, name: str, fields: tuple[str, ...]) -> None:
+    def check_result(
+        self, place: VariablePlace, shown: str, name: str, fields: tuple[str, ...]
+    ) -> None:
         """A step of that name is in scope, has such a result, and has run by now."""
         found = self.scope.find(name)
         if found is None:
@@ -369,7 +373,7 @@ class Resolver:
                 hint = f"it is left out where step '{name}' has not run"
             self.work.uses.append(Use(self.node, f"{key}:{node_id}", shown, place.span, hint))
 
-    def _no_step(self, place: Place, shown: str, name: str) -> None:
+    def _no_step(self, place: VariablePlace, shown: str, name: str) -> None:
         loops = loops_around(self.work.data.get("steps"), name)
         if loops:
             self.work.report_at(

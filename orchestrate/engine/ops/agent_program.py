@@ -10,7 +10,7 @@ from typing import Any
 from orchestrate.agents.base import Agent, Finished, Invocation
 from orchestrate.engine.faults import Halted
 from orchestrate.engine.first_start import FirstStart
-from orchestrate.engine.ops.command import Prepared, debug_record, job_of
+from orchestrate.engine.ops.command import PreparedProgram, debug_record, job_of
 from orchestrate.engine.programs import Watch, judge_silence
 from orchestrate.engine.sessions import Turn, beginning, seen
 from orchestrate.engine.slots import with_slot
@@ -61,7 +61,7 @@ def runner(step: Step, agent: Agent, turn: Turn, slot: Ticket | None = None) -> 
 
     def run(invocation: Invocation) -> Finished:
         def job() -> Job:
-            prepared = Prepared(
+            prepared = PreparedProgram(
                 invocation.argv, dict(invocation.environment), invocation.stdin, None
             )
             # What goes to the program: an adapter may have changed or added to the prompt.

@@ -57,7 +57,7 @@ _INTEGER = regex(r"-?(?:0|[1-9][0-9]{0,17})\Z", re.ASCII)
 
 
 @record
-class Prepared:
+class PreparedProgram:
     """A program that is ready to start; `stdin` and `tee` are as in a job."""
 
     argv: tuple[str, ...]
@@ -144,14 +144,14 @@ def _job_ahead(step: Step) -> Job | None:
         return None  # it is its own result, when its turn comes
 
 
-def _prepare(step: Step, op: Run) -> Prepared:
+def _prepare(step: Step, op: Run) -> PreparedProgram:
     scope = step.scope
     needs(step)
     argv, values = render_run(op, scope)
     environment = step.rt.secrets.environment_of(op.environment) | values
     stdin = None if op.stdin is None else read_input(step, render(op.stdin.path, scope))
     cwd = _folder(step, op)
-    return Prepared(tuple(argv), environment, stdin, open_tee(step, op.capture), cwd)
+    return PreparedProgram(tuple(argv), environment, stdin, open_tee(step, op.capture), cwd)
 
 
 def render_run(op: Run, scope: Scope) -> tuple[list[str], dict[str, str]]:
@@ -261,7 +261,7 @@ def check_target(step: Step, capture: Capture) -> None:
         require_free(step.rt.workspace, render(capture.output_file, step.scope))
 
 
-def job_of(step: Step, prepared: Prepared) -> Job:
+def job_of(step: Step, prepared: PreparedProgram) -> Job:
     return Job(
         attempt=step.attempt_id,
         argv=prepared.argv,

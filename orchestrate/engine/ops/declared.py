@@ -7,7 +7,13 @@ from typing import Any
 
 from orchestrate.engine.evaluate import evaluate
 from orchestrate.engine.faults import StepFault
-from orchestrate.engine.ops.command import Prepared, debug_record, job_of, open_tee, render_program
+from orchestrate.engine.ops.command import (
+    PreparedProgram,
+    debug_record,
+    job_of,
+    open_tee,
+    render_program,
+)
 from orchestrate.engine.ops.program_result import conclude
 from orchestrate.engine.programs import was_started
 from orchestrate.engine.prompts import compose
@@ -25,11 +31,11 @@ from orchestrate.state.slots import Ticket
 
 
 def ask_declared(step: Step, op: Ask, template: CommandTemplate, slot: Ticket | None) -> Event:
-    prepared: Prepared | None = None
+    prepared: PreparedProgram | None = None
     if not was_started(step.rt, step.attempt_id):
         call = _call_of(step, op, template)
         tee = open_tee(step, op.capture)
-        prepared = Prepared(tuple(call.argv), call.environment, call.stdin, tee)
+        prepared = PreparedProgram(tuple(call.argv), call.environment, call.stdin, tee)
         step.keep_prompt(call.prompt)
         step.announce(StepResult(provider=template.name, debug=call.debug))
     elif not step.is_announced:

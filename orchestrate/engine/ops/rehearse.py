@@ -15,7 +15,7 @@ from orchestrate.engine.ops.program_result import conclude
 from orchestrate.engine.outputs import read_schema_text
 from orchestrate.engine.patterns import match_pattern
 from orchestrate.engine.rehearsed_answers import example_text
-from orchestrate.engine.rehearsing import WAITS, Choice, Rehearsal, outcome_of, passing
+from orchestrate.engine.rehearsing import WAITS, Rehearsal, RehearsedReport, outcome_of, passing
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.step import Step
 from orchestrate.engine.texts import encode
@@ -97,7 +97,7 @@ def rehearsed_decision(
     return "denied" if choice.label == DENIED else "approved", choice.text or ""
 
 
-def _choice(step: Step) -> Choice:
+def _choice(step: Step) -> RehearsedReport:
     rehearsal = step.rt.rehearsal
     assert rehearsal is not None
     earlier = step.rt.store.state.earlier_visits.get(step.node.id, 0)

@@ -14,7 +14,7 @@ from orchestrate.execute.keeper.identity import (
     keep_identity,
     known_token,
 )
-from orchestrate.execute.keeper.journal import Journal, read_identity
+from orchestrate.execute.keeper.journal import KeeperJournal, read_identity
 from orchestrate.execute.keeper.orphans import (
     age_of,
     end_keeper,
@@ -46,7 +46,7 @@ _DEAF_AFTER_S = 1.0
 _OLD_S = 5.0
 
 
-def begin(run_dir: str) -> tuple[str, Journal, socket.socket, socket.socket]:
+def begin(run_dir: str) -> tuple[str, KeeperJournal, socket.socket, socket.socket]:
     """Tell the starter on stdout `ready` and our number, or why not; what serving needs."""
     folder = detach(run_dir)
     guardian = leave_guardian_behind(folder)
@@ -97,7 +97,7 @@ def leave_guardian_behind(folder: str) -> socket.socket:
     return ours
 
 
-def take_over(folder: str) -> Journal:
+def take_over(folder: str) -> KeeperJournal:
     """Take the lock, and make sure that nothing of an earlier keeper is alive."""
     run_dir = os.path.dirname(folder)
     token = os.environ.get(KEEPER_MARKER, "")
@@ -121,11 +121,11 @@ def take_over(folder: str) -> Journal:
 
 def _open_journal(
     folder: str, run_dir: str, token: str, *, is_robbed: bool, was_kept: bool
-) -> Journal:
+) -> KeeperJournal:
     """The journal, in which every attempt of before has an end."""
     here = place_of(run_dir)
     _refuse_linked(here)
-    journal = Journal(os.path.join(folder, JOURNAL), token, here)
+    journal = KeeperJournal(os.path.join(folder, JOURNAL), token, here)
     is_gone = journal.is_new and was_kept
     is_copy = not is_same_place(journal.place, here)
     is_rebooted = not is_same_boot(journal.place, here)

@@ -169,7 +169,7 @@ def _token_in(torn: bytes) -> str:
     return found.decode("ascii") if is_token else ""
 
 
-class Journal:
+class KeeperJournal:
     """The writing side of the journal: one writer, the holder of the keeper's lock."""
 
     def __init__(self, path: str, token: str = "", place: str = "") -> None:

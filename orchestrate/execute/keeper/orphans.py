@@ -12,7 +12,7 @@ from orchestrate.execute.keeper.identity import (
     known_token,
     place_mark,
 )
-from orchestrate.execute.keeper.journal import Journal
+from orchestrate.execute.keeper.journal import KeeperJournal
 from orchestrate.execute.keeper.protocol import KEEPER_MARKER, Refused, now
 from orchestrate.execute.keeper.standard import signal
 
@@ -24,7 +24,7 @@ _NAMED = 5
 _AT_WORK = "at-work-"
 
 
-def settle_lost(journal: Journal, reason: str, tokens: set[str]) -> None:
+def settle_lost(journal: KeeperJournal, reason: str, tokens: set[str]) -> None:
     """Say of every open attempt that it is lost; not before nothing that a token marks is alive,
     nor anything in the session of a program that was noted as at work: it may have emptied its
     environment."""

@@ -20,7 +20,7 @@ from orchestrate.execute.flat_json import json_of
 from orchestrate.execute.keeper import tree, warden
 from orchestrate.execute.keeper.connections import Connection, WardenConnection
 from orchestrate.execute.keeper.identity import keep_identity
-from orchestrate.execute.keeper.journal import Journal
+from orchestrate.execute.keeper.journal import KeeperJournal
 from orchestrate.execute.keeper.own_attempt import OwnAttempt
 from orchestrate.execute.keeper.protocol import (
     KEEPER_ENDING,
@@ -47,25 +47,25 @@ _SYNC_WITHIN_MS = 1.0
 
 def serve(
     folder: str,
-    journal: Journal,
+    journal: KeeperJournal,
     listener: socket.socket,
     guardian: socket.socket,
     linger_s: float,
 ) -> None:
     """Keep the run's programs until nothing is left to do, and end this process."""
-    Keeper(folder, journal, listener, guardian, linger_s).serve()
+    KeeperProcess(folder, journal, listener, guardian, linger_s).serve()
     journal.close()
     # Free the lock only by ending: what is left of us must be nothing.
     os._exit(0)
 
 
-class Keeper:
+class KeeperProcess:
     """The state of the keeper's process: the journal, the clients, the attempts."""
 
     def __init__(
         self,
         folder: str,
-        journal: Journal,
+        journal: KeeperJournal,
         listener: socket.socket,
         guardian: socket.socket,
         linger_s: float,

@@ -68,7 +68,7 @@ class Wrapper:
 
 
 @record
-class Program:
+class UnwrappedProgram:
     """What unwrapping found: the program's index, or why there is none."""
 
     index: int | None
@@ -225,7 +225,7 @@ def _read_short(wrapper: Wrapper, token: str, index: int) -> _Option:
     return _Option(clears=clears, query=query)
 
 
-def _leave(wrapper: Wrapper, tokens: Sequence[str], index: int) -> Program:
+def _leave(wrapper: Wrapper, tokens: Sequence[str], index: int) -> UnwrappedProgram:
     """Skip one wrapper's options and operands, up to the program that it runs."""
     operands, options, passes = wrapper.operands, True, wrapper.passes
     while index < len(tokens):
@@ -242,11 +242,11 @@ def _leave(wrapper: Wrapper, tokens: Sequence[str], index: int) -> Program:
             if not option.known:
                 # A value in an option's name may be the program itself.
                 named = index if has_value(token) else None
-                return Program(named, passes, certain=False)
+                return UnwrappedProgram(named, passes, certain=False)
             if option.split is not None:
-                return Program(None, passes, split=option.split)
+                return UnwrappedProgram(None, passes, split=option.split)
             if option.query:
-                return Program(None, passes)
+                return UnwrappedProgram(None, passes)
             passes = passes and not option.clears
             index += option.skip
         elif wrapper.assignments and ASSIGNMENT.match(token):
@@ -257,13 +257,13 @@ def _leave(wrapper: Wrapper, tokens: Sequence[str], index: int) -> Program:
             options = False
             index += 1
         elif token in wrapper.line.split():
-            return Program(None, passes, split=index + 1)
+            return UnwrappedProgram(None, passes, split=index + 1)
         else:
-            return Program(index, passes)
-    return Program(None, passes)
+            return UnwrappedProgram(index, passes)
+    return UnwrappedProgram(None, passes)
 
 
-def unwrap(tokens: Sequence[str], start: int = 0) -> Program:
+def unwrap(tokens: Sequence[str], start: int = 0) -> UnwrappedProgram:
     """Find the program that a command runs in the end, behind any known wrappers."""
     names: list[str] = []
     passes, index = True, start
@@ -271,14 +271,14 @@ def unwrap(tokens: Sequence[str], start: int = 0) -> Program:
         name = basename(tokens[index])
         wrapper = WRAPPERS.get(name)
         if wrapper is None or has_value(tokens[index]):
-            return Program(index, passes, wrappers=tuple(names))
+            return UnwrappedProgram(index, passes, wrappers=tuple(names))
         names.append(name)
         inner = _leave(wrapper, tokens, index + 1)
         passes = passes and inner.passes
         if inner.index is None or not inner.certain:
-            return Program(inner.index, passes, inner.certain, inner.split, tuple(names))
+            return UnwrappedProgram(inner.index, passes, inner.certain, inner.split, tuple(names))
         index = inner.index
-    return Program(None, passes, wrappers=tuple(names))
+    return UnwrappedProgram(None, passes, wrappers=tuple(names))
 
 
 def find_commands(tokens: Sequence[str], start: int) -> Iterator[int]:

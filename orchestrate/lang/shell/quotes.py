@@ -14,9 +14,9 @@ from orchestrate.lang.shell.words import (
     PLAIN_SHELLS,
     QUOTED,
     Command,
-    Document,
     Draft,
-    Frame,
+    HereDocument,
+    OpenBracket,
     UnbalancedError,
     UnclearError,
     Word,
@@ -49,9 +49,9 @@ class QuoteScanner:
         self.commands: list[Command] = []
         self.evaluated: set[str] = set()
         self.arrays: set[str] = set()
-        self.documents: list[Document] = []
+        self.documents: list[HereDocument] = []
         self.document_uses: set[str] = set()
-        self.stack = [Frame("commands", 0, 0)]
+        self.stack = [OpenBracket("commands", 0, 0)]
         self.followed_to = 0  # where the last command ended that was read
 
     # Values and words
@@ -67,7 +67,7 @@ class QuoteScanner:
     def blame(self, holes: Sequence[int], code: str) -> None:
         self.troubles.extend((hole, code) for hole in holes)
 
-    def host(self) -> Frame:
+    def host(self) -> OpenBracket:
         """Give the frame whose word is being read: double quotes belong to the frame below."""
         index = len(self.stack) - 1
         while self.stack[index].kind == "double":
@@ -104,14 +104,14 @@ class QuoteScanner:
                 self.add_value(place)
             self.add(piece, quoted=True)
 
-    def push(self, kind: str, width: int, doom: str = "", quoted: bool = False) -> Frame:
+    def push(self, kind: str, width: int, doom: str = "", quoted: bool = False) -> OpenBracket:
         if len(self.stack) > DEEPEST:
             raise UnclearError("deep")
         self.draft()
         below = self.stack[-1]
         hole = len(self.places)
         self.at += width
-        frame = Frame(kind, hole, self.at, below.doom or doom, quoted)
+        frame = OpenBracket(kind, hole, self.at, below.doom or doom, quoted)
         frame.piped_from = frame.command_from = hole
         self.stack.append(frame)
         return frame
@@ -385,7 +385,7 @@ class QuoteScanner:
 
     # Here-documents
 
-    def end_redirect(self, frame: Frame, word: Word) -> None:
+    def end_redirect(self, frame: OpenBracket, word: Word) -> None:
         operator, frame.operator = frame.operator, ""
         frame.redirects.append((operator, word))
         if operator in {"<<", "<<-"}:
@@ -393,9 +393,9 @@ class QuoteScanner:
             if word.values or UNKNOWN in word.text or not word.text:
                 raise UnclearError("after-document")
             literal = QUOTED in word.bare
-            self.documents.append(Document(frame, word.text, literal, operator == "<<-"))
+            self.documents.append(HereDocument(frame, word.text, literal, operator == "<<-"))
 
-    def read_document(self, document: Document) -> None:
+    def read_document(self, document: HereDocument) -> None:
         while self.at < len(self.source):
             end = self.source.find("\n", self.at)
             end = len(self.source) if end < 0 else end

@@ -10,7 +10,7 @@ from orchestrate.lang.shell.argv import (
     ALL_SHELLS,
     ASSIGNMENT,
     UNKNOWN,
-    Program,
+    UnwrappedProgram,
     basename,
     find_commands,
     read_shell,
@@ -74,7 +74,7 @@ _NUMBER_BUILTINS = frozenset({"exit", "return", "shift", "break", "continue", "k
 
 
 @record
-class Kept:
+class KeptValue:
     """What a variable of the script is given."""
 
     name: str
@@ -93,7 +93,7 @@ class Verdict:
     evaluated: set[str] = field(default_factory=set)
     run: set[str] = field(default_factory=set)  # of those the ones that are commands
     arrays: set[str] = field(default_factory=set)
-    kept: list[Kept] = field(default_factory=list)
+    kept: list[KeptValue] = field(default_factory=list)
     declared: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
     reads_documents: bool = False
     aliased_from: int | None = None
@@ -141,7 +141,7 @@ def judge(scan: Scan, shell: str) -> Verdict:
     return verdict
 
 
-def _reached(verdict: Verdict, names: Iterable[str]) -> list[Kept]:
+def _reached(verdict: Verdict, names: Iterable[str]) -> list[KeptValue]:
     """What is kept in these variables, also by way of others."""
     feeds: dict[str, set[str]] = {}
     for kept in verdict.kept:
@@ -157,7 +157,7 @@ def _reached(verdict: Verdict, names: Iterable[str]) -> list[Kept]:
 
 def _judge_loop(verdict: Verdict, command: Command) -> None:
     for word in command.words:
-        verdict.kept.append(Kept(command.name, word.holes, word.uses, word.inner))
+        verdict.kept.append(KeptValue(command.name, word.holes, word.uses, word.inner))
 
 
 def _judge_test(verdict: Verdict, command: Command) -> None:
@@ -190,7 +190,7 @@ def _assign(verdict: Verdict, word: Word, value_at: int, name: str) -> None:
         verdict.blame(word.values, "steering")
     # Where the variable is arithmetic, so are the plain names in its value.
     uses = word.uses.union(_NAME.findall(word.text, value_at))
-    verdict.kept.append(Kept(name, word.holes + word.elements, uses, word.inner))
+    verdict.kept.append(KeptValue(name, word.holes + word.elements, uses, word.inner))
 
 
 def _judge_simple(verdict: Verdict, command: Command) -> None:
@@ -248,7 +248,7 @@ def _judge_program(
 
 
 def _judge_arguments(
-    verdict: Verdict, command: Command, texts: Sequence[str], found: Program
+    verdict: Verdict, command: Command, texts: Sequence[str], found: UnwrappedProgram
 ) -> None:
     start = found.index or 0
     name, rest = basename(texts[start]), command.words[start + 1 :]
@@ -368,7 +368,7 @@ def _judge_read(verdict: Verdict, command: Command, rest: Sequence[Word]) -> Non
         else:
             name, _, subscript = word.text.partition("[")
             verdict.evaluated.update(_NAME.findall(subscript))
-            verdict.kept.append(Kept(name, holes))
+            verdict.kept.append(KeptValue(name, holes))
 
 
 def _judge_bracket(verdict: Verdict, _: Command, rest: Sequence[Word]) -> None:
@@ -394,7 +394,7 @@ def _judge_printf(verdict: Verdict, _: Command, rest: Sequence[Word]) -> None:
         holes = tuple(hole for word in rest[2:] for hole in word.values)
         if target:
             name = target[-1].text.removeprefix("-v").partition("[")[0]
-            verdict.kept.append(Kept(name, holes))
+            verdict.kept.append(KeptValue(name, holes))
         rest = rest[len(target) + (len(rest[0].text) == 2) :]
     elif rest and rest[0].text == "--":
         rest = rest[1:]

@@ -16,7 +16,7 @@ from orchestrate.lang.shell.words import (
     PLAIN_SHELLS,
     RESERVED,
     Command,
-    Frame,
+    OpenBracket,
     Scan,
     UnbalancedError,
     UnclearError,
@@ -138,7 +138,7 @@ class ScriptScanner(QuoteScanner):
         else:
             self.place_word(frame, word)
 
-    def place_word(self, frame: Frame, word: Word) -> None:
+    def place_word(self, frame: OpenBracket, word: Word) -> None:
         match frame.mode:
             case "simple":
                 self.end_simple_word(frame, word)
@@ -171,7 +171,7 @@ class ScriptScanner(QuoteScanner):
                 self.blame(word.values, "function")
                 frame.mode = "simple"
 
-    def end_simple_word(self, frame: Frame, word: Word) -> None:
+    def end_simple_word(self, frame: OpenBracket, word: Word) -> None:
         keyword = word.bare in _KEYWORDS
         if frame.timed and word.text[:1] == "-":
             if word.bare not in {"-p", "--"}:
@@ -192,7 +192,7 @@ class ScriptScanner(QuoteScanner):
         frame.leading = leading and assigned is not None
         frame.words.append(word)
 
-    def read_keyword(self, frame: Frame, word: Word) -> None:
+    def read_keyword(self, frame: OpenBracket, word: Word) -> None:
         frame.closed = False
         if word.text in _COMPOUND:
             frame.mode = _COMPOUND[word.text]
@@ -223,7 +223,7 @@ class ScriptScanner(QuoteScanner):
 
     # Commands
 
-    def emit(self, frame: Frame, kind: str) -> None:
+    def emit(self, frame: OpenBracket, kind: str) -> None:
         piped = range(frame.piped_from, frame.command_from)
         words, redirects = tuple(frame.words), tuple(frame.redirects)
         self.commands.append(Command(kind, words, redirects, piped, frame.loop))
@@ -346,7 +346,7 @@ class ScriptScanner(QuoteScanner):
         else:
             raise UnclearError("syntax")
 
-    def open_in_word(self, frame: Frame) -> None:
+    def open_in_word(self, frame: OpenBracket) -> None:
         pieces = frame.draft.bare if frame.draft else []
         bare = "".join(pieces[:_LONGEST_LEFT])
         assigned = split_assignment(bare)

@@ -93,7 +93,7 @@ class Draft:
 
 
 @mutable_record
-class Frame:
+class OpenBracket:
     """One open bracket or quote; only "commands" frames hold commands."""
 
     kind: str  # commands, array, double, arithmetic, parameter, pattern
@@ -120,10 +120,10 @@ class Frame:
 
 
 @record
-class Document:
+class HereDocument:
     """A here-document whose body is still to come."""
 
-    frame: Frame
+    frame: OpenBracket
     delimiter: str
     literal: bool
     tabs: bool

@@ -48,7 +48,7 @@ class Box:
 
 
 @record
-class Frame:
+class LoopBox:
     x: float
     y: float
     width: float
@@ -74,7 +74,7 @@ class Picture:
     width: float
     height: float
     boxes: list[Box]
-    frames: list[Frame]
+    frames: list[LoopBox]
     wires: list[Wire]
 
 
@@ -256,7 +256,7 @@ class _Page:
             wires += self._lane_wires(lane)
         return Picture(self.width, self.height, boxes, self._frames(), wires)
 
-    def _frames(self) -> list[Frame]:
+    def _frames(self) -> list[LoopBox]:
         frames = []
         for group, first, last, depth in sorted(self.spans, key=lambda span: span[3]):
             inset = _FRAME * (self.depth - depth)
@@ -268,7 +268,7 @@ class _Page:
             top = self.rows[first].y - (_TITLE + _FRAME) * (above + 1) + 4
             bottom = self.rows[last].y + self.rows[last].height + _FRAME * (below + 1) - 2
             text = clip(visible(group.text), _LONGEST_LABEL)
-            frames.append(Frame(x, top, right - x, bottom - top, text))
+            frames.append(LoopBox(x, top, right - x, bottom - top, text))
         return frames
 
     def _down_wires(self, number: int, row: _Row) -> list[Wire]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 
 from orchestrate.show.draw.drawing import TIMES, Drawing, look_of
-from orchestrate.show.draw.layout import Box, Frame, Picture, Wire, lay_out
+from orchestrate.show.draw.layout import Box, LoopBox, Picture, Wire, lay_out
 
 _BEND = 6.0
 _KINDS = {
@@ -92,7 +92,7 @@ def _lines(picture: Picture, title: str) -> Iterator[str]:
     yield "</svg>"
 
 
-def _frame(frame: Frame) -> str:
+def _frame(frame: LoopBox) -> str:
     return (
         f'<rect class="frame" x="{_n(frame.x)}" y="{_n(frame.y)}" width="{_n(frame.width)}" '
         f'height="{_n(frame.height)}" rx="8"/>'

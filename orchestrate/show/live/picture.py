@@ -47,7 +47,7 @@ _LONGEST = 200
 
 
 @record
-class Program:
+class RunningProgram:
     """Where a running program's output goes, and who understands it."""
 
     log: str
@@ -63,7 +63,7 @@ class Row:
     mark: Mark
     name: str
     facts: tuple[Fact, ...] = ()
-    program: Program | None = None
+    program: RunningProgram | None = None
     # What is said below it: a few lines, the last of which counts where there is little room.
     words: str = ""
 
@@ -257,10 +257,12 @@ class Artist:
             case _:
                 return row
 
-    def _program(self, frame: Frame, node: Node, here: Visit, about: StepResult) -> Program | None:
+    def _program(
+        self, frame: Frame, node: Node, here: Visit, about: StepResult
+    ) -> RunningProgram | None:
         backend = about.backend if isinstance(node.op, Ask) else ""
         began = self.began.get(frame.key, here.since)
-        return Program(log_name_in(about), backend, began)
+        return RunningProgram(log_name_in(about), backend, began)
 
     def _limits(self, frame: Frame) -> Limits | None:
         """A machine's guardrails; the other dialects have none on visits."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from orchestrate.plan.visible import visible
 from orchestrate.record import field, mutable_record, record
-from orchestrate.show.live.picture import Program
+from orchestrate.show.live.picture import RunningProgram
 from orchestrate.show.transcript_text import last_line_of
 from orchestrate.transcript import Activity, Doing, Passage, Transcript, TranscriptOf
 from orchestrate.view.transcripts import TurnFollower, merge
@@ -51,7 +51,7 @@ class Tails:
         self._transcript_of = transcript_of
         self._known: dict[str, _Read] = {}
 
-    def of(self, program: Program, now: float) -> Tail:
+    def of(self, program: RunningProgram, now: float) -> Tail:
         if self._transcript_of(program.backend) is None:
             return _NOBODY
         files = [self._stamp(f"{program.log}.{stream}") for stream in ("stdout", "stderr")]
@@ -70,7 +70,7 @@ class Tails:
         last = () if known is None else tuple(map(last_line_of, known.passages))
         return Tail(visible(words), silent_s, True, activity, last)
 
-    def forget_all_but(self, programs: list[Program]) -> None:
+    def forget_all_but(self, programs: list[RunningProgram]) -> None:
         """Only what is shown is remembered."""
         shown = {f"{p.log}.{stream}" for p in programs for stream in ("stdout", "stderr")}
         for name in self._known.keys() - shown:

@@ -29,7 +29,7 @@ from orchestrate.view.run_view import RunView, run_view
 from orchestrate.view.status_document import lineage_document, step_summaries
 from orchestrate.view.step_logs import entries_of
 from orchestrate.view.step_totals import Tally
-from orchestrate.view.usage import Usage
+from orchestrate.view.usage import TotalUsage
 
 if TYPE_CHECKING:
     from orchestrate.plan.nodes import Program
@@ -64,7 +64,7 @@ class Report:
     now: float
     chronicle: Chronicle
     changes: Changes
-    usage: Usage
+    usage: TotalUsage
     tallies: list[Tally] = field(default_factory=list)
     drawing: Drawing | None = None
     graph_note: str = ""
@@ -124,7 +124,7 @@ def gather(
         notes.append(f"{view.note[0].upper()}{view.note[1:]}.")
     notes += _add_results(chronicle, view)
     tallies = list(chronicle.tallies.by_path.values())
-    usage = Usage()
+    usage = TotalUsage()
     for tally in tallies:
         usage.include(tally.usage)
     started, ended = _times(chronicle, view, is_live)
@@ -282,7 +282,7 @@ def as_json(report: Report) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def usage_json(usage: Usage) -> dict[str, Any]:
+def usage_json(usage: TotalUsage) -> dict[str, Any]:
     """Figures that were not reported are null."""
     return {
         "turns": usage.turns,

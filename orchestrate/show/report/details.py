@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from orchestrate.state.runs import Run
     from orchestrate.transcript import TranscriptOf
     from orchestrate.view.run_view import RunView
-    from orchestrate.view.step_logs import Entry
+    from orchestrate.view.step_logs import StepLog
 
 MOST_DETAILED = 80
 _MOST_BYTES = 6000
@@ -69,7 +69,7 @@ def find_details(
     examples = [example.address for tally in tallies[:MOST_DETAILED] for example in tally.examples]
     wanted = {address.shown for address in examples}
     frames = {address.frame for address in examples}
-    entries: dict[str, Entry] = {}
+    entries: dict[str, StepLog] = {}
     if view is not None:
         entries = {
             entry.path: entry for entry in entries_of(view.state, frames) if entry.path in wanted
@@ -124,7 +124,7 @@ def _written(value: Any) -> str:
 
 
 def _texts_of(
-    run: Run, example: Example, entry: Entry | None, transcript_of: TranscriptOf
+    run: Run, example: Example, entry: StepLog | None, transcript_of: TranscriptOf
 ) -> list[Part]:
     parts = []
     result = example.result

@@ -17,7 +17,7 @@ from orchestrate.view.changes import Changes
 from orchestrate.view.history import Sitting
 from orchestrate.view.source_files import shown_definition
 from orchestrate.view.step_totals import Tally
-from orchestrate.view.usage import Usage
+from orchestrate.view.usage import TotalUsage
 
 STATUS_WORDS = {
     "running": "is running",
@@ -120,7 +120,7 @@ def _step_counts(report: Report) -> str:
     return ", ".join(f"{number} {status}" for status, number in counts.items()) or "none"
 
 
-def cost(usage: Usage) -> str:
+def cost(usage: TotalUsage) -> str:
     """Unknown is unknown, never nothing."""
     if not usage.turns:
         return "not billed" if usage.free_turns else NOTHING
@@ -131,7 +131,7 @@ def cost(usage: Usage) -> str:
     return f"${usage.cost_usd:.4f}{priced}{more}"
 
 
-def tokens(usage: Usage) -> str:
+def tokens(usage: TotalUsage) -> str:
     if not usage.turns:
         return NOTHING
     if usage.input_tokens is None or usage.output_tokens is None:

@@ -11,7 +11,7 @@ from orchestrate.agents.registry import PROGRAMS
 from orchestrate.agents.transcript import EventTranscript, LineTranscript
 from orchestrate.show.heartbeat import AtWork, line_about
 from orchestrate.show.live.drawing import Pen
-from orchestrate.show.live.picture import Program, Row
+from orchestrate.show.live.picture import Row, RunningProgram
 from orchestrate.show.live.tails import Tail, Tails
 from orchestrate.transcript import Transcript
 
@@ -28,7 +28,7 @@ def said(*parts: Mapping[str, object]) -> str:
 
 def test_console_01_the_view_reads_on_where_it_was(tmp_path: Path) -> None:
     log = tmp_path / "look.stdout"
-    program = Program("look", "claude-code", time.time())
+    program = RunningProgram("look", "claude-code", time.time())
     tails = Tails(tmp_path, transcript_of)
     assert tails.of(program, time.time()).has_spoken is False
     call = {"type": "tool_use", "id": "1", "name": "Bash", "input": {"command": "make test"}}
@@ -53,7 +53,9 @@ def test_console_01_of_a_huge_log_only_the_end_is_read(tmp_path: Path) -> None:
     filler = said({"type": "text", "text": "x" * 10_000})
     log.write_text(filler * 300 + said({"type": "text", "text": "The end."}))
     began = time.process_time()
-    tail = Tails(tmp_path, transcript_of).of(Program("look", "claude-code", 0.0), time.time())
+    tail = Tails(tmp_path, transcript_of).of(
+        RunningProgram("look", "claude-code", 0.0), time.time()
+    )
     assert tail.words == "The end."
     assert len(tail.lines) == 3
     assert time.process_time() - began < 1.0
@@ -68,7 +70,7 @@ def test_console_01_lines_stand_below_a_row_where_there_is_room() -> None:
 
 
 def test_console_01_a_line_in_ci_says_that_a_tool_runs() -> None:
-    one = AtWork("[1/2] look", Program("look", "claude-code", 0.0))
+    one = AtWork("[1/2] look", RunningProgram("look", "claude-code", 0.0))
     tail = Tail("Bash: make test", 75.0, True, "tool")
     assert line_about(one, tail, "", 120.0) == (
         '[1/2] look: at work for 2m00s; a tool runs; silent for 1m15s: "Bash: make test"'
