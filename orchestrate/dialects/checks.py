@@ -15,7 +15,7 @@ from orchestrate.dialects.commands import Filler, lower_command
 from orchestrate.plan.data import Capture, FileNeeds
 from orchestrate.plan.durations import seconds_of
 from orchestrate.plan.ends import CHECK_FAILED
-from orchestrate.plan.expr import Ref, Text
+from orchestrate.plan.expr import CARRIER, Ref, Text
 from orchestrate.plan.nodes import (
     FAILED,
     LOST,
@@ -40,7 +40,7 @@ ROUNDS = 3
 NOTHING = Run((Text(("true",)),))
 _OF_BASH = (Text(("bash",)), Text(("-c",)))
 # How a script names a value that it is given in the environment.
-_CARRIED = regex(r"\$\{(ORCHESTRATE_VALUE_\d+)\}")
+_CARRIED = regex(r"\$\{(" + CARRIER + r"\d+)\}")
 
 
 def is_checked(step: LocatedMap) -> bool:

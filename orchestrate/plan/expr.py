@@ -13,6 +13,9 @@ from orchestrate.record import field_names, is_record, record
 
 Scalar = str | int | float | bool | None
 
+# A value reaches a shell script in an environment variable of this name, with a number behind it.
+CARRIER = "ORCHESTRATE_VALUE_"
+
 
 @record
 class Const:

@@ -39,6 +39,7 @@ from orchestrate.show.dry_run_parts import (
     asked_lines,
     check_lines,
     context_lines,
+    first_line,
     gate_lines,
     loop_words,
     once_checked,
@@ -46,6 +47,7 @@ from orchestrate.show.dry_run_parts import (
     retry,
     rounds_words,
     rule_lines,
+    update_lines,
 )
 from orchestrate.show.plan_head import head_lines
 from orchestrate.show.plan_text import show_require
@@ -99,7 +101,10 @@ def _machine_lines(program: Program, plan: Plan, head: Iterable[str]) -> Iterato
     steps = [node for node in block.nodes if node.part_of is None]
     for node in sorted(steps, key=lambda node: node.id != block.entry):
         yield f"    {visible(node.name)}{' (initial)' if node.id == block.entry else ''}"
-        if isinstance(node.op, Ask):
+        if isinstance(node.op, Ask) and node.op.resolves:
+            yield f"      {performer(program, node)}"
+            yield from asked_lines(node.op, "      ")
+        elif isinstance(node.op, Ask):
             targets = ((one, once_checked(block, node, one)) for one in node.op.outcomes)
             arrows = (
                 f"{visible(outcome)} → {_machine_target(program, target)}"
@@ -110,12 +115,9 @@ def _machine_lines(program: Program, plan: Plan, head: Iterable[str]) -> Iterato
             default = f"(default: {plan.defaults.model})" if plan.defaults.model else "(default)"
             yield f"      Model: {visible(node.op.model or default)}"
             yield from _agent_lines(node.op.agent)
-            if node.timeout_s is not None:
-                yield f"      Timeout: {as_written(node.timeout_s)}"
         elif isinstance(node.op, Run | Gate | Call):
             yield from _machine_work_lines(program, node)
-        if node.retry is not None:
-            yield f"      Retries: {retry(node.retry)}"
+        yield from rule_lines(node, "      ")
 
 
 _AGENT_WORDS = {
@@ -155,8 +157,6 @@ def _machine_work_lines(program: Program, node: Node) -> Iterator[str]:
         if label in shown or not label.startswith("@")
     )
     yield f"      Outcomes: {', '.join(arrows)}"
-    if node.timeout_s is not None:
-        yield f"      Timeout: {as_written(node.timeout_s)}"
 
 
 def _machine_target(program: Program, target: Target) -> str:
@@ -165,6 +165,8 @@ def _machine_target(program: Program, target: Target) -> str:
             return visible(node)
         case Restart(plan):
             return f"RESTART({visible(plan_of(program, plan).name)})"
+        case Finish(end="exit-failed"):
+            return "EXIT(failed)"
         case Finish() | Abort() | Leave():
             return "EXIT"
 
@@ -226,6 +228,7 @@ def _recipe_step_lines(program: Program, plan: Plan, node: Node, pad: str) -> It
             yield f"{pad}  For each: {loop_words(loop)}"
         elif not has_steps:
             yield f"{pad}  Repeat: {rounds_words(loop, loop.rounds)}"
+        yield from update_lines(loop, f"{pad}  ")
         if loop.collect is not None:
             yield f"{pad}  Collect: {visible(loop.collect)}"
     yield from asked_lines(inside.op, f"{pad}  ")
@@ -233,11 +236,13 @@ def _recipe_step_lines(program: Program, plan: Plan, node: Node, pad: str) -> It
         yield from check_lines(program, _block_of(plan, inside), inside, f"{pad}  ", "")
     if isinstance(inside.op, Gate):
         yield from gate_lines(inside.op, f"{pad}  ")
-    yield from rule_lines(inside, pad)
-    if node.output is not None:
-        yield f"{pad}  Output: {visible(node.output)}"
-    if isinstance(node.op, Run) and node.op.exit_code is not None:
-        yield f"{pad}  Exit code: {visible(node.op.exit_code)}"
+    yield from rule_lines(inside, f"{pad}  ")
+    is_json = isinstance(inside.op, Ask | Run) and inside.op.capture.value == "json"
+    words = [*([] if node.output is None else [visible(node.output)]), *["must be JSON"] * is_json]
+    if words:
+        yield f"{pad}  Output: {', '.join(words)}"
+    if isinstance(inside.op, Run) and inside.op.exit_code is not None:
+        yield f"{pad}  Exit code: {visible(inside.op.exit_code)}"
     if isinstance(node.op, Gate):
         return
     if not isinstance(target := target_of(node, FAILED), Abort | Leave):
@@ -283,7 +288,7 @@ def _workflow_block_lines(program: Program, plan: Plan, block: Block, pad: str) 
             yield f"{pad}  When: {visible(show(node.guard))}"
         yield from asked_lines(node.op, f"{pad}  ")
         yield from _need_lines(node, pad)
-        yield from rule_lines(node, pad)
+        yield from rule_lines(node, f"{pad}  ")
         yield from _result_lines(node, pad)
         yield from check_lines(program, block, node, f"{pad}  ", "")
         if isinstance(node.op, Gate):
@@ -304,7 +309,9 @@ def _need_lines(node: Node, pad: str) -> Iterator[str]:
         if paths:
             yield f"{pad}  {word}: {', '.join(visible(show(path)) for path in paths)}"
     if node.needs.inject is not None:
-        yield f"{pad}  Injects: {node.needs.inject.mode}, {node.needs.inject.position}"
+        inject = node.needs.inject
+        said = first_line(inject.instruction)
+        yield f"{pad}  Injects: {inject.mode}, {inject.position}: {said}"
 
 
 def _result_lines(node: Node, pad: str) -> Iterator[str]:
@@ -313,7 +320,8 @@ def _result_lines(node: Node, pad: str) -> Iterator[str]:
     capture = node.op.capture
     kept = f" → {visible(show(capture.output_file))}" if capture.output_file is not None else ""
     if capture.mode != "text" or kept:
-        yield f"{pad}  Output: {capture.mode}{kept}"
+        lenient = " or text" if capture.allow_parse_error else ""
+        yield f"{pad}  Output: {capture.mode}{lenient}{kept}"
     if capture.schema is not None:
         yield f"{pad}  Schema: {visible(show(capture.schema))}"
     for require in capture.require:

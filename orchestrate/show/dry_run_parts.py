@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from orchestrate.plan.data import FileText
 from orchestrate.plan.durations import as_written
-from orchestrate.plan.expr import Expr, ListExpr, MapExpr, Ref, Text, show
+from orchestrate.plan.expr import CARRIER, Const, Expr, ListExpr, MapExpr, Ref, Text, show
 from orchestrate.plan.nodes import (
     OK,
     Ask,
@@ -33,6 +33,7 @@ from orchestrate.plan.nodes import (
 )
 from orchestrate.plan.settings import Retry
 from orchestrate.plan.visible import clip, plural, visible
+from orchestrate.show.plan_head import visit_limit_words
 
 LONGEST = 120
 
@@ -50,8 +51,10 @@ def performer(program: Program, node: Node) -> str:
                 who += f", session {visible(node.op.session_name)}"
             asks = f" < {visible(show(prompt.path))}" if isinstance(prompt, FileText) else ""
             return who + asks
-        case Run():
-            return command(node.op, _given(program, node))
+        case Run(cwd=cwd, stdin=stdin):
+            line = command(node.op, _given(program, node))
+            line += f" < {visible(show(stdin.path))}" if stdin is not None else ""
+            return line + (f", in {visible(show(cwd))}" if cwd is not None else "")
         case Wait():
             return (
                 f"wait for {plural(node.op.min_count, 'file')} {visible(show(node.op.pattern))} "
@@ -87,10 +90,14 @@ def command(run: Run, given: Mapping[str, Expr]) -> str:
             if words
             else f"nothing: {visible(name)} is empty"
         )
-    line = " ".join(show(argument) for argument in run.argv)
-    for name, value in run.values:
+    return f"command {_command_line(run)}"
+
+
+def _command_line(program: Run | CommandTemplate) -> str:
+    line = " ".join(show(argument) for argument in program.argv)
+    for name, value in program.values:
         line = line.replace(f"${{{name}}}", show(value))
-    return f"command {first_line(line)}"
+    return first_line(line)
 
 
 def _list_name(run: Run) -> str:
@@ -126,9 +133,29 @@ def asked_lines(op: Op, pad: str) -> Iterator[str]:
     if isinstance(op, Ask) and isinstance(op.agent, NamedAgent):
         yield from _values_line("Agent config", op.agent.config, pad)
     elif isinstance(op, Ask) and isinstance(op.agent, BuiltinProvider | CommandTemplate):
+        if isinstance(op.agent, CommandTemplate):
+            stdin = ", the prompt by stdin" if op.agent.input_mode == "stdin" else ""
+            yield f"{pad}Program: {_command_line(op.agent)}{stdin}"
         yield from _values_line("Parameters", op.agent.params, pad)
     elif isinstance(op, Call):
         yield from _values_line("Context" if op.keeps_context else "With", op.arguments, pad)
+        most = {"max_depth": op.max_depth, "max_total_steps": op.max_steps}
+        if shown := [f"{name}={value}" for name, value in most.items() if value is not None]:
+            yield f"{pad}Recursion: {', '.join(shown)}"
+    if isinstance(op, Ask | Run):
+        named = [(name, Const(value)) for name, value in op.environment.variables]
+        yield from _values_line("Environment", MapExpr((*named, *_set_by_author(op))), pad)
+
+
+def _set_by_author(op: Ask | Run) -> list[tuple[str, Expr]]:
+    """The variables of `env:`, without those that carry values into a script."""
+    values = op.values if isinstance(op, Run) else ()
+    return [(name, value) for name, value in values if not name.startswith(CARRIER)]
+
+
+def update_lines(loop: Each, pad: str) -> Iterator[str]:
+    if loop.rounds is not None:
+        yield from _values_line("Update", loop.rounds.updates, pad)
 
 
 def _values_line(word: str, values: MapExpr, pad: str) -> Iterator[str]:
@@ -137,15 +164,28 @@ def _values_line(word: str, values: MapExpr, pad: str) -> Iterator[str]:
 
 
 def rule_lines(node: Node, pad: str) -> Iterator[str]:
+    """The rules around a step, whoever does it."""
     if node.timeout_s is not None:
-        yield f"{pad}  Timeout: {as_written(node.timeout_s)}"
+        yield f"{pad}Timeout: {as_written(node.timeout_s)}"
     if node.retry is not None:
-        yield f"{pad}  Retries: {retry(node.retry)}"
+        yield f"{pad}Retries: {retry(node.retry)}"
+    if budgets := visit_limit_words(node):
+        yield f"{pad}Limits of a visit: {budgets}"
+    if node.effect:
+        yield f"{pad}Effect: never runs twice by itself"
+    elif node.on_lost == "stop":
+        yield f"{pad}If lost: waits for a person"
 
 
 def retry(retry: Retry) -> str:
-    pause = f", {as_written(retry.delay_s)} apart" if retry.delay_s else ""
-    return f"{retry.attempts - 1}{pause}"
+    words = [str(retry.attempts - 1)]
+    if retry.delay_s:
+        words.append(f"{as_written(retry.delay_s)} apart")
+        if retry.backoff != "none":
+            words.append(f"{retry.backoff} backoff")
+        if retry.max_delay_s is not None:
+            words.append(f"at most {as_written(retry.max_delay_s)}")
+    return ", ".join(words)
 
 
 def context_lines(plan: Plan) -> Iterator[str]:
@@ -186,10 +226,22 @@ def check_lines(
     asks = sum(isinstance(part.op, Ask) for part in parts)
     rounds, last = asks // (len(parts) - 2 * asks), parts[-1]
     needed = last.needs.required if last.needs else ()
+    own_time = last.timeout_s if last.timeout_s != node.timeout_s else None
+    most = "" if own_time is None else f", {as_written(own_time)} each"
     what = [f"file {visible(show(file))}" for file in needed]
     if last.op != Run((Text(("true",)),)):
         what.append(performer(program, last))
-    yield f"{pad}Check: {'; '.join(what)} (at most {plural(rounds, 'round')}{given_up})"
+    after = "".join(f"after {visible(one)}, " for one in _narrowed(node, parts))
+    how_often = f"{after}at most {plural(rounds, 'round')}{most}{given_up}"
+    yield f"{pad}Check: {'; '.join(what)} ({how_often})"
+
+
+def _narrowed(node: Node, parts: Iterable[Node]) -> list[Label]:
+    """The outcomes that are checked, where these are not all but `other`."""
+    checks = {Goto(part.id) for part in parts}
+    outcomes = node.op.outcomes if isinstance(node.op, Ask) else ()
+    checked = [one for one in outcomes if target_of(node, one) in checks]
+    return [] if {*outcomes} - {*checked} <= {"other"} else checked
 
 
 def once_checked(block: Block, node: Node, label: Label) -> Target:

@@ -6,16 +6,23 @@ from collections.abc import Container, Iterator
 
 from orchestrate.plan.durations import as_written
 from orchestrate.plan.expr import show
-from orchestrate.plan.nodes import Plan, Program
-from orchestrate.plan.settings import Limits
+from orchestrate.plan.nodes import Node, Plan, Program
+from orchestrate.plan.settings import Input, Limits
 from orchestrate.plan.visible import clip, visible
+from orchestrate.show.expression_text import show_scalar
 
 _LONGEST = 120
+# The limits that a file has in any case, by dialect; a dry run has a line of its own for them.
+TOLD_APART: dict[str, tuple[str, ...]] = {
+    "machine": ("visits", "steps"),
+    "recipe": ("steps",),
+    "workflow": (),
+}
 
 
 def head_lines(program: Program, plan: Plan, unset: Container[str] = ()) -> Iterator[str]:
     """`unset`: variables of the environment that secrets lack."""
-    if budgets := limit_words(plan.limits, with_steps=plan.dialect == "workflow"):
+    if budgets := limit_words(plan.limits, without=TOLD_APART[plan.dialect]):
         yield f"  Run limits: {budgets}"
     if plan.secrets:
         names = (
@@ -35,14 +42,33 @@ def declared_outputs(plan: Plan) -> Iterator[str]:
             yield f"  {visible(name)}: {clip(visible(show(value)), _LONGEST)}"
 
 
-def limit_words(limits: Limits, *, with_steps: bool = False) -> str:
-    """What a run may use up, and with steps how far it may go; '' without limits."""
-    time = None if limits.max_time is None else as_written(limits.max_time)
-    cost = None if limits.max_cost is None else f"${limits.max_cost:g}"
-    words = {"cost": cost, "tokens": limits.max_tokens, "time": time, "calls": limits.max_calls}
-    if with_steps:
-        words = {"visits": limits.max_visits, "steps": limits.max_steps, **words}
+def limit_words(limits: Limits, *, without: Container[str] = ()) -> str:
+    """How far a run may go, and what it may use up."""
+    words = {
+        "visits": limits.max_visits,
+        "steps": limits.max_steps,
+        "cost": _dollars(limits.max_cost),
+        "tokens": limits.max_tokens,
+        "time": None if limits.max_time is None else as_written(limits.max_time),
+        "calls": limits.max_calls,
+        "no progress": limits.no_progress,
+        "cost per day": _dollars(limits.day_cost),
+        "tokens per day": limits.day_tokens,
+        "calls per day": limits.day_calls,
+    }
+    return ", ".join(
+        f"{name}={most}" for name, most in words.items() if most is not None and name not in without
+    )
+
+
+def visit_limit_words(node: Node) -> str:
+    """What the agent may use in one visit of a step."""
+    words = {"cost": _dollars(node.most_cost), "tokens": node.most_tokens}
     return ", ".join(f"{name}={most}" for name, most in words.items() if most is not None)
+
+
+def _dollars(most: float | None) -> str | None:
+    return None if most is None else f"${most:g}"
 
 
 def _input_lines(plan: Plan, unset: Container[str], *, is_called: bool) -> Iterator[str]:
@@ -61,5 +87,17 @@ def _input_lines(plan: Plan, unset: Container[str], *, is_called: bool) -> Itera
                 state = "given by what calls this" if is_called else state
             else:
                 state = clip(visible(show(value)), _LONGEST)
-            about = f"  ({visible(one.description)})" if one.description else ""
-            yield f"    {visible(one.name)}: {state}{about}"
+            kind = [*([] if one.type == "string" else [one.type]), *kind_words(one)]
+            about = ": ".join(word for word in (", ".join(kind), visible(one.description)) if word)
+            yield f"    {visible(one.name)}: {state}{f'  ({about})' if about else ''}"
+
+
+def kind_words(one: Input) -> list[str]:
+    """Which values of its type an input takes."""
+    words = []
+    if one.enum:
+        words.append(f"one of {', '.join(show_scalar(value) for value in one.enum)}")
+    if one.pattern:
+        words.append(f"like {visible(one.pattern)}")
+    bounds = (("at least", one.minimum), ("at most", one.maximum))
+    return words + [f"{word} {bound:g}" for word, bound in bounds if bound is not None]

@@ -50,6 +50,7 @@ from orchestrate.show.expression_text import (
     show_string,
     show_text,
 )
+from orchestrate.show.plan_head import kind_words
 
 _INDENT = "  "
 _LONG_PROMPT = 100
@@ -98,13 +99,8 @@ def show_input(one: Input) -> str:
         words.append("required")
     else:
         words.append(f"default {show_expression(one.default)}")
-    if one.enum:
-        words.append(f"one of {', '.join(show_scalar(value) for value in one.enum)}")
-    if one.pattern:
-        words.append(f"like {visible(one.pattern)}")
-    bounds = (("at least", one.minimum), ("at most", one.maximum))
-    words += [f"{word} {bound:g}" for word, bound in bounds if bound is not None]
-    return ", ".join(words) + (f": {visible(one.description)}" if one.description else "")
+    about = f": {visible(one.description)}" if one.description else ""
+    return ", ".join((*words, *kind_words(one))) + about
 
 
 def _show_place(span: Span) -> str:
@@ -152,8 +148,9 @@ def _node_lines(node: Node, blocks: dict[str, Block], pad: str) -> Iterator[str]
         yield f"{inner}timeout: {show_seconds(node.timeout_s)}"
     if node.output is not None:
         yield f"{inner}output: {visible(node.output)}"
-    if node.most_visits is not None:
-        yield f"{inner}most visits: {node.most_visits}"
+    for word in ("most_visits", "most_cost", "most_tokens"):
+        if (value := getattr(node, word)) is not None:
+            yield f"{inner}{word.replace('_', ' ')}: {value:g}"
     if node.on_failure != "stop":
         yield f"{inner}on failure: {node.on_failure}"
     if node.effect:

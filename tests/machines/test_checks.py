@@ -180,7 +180,7 @@ def test_a_dry_run_and_validate_count_one_step(tmp_path: Path) -> None:
     assert "round-1" not in shown
     assert "Outcomes: complete → EXIT, other → EXIT" in shown
     assert "Check: command " in shown
-    assert "(at most 3 rounds, then → EXIT)" in shown
+    assert "(at most 3 rounds, then → EXIT(failed))" in shown
     assert "implement:round-3" in project.run("plan", "m.yaml").assert_success().stdout
 
 

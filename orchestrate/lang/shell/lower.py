@@ -18,6 +18,7 @@ from orchestrate.lang.shell.argv import (
 from orchestrate.lang.shell.inline import find_inline_code
 from orchestrate.lang.shell.rules import judge
 from orchestrate.lang.shell.scan import scan
+from orchestrate.plan.expr import CARRIER
 from orchestrate.record import record
 
 __all__ = [
@@ -150,7 +151,7 @@ class LoweredScript:
 def lower_script(
     literals: Sequence[str],
     *,
-    prefix: str = "ORCHESTRATE_VALUE_",
+    prefix: str = CARRIER,
     shell: str = "bash",
     may_calculate: bool = False,
 ) -> LoweredScript:

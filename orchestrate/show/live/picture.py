@@ -25,7 +25,7 @@ from orchestrate.plan.settings import Limits
 from orchestrate.plan.visible import plural, visible
 from orchestrate.record import record, replace
 from orchestrate.show.changed_files import changed_words
-from orchestrate.show.plan_head import limit_words
+from orchestrate.show.plan_head import TOLD_APART, limit_words
 from orchestrate.show.spending import budget_words, token_words
 from orchestrate.state.address import log_name_in
 from orchestrate.state.denials import denial_words
@@ -297,7 +297,7 @@ def _heading(state: RunState, plan: Plan, index: Index, now: float) -> Row:
         facts.append((_against("total", state.steps_run, plan.limits.max_steps), ""))
         if state.restarts:
             facts.append((_against("restart", state.restarts, plan.limits.max_restarts), ""))
-    if words := limit_words(plan.limits):
+    if words := limit_words(plan.limits, without=TOLD_APART[plan.dialect]):
         facts.append((f"limits {words}", "weak"))
     costs = state.costs
     facts += [
