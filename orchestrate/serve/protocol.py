@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from orchestrate.serve import actions
 from orchestrate.serve.chats import Prompt
 from orchestrate.serve.frames import DEFAULT_KB, LEAST_KB, MOST_KB, fitting, pages
 from orchestrate.serve.problems import Problem
+from orchestrate.serve.received import read_json
 from orchestrate.serve.sessions import find_session, history, sessions
 from orchestrate.serve.telling import ClientMessages
 from orchestrate.view.messages import ASKED_TO_EXIT
@@ -100,8 +100,8 @@ class ProtocolClient:
                 await self._socket.close(1003)
                 return None
             try:
-                message = json.loads(text)
-            except (ValueError, RecursionError):
+                message = read_json(text)
+            except ValueError:
                 message = None
             if isinstance(message, dict) and isinstance(message.get("type"), str):
                 return message

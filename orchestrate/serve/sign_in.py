@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -12,18 +11,27 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from orchestrate.serve.console import Console
 from orchestrate.serve.keys import COOKIE_S
 from orchestrate.serve.problems import Problem
+from orchestrate.serve.received import read_json
 
 
 async def body_of(request: Request) -> dict[str, Any]:
     """The JSON object that a request carries; no other body comes past the guard."""
     content = await request.body()
     try:
-        found = json.loads(content or b"{}")
-    except (ValueError, RecursionError):
+        found = read_json(content or b"{}")
+    except ValueError:
         raise Problem(400, "the body is not JSON") from None
     if not isinstance(found, dict):
         raise Problem(400, "the body is not a JSON object")
     return found
+
+
+def _form_of(content: bytes) -> dict[str, Any]:
+    try:
+        sent = parse_qs(content.decode("utf-8", "replace"), max_num_fields=4)
+    except ValueError:
+        raise Problem(400, "the form has too many fields") from None
+    return {name: values[0] for name, values in sent.items()}
 
 
 async def sign_in(request: Request) -> Response:
@@ -31,8 +39,7 @@ async def sign_in(request: Request) -> Response:
     keys = console_of(request).keys
     is_form = not request.headers["content-type"].startswith("application/json")
     if is_form:
-        sent = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=4)
-        given: dict[str, Any] = {name: values[0] for name, values in sent.items()}
+        given = _form_of(await request.body())
     else:
         given = await body_of(request)
     link, key = given.get("link"), given.get("key")

@@ -17,6 +17,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from orchestrate.errors import OrchestrateError
 from orchestrate.serve.log_pages import log_source, page_of
 from orchestrate.serve.problems import Problem
+from orchestrate.serve.received import read_json
 from orchestrate.serve.records import records_after
 from orchestrate.state.times import timestamp
 
@@ -80,12 +81,12 @@ class Tab:
 
     async def _hear(self, text: str) -> None:
         try:
-            message = json.loads(text)
+            message = read_json(text)
             if not isinstance(message, dict):
                 raise TypeError(text)
             match message.get("type"):
                 case "follow":
-                    await self._follow(str(message.get("run") or ""), int(message.get("after", 0)))
+                    await self._follow(str(message.get("run") or ""), _number(message, "after", 0))
                 case "log":
                     self._log = _log_request(message)
                     self._log_changed.set()
@@ -95,7 +96,7 @@ class Tab:
                     raise TypeError(text)
         except OrchestrateError as error:
             await self._send({"type": "error", "message": error.message})
-        except (ValueError, TypeError, RecursionError):
+        except (ValueError, TypeError):
             await self._send({"type": "error", "message": "that is not understood"})
 
     async def _follow(self, run_id: str, after: int) -> None:
@@ -174,6 +175,13 @@ class Tab:
         return page_of(source, step, request["first"], _MOST_LINES).to_json()
 
 
+def _number(message: Json, name: str, usual: int) -> int:
+    value = message.get(name, usual)
+    if not isinstance(value, int):
+        raise TypeError(name)
+    return value
+
+
 def _log_request(message: Json) -> Json | None:
     """Whose lines are wanted from which one on; None for no more."""
     if not message.get("run"):
@@ -186,5 +194,5 @@ def _log_request(message: Json) -> Json | None:
         "step": str(message.get("step") or ""),
         "stream": stream,
         "raw": bool(message.get("raw")),
-        "first": max(1, int(message.get("first", 1))),
+        "first": max(1, _number(message, "first", 1)),
     }

@@ -187,6 +187,8 @@ def test_a_form_signs_in_with_the_key(console: Console, stranger: TestClient) ->
     # Another page cannot sign a browser in.
     foreign = stranger.post(SESSION, data={"key": key}, headers={"origin": "http://evil.example"})
     assert foreign.status_code == 403
+    many = {f"field{n}": "x" for n in range(9)}
+    assert stranger.post(SESSION, data=many, headers={"origin": ORIGIN}).status_code == 400
 
 
 def test_a_cookie_is_of_one_server_and_one_key(make: MakeConsole) -> None:
@@ -243,7 +245,8 @@ def test_bodies_are_json_and_small(client: TestClient) -> None:
         assert answer.status_code == 415, kind
     large = client.post(SESSION, json={"link": "x" * MOST_BODY})
     assert large.status_code == 413
-    for body in (b"{", b"[]", b"\xff", b"[" * 100_000):
+    half = b'{"key": "\\ud800"}'
+    for body in (b"{", b"[]", b"\xff", b"[" * 100_000, half):
         answer = client.post(SESSION, content=body, headers={"content-type": "application/json"})
         assert answer.status_code == 400
     assert client.get("/?" + "q" * 9000).status_code == 414

@@ -100,7 +100,7 @@ def test_who_is_not_known_is_refused(console: Console, sent: Json) -> None:
 
 def test_frames_that_are_not_understood(console: Console) -> None:
     with dialled(console) as client:
-        for bad in ("{", "[]", "1", "{}", '{"type": 7}', "[" * 5000):
+        for bad in ("{", "[]", "1", "{}", '{"type": 7}', "[" * 5000, '{"type": "\\ud800"}'):
             client.line.send(bad)
             assert client.next()["type"] == "error"
         client.send("dance", session_id="s")
@@ -473,8 +473,10 @@ def test_the_stream_replays_from_a_cursor_and_follows(console: Console, project:
     with tab(console) as until:  # after a break
         until.send(type="follow", run=run, after=last["seq"] - 1)  # type: ignore[attr-defined]
         assert [one["seq"] for one in until("events")["records"]] == [last["seq"]]
-        until.send(type="nonsense")  # type: ignore[attr-defined]
-        assert until("error")
+        for bad in ({"type": "nonsense"}, {"type": "follow", "run": run, "after": 1e999},
+                    {"type": "log", "run": run, "step": "\ud800"}):  # fmt: skip
+            until.send(**bad)  # type: ignore[attr-defined]
+            assert until("error")
 
 
 def test_the_stream_follows_a_log(console: Console, project: Project) -> None:
