@@ -8,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.app.estimate import estimate
 from orchestrate.app.inputs import unset_secrets
 from orchestrate.app.prepare import prepare, rehearse
 from orchestrate.app.settings import RunSettings
@@ -17,6 +18,7 @@ from orchestrate.serve import actions, inbox
 from orchestrate.serve.keys import make_private, serve_folder
 from orchestrate.serve.problems import Problem
 from orchestrate.show.dry_run import render_dry_run
+from orchestrate.show.estimate import estimate_lines
 from orchestrate.show.findings import draw
 from orchestrate.state.durable import dump_json, parse_json, read_file, write_durably
 
@@ -96,7 +98,7 @@ class _Heard:
 
 
 def dry_run(asked: CheckedRequest) -> Json:
-    """What would run, who would be asked, in which folder; nothing is started."""
+    """What would run, who would be asked how often, in which folder; nothing is started."""
     workspace = asked.console.workspace(asked.body.get("workspace"))
     request = _start_request(asked.body)
     entry = actions.find_entry(workspace, request.recipe)
@@ -110,15 +112,17 @@ def dry_run(asked: CheckedRequest) -> Json:
     prepared = prepare(entry.id, workspace, settings, may_lack=True)
     heard = _Heard()
     lines, asks = rehearse(prepared, heard)
-    plan = main_plan(prepared.program)
+    expected = estimate(prepared).to_json()
     return {
         "recipe": entry.id,
         "workspace": str(workspace.root),
         "text": render_dry_run(prepared.program, unset_secrets(prepared.program)),
         "asked": asks,
         "lines": lines,
+        "estimate": expected,
+        "estimate_lines": list(estimate_lines(expected)),
         "notes": heard.texts,
-        "most_steps": plan.limits.max_steps,
+        "most_steps": main_plan(prepared.program).limits.max_steps,
     }
 
 

@@ -188,6 +188,12 @@ def test_recipes(work: Project, client: TestClient) -> None:
     dry = client.post(f"{V1}/recipe/dry-run", json={"recipe": "gate"}).json()
     assert "Ship" in dry["text"]
     assert dry["workspace"] == str(work.folder)
+    assert dry["estimate_lines"] == ["estimate: no agent is asked"]
+    asked = {"recipe": "look", "backend": "claude-code"}
+    dry = client.post(f"{V1}/recipe/dry-run", json=asked).json()
+    # Two steps are visited once, and reminded once at most.
+    assert dry["estimate"]["worst"]["calls"] == 4
+    assert "4 calls" in dry["estimate_lines"][0]
     assert get(client, "/runs")["runs"] == []
     assert get(client, "/doctor")["findings"]
 

@@ -52,7 +52,7 @@ export function recipesView(console, go) {
     async function look() {
       try {
         const dry = await api("/recipe/dry-run", { body: body() });
-        fill(said, dry.notes.map((/** @type {string} */ n) => h("p", { class: "note" }, n)), h("p", {}, h("strong", {}, `Starts in ${dry.workspace}`)), h("ul", {}, dry.lines.map((/** @type {string} */ l) => h("li", {}, l))), dry.most_steps ? h("p", {}, `At most ${dry.most_steps} steps.`) : null, h("details", {}, h("summary", {}, "What would run"), h("pre", { class: "text", tabindex: "0" }, dry.text)), console.read_only ? h("p", { class: "quiet" }, "This console only looks.") : h("button", { type: "button", class: "good", onclick: start }, "Start it there"));
+        fill(said, dry.notes.map((/** @type {string} */ n) => h("p", { class: "note" }, n)), h("p", {}, h("strong", {}, `Starts in ${dry.workspace}`)), h("ul", {}, dry.lines.map((/** @type {string} */ l) => h("li", {}, l))), h("pre", { class: "text", tabindex: "0" }, [...dry.estimate_lines, ...(dry.most_steps ? [`at most ${dry.most_steps} steps`] : [])].join("\n")), h("details", {}, h("summary", {}, "What would run"), h("pre", { class: "text", tabindex: "0" }, dry.text)), console.read_only ? h("p", { class: "quiet" }, "This console only looks.") : h("button", { type: "button", class: "good", onclick: start }, "Start it there"));
       } catch (error) { fill(said, trouble(error)); }
     }
     async function start() {
