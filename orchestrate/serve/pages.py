@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from orchestrate.app.secrets import secrets_of_run
 from orchestrate.app.settle import settled_view
 from orchestrate.errors import OrchestrateError
 from orchestrate.serve.console import Console
@@ -118,12 +119,11 @@ def _run(console: Console, run_id: str) -> str:
     except OrchestrateError as error:
         problem = error.message
     row = make_row(workspace, summary_of(run), view, time.time())
+    reason = "" if row["reason"] == row["state"] else escape(row["reason"] or "")
+    told = (reason, _took(row["elapsed_ms"]), escape(cost_words(row)))
     parts = [
         f"<h1>{escape(row['recipe'])}</h1>\n",
-        (
-            f"<p><strong>{escape(row['state'])}</strong> {escape(row['reason'] or '')} · "
-            f"{_took(row['elapsed_ms'])} · {escape(cost_words(row))}</p>\n"
-        ),
+        f"<p><strong>{escape(row['state'])}</strong> {' · '.join(filter(None, told))}</p>\n",
         f"<p><code>{escape(run.id)}</code> in <code>{escape(row['workspace'])}</code></p>\n",
     ]
     parts += [f"<p>{escape(budget['words'])}</p>\n" for budget in row["budgets"]]
@@ -132,13 +132,15 @@ def _run(console: Console, run_id: str) -> str:
     if view is None:
         parts.append(f"<p class=note>{escape(problem)}</p>\n")
     else:
+        mask = secrets_of_run(run, workspace)
+        parts += [_asked(mask.text(gate.prompt)) for gate in view.waiting_gates]
         steps = list(step_summaries(view.state.root).items())[:_MOST_STEPS]
         rows = "".join(
             f"<tr><td>{escape(name)}</td><td>{escape(str(one.get('status', '')))}</td>"
             f"<td>{escape(str(one.get('outcome') or one.get('error') or ''))}</td></tr>\n"
             for name, one in steps
         )
-        parts.append(f"<h2>Steps</h2>\n<table><tbody>{rows}</tbody></table>\n")
+        parts.append(f"<h2>Steps</h2>\n<table><tbody>{rows}</tbody></table>\n" if rows else "")
     parts.append(_log(run))
     return page(row["recipe"], "runs", "".join(parts))
 
@@ -152,12 +154,15 @@ def _log(run: Any) -> str:
     return f'<h2>Log</h2>\n<pre class="text" tabindex="0">{escape(chr(10).join(lines))}</pre>\n'
 
 
+def _asked(text: str) -> str:
+    return f'<pre class="text" tabindex="0">{escape(text)}</pre>\n'
+
+
 def _inbox(console: Console) -> str:
     found = questions(console, with_files=False)
     shown = "".join(
         f'<article><h2><a href="/runs/{one.run_id}">{escape(one.definition)}</a>: '
-        f'{escape(one.about)}</h2>\n<pre class="text" tabindex="0">{escape(one.text)}</pre>'
-        "</article>\n"
+        f"{escape(one.about)}</h2>\n{_asked(one.text)}</article>\n"
         for one in found
     )
     return page("Inbox", "inbox", f"<h1>Inbox</h1>\n{shown or '<p>Nothing waits for you.</p>'}\n")

@@ -41,6 +41,7 @@ from orchestrate.state.locks import is_held
 from orchestrate.state.plan_file import read_documents
 from orchestrate.state.runs import second_of
 from orchestrate.state.times import timestamp
+from orchestrate.view.bars import merged
 from orchestrate.view.run_summary import summary_of
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 SVG = "image/svg+xml"
+# A timeline of the page shows no shorter stretches than this part of a step's time.
+_BARS = 100
 
 
 def show_console(asked: CheckedRequest) -> Json:
@@ -172,7 +175,13 @@ def list_steps(asked: CheckedRequest) -> Json:
     told = kept_chronicle(run, index, time.time(), is_live=is_held(run.lock_file))
     rows = []
     for tally in islice(told.tallies.by_path.values(), asked.given["limit"]):
-        bars = [{"start": bar.start, "end": bar.end, "kind": bar.kind} for bar in tally.bars[-100:]]
+        near = (
+            (max(bar.end for bar in tally.bars) - tally.bars[0].start) / _BARS if tally.bars else 0
+        )
+        bars = [
+            {"start": bar.start, "end": bar.end, "kind": bar.kind}
+            for bar in merged(tally.bars, near)
+        ]
         rows.append({**tally_json(tally), "inner": tally.is_inner, "bars": bars})
     sittings = [{"start": one.start, "end": one.end} for one in told.sittings]
     notes = [*told.notes, *([why_no_plan] if why_no_plan else [])]

@@ -100,6 +100,22 @@ def test_a_run_that_has_ended(work: Project, client: TestClient) -> None:
     assert next(iter(documents.values()))["name"] == "hello"
 
 
+def test_the_times_of_a_loops_steps_are_those_of_all_items(
+    work: Project, client: TestClient
+) -> None:
+    inner = "{items: %s, steps: [{name: One, command: ['true']}]}" % [*range(120)]
+    work.write(
+        "workflows/loop.yaml",
+        f'version: "1.4"\nname: loop\nsteps: [{{name: Loop, for_each: {inner}}}]\n',
+    )
+    work.run("run", "loop").assert_success()
+    loop, one = get(client, "/runs/latest/steps")["steps"]
+    assert len(one["bars"]) <= 101
+    began, ended = loop["bars"][0]["start"], loop["bars"][-1]["end"]
+    assert one["bars"][0]["start"] - began < (ended - began) / 20
+    assert one["bars"][-1]["end"] <= ended
+
+
 def test_what_is_not_there(work: Project, client: TestClient) -> None:
     missing = client.get(f"{V1}/runs/20250115T143022Z-a3f8c2")
     assert missing.status_code == 404

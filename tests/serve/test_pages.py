@@ -27,7 +27,13 @@ def test_pages_are_readable_without_scripts(work: Project, client: TestClient) -
     assert "aria-current=page>Runs</a>" in runs.text
     inbox = client.get("/inbox", headers=HTML).text
     assert "Ship &lt;b&gt;it&lt;/b&gt;?" in inbox
+    waiting = get(client, "/runs", status="paused")["runs"][0]["run_id"]
+    asks = client.get(f"/runs/{waiting}", headers=HTML).text
+    assert "Ship &lt;b&gt;it&lt;/b&gt;?" in asks
+    assert "<h2>Steps" not in asks
     run = client.get("/runs/latest", headers=HTML).text
+    assert "<strong>completed</strong> " in run
+    assert "completed</strong> completed" not in run
     assert "Greet" in run
     assert "step-finished" in run
     assert "<script>" not in run

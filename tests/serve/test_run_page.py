@@ -96,6 +96,88 @@ def test_a_log_opens_at_the_step_that_matters(
         assert page.run("document.querySelector('[aria-label=Step]').value") == ""
 
 
+def test_a_log_opens_at_the_step_that_worked_last(
+    browser: Browser, work: Project, make: MakeConsole
+) -> None:
+    """In a machine that went back to its first step, this is not the last one of the list."""
+    ends = "{action: exit, reason: seen}"
+    steps = "".join(
+        f"  {name}:\n    prompt: Do it.\n    outcomes: [{', '.join(routes)}, other]\n"
+        "    onOutcome:\n"
+        + "".join(f"      {outcome}: {to}\n" for outcome, to in (*routes.items(), ("other", ends)))
+        for name, routes in (
+            ("look", {"issues-found": "{nextStep: mend}", "no-issues": ends}),
+            ("mend", {"complete": "{nextStep: look}"}),
+        )
+    )
+    head = "id: back\nlabel: Back\ndescription: Goes back.\ninitialStep: look\nsteps:\n"
+    work.write("workflows/back.yaml", head + steps)
+    work.spawn("run", "back", "--backend", "rehearsal").assert_success()
+    with serving(make) as console, signed_in(browser, console) as page:
+        show(page, console, f"/runs/{run_of(console, 'back.yaml')}/log")
+        page.until("document.querySelector('[aria-label=Step]')?.value === 'look'", 60)
+
+
+def test_a_failed_run_shows_what_the_step_printed_last(
+    browser: Browser, work: Project, make: MakeConsole
+) -> None:
+    step = "{name: Test, command: [sh, -c, 'seq 1 40; echo \"3 <b>failed</b>\"; exit 1']}"
+    work.write("workflows/test.yaml", f'version: "1.4"\nname: test\nsteps: [{step}]\n')
+    work.spawn("run", "test").assert_exit(1)
+    with serving(make) as console, signed_in(browser, console) as page:
+        show(page, console, f"/runs/{run_of(console, 'test.yaml')}")
+        page.until("document.querySelector('.failure pre')", 60)
+        text = page.run("document.querySelector('.failure').innerText")
+        assert text.startswith("Test: Command failed with exit code 1")
+        assert "3 <b>failed</b>" in text
+        assert "\n20\n" not in text
+        page.click(".failure a")
+        page.until("location.search.includes('step=Test') && document.querySelector('.line')", 60)
+
+
+def test_names_of_steps_fit_on_every_screen(
+    browser: Browser, work: Project, make: MakeConsole
+) -> None:
+    long = (
+        "a_step_with_a_name_that_is_as_long_as_names_may_be_and_has_no_place_to_break_it_012345678"
+    )
+    steps = f"[{{name: {long}, command: [sleep, '0.1']}}, {{name: B, command: ['true']}}]"
+    work.write("workflows/long.yaml", f'version: "1.4"\nname: long\nsteps: {steps}\n')
+    work.spawn("run", "long").assert_success()
+    overlap = (
+        "[...document.querySelectorAll('.tab tr')].flatMap(row => [...row.children]"
+        ".filter(td => td.textContent).map(td => td.getBoundingClientRect())"
+        ".filter((r, i, all) => all.some((o, j) => j < i && r.left < o.right - 1"
+        " && r.top < o.bottom - 1 && o.left < r.right - 1 && o.top < r.bottom - 1))).length"
+    )
+    tall = "[...document.querySelectorAll('.tab td:nth-child(3)')].map(td => td.offsetHeight)"
+    with serving(make) as console, signed_in(browser, console) as page:
+        run = run_of(console, "long.yaml")
+        for width in (320, 768, 1280):
+            page.size(width)
+            for tab in ("overview", "steps"):
+                show(page, console, f"/runs/{run}/{tab}")
+                page.until("document.querySelectorAll('.tab tbody tr').length === 2", 60)
+                assert page.run("document.documentElement.scrollWidth - innerWidth") <= 0
+                assert page.run(overlap) == 0, (width, tab)
+                if width == 320:
+                    assert max(page.run(tall)) < 40, tab
+
+
+def test_a_chat_opens_at_its_newest_message(
+    browser: Browser, work: Project, make: MakeConsole
+) -> None:
+    work.spawn("run", "look", "--backend", "rehearsal").assert_success()
+    last = "document.querySelector('.chat').lastElementChild?.getBoundingClientRect()"
+    with serving(make) as console, signed_in(browser, console) as page:
+        page.size(320, 480)
+        show(page, console, f"/runs/{run_of(console, 'look.yaml')}/chat")
+        page.until("document.querySelectorAll('.message').length === 4", 60)
+        box = "document.querySelector('.tab .sticky').getBoundingClientRect()"
+        page.until(f"{last}.bottom <= {box}.top", 60)
+        assert page.run(f"{last}.top") > 0
+
+
 def test_nothing_is_started_that_the_dry_run_has_not_shown(
     browser: Browser, work: Project, make: MakeConsole
 ) -> None:

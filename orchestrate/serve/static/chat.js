@@ -1,6 +1,6 @@
 // @ts-check
 /** A session before, during and after a recipe: read along, or say something. */
-import { ago, api, bounded, fill, h, trouble } from "./dom.js";
+import { ago, api, bounded, breakable, fill, h, trouble } from "./dom.js";
 
 /** @param {string} session @param {any} console */
 export function chatBox(session, console) {
@@ -36,13 +36,14 @@ export function chatBox(session, console) {
     else if (console.read_only) fill(foot, h("p", { class: "quiet" }, "This console only looks."));
     else if (!foot.contains(form)) fill(foot, form);
   }
-  return { el: h("div", {}, list, said, foot), refresh, onRun: refresh };
+  const shown = () => list.lastElementChild?.scrollIntoView({ block: "end" });
+  return { el: h("div", {}, list, said, foot), refresh, onRun: refresh, shown };
 }
 
 /** @param {string} session @param {any} console */
 export function sessionView(session, console) {
   const box = chatBox(session, console);
-  return { el: h("div", {}, h("h1", {}, "Chat"), h("p", { class: "quiet" }, session), box.el), title: "Chat", refresh: box.refresh, onRun: box.refresh, rows: () => [] };
+  return { el: h("div", {}, h("h1", {}, "Chat"), h("p", { class: "quiet" }, session), box.el), title: "Chat", refresh: box.refresh, onRun: box.refresh, shown: box.shown, rows: () => [] };
 }
 
 /** @param {any} console @param {(path: string) => void} go */
@@ -56,7 +57,7 @@ export function sessionsView(console, go) {
   }
   const refresh = async () => {
     const { sessions } = await api("/sessions");
-    fill(list, sessions.filter((/** @type {any} */ s) => s.provider).map((/** @type {any} */ s) => h("article", { class: "card" }, h("h2", {}, h("a", { href: `/sessions/${encodeURIComponent(s.session_id)}` }, s.name)), h("p", { class: "quiet" }, [s.provider, ago(s.last_modified), s.session_id].filter(Boolean).join(" · ")))));
+    fill(list, sessions.filter((/** @type {any} */ s) => s.provider).map((/** @type {any} */ s) => h("article", { class: "card" }, h("h2", {}, h("a", { href: `/sessions/${encodeURIComponent(s.session_id)}` }, breakable(s.name))), h("p", { class: "quiet" }, [s.provider, ago(s.last_modified), s.session_id].filter(Boolean).join(" · ")))));
   };
   return { el: h("div", {}, h("h1", {}, "Chats"), console.read_only ? null : h("form", { class: "say", onsubmit: (/** @type {any} */ e) => { e.preventDefault(); send(); } }, text, h("button", { class: "good" }, "send")), said, list), title: "Chats", refresh, onRun: refresh, rows: () => [...list.querySelectorAll("a")] };
 }

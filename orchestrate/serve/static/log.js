@@ -19,7 +19,7 @@ export function logView(run, live, steps, here) {
   const step = h("select", { "aria-label": "Step", onchange: () => { stream.value = usual(); reload(); } }, option("", "the run's log", first), names.map((name) => option(name, name, first)));
   /** What an agent did is readable; what a program printed is its output. */
   const usual = () => (steps.some((s) => s.step === step.value && s.agents.length) ? "transcript" : "stdout");
-  const stream = h("select", { "aria-label": "Output", onchange: reload }, option("stdout", "output", at.get("stream")), option("stderr", "errors", at.get("stream")), option("prompt", "prompt", at.get("stream")), option("transcript", "what the agent did", at.get("stream")));
+  const stream = h("select", { "aria-label": "Output", onchange: reload }, option("stdout", "output", at.get("stream")), option("stderr", "errors", at.get("stream")), option("prompt", "prompt", at.get("stream")), option("transcript", "transcript", at.get("stream")));
   stream.value = at.get("stream") || (wanted ? "stdout" : usual());
   const wrap = h("input", { type: "checkbox", id: "wrap", checked: true, onchange: () => box.classList.toggle("wraps", wrap.checked) });
   const search = h("input", { type: "search", "aria-label": "Search the log", placeholder: "Search the whole log", onkeydown: (/** @type {any} */ e) => e.key === "Enter" && !e.isComposing && find() });
@@ -86,7 +86,10 @@ export function logView(run, live, steps, here) {
       const cls = `passage ${p.kind}${p.error ? " bad" : ""}`;
       return p.kind === "said" || first === words ? h("p", { class: cls }, words) : h("details", { class: cls }, h("summary", {}, first), h("pre", { class: "text", tabindex: "0" }, words));
     });
-    fill(lines, told.left_out ? h("p", { class: "quiet" }, `${told.left_out} earlier ones are left out`) : null, passages.length ? passages : h("p", { class: "empty" }, "Nothing was said yet."), told.running ? h("p", { class: "quiet" }, { tool: "a tool runs", model: "the model works", "": "nothing comes" }[/** @type {""} */ (told.doing.activity)] || "") : null);
+    // A stand-in, and a program that prints no events, only answers.
+    const answer = passages.length || told.running ? null : await api(`/runs/${run}/log${query({ step: step.value, limit: PAGE })}`);
+    const nothing = answer?.total ? [h("p", { class: "passage note" }, "Nothing is known of what it did. It answered:"), h("pre", { class: "passage" }, answer.lines.join("\n"))] : h("p", { class: "empty" }, told.running ? "Nothing was said yet." : "Nothing was said.");
+    fill(lines, told.left_out ? h("p", { class: "quiet" }, `${told.left_out} earlier ones are left out`) : null, passages.length ? passages : nothing, told.running ? h("p", { class: "quiet" }, { tool: "a tool runs", model: "the model works", "": "nothing comes" }[/** @type {""} */ (told.doing.activity)] || "") : null);
     if (pinned) toEnd();
     // An agent at work tells the run nothing before its turn ends.
     if (told.running) again = setTimeout(() => box.isConnected && transcript().catch(() => null), 1000);

@@ -1,5 +1,6 @@
 // @ts-check
 /** One run: where it stands, and behind tabs with addresses of their own what is known of it. */
+import { coloured } from "./ansi.js";
 import { changedFiles, changedSteps } from "./changes.js";
 import { chatBox } from "./chat.js";
 import { ago, api, badge, breakable, copyable, fill, h, money, query, say, took, trouble, twice, why } from "./dom.js";
@@ -10,6 +11,7 @@ const TABS = ["overview", "steps", "log", "chat", "changes", "cost", "recipe", "
 const MOST_NODES = 300;
 const MOST_ROWS = 500;
 const PATIENCE_MS = 250;
+const LAST_LINES = 12;
 
 /** @param {string} id @param {string} tab @param {any} console @param {any} live @param {(path: string) => void} go */
 export function runView(id, tab, console, live, go) {
@@ -74,6 +76,7 @@ export function runView(id, tab, console, live, go) {
   async function draw() {
     try { await views[tab](); } catch (error) { fill(body, trouble(error)); }
   }
+  const broken = h("div");
   const counted = h("p", { class: "quiet" });
   const listed = h("ol", { class: "events" });
   /** New ones are added: what is open stays open. */
@@ -93,20 +96,21 @@ export function runView(id, tab, console, live, go) {
       const list = () => stepList(id, status || {});
       const text = await api(`/runs/${id}/graph`).catch(() => "");
       const drawn = /** @type {any} */ (new DOMParser().parseFromString(text || "<svg xmlns='http://www.w3.org/2000/svg'/>", "image/svg+xml").documentElement);
+      fill(broken, await failure(id, shown.row).catch(() => null));
       const isLarge = drawn.querySelectorAll("rect.box").length > MOST_NODES;
       const before = body.querySelector("svg");
       if (before && !isLarge) {
         recolour(before, drawn);
         return body.querySelector("table")?.replaceWith(list());
       }
-      fill(body, isLarge || !drawn.querySelector(".box") ? null : h("div", { class: "graph", tabindex: "0", role: "region", "aria-label": "Graph of the plan" }, document.importNode(drawn, true)), h("h2", {}, "Steps"), list());
+      fill(body, broken, isLarge || !drawn.querySelector(".box") ? null : h("div", { class: "graph", tabindex: "0", role: "region", "aria-label": "Graph of the plan" }, document.importNode(drawn, true)), h("h2", {}, "Steps"), list());
     },
     steps: async () => {
       const told = await api(`/runs/${id}/steps`);
       const bars = told.steps.flatMap((/** @type {any} */ s) => s.bars);
       const place = collapsed(told.sittings, bars);
       fill(body, told.notes.map((/** @type {string} */ n) => h("p", { class: "note" }, n)), h("table", { class: "steps" }, h("thead", {}, h("tr", {}, ["Step", "State", "Visits", "Attempts", "Time", "Outcome", "When"].map((t) => h("th", { scope: "col" }, t)))), h("tbody", {}, told.steps.slice(0, MOST_ROWS).map((/** @type {any} */ s) => h("tr", {},
-        h("td", { class: s.inner ? "inner" : "" }, h("a", { href: `/runs/${id}/log?step=${encodeURIComponent(s.step)}` }, s.step), s.items === null ? "" : ` (${s.items} items)`),
+        h("td", { class: s.inner ? "inner" : "" }, s.items === null && s.attempts ? h("a", { href: `/runs/${id}/log?step=${encodeURIComponent(s.step)}` }, s.step) : s.step, s.items === null ? "" : ` (${s.items} items)`),
         h("td", {}, s.status ? badge(s.status) : ""), h("td", { "data-label": "visits" }, s.visits), h("td", { "data-label": "attempts" }, s.attempts), h("td", { "data-label": "time" }, took(s.duration_ms)), h("td", { "data-label": "outcome" }, Object.entries(s.outcomes).map(([o, n]) => `${o}${Number(n) > 1 ? ` ×${n}` : ""}`).join(", ") || s.error || ""),
         h("td", { class: "when" }, timeline(s.bars, place)))))), told.left_out ? h("p", { class: "quiet" }, `${told.left_out} more`) : null);
     },
@@ -114,7 +118,9 @@ export function runView(id, tab, console, live, go) {
       if (inner) return;
       const told = await api(`/runs/${id}/steps?limit=500`).catch(() => ({ steps: [] }));
       const steps = told.steps.filter((/** @type {any} */ s) => s.items === null && s.attempts);
-      const here = shown.status?.current?.find((/** @type {any} */ c) => c.phase !== "asking" && c.phase !== "arriving")?.step || steps.findLast((/** @type {any} */ s) => s.status === "failed")?.step || steps.at(-1)?.step || "";
+      const worked = (/** @type {any} */ s) => Math.max(0, ...s.bars.map((/** @type {any} */ b) => b.end));
+      const newest = [...steps].sort((a, b) => worked(b) - worked(a))[0];
+      const here = shown.status?.current?.find((/** @type {any} */ c) => c.phase !== "asking" && c.phase !== "arriving")?.step || steps.findLast((/** @type {any} */ s) => s.status === "failed")?.step || newest?.step || "";
       inner = logView(id, live, steps, here);
       fill(body, inner.el);
       await inner.refresh();
@@ -175,6 +181,18 @@ export function runView(id, tab, console, live, go) {
   };
 }
 
+/** What a failed step printed last, with the way to all of it. @param {string} run @param {any} row */
+async function failure(run, row) {
+  if (row.status !== "failed") return null;
+  const { steps } = await api(`/runs/${run}/steps`);
+  const step = steps.findLast((/** @type {any} */ s) => s.status === "failed" && s.items === null && s.attempts);
+  if (!step) return null;
+  const where = { step: step.step, limit: LAST_LINES };
+  const printed = [await api(`/runs/${run}/log${query({ ...where, stream: "stderr" })}`), await api(`/runs/${run}/log${query(where)}`)].find((page) => page.total);
+  return h("article", { class: "card failure" }, h("h2", {}, h("a", { href: `/runs/${run}/log?step=${encodeURIComponent(step.step)}` }, step.step), ": ", step.error || "failed"),
+    printed ? h("pre", { class: "text", tabindex: "0" }, printed.lines.map((/** @type {string} */ line) => [coloured(line), "\n"])) : null);
+}
+
 /** The steps that were taken, and where the run is. @param {string} run @param {any} status */
 function stepList(run, status) {
   /** @type {Record<string, any>} */ const steps = { ...status.steps };
@@ -187,7 +205,7 @@ function stepList(run, status) {
 /** @param {any} e */
 function eventLine(e) {
   const words = [e.step, e.outcome, e.error].filter(Boolean).join(" · ").slice(0, 200);
-  return h("li", {}, h("details", {}, h("summary", {}, h("time", {}, (e.at || "").slice(11, 19)), " ", e.event, " ", h("span", { class: "quiet" }, words)), h("pre", { class: "text", tabindex: "0" }, JSON.stringify(e.data, null, 1).slice(0, 10000))));
+  return h("li", {}, h("details", {}, h("summary", {}, h("time", { datetime: e.at }, new Date(e.at).toLocaleTimeString([], { hourCycle: "h23" })), " ", e.event, " ", h("span", { class: "quiet" }, words)), h("pre", { class: "text", tabindex: "0" }, JSON.stringify(e.data, null, 1).slice(0, 10000))));
 }
 
 /** Colour a drawing in place: what was laid out stays where it is. @param {any} before @param {any} after */
