@@ -18,7 +18,7 @@ from orchestrate.app.end_run import cancel_run, stop_run
 from orchestrate.errors import OrchestrateError
 from orchestrate.execute.base import Exit, Found, Job, Lost, Running
 from orchestrate.execute.local import LocalExecutor
-from orchestrate.exits import of_signal
+from orchestrate.exits import FAILED, of_signal
 from orchestrate.fleet.host import remove_seat
 from orchestrate.fleet.protocol import Outcome, Sat, Sitting, Status
 from orchestrate.fleet.seat import Seat
@@ -61,7 +61,6 @@ class Engine:
         # One keeper for each sitting: its records are the sitting's.
         number = sitting.key.rpartition(":")[2]
         self._folder = root / "sittings" / self.seat.name / number
-        (self._folder / "logs").mkdir(parents=True, exist_ok=True, mode=0o700)
         self._executor = LocalExecutor(self._folder, root, run_id=sitting.order.run)
 
     @property
@@ -69,6 +68,7 @@ class Engine:
         return self._sitting.key
 
     def find(self) -> Found:
+        (self._folder / "logs").mkdir(parents=True, exist_ok=True, mode=0o700)
         return self._executor.find(self.key)
 
     def start(self, until: float) -> None:
@@ -134,9 +134,15 @@ class Engine:
         if isinstance(ended, Lost):
             return Sat("lost", self._machine, told=ended.reason)
         code = ended.code if ended.code is not None else of_signal(ended.signal or 0)
-        fault = self._publish()
-        if fault:
-            return Sat("ended", self._machine, "failed", code or 1, told=fault)
+        try:
+            self._publish()
+        except PushRefused:
+            told = "another machine has gone on with the run: what was made here was left"
+            return Sat("ended", self._machine, "failed", code or FAILED, told=told)
+        except (OrchestrateError, OSError) as error:
+            told = f"what the run has made is only on {self._machine}: {error}"
+            told += f"\n{error.hint}" if isinstance(error, OrchestrateError) else ""
+            return Sat("ended", self._machine, "failed", code or FAILED, told=told, is_kept=True)
         if not self.seat.folder.is_dir() and self._sitting.wish.verb == "cancel":
             return Sat("ended", self._machine, "cancelled", code, is_final=True)
         if not self.seat.folder.is_dir():
@@ -158,20 +164,16 @@ class Engine:
             return Sat("moves", self._machine, "paused", code)
         return Sat("ended", self._machine, status, code, told=told if code != 6 else "")
 
-    def _publish(self) -> str:
-        """What the engine could not publish at its end; why not, if it cannot be."""
-        for number in range(_PUBLISH_TRIES):
+    def _publish(self) -> None:
+        """What the engine could not publish at its end."""
+        for _ in range(_PUBLISH_TRIES - 1):
             try:
-                publish_rest(self.seat)
+                return publish_rest(self.seat)
             except PushRefused:
-                return "another machine has gone on with the run: what was made here was left"
-            except (OrchestrateError, OSError) as error:
-                if number == _PUBLISH_TRIES - 1:
-                    return f"what the run has made is only on {self._machine}: {error}"
+                raise
+            except (OrchestrateError, OSError):
                 time.sleep(_PUBLISH_PAUSE_S)
-            else:
-                break
-        return ""
+        return publish_rest(self.seat)
 
     def _last_words(self) -> str:
         text = self._executor.read("err")[-_TOLD_BYTES:].decode("utf-8", "replace")

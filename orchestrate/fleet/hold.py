@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +22,7 @@ from orchestrate.errors import OrchestrateError
 from orchestrate.execute.base import Exit, Lost, NotStarted
 from orchestrate.fleet.engine import Engine
 from orchestrate.fleet.notes import Note, SittingNotes
-from orchestrate.fleet.protocol import Sat
+from orchestrate.fleet.protocol import FAULT, Sat
 from orchestrate.state.clock import since_boot
 
 _T = TypeVar("_T")
@@ -55,7 +56,8 @@ class Holder:
         try:
             try:
                 sat = await held.sit(is_new=is_new)
-            except OrchestrateError as error:
+            except (OrchestrateError, OSError) as error:
+                await held.let_go()
                 sat = refused(error, self.machine)
             await held.report(sat)
             is_forgotten = sat.is_final
@@ -86,6 +88,8 @@ class _Held:
         self._handle = handle
         self._timing = note.sitting.order.timing
         self._how = ""
+        # When the lease of what was started runs out, since the boot; 0 if nothing was.
+        self._lease_ends = 0.0
         self.engine = Engine(note.sitting, holder.root, holder.machine)
         self.is_over = False
         self._ending: asyncio.Task[None] | None = None
@@ -101,7 +105,10 @@ class _Held:
         if isinstance(found, NotStarted):
             if not is_new:
                 return Sat("nothing", self._holder.machine)
-            await call(self.engine.start, sent + self._timing.lease)
+            self._lease_ends = sent + self._timing.lease
+            await call(self.engine.start, self._lease_ends)
+        else:
+            self._lease_ends = since_boot() + self._timing.lease  # at the latest
         ended = found if isinstance(found, Exit | Lost) else await self._watch()
         self.is_over = True
         if self._ending is not None:
@@ -146,6 +153,7 @@ class _Held:
                 raise Gone from error
             return
         if not must_answer:
+            self._lease_ends = max(self._lease_ends, sent + self._timing.lease)
             await self._holder.call(self.engine.renew, sent + self._timing.lease)
 
     async def _wished(self) -> str:
@@ -153,6 +161,16 @@ class _Held:
             return await self._holder.wish_of(self._note)
         except RPCError:
             return "stop"
+
+    async def let_go(self) -> None:
+        """What we cannot follow any more is ended, or its lease runs out, before others go on."""
+        if not self._lease_ends or self.is_over:
+            return
+        with suppress(OrchestrateError, OSError):
+            await self._holder.call(self.engine.end, "stop")
+            await self._holder.call(self.engine.wait)
+            return
+        await asyncio.sleep(self._lease_ends + self._timing.grace - since_boot())
 
     def _end(self, how: str) -> None:
         self._how = how
@@ -177,6 +195,8 @@ def _look_away(waits: asyncio.Future[Any]) -> None:
         waits.exception()
 
 
-def refused(error: OrchestrateError, machine: str) -> Sat:
+def refused(error: OrchestrateError | OSError, machine: str) -> Sat:
     """What could not be done on this machine."""
+    if isinstance(error, OSError):
+        return Sat("ended", machine, "failed", FAULT, told=f"{machine}: {error}")
     return Sat("ended", machine, "failed", error.exit_code, told=f"{machine}: {error.message}")

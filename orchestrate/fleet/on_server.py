@@ -24,11 +24,12 @@ from orchestrate.fleet.shadow import Shadow
 from orchestrate.fleet.spread import decision_of
 from orchestrate.fleet.standing import Standing
 from orchestrate.fleet.stub import Stub
-from orchestrate.plan.visible import visible
-from orchestrate.show.output import answer, answer_json, note
+from orchestrate.plan.visible import visible, visible_lines
+from orchestrate.show.output import answer, answer_json, note, note_once
 from orchestrate.state.result import Approval
 from orchestrate.state.runs import Run
 from orchestrate.state.users import user_name
+from orchestrate.view.run_summary import summary_of
 from orchestrate.view.run_view import run_view
 
 # Between two looks at the server, and at the remote.
@@ -36,6 +37,8 @@ _LOOK_S = 0.5
 _FETCH_S = 2.0
 # How long a run that was told something may take to show it.
 _HEARD_S = 5.0
+# A server that is busy, or whose workers are, may take a while.
+_SERVED_S = 30.0
 _OVER = ("completed", "cancelled")
 # What is open on the server can go on, also after a failure.
 _ENDED = {
@@ -189,8 +192,10 @@ class _Client:
                 fetched = time.monotonic()
         self._shadow.set_at_work(False)
         code = await ends
+        if not waits and stands.told and not self._has_published(stands):
+            note(f"{visible_lines(stands.told)}\n")
         if waits and stands.told and code != stands.code:
-            note(f"orchestrate: {visible(stands.told)}\n")
+            note(f"orchestrate: {visible_lines(stands.told)}\n")
             return stands.code
         return code
 
@@ -202,22 +207,28 @@ class _Client:
             # A run that goes on publishes that first: until then its shadow is at an earlier end.
             if not waits or not stands.is_at_work or self._shadow.is_under_way:
                 return stands
+            if stands.hindrance:
+                note_once(f"orchestrate: {visible(stands.hindrance)}\n")
             await asyncio.sleep(_LOOK_S)
+
+    def _has_published(self, stands: Standing) -> bool:
+        """Is what was published that of the end that the server knows of?"""
+        return stands.is_at_work or summary_of(self._shadow.run).status == stands.status
 
     def _tell_unpublished(self, stands: Standing, as_json: bool, *, is_end: bool) -> int:
         where = f" on {stands.machine}" if stands.machine else ""
         if as_json:
             answer_json(
                 {"run_id": self._run.id, "status": stands.status, "pool": stands.pool,
-                 "machine": stands.machine, "reason": stands.told}
+                 "machine": stands.machine, "reason": stands.hindrance or stands.told}
             )  # fmt: skip
         else:
             answer(
                 f"run {self._run.id} is {stands.status}{visible(where)} (pool "
                 f"{visible(stands.pool)}); it has published nothing yet\n"
             )
-            if stands.told:
-                note(f"{visible(stands.told)}\n")
+            if told := stands.hindrance or stands.told:
+                note(f"{visible_lines(told)}\n")
         return stands.code if is_end else 0
 
     async def _begin(self, command: str, words: Sequence[str]) -> asyncio.subprocess.Process:
@@ -246,20 +257,30 @@ class _Client:
         stands = await self._server.standing()
         for gate in decided:
             await self._server.decide(decision_of(gate))
-        await self._await_sitting(stands)
+        await self._await_sitting(stands, waits=goes_on)
         return await self._look("attach", [self._run.id]) if goes_on else 0
 
-    async def _await_sitting(self, before: Standing) -> None:
-        """Until the run has heard it: who looks then sees that it goes on."""
-        give_up = time.monotonic() + _HEARD_S
-        while time.monotonic() < give_up:
+    async def _await_sitting(self, before: Standing, *, waits: bool) -> None:
+        """Until the run has heard it, so that who looks then sees that it goes on.
+
+        With `waits` however long that takes; else as long as a worker may be about to.
+        """
+        began = time.monotonic()
+        while True:
             now = await self._server.standing()
             if now.is_at_work or not now.is_open or now.sitting > before.sitting:
                 note(f"run {self._run.id} goes on\n")
                 return
+            passed = time.monotonic() - began
+            if passed > _HEARD_S and not await self._server.has_worker(before.pool):
+                note_once(
+                    f"no worker serves the pool {visible(before.pool)}: the run waits for one\n"
+                )
+                if not waits:
+                    return
+            if passed > _SERVED_S and not waits:
+                return
             await asyncio.sleep(_LOOK_S / 5)
-        if not await self._server.has_worker(before.pool):
-            note(f"no worker serves the pool {visible(before.pool)}: the run waits for one\n")
 
     async def _end(self, how: str, as_json: bool) -> int:
         stands = await self._server.standing()
@@ -268,8 +289,10 @@ class _Client:
                               stands, as_json)  # fmt: skip
         await self._server.end(how, user_name(os.environ))
         while stands.is_at_work or (how == "cancel" and stands.is_open):
-            if not await self._server.has_worker(stands.pool):
+            why = stands.hindrance
+            if not why and not await self._server.has_worker(stands.pool):
                 why = f"no worker serves the pool {stands.pool}"
+            if why:
                 return self._told(f"{why}: run {self._run.id} ends when one does", stands, as_json)
             await asyncio.sleep(_LOOK_S)
             stands = await self._server.standing()
@@ -300,7 +323,7 @@ class _Client:
         flags = {row.name: getattr(settings, row.name) for row in settings.given() if row.kept}
         sent = {name: list(one) if isinstance(one, tuple) else one for name, one in flags.items()}
         await self._server.resume(Wish(flags=sent, by=user_name(os.environ)))
-        await self._await_sitting(stands)
+        await self._await_sitting(stands, waits=not settings.detach)
         if settings.detach:
             return 0
         return await self._look("attach", [self._run.id, *(["--json"] if as_json else [])])

@@ -17,6 +17,8 @@ SIT = "orchestrate-sit"
 DECIDE = "decide"
 RESUME = "resume"
 END = "end"
+# What a run is left with whose worker failed in a way of its own, as for anything of the machine.
+FAULT = 5
 
 Status = Literal["running", "paused", "completed", "failed", "cancelled"]
 # How a sitting ended: the engine came to an end; it is to go on elsewhere by itself; nothing was
@@ -91,13 +93,18 @@ class Decision:
 
 @dataclass(frozen=True)
 class Wish:
-    """What the next sitting is to do; `lost`: the machine with which an earlier one was lost."""
+    """What the next sitting is to do.
+
+    `lost`: the machine with which an earlier one was lost; `kept`: the one that could not publish
+    what an earlier one has made there.
+    """
 
     verb: Verb = "go_on"
     decisions: list[Decision] = field(default_factory=list)
     flags: dict[str, Any] = field(default_factory=dict)
     by: str = ""
     lost: str = ""
+    kept: str = ""
 
 
 @dataclass(frozen=True)
@@ -112,7 +119,10 @@ class Sitting:
 
 @dataclass(frozen=True)
 class Sat:
-    """How a sitting went; `told` is for people: what the engine said last, or why nothing began."""
+    """How a sitting went; `told` is for people: what the engine said last, or why nothing began.
+
+    `is_kept`: what it has made is on its machine only.
+    """
 
     outcome: Outcome
     machine: str = ""
@@ -120,3 +130,4 @@ class Sat:
     code: int = 0
     is_final: bool = False
     told: str = ""
+    is_kept: bool = False

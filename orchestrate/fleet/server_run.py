@@ -12,6 +12,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from orchestrate import __version__
 from orchestrate.errors import ConfigError, StateError
+from orchestrate.exits import DONE, FAILED
 from orchestrate.fleet.pollers import live_pollers
 from orchestrate.fleet.protocol import (
     DECIDE,
@@ -25,6 +26,9 @@ from orchestrate.fleet.protocol import (
     pool_queue,
 )
 from orchestrate.fleet.standing import Standing
+
+# A worker that ends in the middle fails once.
+_TRIES = 2
 
 
 class ServerRun:
@@ -44,15 +48,16 @@ class ServerRun:
         is_open = found.status == WorkflowExecutionStatus.RUNNING
         memo = await found.memo()
         self._require_protocol(int(memo.get("protocol", PROTOCOL)))
-        status = str(memo.get("status", "running"))
+        status, pool = str(memo.get("status", "running")), str(memo.get("pool", ""))
         if not is_open and status == "running":
             status = "cancelled"  # ended by a hand on the server itself
         return Standing(
             status=status,
-            pool=str(memo.get("pool", "")),
+            pool=pool,
             machine=await self._machine(found) or str(memo.get("machine", "")),
-            code=int(memo.get("code", 0)),
+            code=int(memo.get("code", FAILED if status == "cancelled" else DONE)),
             told=str(memo.get("told", "")),
+            hindrance=_hindrance(found, pool),
             sitting=int(memo.get("sitting", 1)),
             is_open=is_open,
         )
@@ -110,3 +115,12 @@ class ServerRun:
                 f"bring what it has published here: orchestrate fetch {self.id}",
             )
         return ConfigError(f"the server did not answer about run {self.id}: {error.message}")
+
+
+def _hindrance(found: WorkflowExecutionDescription, pool: str) -> str:
+    if found.raw_description.pending_workflow_task.attempt <= _TRIES:
+        return ""
+    return (
+        f"workers of the pool {pool} fail to read the run: their `keys` may be others than those "
+        "that it was sent with, and their logs say more"
+    )

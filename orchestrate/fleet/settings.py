@@ -66,7 +66,14 @@ class Timing:
     place: str = ""
 
     def check(self) -> None:
-        """Refuse a timeout after which what a silent machine runs might still be alive."""
+        """Refuse a timeout after which what a silent machine runs might still be alive, and a lease
+        that would run out before an answer can renew it."""
+        if self.lease < 2 * self.beat:
+            raise ConfigError(
+                f"{self.place}a lease of {self.lease:g} s is too short for a beat of "
+                f"{self.beat:g} s",
+                f"lease: {2 * self.beat:g} or more (two beats)",
+            )
         least = self.lease + self.grace + 2 * self.beat + 0.05 * self.lease
         if self.heartbeat_timeout < least:
             raise ConfigError(

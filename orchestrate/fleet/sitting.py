@@ -23,7 +23,7 @@ from orchestrate.fleet.protocol import Decision, Sitting
 from orchestrate.fleet.seat import Seat
 from orchestrate.fleet.settings import load_fleet
 from orchestrate.fleet.spread import Items, keep_order
-from orchestrate.fleet.take import publish_rest, take_seat
+from orchestrate.fleet.take import catch_up, publish_rest, take_seat
 from orchestrate.record import replace
 from orchestrate.show.output import note
 from orchestrate.state.items_away import items_of
@@ -43,10 +43,11 @@ def hold_sitting(document: Mapping[str, Any], run_recipe: RunRecipe, resume_run:
     order, wish = sitting.order, sitting.wish
     seat = seat_for(sitting, Path(document["root"]))
     given = flags_given({**order.flags, **wish.flags})
+    is_gone = bool(wish.kept) and not catch_up(seat)
     has_begun = take_seat(seat, is_sha256=order.is_sha256, prepare=order.prepare)
     keep_order(seat, order)
-    if wish.lost:
-        _announce_loss(seat, wish.lost, has_begun=has_begun)
+    if wish.lost or is_gone:
+        _announce_loss(seat, wish.lost or wish.kept, has_begun=has_begun)
     os.chdir(seat.workspace)
     place = Place(str(seat.workspace), str(seat.states))
     if wish.verb == "cancel":

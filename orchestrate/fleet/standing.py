@@ -18,6 +18,8 @@ class Standing:
     sitting: int
     # Can it still go on? A run that is over cannot.
     is_open: bool
+    # Why no machine has it although its pool has workers; '' if nothing is known to be wrong.
+    hindrance: str = ""
 
     @property
     def is_at_work(self) -> bool:

@@ -24,7 +24,7 @@ from orchestrate.fleet.publish import (
 )
 from orchestrate.fleet.sealed import open_files
 from orchestrate.fleet.seat import Seat
-from orchestrate.fleet.transport import fetch_refs, require_git
+from orchestrate.fleet.transport import PushRefused, fetch_refs, require_git
 from orchestrate.state.runs import Runs, point_latest
 
 _CHECKOUT_S = 600.0
@@ -76,6 +76,17 @@ def publish_rest(seat: Seat) -> None:
         publish(seat, seat.folder, require_git(), "left")
 
 
+def catch_up(seat: Seat) -> bool:
+    """Publish at last what could not be at its end; False if it is gone, or others have gone on."""
+    if not seat.folder.is_dir():
+        return False
+    try:
+        publish_rest(seat)
+    except PushRefused:
+        return False
+    return True
+
+
 def _lead(git: Git, seat: Seat, work: str, state: str) -> None:
     """Our own references are what this sitting has read: the next publication follows that."""
     git.output("update-ref", seat.work, work)
@@ -86,8 +97,8 @@ def _lead(git: Git, seat: Seat, work: str, state: str) -> None:
 
 
 def _make(seat: Seat, git: Git, work: str, state: str) -> None:
-    seat.tree.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
+        seat.tree.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         git.output(
             "worktree", "add", "-q", "-B", seat.branch, str(seat.tree), work,
             until=deadline_in(_CHECKOUT_S),

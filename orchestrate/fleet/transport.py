@@ -10,7 +10,7 @@ from pathlib import Path
 from orchestrate.checkpoints.model import CheckpointError
 from orchestrate.checkpoints.program import find_git
 from orchestrate.errors import ConfigError
-from orchestrate.plan.visible import visible
+from orchestrate.plan.visible import visible_lines
 
 # How long a large repository may take.
 PATIENCE_S = 900.0
@@ -47,7 +47,7 @@ def users_call(
     except subprocess.TimeoutExpired:
         raise CheckpointError(f"git {words[0]} did not finish in time") from None
     if done.returncode != 0:
-        told = visible(done.stderr.decode("utf-8", "replace").strip())
+        told = visible_lines(done.stderr.decode("utf-8", "replace").strip())
         kind = PushRefused if "stale info" in told else CheckpointError
         raise kind(f"git {words[0]} failed", told)
     return done.stdout.decode("utf-8", "replace")

@@ -19,9 +19,9 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.worker import FixedSizeSlotSupplier, Worker, WorkerTuner
 
-from orchestrate.errors import ConfigError
+from orchestrate.errors import ConfigError, OrchestrateError
 from orchestrate.fleet.engine import seat_for
-from orchestrate.fleet.hold import Holder
+from orchestrate.fleet.hold import Holder, refused
 from orchestrate.fleet.notes import Note
 from orchestrate.fleet.permit import PERMITS_QUEUE, OrchestratePermit
 from orchestrate.fleet.permits import Permits
@@ -44,6 +44,8 @@ _LOOK_S = 0.1
 # Sittings that are asked for again, and questions about the machine, hold no slot.
 _MACHINE_TASKS = 200
 _WORKFLOW_TASKS = 100
+# What is for a worker that knows a run goes to others so soon when that one is dead.
+_STICKY = timedelta(seconds=2)
 
 
 @record
@@ -146,12 +148,18 @@ def _workers(client: Client, machine: Machine, holder: Holder, slots: Slots) -> 
         )  # fmt: skip
         if sitting.order.protocol != PROTOCOL:
             return _foreign(machine.name, sitting.order.protocol)
-        if not sitting.is_again and not slots.take(info.task_queue):
+        if info.task_queue == machine_queue(machine.name):
+            if not sitting.is_again:
+                slots.take_up()  # nobody else has what it goes on with: it is not handed back
+        elif not slots.take(info.task_queue):
             return Sat("busy", machine.name)
         async with slots.used_by(seat_for(sitting, machine.root), has_slot=not sitting.is_again):
             if holder.leaving.is_set():
                 return Sat("nothing", machine.name)
-            await holder.call(holder.notes.add, note)
+            try:
+                await holder.call(holder.notes.add, note)
+            except OrchestrateError as error:  # a full disk, say: nothing was promised
+                return refused(error, machine.name)
             await holder.hold(note, is_new=not sitting.is_again)
         return _completed_by_id()
 
@@ -168,7 +176,7 @@ def _workers(client: Client, machine: Machine, holder: Holder, slots: Slots) -> 
             client, task_queue=pool_queue(pool), workflows=[OrchestrateRun], activities=[sit],
             tuner=tuner, identity=machine.identity, max_concurrent_activity_task_polls=1,
             max_concurrent_workflow_task_polls=2, disable_eager_activity_execution=True,
-            graceful_shutdown_timeout=patience,
+            graceful_shutdown_timeout=patience, sticky_queue_schedule_to_start_timeout=_STICKY,
         )
         for pool in machine.pools
     ]  # fmt: skip

@@ -20,6 +20,7 @@ with workflow.unsafe.imports_passed_through():
     from orchestrate.fleet.protocol import (
         DECIDE,
         END,
+        FAULT,
         RESUME,
         SIT,
         WORKFLOW,
@@ -91,10 +92,10 @@ class OrchestrateRun:
                 self._tell(sat)
                 return sat
             if end == "cancel":
-                wish = Wish("cancel", by=self._ended_by)
+                wish = self._cancels(_after(wish, sat))
             elif sat.outcome == "ended" or end == "stop" or self._is_hopeless(sat):
                 self._tell(sat)
-                wish = await self._next(Wish() if sat.outcome == "ended" else _after(wish, sat))
+                wish = await self._next(_after(wish, sat))
                 workflow.upsert_memo({"status": "running", "ends": "", "sitting": number + 1})
             else:
                 wish = _after(wish, sat)
@@ -121,10 +122,13 @@ class OrchestrateRun:
         )
         if self._end == "cancel":
             self._end = ""
-            return Wish("cancel", by=self._ended_by)
+            return self._cancels(undone)
         decisions = [*undone.decisions, *self._decisions]
         self._decisions.clear()
         return replace(undone, decisions=decisions, flags=undone.flags | self._flags())
+
+    def _cancels(self, undone: Wish) -> Wish:
+        return Wish("cancel", by=self._ended_by, kept=undone.kept)
 
     def _flags(self) -> dict[str, Any]:
         return self._resume.flags if self._resume is not None else {}
@@ -132,30 +136,32 @@ class OrchestrateRun:
     async def _sit(self, order: Order, number: int, wish: Wish) -> Sat:
         """One sitting, wherever it begins; once begun, only that machine may go on with it.
 
+        One machine is awaited from the start if it has what was not published.
         When heartbeats stop, the lease has run out before the time is up: nothing of it is alive
         then. The machine is awaited all the same, because it may know how the sitting ended.
         """
         sitting = Sitting(sitting_key(order.id, number), order, wish)
-        machine, give_up = "", 0.0
+        machine, is_again = wish.kept, False
+        give_up = workflow.time() + order.timing.lost_after
         while True:
             left = give_up - workflow.time()
             if machine and left <= 0:
                 return Sat("lost", machine)
             try:
-                return await self._attempt(sitting, machine, left)
+                return await self._attempt(replace(sitting, is_again=is_again), machine, left)
             except ActivityError as error:
                 cause = error.cause
                 if isinstance(cause, CancelledError):
                     return Sat("nothing")  # it was ended before a worker took it
                 if not isinstance(cause, TimedOut):
-                    raise
+                    return Sat("ended", machine, "failed", FAULT, told=_told_by(cause))
                 if cause.type == TimeoutType.SCHEDULE_TO_START:
                     return Sat("lost", machine)
                 heard = _machine_of(cause)
                 if heard:
-                    machine = heard
+                    machine, is_again = heard, True
                     give_up = workflow.time() + order.timing.lost_after
-                elif not machine:
+                elif not is_again:
                     return Sat("nothing")  # it was never announced: nothing has started
 
     async def _attempt(self, sitting: Sitting, machine: str, left: float) -> Sat:
@@ -163,7 +169,7 @@ class OrchestrateRun:
         queue = machine_queue(machine) if machine else pool_queue(order.pool)
         self._sitting = workflow.start_activity(
             SIT,
-            replace(sitting, is_again=bool(machine)),
+            sitting,
             result_type=Sat,
             task_queue=queue,
             start_to_close_timeout=_FOR_EVER,
@@ -182,8 +188,19 @@ class OrchestrateRun:
 
 
 def _after(wish: Wish, sat: Sat) -> Wish:
-    """The same wish, of which nothing or not all was done."""
-    return replace(wish, lost=sat.machine) if sat.outcome == "lost" else wish
+    """The same wish, unless it was done."""
+    match sat.outcome:
+        case "ended":
+            return Wish(kept=sat.machine if sat.is_kept else "")
+        case "lost":
+            return replace(wish, lost=sat.machine, kept="")
+        case _:
+            return wish
+
+
+def _told_by(cause: BaseException | None) -> str:
+    """Of a worker that has failed in a way of its own; the run waits until a person resumes it."""
+    return f"the worker failed: {cause}"
 
 
 def _machine_of(timeout: TimedOut) -> str:

@@ -157,3 +157,10 @@ def test_a_timeout_that_would_let_two_machines_work_is_refused(settings: Setting
         settings.read(written.format(102)).timing.check()
     assert "heartbeat_timeout: 103 or more" in caught.value.hint
     settings.read(written.format(103)).timing.check()
+
+
+def test_a_lease_that_no_beat_can_renew_in_time_is_refused(settings: Settings) -> None:
+    written = "timing: {{lease: {}, beat: 30, heartbeat_timeout: 900}}\n"
+    with pytest.raises(ConfigError, match="a lease of 59 s is too short for a beat of 30 s"):
+        settings.read(written.format(59)).timing.check()
+    settings.read(written.format(60)).timing.check()
