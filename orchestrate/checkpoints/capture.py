@@ -17,9 +17,9 @@ from orchestrate.checkpoints.copying import Copying
 from orchestrate.checkpoints.model import Checkpoint, CheckpointError, LeftOut, Nested
 from orchestrate.checkpoints.program import Deadline, own_git, split
 from orchestrate.checkpoints.special import NO_FILE, Specials
-from orchestrate.checkpoints.users import Repository, look_at_nested, stamp_of
+from orchestrate.checkpoints.users import Repository, copy_with_time, look_at_nested, stamp_of
 from orchestrate.record import field, mutable_record, record
-from orchestrate.state.durable import read_file, remove_leftovers, write_visibly
+from orchestrate.state.durable import remove_leftovers, write_visibly
 
 _STATUS = ("status", "--porcelain=v2", "-z", "-uall", "--no-renames", "--ignore-submodules=all")
 _MIB = 1 << 20
@@ -68,11 +68,8 @@ class WorkspaceCapture:
         program: str,
         workspace: Path,
         repository: Repository | None,
-        *,
-        borrows: bool = False,
     ) -> None:
         self._folder = folder
-        self._borrows = borrows
         self._program = program
         self._repository = repository
         self._top = workspace if repository is None else repository.top
@@ -143,8 +140,7 @@ class WorkspaceCapture:
             self._note_tree(until)
         tree = self._tree_of_workspace(until)
         if is_seeded and self._repository is not None:
-            if not self._borrows:
-                self.copying.begin(tree, self._repository.objects)
+            self.copying.begin(tree, self._repository.objects)
             self._seeding.unlink()
         return self._checkpoint(tree, found.nested, chosen.left_out, now_ignored, until)
 
@@ -229,7 +225,7 @@ class WorkspaceCapture:
         write_visibly(self._seeding, b"")
         (self._folder / "index").unlink(missing_ok=True)
         if staged.is_plain and not self._prefix:
-            _copy_with_time(repository.index, self._folder / "index")
+            copy_with_time(repository.index, self._folder / "index")
         else:
             kept = [one for one in staged.entries if _path_of(one).startswith(self._prefix)]
             kept = [one for one in kept if one.partition(b"\t")[0].endswith(b" 0")]
@@ -407,16 +403,6 @@ def _write_below(folder: Path, name: Path, content: bytes) -> None:
 
 def _path_of(entry: bytes) -> bytes:
     return entry.partition(b"\t")[2]
-
-
-def _copy_with_time(source: Path, target: Path) -> None:
-    """A copy of an index: its time says which of its entries git may not trust."""
-    found = os.stat(source)
-    content = read_file(source)
-    if content is None:
-        raise CheckpointError(f"{source} is gone")
-    write_visibly(target, content)
-    os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
 def _write_commit(folder: Path, tree: str) -> str:

@@ -59,9 +59,7 @@ _KINDS: dict[str, ChangeKind] = {"A": "added", "D": "deleted"}
 class Store:
     """What was captured in a run. One process at a time captures; any number may read."""
 
-    def __init__(self, folder: Path, program: str, *, borrows: bool = False) -> None:
-        """One that `borrows` objects of the user's repository is not whole without that."""
-        self._borrows = borrows
+    def __init__(self, folder: Path, program: str) -> None:
         self.folder = folder
         self.program = program
         self._git = own_git(program, folder)
@@ -91,9 +89,7 @@ class Store:
             aside = self.folder / "objects"
             repository = find_repository(self.program, workspace, variables, aside)
             self._make(repository)
-            capture = WorkspaceCapture(
-                self.folder, self.program, workspace, repository, borrows=self._borrows
-            )
+            capture = WorkspaceCapture(self.folder, self.program, workspace, repository)
             self._captures[workspace] = capture
         return capture
 

@@ -11,15 +11,17 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from orchestrate.checkpoints.model import Nested
+from orchestrate.checkpoints.model import CheckpointError, Nested
 from orchestrate.checkpoints.program import Deadline, Git, split, users_git
 from orchestrate.digest import digest_of
 from orchestrate.git_head import branch_of, common_folder, git_above, git_folder, head_of
 from orchestrate.record import field, mutable_record, record, replace
 from orchestrate.regex import regex
+from orchestrate.state.durable import read_file, write_visibly
 
 _SHA256 = regex(r"(?im)^\s*objectformat\s*=\s*sha256\s*$")
-_LINK = b"160000"
+# The mode of a submodule in an index.
+GITLINK = b"160000"
 
 
 @record
@@ -85,7 +87,7 @@ class Repository:
         if stamp == self._seen:
             return False
         listed = split(self.reader.output("ls-files", "-s", "-v", "-z", until=until))
-        entries = [entry for entry in listed if entry[2:8] != _LINK and entry[:1] != b"S"]
+        entries = [entry for entry in listed if entry[2:8] != GITLINK and entry[:1] != b"S"]
         is_plain = len(entries) == len(listed) and all(entry[:2] == b"H " for entry in listed)
         self.staged = Staged(
             digest=digest_of(b"\0".join([entry[2:] for entry in listed])) if listed else "",
@@ -140,3 +142,13 @@ def stamp_of(path: Path | str) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def copy_with_time(source: Path, target: Path) -> None:
+    """A copy of an index: its time says which of its entries git may not trust."""
+    found = os.stat(source)
+    content = read_file(source)
+    if content is None:
+        raise CheckpointError(f"{source} is gone")
+    write_visibly(target, content)
+    os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))

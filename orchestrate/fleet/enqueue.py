@@ -30,6 +30,7 @@ from orchestrate.fleet.submit import (
     repository_of,
     require_consent,
     take_snapshot,
+    tell_staying,
 )
 from orchestrate.fleet.transport import push, require_git, users_call
 from orchestrate.state.runs import make_run_id
@@ -74,6 +75,7 @@ async def enqueue(
     with tempfile.TemporaryDirectory(prefix="orchestrate-") as folder:
         snapshot = take_snapshot(Path(folder), program, repository)
         require_consent(snapshot, remote, may_take)
+        tell_staying(snapshot)
         refs = {work_ref(run): ("", snapshot.commit)}
         try:
             push(program, snapshot.store, remote, refs, objects=repository.objects)

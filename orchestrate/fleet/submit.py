@@ -12,9 +12,8 @@ from typing import Any
 from orchestrate.app.prepare import Prepared
 from orchestrate.app.settings import RunSettings
 from orchestrate.checkpoints.model import CheckpointError
-from orchestrate.checkpoints.program import deadline_in, own_git
-from orchestrate.checkpoints.store import Store
-from orchestrate.checkpoints.users import Repository, find_repository
+from orchestrate.checkpoints.program import Git, deadline_in, own_git, quoted, split
+from orchestrate.checkpoints.users import GITLINK, Repository, copy_with_time, find_repository
 from orchestrate.digest import digest_of
 from orchestrate.errors import ConfigError, OrchestrateError, UsageError
 from orchestrate.fleet import ssh
@@ -26,6 +25,7 @@ from orchestrate.fleet.transport import PATIENCE_S, push, require_git
 from orchestrate.plan.nodes import Call, Each, Program, all_nodes
 from orchestrate.plan.visible import visible
 from orchestrate.record import record
+from orchestrate.show.output import note
 from orchestrate.state.runs import make_run_id
 
 _ANSWER_S = 30.0
@@ -33,6 +33,8 @@ _START_S = 900.0
 # What is about the submission; files are named by paths that mean the same there.
 _OURS = ("detach", "live", "fleet", "yes")
 _PATHS = ("inputs_file", "context_file", "script")
+# Nothing but the copy of the index is written, and no warning is an error.
+_AS_IT_IS = ("-c", "core.splitIndex=false", "-c", "core.safecrlf=false")
 
 Consent = Callable[[list[str]], bool]
 
@@ -45,6 +47,8 @@ class Snapshot:
     commit: str
     is_sha256: bool
     untracked: tuple[str, ...]
+    # Submodules, and other repositories inside.
+    staying: tuple[str, ...]
 
 
 def submit(pool: Pool, prepared: Prepared, file: str, text: str | None, may_take: Consent) -> Stub:
@@ -61,6 +65,7 @@ def submit(pool: Pool, prepared: Prepared, file: str, text: str | None, may_take
     with tempfile.TemporaryDirectory(prefix="orchestrate-") as folder:
         snapshot = take_snapshot(Path(folder), program, repository)
         require_consent(snapshot, pool.name, may_take)
+        tell_staying(snapshot)
         host, answer = _choose(pool, mirror_name(repository), snapshot)
         run = make_run_id(time.time(), os.urandom)
         mirror = os.path.basename(answer["mirror"]).removesuffix(".git")
@@ -138,26 +143,64 @@ def named_there(path: str, workspace: Path) -> str:
 
 
 def take_snapshot(folder: Path, program: str, repository: Repository) -> Snapshot:
-    """HEAD and what is not committed nor ignored, as a commit that follows HEAD."""
-    # It is gone once it was pushed, and git reads the rest where it is.
-    store = Store(folder / "store", program, borrows=True)
-    taken = store.capture(repository.top, until=deadline_in(PATIENCE_S))
-    if taken.is_partial:
-        names = ", ".join(visible(one.path) for one in taken.left_out if not one.is_special)
-        raise ConfigError(f"these files cannot be sent: {names}", "remove or ignore them")
-    git = own_git(program, store.folder).with_variables(
-        **COMMITTER, GIT_ALTERNATE_OBJECT_DIRECTORIES=str(repository.objects)
-    )
+    """HEAD and what is not committed nor ignored, as a commit that follows HEAD.
+
+    The user's own git adds the files, with a copy of their index, so that filters (LFS), line ends
+    and submodules are in that commit as in one that they make, and unchanged files cost a look.
+    """
+    until = deadline_in(PATIENCE_S)
+    store, index = folder / "store", folder / "index"
+    format_ = "sha256" if repository.is_sha256 else "sha1"
+    own = own_git(program, folder)
+    own.output("init", "-q", "--bare", f"--object-format={format_}", str(store))
+    if repository.index.exists():
+        copy_with_time(repository.index, index)
+    adds = repository.reader.with_variables(
+        GIT_INDEX_FILE=str(index), GIT_OBJECT_DIRECTORY=str(store / "objects"),
+        GIT_ALTERNATE_OBJECT_DIRECTORIES=quoted(str(repository.objects)),
+    )  # fmt: skip
+    found = adds.output("ls-files", "-o", "-z", "--exclude-standard", until=until)
+    others = [os.fsdecode(one) for one in split(found)]
+    nested = [one for one in others if one.endswith("/")]
+    left = [f":(top,exclude,literal){one.rstrip('/')}" for one in nested]
+    try:
+        adds.output(*_AS_IT_IS, "add", "-A", "--", ":(top)", *left, until=until)
+        tree = adds.output(*_AS_IT_IS, "write-tree", until=until).decode().strip()
+    except CheckpointError as error:
+        raise ConfigError(
+            f"the files of {repository.top} cannot be sent: {error.message}",
+            "git can add neither what cannot be read nor what a filter refuses",
+        ) from None
+    listed = split(adds.output("ls-files", "-s", "-z", until=until))
+    links = [os.fsdecode(one.partition(b"\t")[2]) for one in listed if one[:6] == GITLINK]
+    commit = _commit(own_git(program, store), repository, tree)
+    return Snapshot(
+        store, commit, repository.is_sha256,
+        untracked=tuple(one for one in others if not one.endswith("/")),
+        staying=(*links, *(one.rstrip("/") for one in nested)),
+    )  # fmt: skip
+
+
+def _commit(git: Git, repository: Repository, tree: str) -> str:
     head = repository.head
-    tree_of_head = git.output("rev-parse", f"{head}^{{tree}}").decode().strip() if head else ""
-    commit = head
-    if taken.tree != tree_of_head:
-        parents = ("-p", head) if head else ()
-        message = "orchestrate: submitted with changes that were not committed"
-        commit = git.output("commit-tree", taken.tree, *parents, "-m", message).decode().strip()
-    untracked = repository.reader.output("ls-files", "-o", "-z", "--exclude-standard")
-    listed = tuple(os.fsdecode(one) for one in untracked.split(b"\0") if one)
-    return Snapshot(store.folder, commit, repository.is_sha256, listed)
+    git = git.with_variables(
+        **COMMITTER, GIT_ALTERNATE_OBJECT_DIRECTORIES=quoted(str(repository.objects))
+    )
+    if head and git.output("rev-parse", f"{head}^{{tree}}").decode().strip() == tree:
+        return head
+    parents = ("-p", head) if head else ()
+    message = "orchestrate: submitted with changes that were not committed"
+    return git.output("commit-tree", tree, *parents, "-m", message).decode().strip()
+
+
+def tell_staying(snapshot: Snapshot) -> None:
+    """Name the repositories inside, whose files do not travel."""
+    if snapshot.staying:
+        names = ", ".join(map(visible, snapshot.staying))
+        note(
+            f"the files of {names} are not sent: each is a repository of its own\n"
+            "  hint: `prepare: [git, submodule, update, --init]` of the pool fetches submodules\n"
+        )
 
 
 def mirror_name(repository: Repository) -> str:

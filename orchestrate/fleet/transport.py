@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from orchestrate.checkpoints.model import CheckpointError
-from orchestrate.checkpoints.program import find_git
+from orchestrate.checkpoints.program import find_git, quoted
 from orchestrate.errors import ConfigError
 from orchestrate.plan.visible import visible_lines
 
@@ -38,7 +38,7 @@ def users_call(
             variables[name] = os.environ[name]
     variables |= {"GIT_DIR": str(store), "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     if objects is not None:
-        variables["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = str(objects)
+        variables["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = quoted(str(objects))
     try:
         done = subprocess.run(
             (program, *words), env=variables, cwd=store, capture_output=True, input=given,
