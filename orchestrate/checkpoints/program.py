@@ -119,6 +119,10 @@ class Git:
     def with_variables(self, **changes: str) -> Git:
         return Git(self.program, self.variables | changes)
 
+    def without(self, variable: str) -> Git:
+        kept = {name: value for name, value in self.variables.items() if name != variable}
+        return Git(self.program, kept)
+
 
 def own_git(program: str, store: Path, work_tree: Path | None = None) -> Git:
     """Git for our own store: of the user's it has the files of the work tree, nothing else."""

@@ -16,8 +16,10 @@ from typing import Any
 
 from orchestrate import __version__
 from orchestrate.checkpoints.program import Git, deadline_in, find_git, own_git
+from orchestrate.checkpoints.users import copy_with_time
 from orchestrate.errors import ConfigError, StateError, UsageError
 from orchestrate.fleet.seat import Seat, seat_of
+from orchestrate.git_head import git_folder
 from orchestrate.record import record
 from orchestrate.state.delete import delete_tree
 from orchestrate.state.runs import Runs, is_run_id, list_runs
@@ -95,17 +97,27 @@ def make_seat(order: SeatOrder) -> None:
         if len(_at_work(Path(seat.root))) >= order.slots:
             raise StateError(f"all {order.slots} slots are taken", "wait, or name another pool")
         git = _git(seat.repository)
-        seat.tree.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
-            git.output(
-                "worktree", "add", "-q", "-b", seat.branch, str(seat.tree), seat.work,
-                until=deadline_in(_CHECKOUT_S),
-            )  # fmt: skip
+            make_tree(seat, git, seat.work)
             seat.states.mkdir(parents=True, mode=0o700)
         except BaseException:
             remove_seat(seat)
             raise
     prepare_tree(seat, order.prepare)
+
+
+def make_tree(seat: Seat, git: Git, commit: str) -> None:
+    """The work tree of a seat. Steps find an index in it as after a checkout; what is published is
+    found out with a copy of that, which knows what has not changed."""
+    seat.tree.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    git.without("GIT_INDEX_FILE").output(
+        "worktree", "add", "-q", "-B", seat.branch, str(seat.tree), commit,
+        until=deadline_in(_CHECKOUT_S),
+    )  # fmt: skip
+    folder = git_folder(seat.tree)
+    seat.indexes.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if folder is not None and (folder / "index").exists():
+        copy_with_time(folder / "index", seat.indexes / "work")
 
 
 def prepare_tree(seat: Seat, prepare: Sequence[str]) -> None:

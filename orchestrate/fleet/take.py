@@ -13,7 +13,7 @@ from pathlib import Path
 
 from orchestrate.checkpoints.program import Git, deadline_in, own_git
 from orchestrate.errors import StateError
-from orchestrate.fleet.host import alone, ensure_mirror, prepare_tree, remove_seat
+from orchestrate.fleet.host import alone, ensure_mirror, make_tree, prepare_tree, remove_seat
 from orchestrate.fleet.keys import fleet_keys
 from orchestrate.fleet.publish import (
     commit_of,
@@ -98,13 +98,8 @@ def _lead(git: Git, seat: Seat, work: str, state: str) -> None:
 
 def _make(seat: Seat, git: Git, work: str, state: str) -> None:
     try:
-        seat.tree.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        git.output(
-            "worktree", "add", "-q", "-B", seat.branch, str(seat.tree), work,
-            until=deadline_in(_CHECKOUT_S),
-        )  # fmt: skip
+        make_tree(seat, git, work)
         seat.states.mkdir(parents=True, mode=0o700)
-        seat.indexes.mkdir(parents=True, mode=0o700)
         if state:
             new = seat.states / ".taken"
             lay_out(git, state, new)

@@ -155,3 +155,20 @@ def test_fleet_a_run_keeps_the_submodules_of_its_repository(tmp_path: Path) -> N
     assert (fleet.folder / "sub" / "inner").exists()
     assert fleet.git("ls-files", "-s", "sub").startswith("160000")
     assert fleet.seats() == []
+
+
+@pytest.mark.fleet
+def test_fleet_a_step_that_commits_finds_its_files_in_the_index(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path)
+    commits = "git -c user.name=a -c user.email=a@there commit -q -m theirs"
+    recipe = fleet.folder / "r.yaml"
+    steps = f"git status --short; echo made > made.txt; git add made.txt; {commits}; git status -s"
+    recipe.write_text(recipe.read_text().replace("echo made > made.txt", steps))
+    fleet.commit("commits")
+    sent = fleet.send("r.yaml").assert_success()
+    run = sent.stderr.split("run ")[1].split()[0]
+    fleet.run("fetch", run).assert_success()
+    assert fleet.run("logs", run, "make").assert_success().stdout == ""
+    assert fleet.git("diff", "--name-status", "HEAD", f"orchestrate/{run}") == "A\tmade.txt"
+    assert fleet.git("log", "-1", "--format=%s", f"orchestrate/{run}") == "theirs"
+    assert fleet.git("show", "--name-status", "--format=", f"orchestrate/{run}") == "A\tmade.txt"
