@@ -28,16 +28,14 @@ from orchestrate.app.agent_definitions import (
     is_stand_in,
     stand_in,
 )
+from orchestrate.app.given_files import read_given_file
 from orchestrate.app.secrets import refuse_unset
-from orchestrate.errors import ConfigError, UsageError
+from orchestrate.errors import ConfigError
 from orchestrate.plan.nodes import (
     Program,
     main_plan,
 )
 from orchestrate.record import replace
-from orchestrate.source.json import parse_json
-from orchestrate.source.reader import ReadFault, read_source
-from orchestrate.source.yaml import parse_yaml
 
 if TYPE_CHECKING:
     from orchestrate.agents.base import Agent, Question, Reply, RunProgram, Used
@@ -165,27 +163,10 @@ def with_arguments(argv: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, .
 def _equipment(settings: RunSettings, run: Run, person: Person) -> Equipment:
     script, recording = settings.script, settings.recording
     return Equipment(
-        script=None if script is None else read_mapping("--script", script),
+        script=None if script is None else read_given_file("--script", script, script),
         person=person,
         recording=None if recording is None else run.root.parent / recording / TURNS,
     )
-
-
-def read_mapping(flag: str, name: str) -> Any:
-    """The data of a JSON or YAML file that a flag names."""
-    path = Path(os.path.abspath(name))
-    faults: list[ReadFault] = []
-    try:
-        source = read_source(path, name)
-        parse = parse_json if path.suffix.lower() == ".json" else parse_yaml
-        data = parse(source.text, 0, faults.append)
-    except ReadFault as fault:
-        faults.append(fault)
-        data = None
-    if faults:
-        where = f"{name}:{faults[0].line + 1}:{faults[0].column + 1}"
-        raise UsageError(f"{flag}: {where}: {faults[0].message}", faults[0].hint)
-    return data
 
 
 def keep_turn(run: Run, question: Question, reply: Reply) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.app.given_files import read_given_file
 from orchestrate.app.inputs import (
     Given,
     checked_value,
@@ -20,15 +21,10 @@ from orchestrate.app.inputs import (
 from orchestrate.app.settings import FLAGS
 from orchestrate.diagnostics import closest
 from orchestrate.dialects.lowering import constant_map
-from orchestrate.errors import DefinitionError, UsageError
-from orchestrate.exits import UNUSABLE
+from orchestrate.errors import UsageError
 from orchestrate.lang.curly import NAMESPACES
 from orchestrate.plan.nodes import main_plan
 from orchestrate.plan.override import with_context
-from orchestrate.source.json import parse_json
-from orchestrate.source.located import Sources, pack
-from orchestrate.source.reader import ReadFault, read_source
-from orchestrate.source.yaml import parse_yaml
 
 if TYPE_CHECKING:
     from orchestrate.app.settings import RunSettings
@@ -165,29 +161,8 @@ def _pairs(program: Program, pairs: tuple[str, ...], flag: str) -> dict[str, str
 
 
 def _read_mapping(program: Program, name: str, workspace: Workspace, flag: str) -> dict[str, Any]:
-    """A mapping in a JSON or YAML file; types are kept."""
-    path = Path(os.path.abspath(name))
-    display = workspace.display(path)
-    sources = Sources()
-    faults: list[ReadFault] = []
-    data: Any = None
-    try:
-        source = read_source(path, display)
-        sources.register(source)
-        parse = parse_json if path.suffix.lower() == ".json" else parse_yaml
-        data = parse(source.text, 0, faults.append)
-    except ReadFault as fault:
-        faults.append(fault)
-    if faults and not sources.files:
-        raise UsageError(f"{flag}: '{display}': {faults[0].message}", faults[0].hint)
-    if faults:
-        found = (
-            sources.diagnostic(
-                f.code, f.message, sources.span(pack(0, f.line, f.column)), hint=f.hint
-            )
-            for f in faults
-        )
-        raise DefinitionError(tuple(found), UNUSABLE)
+    display = workspace.display(Path(os.path.abspath(name)))
+    data = read_given_file(flag, name, display)
     if not isinstance(data, dict):
         raise UsageError(f"{flag}: '{display}' is not a mapping", 'e.g. {"file": "src/app.py"}')
     _refuse_reserved(program, data, flag)

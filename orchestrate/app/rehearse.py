@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from orchestrate.agents.stand_ins.rehearsal import EMPTY_SCRIPT, OF_GATES, parse_script
-from orchestrate.app.agents import read_mapping
+from orchestrate.app.given_files import read_given_file
 from orchestrate.engine.rehearsing import Rehearsal, RehearsedReport, label_of
 from orchestrate.plan.nodes import Ask, Call, Gate, Run, all_nodes
 
@@ -20,7 +20,7 @@ def rehearsal_of(settings: RunSettings) -> Rehearsal | None:
         return None
     script = EMPTY_SCRIPT
     if settings.script is not None:
-        script = parse_script(read_mapping("--script", settings.script))
+        script = parse_script(read_given_file("--script", settings.script, settings.script))
 
     def choose(_: Plan, node: Node, visit: int) -> RehearsedReport:
         line = script.line(_name(node), visit)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from orchestrate.agents.stand_ins.rehearsal import parse_script, script_faults
 from orchestrate.app.agent_definitions import backend_of
-from orchestrate.app.agents import TURNS, read_mapping
+from orchestrate.app.agents import TURNS
+from orchestrate.app.given_files import read_given_file
 from orchestrate.app.rehearse import has_late, scripted_outcomes
 from orchestrate.app.settings import FLAGS
 from orchestrate.errors import ConfigError, UsageError
@@ -72,8 +73,9 @@ def with_stand_in(program: Program, settings: RunSettings, runs: Runs) -> RunSet
             if settings.is_given(flag):
                 raise UsageError(f"{FLAGS[flag].option} has no meaning in a rehearsal")
     if settings.script is not None:
-        settings = replace(settings, script=os.path.abspath(settings.script))
-        script = parse_script(read_mapping("--script", str(settings.script)))
+        path = os.path.abspath(settings.script)
+        settings = replace(settings, script=path)
+        script = parse_script(read_given_file("--script", path, path))
         faults = script_faults(script, scripted_outcomes(program), is_all=not has_late(program))
         if faults:
             raise ConfigError(faults[0], "\n".join(faults[1:]))

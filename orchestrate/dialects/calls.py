@@ -49,10 +49,10 @@ def find_plan(work: Lowering, step: LocatedMap, key: str) -> PlanId | None:
     return plan
 
 
-def named_plan(work: Lowering, step: LocatedMap, key: str) -> PlanId | None:
+def named_plan(work: Lowering, step: LocatedMap) -> PlanId | None:
     """The same without a report: what a step calls may be asked before it is lowered."""
-    path = str(step.get(key, ""))
-    folder = _folder_of(work, step, key)
+    path = str(step.get("call", ""))
+    folder = _folder_of(work, step, "call")
     file = Path(os.path.normpath(folder / path)) if path and "\0" not in path else folder / "?"
     if os.path.isfile(file) and (os.path.isabs(path) or work.workspace.allows(file, folder)):
         return work.library.by_path(file)

@@ -132,7 +132,7 @@ def lower_command(filler: Filler, holder: LocatedMap) -> Run:
     if names and (given := _command_input(filler, holder, names)) is not None:
         return given
     command = holder["command"]
-    words = script_of(holder, "command") if isinstance(command, str) else command
+    words = _bash_script(holder) if isinstance(command, str) else command
     arguments = lower_arguments(filler, words)
     return Run(arguments.argv, arguments.values, integers=arguments.integers)
 
@@ -164,11 +164,11 @@ def _command_input(filler: Filler, holder: LocatedMap, names: list[str]) -> Run 
     return None
 
 
-def script_of(step: LocatedMap, key: str) -> LocatedList:
-    """A command that is one text: a script of bash."""
-    mark = step.value_mark(key)
+def _bash_script(holder: LocatedMap) -> LocatedList:
+    """The command of a step that is one text."""
+    mark = holder.value_mark("command")
     words = LocatedList(mark)
-    for word in ("bash", "-c", step[key]):
+    for word in ("bash", "-c", holder["command"]):
         words.put(word, mark)
     return words
 

@@ -146,16 +146,15 @@ class Lowering:
         key: PathKey,
         known: Iterable[str],
         *,
-        on_key: bool = False,
         what: str = "known",
     ) -> None:
         """A finding about an unknown name."""
         names = list(known)
-        word = str(key if on_key else container[key])
+        word = str(container[key])
         near = closest(word, names) if len(self.findings.items) < _MOST_GUESSES else ""
         shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
         hint = f"{what}: {shown}" if names and not near else ""
-        self.report(code, message, container, key, on_key=on_key, hint=hint, suggestion=near)
+        self.report(code, message, container, key, hint=hint, suggestion=near)
 
 
 def lower_session(work: Lowering, step: LocatedMap, agent: str) -> str | None:

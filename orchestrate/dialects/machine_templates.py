@@ -140,7 +140,7 @@ class Templates:
         return f"step '{name}' has no result '{field}'", hint, near
 
     def _output_problem(self, name: str, output: str, step: LocatedMap) -> tuple[str, str, str]:
-        known = outputs_of(self.work, named_plan(self.work, step, "call"))
+        known = outputs_of(self.work, named_plan(self.work, step))
         if known is None or output in known:
             return "", "", ""
         near = closest(output, known)

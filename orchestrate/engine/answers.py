@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from orchestrate.engine.capture import JSON_DEPTH_LIMIT, depth_exceeds
+from orchestrate.engine.capture import is_too_deep
 from orchestrate.engine.masked_keys import pairs_hook
 from orchestrate.record import record
 from orchestrate.regex import regex
@@ -57,7 +57,7 @@ def _first_in_prose(text: str) -> Any:
             value, _ = decoder.raw_decode(text, opening.start())
         except (ValueError, RecursionError):
             continue
-        if not depth_exceeds(value, JSON_DEPTH_LIMIT):
+        if not is_too_deep(value):
             return value
     return NO_JSON
 
@@ -127,7 +127,7 @@ def _parse(text: str) -> Any:
         )  # fmt: skip
     except (ValueError, RecursionError):
         return NO_JSON
-    return NO_JSON if depth_exceeds(value, JSON_DEPTH_LIMIT) else value
+    return NO_JSON if is_too_deep(value) else value
 
 
 def _refuse(name: str) -> Any:

@@ -154,7 +154,7 @@ def _parse_json(text: str) -> Any:
         raise _too_deep() from None
     except ValueError as error:
         raise _NoJson("invalid", f"stdout is not valid JSON: {sendable(str(error))}") from None
-    if depth_exceeds(value, JSON_DEPTH_LIMIT):
+    if is_too_deep(value):
         raise _too_deep()
     return value
 
@@ -176,10 +176,10 @@ def _finite(digits: str) -> float:
     return number
 
 
-def depth_exceeds(value: Any, most: int) -> bool:
+def is_too_deep(value: Any) -> bool:
     """Level by level, so that depth costs no stack."""
     level = [value]
-    for _ in range(most + 1):
+    for _ in range(JSON_DEPTH_LIMIT + 1):
         level = [
             inner
             for outer in level

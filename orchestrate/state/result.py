@@ -176,9 +176,6 @@ class StepResult(SparseRecord):
         return self.agent is not None or self.provider is not None
 
 
-Results = Mapping[str, StepResult]
-
-
 @record
 class Approval:
     """One visit of a gate: what was asked, and the decision once there is one."""

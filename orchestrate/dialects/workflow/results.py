@@ -26,7 +26,7 @@ class ResultProblem(NamedTuple):
 def main_result(work: Lowering, step: LocatedMap) -> str:
     """What is mostly read of a step; '' for a loop, which has nothing to read outside of it."""
     if "call" in step:
-        known = outputs_of(work, named_plan(work, step, "call"))
+        known = outputs_of(work, named_plan(work, step))
         return f"outputs.{next(iter(known))}" if known else "status"
     if loop_of(step) is not None:
         return ""
@@ -85,7 +85,7 @@ def _call_problem(
         near = closest(fields[0], allowed)
         hint = "" if near else "its results: outputs.NAME, status, reason"
         return ResultProblem(f"has no result '{fields[0]}'", hint, near)
-    known = outputs_of(work, named_plan(work, step, "call")) if fields[0] == "outputs" else None
+    known = outputs_of(work, named_plan(work, step)) if fields[0] == "outputs" else None
     if known is None or (len(fields) > 1 and fields[1] in known):
         return None
     if not known:
