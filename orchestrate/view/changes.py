@@ -135,7 +135,11 @@ def _add_committed(changes: Changes, git: WorkTree, sittings: Sequence[Sitting])
         return
     found: dict[str, str] = {}
     counted: _Lines = {}
-    for sitting, last in commit_ranges(git, sittings):
+    ranges = commit_ranges(git, sittings)
+    if all(last and last == sitting.head for sitting, last in ranges):
+        stood = dict.fromkeys(last[:12] for _, last in ranges)
+        changes.how.append(f"Nothing was committed: HEAD stayed at {', '.join(stood)}.")
+    for sitting, last in ranges:
         if not sitting.head or not last:
             changes.how.append("A commit of one sitting of the run is not known.")
             continue
@@ -143,9 +147,6 @@ def _add_committed(changes: Changes, git: WorkTree, sittings: Sequence[Sitting])
         if not sitting.end_head:
             how += ", where the repository stood afterwards: the end itself is not recorded"
         if last == sitting.head:
-            said = f"Nothing was committed: HEAD stayed at {last[:12]}."
-            if said not in changes.how:
-                changes.how.append(said)
             continue
         named = git.ask(*DIFF, "--name-status", "-z", sitting.head, last, "--", ".")
         if named is None:

@@ -168,3 +168,16 @@ def test_looking_runs_no_program_and_writes_nothing(tree: Path) -> None:
         hunks_of(tree, change, sittings)
     after = {path: path.read_bytes() for path in (tree / ".git").rglob("*") if path.is_file()}
     assert before == after
+
+
+def test_that_nothing_was_committed_is_said_of_the_whole_run(tree: Path) -> None:
+    first = git(tree, "rev-parse", "HEAD")
+    sittings = [Sitting(BEGAN, first, BEGAN + 1, first), Sitting(BEGAN + 2, first)]
+    told = find_changes(tree, sittings, NOW).how
+    assert [words for words in told if "ommitted" in words][:1] == [
+        f"Nothing was committed: HEAD stayed at {first[:12]}."
+    ]
+    commit(tree, "new.txt", "new\n", BEGAN + 10)
+    told = find_changes(tree, sittings, NOW).how
+    assert not [words for words in told if "Nothing was committed" in words]
+    assert [words for words in told if f"difference from {first[:12]}" in words]
