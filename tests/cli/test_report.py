@@ -386,3 +386,25 @@ def test_markdown_may_be_written_out(tmp_path: Path) -> None:
     short, long = ([t for t in text.splitlines() if " UTC from " not in t] for text in texts)
     assert short == long
     assert short[0].startswith("# ")
+
+
+def test_the_settings_of_a_step_are_shown(tmp_path: Path) -> None:
+    """All that its file says of it, but for what the drawing shows."""
+    recipe = """
+        name: trial
+        description: A trial
+        version: "1.0.0"
+        steps:
+          - id: count
+            type: bash
+            command: echo $WHAT
+            env: {WHAT: words}
+            timeout: 9m
+            on_lost: stop
+            output: counted
+    """
+    project = Project(tmp_path, {"recipe.yaml": recipe})
+    project.run("run", "recipe.yaml").assert_success()
+    told = project.run("report", "latest", "--format", "md").assert_success().stdout
+    lines = ["type: bash", 'env: {"WHAT": "words"}', "timeout: 9m", "on_lost: stop"]
+    assert "\n".join([*lines, "output: counted"]) in told

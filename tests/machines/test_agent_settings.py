@@ -62,7 +62,10 @@ def test_a_step_holds_its_agent_to_its_settings(tmp_path: Path) -> None:
     assert told in played.result.stderr
     scene.run("report", "-o", "report.md").assert_success()
     report = (scene.folder / "report.md").read_text()
-    for line in ('tools: ["Read", "Grep"]', "maxTurns: 7", 'agentArgs: ["--add-dir", "../shared"]'):
+    for line in (
+        'tools: ["Read", "Grep"]', "maxTurns: 7", 'agentArgs: ["--add-dir", "../shared"]',
+        "permissions: read-only",
+    ):  # fmt: skip
         assert report.count(f"\n{line}\n") == 1
 
 

@@ -38,9 +38,8 @@ _WORK = {
     "recipe": "Recipe",
     "call": "Recipe",
 }
-# What a step says of its agent, in the words of the dialects; model and permissions are told of
-# the whole run, as they were.
-_AGENT_SETTINGS = ("tools", "maxTurns", "agentArgs", "agent_config", "provider_params")
+# What the drawing tells: how a step is called, where it leads, and the steps inside of it.
+_DRAWN = frozenset(("id", "name", "outcomes", "onOutcome", "on", "while_steps"))
 
 
 @record
@@ -111,8 +110,13 @@ def _authored(run: Run, index: Index | None, at: Address) -> list[Part]:
     where = f"the whole: {edit_folder(run.root, at.frame.edit) / DOCUMENTS}"
     key = next((key for key in _WORK if step.get(key) is not None), None)
     shown = {} if key is None else {_WORK[key]: _written(step[key])}
-    if settings := [f"{key}: {_written(step[key])}" for key in _AGENT_SETTINGS if step.get(key)]:
-        shown["Settings of the agent"] = "\n".join(settings)
+    settings = {key: step[key] for key in step if key not in _DRAWN and key not in _WORK}
+    for key in ("for_each", "repeat"):
+        if isinstance(loop := settings.get(key), dict):
+            settings[key] = {name: loop[name] for name in loop if name != "steps"}
+    if settings:
+        lines = (f"{key}: {_written(value)}" for key, value in settings.items())
+        shown["Settings of the step"] = "\n".join(lines)
     return [
         _part(title, text.encode("utf-8", "surrogatepass"), where, _MOST_BYTES)
         for title, text in shown.items()
