@@ -25,6 +25,8 @@ def told(foreseen: EditPreview, before: Program, now: Program) -> str:
         runs.append(f"{listed(behind)} ({come} after {'it' if len(runs) == 1 else 'those'})")
     count = len(foreseen.standing) + len(behind)
     text = f"reuse {len(foreseen.kept)}, run {count}" + (f": {', '.join(runs)}" if runs else "")
+    if foreseen.gone:
+        text += f"; no longer there: {listed([_shown(entry) for entry in foreseen.gone])}"
     if foreseen.skipped:
         text += f"; skip {listed([_shown(entry) for entry in foreseen.skipped])}"
     if foreseen.adopted:
@@ -41,7 +43,7 @@ def _ahead(foreseen: EditPreview, before: Program, now: Program) -> list[Node]:
     """Steps that are not what they were and that the run has not come to."""
     entries = (*foreseen.kept, *foreseen.behind, *foreseen.adopted, *foreseen.skipped)
     met = {entry.name for entry in entries}
-    met |= {standing.name for standing in foreseen.standing}
+    met |= {standing.name for standing in foreseen.standing} | foreseen.entered
     old = dict(_nodes(before))
     return [
         node

@@ -6,6 +6,8 @@ run, its sequence is left standing: what it will say is not known.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from orchestrate.engine.faults import StepFault
 from orchestrate.engine.ops.calls import open_call
 from orchestrate.engine.ops.frames import leave_item, open_loop
@@ -14,11 +16,12 @@ from orchestrate.engine.ready import Task, ready
 from orchestrate.engine.reuse import Why, reuse, reuse_move
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.step import Step
-from orchestrate.plan.nodes import SKIPPED, Ask, Call, Each, Node
+from orchestrate.plan.nodes import SKIPPED, Ask, Call, Each, Node, nodes_in
 from orchestrate.record import field, mutable_record, record
+from orchestrate.state.address import name_of_node
 from orchestrate.state.apply import apply
-from orchestrate.state.earlier import EarlierVisit, Path
-from orchestrate.state.events import Event, Restarted, StepStarted
+from orchestrate.state.earlier import Earlier, EarlierVisit, Path
+from orchestrate.state.events import CallOpened, Event, LoopOpened, Restarted, StepStarted
 from orchestrate.state.model import Frame, Index, RunState, mark_anew
 from orchestrate.state.routing import open_items
 from orchestrate.state.runs import Run
@@ -59,8 +62,8 @@ class PendingStep:
 @mutable_record
 class EditPreview:
     """What is taken over, what goes on, what stands to be run, and what comes behind that; `cut`
-    are those behind that have begun and have no result. `skipped` are
-    those that had run and do not any more."""
+    are those behind that have begun and have no result. `skipped` are those that had run and do
+    not any more; `gone` those that the definition, or the list of their loop, has no more."""
 
     kept: list[EarlierVisit] = field(default_factory=list)
     adopted: list[EarlierVisit] = field(default_factory=list)
@@ -68,6 +71,9 @@ class EditPreview:
     behind: list[EarlierVisit] = field(default_factory=list)
     cut: list[EarlierVisit] = field(default_factory=list)
     skipped: list[EarlierVisit] = field(default_factory=list)
+    gone: list[EarlierVisit] = field(default_factory=list)
+    # Loops and calls that were looked into.
+    entered: set[str] = field(default_factory=set)
 
     @property
     def saved_usd(self) -> float | None:
@@ -83,6 +89,8 @@ def preview_edit(rt: Runtime) -> EditPreview:
     found = EditPreview()
     state = rt.store.state
     stands: set[str] = set()
+    # The items that a loop has now, by its path.
+    items: dict[Path, set[Path]] = {}
     while True:
         if state.restart is not None:
             rt.store.record(Restarted(rt.now(), state.restart, None))
@@ -95,6 +103,11 @@ def preview_edit(rt: Runtime) -> EditPreview:
             rt.store.record(*events)
             for event in events:
                 earlier.hear(event)
+                if isinstance(event, LoopOpened | CallOpened):
+                    found.entered.add(name_of_node(event.node))
+                if isinstance(event, LoopOpened) and event.most is None:
+                    loop = earlier.step_path(event.frame, name_of_node(event.node), event.visit)
+                    items[loop] = earlier.item_paths(event)
             continue
         stands.add(task.frame.key)
         if task.frame.here is not None and not task.frame.anew:
@@ -107,13 +120,37 @@ def preview_edit(rt: Runtime) -> EditPreview:
     met = {entry.path for entry in (*found.kept, *found.adopted, *found.skipped)}
     met |= {standing.path for standing in found.standing}
     left = [e for e in earlier.entries.values() if e.path not in met and e.edit < state.edit]
-    found.behind = [
+    answered = [
         entry
         for entry in left
         if (entry.finished and entry.finished.label != SKIPPED) or entry.decided
     ]
+    found.gone = [entry for entry in answered if _is_gone(rt, earlier, entry.path, items)]
+    found.behind = [entry for entry in answered if entry not in found.gone]
     found.cut = [entry for entry in left if entry.has_begun and not entry.is_answered]
     return found
+
+
+def _is_gone(rt: Runtime, earlier: Earlier, path: Path, items: Mapping[Path, set[Path]]) -> bool:
+    """Is there no such step any more, as far as that can be told before anything has run?"""
+    heads = [word.partition("[")[0] for word in path]
+    for depth, head in enumerate(heads):
+        loop = (*path[:depth], head)
+        if loop in items and path[: depth + 1] not in items[loop]:
+            return True
+    program = rt.store.index.program
+    plans = {plan.id: plan for plan in program.plans}
+    calls = [depth for depth, head in enumerate(heads) if head.endswith("()")]
+    within = []
+    if ":" in path[0]:  # a run that was restarted may go on with another file
+        within.append((plans[program.main], heads[: calls[0] + 1 if calls else None]))
+    if calls and (called := plans.get(earlier.called_plan(path))) is not None:
+        within.append((called, heads[calls[-1] + 1 :]))
+    for plan, steps in within:
+        known = {name_of_node(node.id) for node in nodes_in(plan)}
+        if not known.issuperset(step.rpartition(":")[0] for step in steps):
+            return True
+    return False
 
 
 def _walk(rt: Runtime, task: Task, found: EditPreview) -> list[Event] | None:

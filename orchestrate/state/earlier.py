@@ -267,6 +267,12 @@ class Earlier:
                 return opened.plan if isinstance(opened, on.CallOpened) else ""
         return ""
 
+    def item_paths(self, event: on.LoopOpened) -> set[Path]:
+        """The paths of the items that a loop has."""
+        *outer, word = self.step_path(event.frame, name_of_node(event.node), event.visit)
+        loop = event.frame, name_of_node(event.node), event.visit
+        return {(*outer, f"{word}[{self._segment(loop, n)}]") for n in range(len(event.items))}
+
     def _segment(self, loop: tuple[str, str, int], index: int) -> str:
         """An item, by what it is and how many like it stand before it; a round by its number."""
         items = self._loops.get(loop, [])

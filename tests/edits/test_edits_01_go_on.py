@@ -9,11 +9,17 @@ import pytest
 from tests.edits.ledger import Ledger, asks, command, machine, recipe, workflow
 
 FOUR = ("a", "b", "c", "d")
-SHAPES = {
-    "workflow": workflow(*(command(name) for name in FOUR)),
-    "machine": machine(*FOUR),
-    "recipe": recipe(*(asks(name) for name in FOUR)),
-}
+
+
+def shapes(*names: str) -> dict[str, str]:
+    return {
+        "workflow": workflow(*map(command, names)),
+        "machine": machine(*names),
+        "recipe": recipe(*map(asks, names)),
+    }
+
+
+SHAPES = shapes(*FOUR)
 # How the text of a step is edited in each dialect.
 CHANGED = {"workflow": "echo {} >>", "machine": "STEP:{} do", "recipe": "STEP:{} "}
 FAILS = {"workflow": 1, "machine": 4, "recipe": 1}
@@ -63,6 +69,27 @@ def test_edits_01_a_step_that_was_not_reached_is_taken_as_it_is_now(
     assert "changed and not yet reached: d (line" in refused
     stage.resume("--edited")
     assert stage.ran() == ["b", "c", "d"]
+
+
+@pytest.mark.parametrize("dialect", SHAPES)
+def test_edits_01_what_is_no_longer_there_is_not_told_as_to_come(
+    tmp_path: Path, dialect: str
+) -> None:
+    stage = stopped_at(tmp_path, dialect, "d")
+    stage.write("w.yaml", shapes("a", "b", "cc", "d")[dialect])
+    refused = stage.resume(exit_code=2).stderr
+    assert "reuse 2, run 2: cc (has not run yet), d (comes after it); no longer there: c" in refused
+    stage.resume("--edited")
+    assert stage.ran() == ["cc", "d"]
+
+
+def test_edits_01_items_that_are_no_longer_in_the_list(tmp_path: Path) -> None:
+    stage = Ledger(tmp_path)
+    each = "{items: [x, y, z], steps: [{name: p, command: [echo, '${item}']}]}"
+    stage.play(workflow(f"  - {{name: l, for_each: {each}}}\n", command("c")))
+    stage.edit("[x, y, z]", "[z, x]")
+    told = stage.resume("--edited").stderr
+    assert "reuse 3, run 0; no longer there: l[1]/p\n" in told
 
 
 @pytest.mark.parametrize("dialect", SHAPES)
