@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from orchestrate.app.claim import orchestrator_of
-from orchestrate.app.kept_programs import are_programs_left, is_kept
+from orchestrate.app.kept_programs import are_programs_left, do_programs_run, is_kept
 from orchestrate.errors import ConfigError, OrchestrateError, explain
 from orchestrate.git_head import git_above
 from orchestrate.plan.nodes import Ask, CommandTemplate, Dialect, Program, all_nodes, main_plan
@@ -148,14 +148,15 @@ class WorkspaceEntry:
             self._entry.unlink(missing_ok=True)
 
 
-def refuse_neighbours(workspace: Workspace, own: str) -> None:
-    """Refuse what changes files that another run, of whatever dialect, is at work on."""
+def refuse_at_work(workspace: Workspace, own: Run, dialect: str) -> None:
+    """Refuse what changes files that a run, of whatever dialect, is at work on: another one, or
+    `own`, which we hold, with a program that a killed orchestrator has left."""
+    found = [Neighbour(own, dialect, None)] if do_programs_run(run_view(own)) else []
     folder = workspace_locks(workspace.root, os.environ) / "live"
-    if not folder.is_dir():
-        return
-    for other in _live(folder):
-        if other.run.id != own:
-            raise ConfigError(other.told, other.way_out)
+    if folder.is_dir():
+        found += [other for other in _live(folder) if other.run.id != own.id]
+    for one in found:
+        raise ConfigError(one.told, one.way_out)
 
 
 def has_commands(program: Program) -> bool:

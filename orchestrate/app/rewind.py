@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.begun_since import begun_since
-from orchestrate.app.concurrent_runs import WorkspaceEntry, refuse_neighbours
+from orchestrate.app.concurrent_runs import WorkspaceEntry, refuse_at_work
 from orchestrate.app.config import load_config
 from orchestrate.app.diff_files import history_of, store_of
 from orchestrate.app.edit_run import EditRequest, ResumePlan, prepare_edit
@@ -120,7 +120,7 @@ def rewind(
             working = in_worktree(workspace, store.state)
             require_worktree(run, store.state, load_config(workspace), reporter, stop)
             _refuse_final(run, store)
-            refuse_neighbours(working, run.id)
+            refuse_at_work(working, run, store.state.dialect)
             with WorkspaceEntry(
                 working, program, header.settings, reporter, run.id, home=workspace
             ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tests.checkpoints.places import write
 from tests.checkpoints.test_runs import SHAPES, Worked
 
 _NOT_KEPT = "pipe (neither a file nor a link)"
@@ -23,3 +24,13 @@ def test_what_was_never_captured_is_named(tmp_path: Path) -> None:
     done = stage.run("rewind", run_id, "b", "--yes").assert_exit(0)
     assert f"not recorded, left as they are: {_NOT_KEPT}" in done.stderr
     assert (stage.folder / "pipe").is_fifo()
+
+
+def test_why_there_is_no_checkpoint_is_said_once(tmp_path: Path) -> None:
+    stage = Worked(tmp_path)
+    write(stage.folder, ".git/index", "no index")
+    told = stage.play(SHAPES["recipe"]).result.stderr
+    assert told.count("no checkpoint of the workspace: git ls-files failed: fatal: ") == 1
+    refused = stage.run("rewind", "latest", "b", "--yes").assert_exit(2).stderr
+    assert "has no checkpoints of its workspace: git ls-files failed: " in refused
+    assert "hint:" not in refused

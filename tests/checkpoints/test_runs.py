@@ -325,16 +325,6 @@ def test_without_git_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert stage.events() == []
 
 
-def test_why_there_is_no_checkpoint_is_said_once(tmp_path: Path) -> None:
-    stage = Worked(tmp_path)
-    write(stage.folder, ".git/index", "no index")
-    told = stage.play(SHAPES["recipe"]).result.stderr
-    assert told.count("no checkpoint of the workspace: git ls-files failed: fatal: ") == 1
-    refused = stage.run("rewind", "latest", "b", "--yes").assert_exit(2).stderr
-    assert "has no checkpoints of its workspace: git ls-files failed: " in refused
-    assert "hint:" not in refused
-
-
 def test_two_runs_are_compared(tmp_path: Path) -> None:
     stage = Worked(tmp_path)
     stage.play(SHAPES["recipe"])
@@ -408,20 +398,6 @@ def test_files_are_shown_with_their_steps(tmp_path: Path) -> None:
     assert "by-c, common" in report.assert_exit(0).stdout
     assert "checkpoints" in stage.run("doctor").stdout
     assert "in 1 run" in stage.run("doctor").stdout
-
-
-def test_a_neighbour_at_work_is_left_alone(tmp_path: Path) -> None:
-    stage = Worked(tmp_path)
-    stage.play(workflow(works("a")))
-    first = os.readlink(stage.runs_folder / "latest")
-    waits = '  - {name: wait, command: ["sh", "-c", "echo here; sleep 600"]}\n'
-    with stage.started(workflow(waits)) as process:
-        assert process.stderr is not None
-        while "wait: Running" not in process.stderr.readline():
-            pass
-        refused = stage.run("rewind", first, "a", "--yes").assert_exit(5)
-    assert "is at work in this workspace" in refused.stderr
-    assert stage.files() == {"by-a"}
 
 
 def test_an_effect_is_not_repeated_without_consent(tmp_path: Path) -> None:
