@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orchestrate.errors import OrchestrateError
 from orchestrate.record import replace
 from orchestrate.state.ledger import ledger_of
 from orchestrate.state.model import attempt_address, frames_below
+from orchestrate.state.result import StepResult
+from orchestrate.state.spending import counted_besides
 
 if TYPE_CHECKING:
     from orchestrate.state.model import Index, RunState
     from orchestrate.state.runs import Run
 
 _DAY_S = 86_400.0
-# By call, what it counts for.
-Made = dict[str, float]
+# By call, what was set aside for it.
+Made = dict[str, dict[str, Any]]
 
 
 def made_calls(run: Run, index: Index, state: RunState) -> Made:
@@ -33,7 +35,7 @@ def made_calls(run: Run, index: Index, state: RunState) -> Made:
         if here is not None and here.phase == "running" and here.reserved:
             name = index.here(frame).node.name
             at = attempt_address(frame, here, name, here.attempt)
-            made[f"{run.id}/{at.attempt_id}"] = float(here.reserved.get("unknown", 0.0))
+            made[f"{run.id}/{at.attempt_id}"] = here.reserved
     return made
 
 
@@ -50,7 +52,11 @@ def settle_calls(run: Run, made: Made | None, since: float = 0.0) -> None:
             if entry.root != str(run.root) and os.path.exists(entry.root):
                 continue  # the run that this one is a copy of
             if made is None or entry.call in made:
-                counted = entry.reserved_usd if made is None else made[entry.call]
-                ledger.write(replace(entry, is_settled=True, counted_usd=counted))
+                set_aside = {"unknown": entry.reserved_usd, "unknown_tokens": entry.reserved_tokens}
+                told = set_aside if made is None else made[entry.call]
+                usd, tokens = counted_besides(StepResult(), told)
+                ledger.write(
+                    replace(entry, is_settled=True, counted_usd=usd, counted_tokens=tokens)
+                )
             else:
                 ledger.write(replace(entry, is_void=True))

@@ -15,9 +15,9 @@ def money_rules(config: Config) -> MoneyRules:
     costs = config.values.get("costs") or {}
     per_day = (config.values.get("limits") or {}).get("per_day") or {}
     prices = {model: Price(**price) for model, price in (costs.get("prices") or {}).items()}
-    given = {name: costs[name] for name in ("guess_usd", "unknown") if name in costs}
+    own = ("guess_usd", "guess_tokens", "unknown")
     return MoneyRules(
-        **given,
+        **{name: costs[name] for name in own if name in costs},
         prices=prices,
         day_cost=per_day.get("cost_usd"),
         day_tokens=per_day.get("tokens"),

@@ -18,6 +18,7 @@ from orchestrate.state.budget import Budget, budgets_at, step_budgets
 from orchestrate.state.events import AttemptEnded, Event, LimitNear, StepFinished
 from orchestrate.state.ledger import day_of
 from orchestrate.state.model import Frame, Index, RunState
+from orchestrate.state.spending import used_with
 
 _NEAR = 0.8
 
@@ -65,11 +66,8 @@ def steps_used(rt: Runtime, events: Iterable[Event]) -> list[Budget]:
         frame = rt.store.state.frames.get(event.frame)
         if frame is None or frame.here is None:
             continue
-        result, here = event.result, frame.here
-        cost = here.reserved.get("unknown", 0.0) if result.cost_usd is None else result.cost_usd
-        tokens = (result.input_tokens or 0) + (result.output_tokens or 0)
-        node = rt.store.index.here(frame).node
-        found += step_budgets(node, [here.used[0] + cost, here.used[1] + tokens])
+        here, node = frame.here, rt.store.index.here(frame).node
+        found += step_budgets(node, used_with(here, event.result, here.reserved))
     return found
 
 

@@ -7,6 +7,7 @@ from math import ceil
 from typing import Literal
 
 from orchestrate.record import field, record
+from orchestrate.state.budget import counted_for
 from orchestrate.state.ledger import LedgerEntry
 from orchestrate.state.result import Costs
 
@@ -31,11 +32,17 @@ class MoneyRules:
     """What the user's configuration says of costs, and what all runs of a day may use."""
 
     guess_usd: float = 0.25
+    guess_tokens: int = 100_000
     unknown: Literal["count", "refuse", "allow"] = "count"
     prices: Mapping[str, Price] = field(default_factory=dict)
     day_cost: float | None = None
     day_tokens: int | None = None
     day_calls: int | None = None
+
+    @property
+    def refuses_unknown(self) -> bool:
+        """Is no call made after one that did not report its cost, whatever limits hold?"""
+        return self.unknown == "refuse"
 
     def computed(
         self, model: str | None, input_tokens: int | None, output_tokens: int | None
@@ -47,19 +54,28 @@ class MoneyRules:
         usd = (input_tokens * price.input + output_tokens * price.output) / _MILLION
         return round(usd, 10)
 
-    def counted(self, costs: Costs) -> float:
-        """What calls count for in a budget, those that did not report their cost included."""
-        known = costs.cost_usd or 0.0
+    def counted(self, costs: Costs) -> tuple[float, int]:
+        """The dollars and tokens that calls count for in a budget, those included that did not
+        report theirs."""
         if self.unknown == "allow":
-            return known
-        uncounted = costs.unreported - costs.counted
-        return known + costs.counted_usd + uncounted * self.guess_usd
+            return costs.cost_usd or 0.0, costs.tokens
+        usd, tokens = counted_for(costs)
+        usd += (costs.unreported - costs.counted) * self.guess_usd
+        tokens += (costs.tokens_unreported - costs.tokens_counted) * self.guess_tokens
+        return usd, tokens
 
     def counted_entry(self, entry: LedgerEntry) -> float:
-        """The same of one call in the ledger that is settled."""
+        """The dollars of one call in the ledger that is settled."""
         if entry.cost_usd is not None or self.unknown == "allow":
             return entry.cost_usd or 0.0
         return self.guess_usd if entry.counted_usd is None else entry.counted_usd
+
+    def counted_tokens(self, entry: LedgerEntry) -> int:
+        """Its tokens; one that told only a part of them counts for that at least."""
+        if entry.tells_tokens or self.unknown == "allow":
+            return entry.tokens
+        counted = self.guess_tokens if entry.counted_tokens is None else entry.counted_tokens
+        return max(counted, entry.tokens)
 
 
 @record
@@ -77,6 +93,12 @@ class EarlierCalls:
     def often(self) -> float | None:
         """What nineteen of twenty calls of the step did not exceed."""
         return percentile(self.own, _OFTEN) if self.own else None
+
+    def need_tokens(self, rules: MoneyRules) -> tuple[int, int]:
+        """The tokens that are set aside for the next call, none where they cannot be foreseen; and
+        those that it counts for if it does not tell them."""
+        counted = 0 if rules.unknown == "allow" else self.tokens or rules.guess_tokens
+        return self.tokens or (counted if self.is_known else 0), counted
 
     def need(self, cap: float | None, guess: float) -> float:
         """What is set aside for the next call."""

@@ -57,7 +57,8 @@ def day_budgets(rt: Runtime, limit: DayLimit, but: str = "") -> Iterator[Budget]
         )  # fmt: skip
     if limit.tokens is not None:
         yield Budget(
-            f"{limit.name}.tokens", "tokens", limit.tokens, sum(entry.tokens for entry in settled),
+            f"{limit.name}.tokens", "tokens", limit.tokens,
+            sum(map(rt.rules.money.counted_tokens, settled)),
             sum(entry.reserved_tokens for entry in others),
             sum(not entry.tells_tokens for entry in settled),
         )  # fmt: skip

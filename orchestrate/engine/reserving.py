@@ -32,6 +32,7 @@ from orchestrate.state.events import AttemptEnded, CallWaits, CostReserved, Even
 from orchestrate.state.ledger import LedgerEntry
 from orchestrate.state.model import Frame, RunState, frames_below, plan_stack
 from orchestrate.state.result import Costs, StepResult
+from orchestrate.state.spending import counted_besides
 
 _OfCall = CallWaits | CostReserved | AttemptEnded | StepFinished
 # Sums of binary fractions may miss a round limit by this much.
@@ -87,15 +88,14 @@ def _reserve(step: Step, state: RunState, *, may_wait: bool) -> Ending | None:
     if over is not None:
         return over
     own = [p for p in run_budgets(rt, state, step.frame) if p.budget.unit in ("usd", "tokens")]
+    if rules.refuses_unknown and (refused := _refuse_unknown(state.costs, own)) is not None:
+        return refused
     days = day_limits(rt, step.frame)
-    if not own and not days and not any(step_budgets(step.node, here.used)):
+    is_limited = own or days or any(step_budgets(step.node, here.used))
+    if not is_limited and not rules.refuses_unknown:
         return None
     with rt.ledger.holding() if days else nullcontext():
         capped = [*own, *budgets_of_day(rt, days, but=_call(step))]
-        has_dollars = step.node.most_cost is not None
-        has_dollars = has_dollars or any(one.budget.unit == "usd" for one in capped)
-        if has_dollars and rules.unknown == "refuse" and state.costs.unreported:
-            return _refuse_unknown(state.costs)
         return _set_aside(step, state, capped, may_wait=may_wait)
 
 
@@ -107,9 +107,12 @@ def _set_aside(
     left = {budget.unit: budget.room for budget in step_budgets(step.node, here.used)}
     need = earlier.need(left.get("usd"), rules.guess_usd)
     # A call whose tokens nobody can foresee is made as long as there is one left.
-    needs: dict[Unit, float] = {"usd": need, "tokens": max(earlier.tokens, 1), "calls": 1}
+    tokens, unknown_tokens = earlier.need_tokens(rules)
+    needs: dict[Unit, float] = {"usd": need, "tokens": max(tokens, 1), "calls": 1}
     may_wait = may_wait or _is_any_reserved(state)
-    if capped and not earlier.is_known and may_wait and _is_under_way(step, state):
+    is_first = bool(capped) and not earlier.is_known
+    is_first = is_first or (rules.refuses_unknown and not earlier.own)
+    if is_first and may_wait and _is_under_way(step, state):
         raise NoRoom  # what the first call of a step costs is worth waiting for
     lacking = [p for p in capped if needs[p.budget.unit] > p.budget.room + _DUST]
     if lacking:
@@ -121,8 +124,9 @@ def _set_aside(
     counts = earlier.often or earlier.last or rules.guess_usd
     event = CostReserved(
         step.frame.key, step.node.id, here.visit, step.attempt, rt.now(), round(need, 6),
-        0.0 if rules.unknown == "allow" else round(counts, 6), caps["usd"], earlier.tokens,
+        0.0 if rules.unknown == "allow" else round(counts, 6), caps["usd"], tokens,
         cap_tokens=None if caps["tokens"] is None else round(caps["tokens"]),
+        unknown_tokens=unknown_tokens,
     )  # fmt: skip
     entry = replace(_entry(step, event.at), reserved_usd=event.usd, reserved_tokens=event.tokens)
     rt.ledger.write(replace(entry, cap_usd=event.cap_usd))
@@ -196,12 +200,19 @@ def _over_step_limit(step: Step) -> Ending | None:
     return None
 
 
-def _refuse_unknown(costs: Costs) -> Ending:
-    silent = plural(costs.unreported, "call")
+def _refuse_unknown(costs: Costs, own: list[CappedBudget]) -> Ending | None:
+    """Tokens have to be known only where they are limited."""
+    silent, what, more = costs.unreported, "what it cost", ""
+    if silent:
+        more = "; costs.prices of the model tell what later calls cost"
+    elif any(one.budget.unit == "tokens" for one in own):
+        silent, what = costs.tokens_unreported, "how many tokens it took"
+    if not silent:
+        return None
     return end(
         "unknown-cost",
-        f"{silent} did not report what it cost, and costs.unknown is refuse; set costs.unknown to "
-        "count or allow in the configuration; costs.prices of the model tell what later calls cost",
+        f"{plural(silent, 'call')} did not report {what}, and costs.unknown is refuse; set "
+        f"costs.unknown to count or allow in the configuration{more}",
     )
 
 
@@ -322,13 +333,15 @@ def _is_paid(result: StepResult) -> bool:
 def _settled(step: Step, result: StepResult) -> LedgerEntry:
     reserved = step.here.reserved
     at = reserved.get("at") or step.here.attempt_since or step.rt.now()
+    counted_usd, counted_tokens = counted_besides(result, reserved)
     return replace(
         _entry(step, at),
         agent=result.backend or result.agent or result.provider or "",
         model=result.model,
         is_settled=True,
         cost_usd=result.cost_usd,
-        counted_usd=reserved.get("unknown") if result.cost_usd is None else None,
+        counted_usd=counted_usd,
+        counted_tokens=None if counted_tokens is None else result.tokens + counted_tokens,
         is_computed=result.cost_computed,
         input_tokens=result.input_tokens,
         output_tokens=result.output_tokens,

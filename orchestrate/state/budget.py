@@ -25,6 +25,8 @@ from orchestrate.state.spending import (
 )
 
 Unit = Literal["usd", "tokens", "calls", "s"]
+# The dollars and tokens that calls count for.
+Counted = Callable[[Costs], tuple[float, int]]
 
 
 @record
@@ -97,9 +99,10 @@ def usd(value: float) -> str:
     return f"${whole}.{fraction[:2]}{fraction[2:].rstrip('0')}"
 
 
-def dollars_told(costs: Costs) -> float:
-    """What calls have cost, as far as they said so or it was settled what they count for."""
-    return (costs.cost_usd or 0.0) + costs.counted_usd
+def counted_for(costs: Costs) -> tuple[float, int]:
+    """The dollars and tokens of calls, as far as they told them or it was settled what they count
+    for."""
+    return (costs.cost_usd or 0.0) + costs.counted_usd, costs.tokens + costs.counted_tokens
 
 
 def budgets_at(
@@ -107,7 +110,7 @@ def budgets_at(
     state: RunState,
     frame: Frame,
     now: float,
-    counted: Callable[[Costs], float] = dollars_told,
+    counted: Counted = counted_for,
 ) -> Iterator[Budget]:
     """Those that hold at a frame: the run's, and those of the calls around it."""
     plans: dict[PlanId, None] = dict.fromkeys((index.program.main, state.root.plan))
@@ -125,21 +128,21 @@ def _of_plan(
     plan: Frame,
     whose: str,
     now: float,
-    counted: Callable[[Costs], float],
+    counted: Counted,
 ) -> Iterator[Budget]:
     is_run = plan.parent is None
     costs, calls = (state.costs, state.calls) if is_run else (plan.costs, plan.calls)
+    usd, tokens = counted(costs)
     if limits.max_cost is not None:
         yield Budget(
-            f"limits.cost_usd{whose}", "usd", limits.max_cost, counted(costs),
+            f"limits.cost_usd{whose}", "usd", limits.max_cost, usd,
             reserved_below(plan), costs.unreported,
         )  # fmt: skip
     if limits.max_calls is not None:
         yield Budget(f"limits.calls{whose}", "calls", limits.max_calls, calls)
     if limits.max_tokens is not None:
-        used = (costs.input_tokens or 0) + (costs.output_tokens or 0)
         yield Budget(
-            f"limits.tokens{whose}", "tokens", limits.max_tokens, used,
+            f"limits.tokens{whose}", "tokens", limits.max_tokens, tokens,
             tokens_reserved_below(plan), costs.tokens_unreported,
         )  # fmt: skip
     if limits.max_time is not None:

@@ -11,9 +11,9 @@ from orchestrate.record import record
 class CostReserved:
     """Money is set aside for an agent's next call, until the end of that says what it has cost.
 
-    `unknown_usd` is what it counts for if it does not say; `cap_usd` is what the agent's program
-    itself may spend, where it can be held to that; `tokens` are set aside as dollars are, and with
-    more than `cap_tokens` the call is ended.
+    `unknown_usd` and `unknown_tokens` are what it counts for if it does not say; `cap_usd` is what
+    the agent's program itself may spend, where it can be held to that; `tokens` are set aside as
+    dollars are, and with more than `cap_tokens` the call is ended.
     `given_back`: the call is not made, at least not now, and what was set aside for it is free.
     """
 
@@ -28,6 +28,7 @@ class CostReserved:
     tokens: int = 0
     given_back: bool = False
     cap_tokens: int | None = None
+    unknown_tokens: int = 0
 
 
 @record

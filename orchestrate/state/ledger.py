@@ -49,8 +49,9 @@ class LedgerEntry:
     reserved_usd: float = 0.0
     is_settled: bool = False
     cost_usd: float | None = None
-    # What an unknown cost counts for, and whether a known one was computed from prices of tokens.
+    # What unknown costs and tokens count for, and whether a known cost was computed from prices.
     counted_usd: float | None = None
+    counted_tokens: int | None = None
     is_computed: bool = False
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -205,7 +206,9 @@ def _entry(written: Any) -> LedgerEntry:
     entry = LedgerEntry(**{**fields, "recipes": tuple(written["recipes"])})
     texts = (entry.call, entry.run, entry.workspace, entry.step, entry.agent, entry.root)
     dollars = (entry.reserved_usd, entry.cost_usd, entry.counted_usd, entry.cap_usd)
-    tokens = (entry.reserved_tokens, entry.input_tokens, entry.output_tokens)
+    tokens = (
+        entry.reserved_tokens, entry.counted_tokens, entry.input_tokens, entry.output_tokens
+    )  # fmt: skip
     figures = [figure for figure in (*dollars, *tokens) if figure is not None]
     if not all(isinstance(text, str) for text in (*texts, *entry.recipes, entry.model or "")):
         raise TypeError

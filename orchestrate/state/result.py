@@ -175,6 +175,15 @@ class StepResult(SparseRecord):
         """Was an agent asked, or a provider that a workflow declares?"""
         return self.agent is not None or self.provider is not None
 
+    @property
+    def tells_tokens(self) -> bool:
+        return self.input_tokens is not None and self.output_tokens is not None
+
+    @property
+    def tokens(self) -> int:
+        """Those that were reported, in and out."""
+        return (self.input_tokens or 0) + (self.output_tokens or 0)
+
 
 @record
 class Approval:
@@ -241,23 +250,35 @@ class Costs:
     computed: int = 0
     counted: int = 0
     counted_usd: float = 0.0
+    # The same of tokens; one that told a part of them counts for the rest.
+    tokens_counted: int = 0
+    counted_tokens: int = 0
 
-    def with_turn(self, turn: StepResult, counted_usd: float | None = None) -> Costs:
+    @property
+    def tokens(self) -> int:
+        """Those that were reported, in and out."""
+        return (self.input_tokens or 0) + (self.output_tokens or 0)
+
+    def with_turn(
+        self, turn: StepResult, counted_usd: float | None = None, counted_tokens: int | None = None
+    ) -> Costs:
         return Costs(
             _added(self.cost_usd, turn.cost_usd),
             _added(self.input_tokens, turn.input_tokens),
             _added(self.output_tokens, turn.output_tokens),
             self.turns + 1,
             self.unreported + (turn.cost_usd is None),
-            self.tokens_unreported + (turn.input_tokens is None or turn.output_tokens is None),
+            self.tokens_unreported + (not turn.tells_tokens),
             self.computed + turn.cost_computed,
             self.counted + (counted_usd is not None),
             round(self.counted_usd + (counted_usd or 0.0), 10),
+            self.tokens_counted + (counted_tokens is not None),
+            self.counted_tokens + (counted_tokens or 0),
         )
 
     def to_json(self) -> dict[str, Json]:
         """What is known, and of the rest only what there is."""
-        rare = ("computed", "counted", "counted_usd")
+        rare = ("computed", "counted", "counted_usd", "tokens_counted", "counted_tokens")
         shown = {name: getattr(self, name) for name in field_names(self)}
         return {name: value for name, value in shown.items() if value or name not in rare}
 

@@ -73,6 +73,7 @@ def put_off(here: Visit, event: CostReserved | CallWaits | AttemptEnded) -> None
         here.reserved = {}
         return
     here.reserved = {"usd": event.usd, "unknown": event.unknown_usd, "at": event.at}
+    here.reserved["unknown_tokens"] = event.unknown_tokens
     if event.cap_usd is not None:
         here.reserved["cap"] = event.cap_usd
     if event.cap_tokens is not None:
@@ -110,6 +111,26 @@ def _reserved(frame: Frame, figure: str) -> float:
     return sum(float(visit.reserved.get(figure, 0)) for visit in here if visit is not None)
 
 
+def counted_besides(
+    turn: StepResult, reserved: Mapping[str, Any]
+) -> tuple[float | None, int | None]:
+    """The dollars and tokens that a turn counts for besides those it told, by what was set aside
+    for it; None of what it told, or if nothing was set aside."""
+    usd, tokens = reserved.get("unknown"), reserved.get("unknown_tokens")
+    if turn.tells_tokens or tokens is None:
+        return (usd if turn.cost_usd is None else None), None
+    return (usd if turn.cost_usd is None else None), max(tokens - turn.tokens, 0)
+
+
+def used_with(here: Visit, turn: StepResult, reserved: Mapping[str, Any]) -> list[float]:
+    """The dollars and tokens that a visit has used when this turn has ended."""
+    usd, tokens = counted_besides(turn, reserved)
+    return [
+        round(here.used[0] + (turn.cost_usd or usd or 0.0), 10),
+        here.used[1] + turn.tokens + (tokens or 0),
+    ]
+
+
 def count_costs(
     state: RunState, frame: Frame, here: Visit, session: dict[str, Any], result: StepResult
 ) -> None:
@@ -121,14 +142,11 @@ def count_costs(
     reserved, here.reserved = here.reserved, {}
     if not result.is_turn or not result.billed:
         return
-    counted = reserved.get("unknown") if result.cost_usd is None else None
-    state.costs = state.costs.with_turn(result, counted)
+    counted = counted_besides(result, reserved)
+    state.costs = state.costs.with_turn(result, *counted)
     for plan in called_around(frame):
-        plan.costs = plan.costs.with_turn(result, counted)
-    usd, tokens = here.used
-    usd += result.cost_usd or counted or 0.0
-    tokens += (result.input_tokens or 0) + (result.output_tokens or 0)
-    here.used = [round(usd, 10), tokens]
+        plan.costs = plan.costs.with_turn(result, *counted)
+    here.used = used_with(here, result, reserved)
     totals = result.session_totals
     if totals and session:
         session["totals"] = dict(totals)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from orchestrate.state.budget import Budget, budgets_at, dollars_told, step_budgets
+from orchestrate.state.budget import Budget, budgets_at, counted_for, step_budgets
 from orchestrate.state.model import Index, RunState, frames_below
 from orchestrate.state.spending import reserved_below
 
@@ -27,7 +27,7 @@ def budgets_of(state: RunState, index: Index | None, now: float) -> list[Budget]
     reserved = reserved_below(state.root)
     if reserved and "limits.cost_usd" not in found:
         costs = state.costs
-        found["costs"] = Budget("costs", "usd", None, dollars_told(costs), reserved,
+        found["costs"] = Budget("costs", "usd", None, counted_for(costs)[0], reserved,
                                 costs.unreported)  # fmt: skip
     parked = state.ending.budget if state.ending is not None else {}
     if "unit" in parked:

@@ -57,10 +57,18 @@ COSTS = record(
             exclusiveMinimum=0,
             hint="write dollars, more than 0",
         ),
+        "guess_tokens": count(
+            "Tokens that a call counts for in a budget that did not report them, where no earlier "
+            "one is known. Default: 100000.",
+            100_000,
+            default=100_000,
+            minimum=1,
+            hint="write a whole number of at least 1",
+        ),
         "unknown": choice(
-            "What a call counts for in a budget that did not report its cost: `count` what earlier "
-            "calls of the step have cost, else the guess; `refuse` parks the run before the next "
-            "call; `allow` counts nothing. Default: count.",
+            "What a call counts for in a budget that did not report what it used: `count` what "
+            "earlier calls of the step have used, else the guess; `refuse` parks the run before "
+            "the next call; `allow` counts nothing. Default: count.",
             "count",
             "refuse",
             "allow",

@@ -83,7 +83,7 @@ class Call:
         parts = [{"type": "text", "text": text}]
         said = {"role": "assistant", "model": self.model, "content": parts}
         self.say(type="assistant", message=said)
-        self.finish(text, answer.get("cost", 0.006))
+        self.finish(text, answer.get("cost", 0.006), tells_tokens=answer.get("tells_tokens", True))
 
     def wait(self, answer: dict[str, Any]) -> None:
         """Take time; a file that the answer names ends the waiting early."""
@@ -100,13 +100,14 @@ class Call:
                 self.say(type="assistant", message={**said, "usage": used})
             time.sleep(answer.get("pause", 0))
 
-    def finish(self, text: str, cost: float | None) -> NoReturn:
+    def finish(self, text: str, cost: float | None, *, tells_tokens: bool) -> NoReturn:
         used = {"inputTokens": 1000, "outputTokens": 100, "costUSD": cost}
+        by_model = {self.model: used} if tells_tokens else {}
         self.say(
             type="result", subtype="success", is_error=False, result=text, stop_reason="end_turn",
             num_turns=1, api_error_status=None, terminal_reason="completed", total_cost_usd=cost,
-            usage={"input_tokens": 1000, "output_tokens": 100},
-            modelUsage={self.model: used}, model_usage_since_last_result={self.model: used},
+            usage={"input_tokens": 1000, "output_tokens": 100} if tells_tokens else {},
+            modelUsage=by_model, model_usage_since_last_result=by_model,
         )  # fmt: skip
         self.end(0)
 
