@@ -64,6 +64,56 @@ def test_truth_33_a_long_draft_is_cut(shop: Workshop) -> None:
     assert shown.count("| line ") <= 40
 
 
+ITEMS = """
+    version: "1.4"
+    name: items
+    steps:
+      - {name: Setup, command: [echo, "the setup"]}
+      - name: Each
+        for_each:
+          items: [a]
+          steps:
+            - {name: Draft, command: [echo, "the draft of ${item}"]}
+            - {name: Publish, approval: {prompt: "Publish it?", timeout: 1h}}
+"""
+# When the question is asked, the draft is newer than what was tried with the first one.
+INNER = """
+    version: "1.4"
+    name: inner
+    steps:
+      - {name: Draft, command: [bash, -c, "echo x >> n; echo draft $(wc -l < n)"]}
+      - name: Check
+        command: [bash, -c, "test $(wc -l < n) = 2"]
+        on: {success: {goto: Publish}, failure: {goto: Try}}
+      - {name: Try, command: [echo, tried], on: {success: {goto: Draft}}}
+      - {name: Publish, approval: {prompt: "Publish it?", timeout: 1h}}
+"""
+OUTER = """
+    version: "1.4"
+    name: outer
+    steps:
+      - {name: Sub, call: inner.yaml}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "step", "draft"),
+    [(ITEMS, "'Each[0]/Draft'", "the draft of a"), (OUTER, "Sub/Draft", "draft 2")],
+    ids=["item", "call"],
+)
+def test_truth_33_what_is_to_be_approved_is_shown_by_a_path_that_logs_takes(
+    shop: Workshop, text: str, step: str, draft: str
+) -> None:
+    shop.write("inner.yaml", INNER)
+    shop.write("w.yaml", text)
+    with at_terminal(shop.folder, shop.surroundings, "run", "w.yaml") as terminal:
+        shown = terminal.read_until(QUESTION).replace("\r", "")
+        terminal.type("a\n")
+        assert terminal.wait() == 0
+    assert f"orchestrate logs {os.readlink(shop.latest.parent / 'latest')} {step}):" in shown
+    assert f"| {draft}\n" in shown
+
+
 def test_truth_33_runs_of_the_catalogue_are_named_by_their_id(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     stage.run("run", "break-down-tasks", "--backend", "rehearsal")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
 from typing import Literal
 
@@ -12,13 +13,15 @@ from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.shown_values import show_value
 from orchestrate.engine.step import Step
 from orchestrate.engine.texts import clip
+from orchestrate.errors import completed
 from orchestrate.exits import end
 from orchestrate.plan.nodes import Gate
-from orchestrate.state.address import gate_words
+from orchestrate.state.address import gate_words, shown_path
 from orchestrate.state.ballots import cast, find_vote
 from orchestrate.state.events import Event, GateDecided, GateOpened
 from orchestrate.state.gates import decided_by_clock, pending_gate
-from orchestrate.state.model import Frame, plan_frame
+from orchestrate.state.model import Frame
+from orchestrate.state.result import StepResult
 from orchestrate.state.rounds import step_of_part
 from orchestrate.state.times import seconds_of
 
@@ -81,18 +84,33 @@ def decide_at_terminal(rt: Runtime, frame: Frame) -> GateDecided | None:
 
 def _under_review(rt: Runtime, frame: Frame, prompt: str) -> str:
     """What the last step before the gate has made, unless the question shows it already."""
-    # A step has the answer of its last round; what its check printed is not to be reviewed.
-    made = [
-        (name, result.output.strip())
-        for name, result in plan_frame(frame).steps.items()
-        if result.status == "completed" and result.output.strip() and not step_of_part(name)[1]
-    ]
-    if not made or made[-1][1] in prompt:
+    made = _made_last(frame)
+    if made is None or made[1].output.strip() in prompt:
         return ""
-    name, text = made[-1]
+    path, result = made
+    text = result.output.strip()
     lines = clip(text, _LONGEST_REVIEWED).splitlines()
     shown = "\n".join(f"| {line}" for line in lines[:_MOST_LINES])
-    return f"\n\nFrom step '{name}' (all of it: orchestrate logs {rt.facts.id} {name}):\n{shown}"
+    whole = completed(shlex.join(["orchestrate", "logs", rt.facts.id, path]))
+    return f"\n\nFrom step '{path}' (all of it: {whole}):\n{shown}"
+
+
+def _made_last(frame: Frame) -> tuple[str, StepResult] | None:
+    """The newest result with a text, of the item that the gate belongs to or of what is around it.
+
+    A step that the run came back to stands where it stood at its first visit, so their order does
+    not tell. It has the answer of its last round; what its check printed is not to be reviewed.
+    """
+    made = [
+        (shown_path(frame.key, name), result)
+        for name, result in reversed(frame.steps.items())
+        if result.status == "completed" and result.output.strip() and not step_of_part(name)[1]
+    ]
+    if made:
+        return max(made, key=lambda one: one[1].completed_at)
+    if not frame.is_iteration or frame.parent is None:
+        return None
+    return _made_last(frame.parent)
 
 
 def decided_elsewhere(rt: Runtime, frame: Frame) -> GateDecided | None:
