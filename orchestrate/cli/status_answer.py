@@ -31,5 +31,5 @@ def show_status(
     if as_json:
         answer_json(document)
     else:
-        answer(draw_status(document, view.ending))
+        answer(draw_status(document, view.ending, view.giving_up))
     return view.exit_code if watches else 0

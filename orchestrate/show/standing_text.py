@@ -12,7 +12,7 @@ from orchestrate.view.run_view import RunView
 
 def standing_text(view: RunView, place: Place) -> str:
     """How the run stands now, in a line, and the commands to go on."""
-    lines = [f"run {view.run.id} {standing(view.status, view.ending)}"]
+    lines = [f"run {view.run.id} {standing(view.status, view.ending, view.giving_up)}"]
     if view.status == "interrupted":
         lines.append("  its process is gone; resume continues what it had begun")
     lines += [f"  go on:  {command}" for command in next_commands(view, place)]

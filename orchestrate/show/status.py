@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from orchestrate.errors import completed
 from orchestrate.exits import STOPPED, Ending
 from orchestrate.plan.visible import clip, plural, visible, width_of
 from orchestrate.show.changed_files import changed_words
@@ -22,18 +23,18 @@ _MOST_FAILED = 10
 _MOST_NAMED = 8
 
 
-def draw_status(view: dict[str, Any], ending: Ending | None) -> str:
-    """The whole text, each line ending in a newline."""
-    return "".join(f"{line}\n" for line in _lines(view, ending))
+def draw_status(view: dict[str, Any], ending: Ending | None, giving_up: str) -> str:
+    """The whole text, each line ending in a newline; `giving_up` as in `view/giving_up`."""
+    return "".join(f"{line}\n" for line in _lines(view, ending, giving_up))
 
 
-def _lines(view: dict[str, Any], ending: Ending | None) -> Iterator[str]:
-    yield f"run {view['run_id']} {standing(view['status'], ending)}"
+def _lines(view: dict[str, Any], ending: Ending | None, giving_up: str) -> Iterator[str]:
+    yield f"run {view['run_id']} {standing(view['status'], ending, giving_up)}"
     if view["status"] == "interrupted":
         left = "its programs still run and will be adopted" if view["programs_left"] else ""
         yield "  its process is gone" + (f"; {left}" if left else "")
     elif view["programs_left"]:
-        end = f"orchestrate stop {view['run_id']}"
+        end = completed(f"orchestrate stop {view['run_id']}")
         yield f"  its programs still run: resume adopts them, {end} ends them"
     if view["note"]:
         yield f"  note: {_short(view['note'])}"
@@ -94,7 +95,7 @@ def _listed(names: list[str]) -> str:
     return ", ".join(clip(visible(name), 40) for name in names[:_MOST_NAMED]) + more
 
 
-def standing(status: str, ending: Ending | None) -> str:
+def standing(status: str, ending: Ending | None, giving_up: str) -> str:
     verb = "has" if status == "failed" else "is"
     if status == "paused" and ending is not None and ending.kind in STOPPED:
         # As one whose process was killed.
@@ -107,7 +108,8 @@ def standing(status: str, ending: Ending | None) -> str:
         return f"{verb} {status}"
     if ending.kind == "cancelled":
         return f"{verb} {_short(ending.reason)}"
-    return f"{verb} {status}: {_short(ending.reason)}"
+    why = f" ({_short(giving_up)})" if giving_up else ""
+    return f"{verb} {status}: {_short(ending.reason)}{why}"
 
 
 def _machine(machine: dict[str, Any] | None) -> Iterator[str]:

@@ -18,6 +18,7 @@ from orchestrate.state.result import Approval
 from orchestrate.state.runs import Run
 from orchestrate.state.store import load
 from orchestrate.view.cursors import Cursor, cursors_in
+from orchestrate.view.giving_up import giving_up_words
 from orchestrate.view.run_summary import FINAL
 
 
@@ -49,6 +50,13 @@ class RunView:
     def ending(self) -> Ending | None:
         """How the run has stopped; None while it runs, and if its process is gone."""
         return None if self.status in ("running", "interrupted") else self.state.ending
+
+    @property
+    def giving_up(self) -> str:
+        """`work: other, the disk is full`, where the step that ended the run gave up; else ''."""
+        if self.index is None or self.status not in (*FINAL, "failed"):
+            return ""
+        return giving_up_words(self.state, self.index)
 
     @property
     def exit_code(self) -> int:

@@ -64,6 +64,10 @@ def test_the_outcome_is_named(
     project = Project(tmp_path, {"m.yaml": text, "s.yaml": script})
     told = project.run("run", "m.yaml", *REHEARSED).stderr
     assert f" {last}\n" in told
+    standing = last.replace("completed:", "is completed:").replace("failed:", "has failed:")
+    assert project.run("status").stdout.splitlines()[0].endswith(f" {standing}")
+    told = project.run("report", "--format", "md").stdout
+    assert f"**has {last}**" in told.replace("\\", "")
     ran = project.run("run", "m.yaml", *REHEARSED, "--json").json()
     status = project.run("status", "--json").json()
     for document in (ran, status):

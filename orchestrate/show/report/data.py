@@ -57,6 +57,8 @@ class Report:
     dialect: str
     status: str
     ending: Ending | None
+    # Which step gave up, and why, where that ended the run (`view/giving_up`).
+    giving_up: str
     started: float
     ended: float | None
     # Until when it has taken time: a program may outlive the one that was killed.
@@ -136,6 +138,7 @@ def gather(
         dialect=_dialect_of(chronicle.started, view),
         status=view.status if view is not None else "damaged",
         ending=None if view is None else view.ending,
+        giving_up="" if view is None else view.giving_up,
         started=started,
         ended=ended,
         end=_end_of(view, ended, now),

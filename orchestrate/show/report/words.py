@@ -44,7 +44,10 @@ def standing(report: Report) -> str:
     ending = report.ending
     if report.status == "paused" and ending is not None and ending.kind in STOPPED:
         return "was interrupted"
-    return f"{words}: {visible(ending.reason)}" if ending is not None and ending.tells else words
+    if ending is None or not ending.tells:
+        return words
+    why = f" ({visible(report.giving_up)})" if report.giving_up else ""
+    return f"{words}: {visible(ending.reason)}{why}"
 
 
 def moment(at: float) -> str:
