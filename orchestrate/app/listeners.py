@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from orchestrate.errors import OrchestrateError
+from orchestrate.errors import OrchestrateError, completed
 from orchestrate.installation import replacement_of
 from orchestrate.plan.visible import visible
 
@@ -46,7 +46,8 @@ def listen_safely(
 def _tell_or_raise(store: Store, what: str, error: Exception, note: Callable[[str], None]) -> None:
     if isinstance(error, OrchestrateError) or replacement_of(error, store.run.id) is not None:
         raise error
+    on_record = completed(f"orchestrate logs {store.run.id}")
     note(
         f"orchestrate: {what} cannot be shown any more: {visible(repr(error))}\n"
-        f"  the run goes on; all of it is on record: orchestrate logs {store.run.id}\n"
+        f"  the run goes on; all of it is on record: {on_record}\n"
     )

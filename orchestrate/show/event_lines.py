@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from orchestrate.errors import completed
 from orchestrate.plan.nodes import OK
 from orchestrate.plan.visible import plural, visible
 from orchestrate.show.changed_files import changed_words
@@ -263,7 +264,7 @@ def _machine_command(event: on.StepFinished) -> list[str]:
     if result.is_turn or (result.status != "completed" and not _is_foreseen(result)):
         return []
     took = "reused" if result.reused else duration(result.duration_ms)
-    return [f"Step {visible(event.node)}: {visible(result.outcome or 'passed')} ({took})"]
+    return [f"Step {machine_step(event)}: {visible(result.outcome or 'passed')} ({took})"]
 
 
 def _is_foreseen(result: StepResult) -> bool:
@@ -272,7 +273,7 @@ def _is_foreseen(result: StepResult) -> bool:
 
 
 def _machine_troubles(event: on.StepFinished | on.AttemptEnded) -> list[str]:
-    step, message = visible(event.node), visible(event.result.message)
+    step, message = machine_step(event), visible(event.result.message)
     if isinstance(event, on.StepFinished):
         is_failure = event.result.status == "failed" and not _is_foreseen(event.result)
         return [f"Step {step} failed: {message}"] if is_failure else []
@@ -281,8 +282,16 @@ def _machine_troubles(event: on.StepFinished | on.AttemptEnded) -> list[str]:
     then = "; beginning a new session" if event.why == "no-session" else ""
     then = f"; {retry_words(event)}" if event.why == "failed" else then
     then = f"; {wait_words(event)}" if event.why == "quota" and not event.waits else then
-    then = f"; {_next_words(event)}" if event.why == "lost" and not event.waits else then
+    if event.why == "lost":
+        # The message counts the attempt itself.
+        return [f"Step {step}: {message}{'' if event.waits else f'; {_next_words(event)}'}"]
     return [f"Step {step}, attempt {event.attempt}: {message}{then}"]
+
+
+def machine_step(event: on.StepFinished | on.AttemptEnded) -> str:
+    """The machine's own step by its name, one of a plan that it calls by its path."""
+    path = shown_path(event.frame, event.node) if on.is_in_call(event) else event.node
+    return visible(path)
 
 
 def _called_course(event: Event) -> list[str]:
@@ -337,7 +346,9 @@ def _machine_course(event: Event, messages: list[Json], state: RunState, index: 
 def denied_more(state: RunState) -> str:
     """What an exit line adds when tools were refused: the run may have done nothing."""
     denied = denial_words(state.denials)
-    return f" ({visible(denied)}; see orchestrate status {state.run_id})" if denied else ""
+    if not denied:
+        return ""
+    return f" ({visible(denied)}; see {completed(f'orchestrate status {state.run_id}')})"
 
 
 def _entered(

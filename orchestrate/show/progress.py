@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrate.errors import ConfigError
 from orchestrate.plan.nodes import OK
 from orchestrate.plan.visible import clip, visible, visible_lines
-from orchestrate.show.event_lines import machine_lines, plain_lines, stays
+from orchestrate.show.event_lines import machine_lines, machine_step, plain_lines, stays
 from orchestrate.show.heartbeat import Heartbeat, interval
 from orchestrate.show.live.view import View
 from orchestrate.show.narrator import Narrator
@@ -206,4 +206,4 @@ def _heading(event: on.StepFinished | on.AttemptEnded) -> str:
     is_plain = isinstance(event, on.StepFinished) and event.label == OK
     outcome = event.result.outcome or ("answered" if is_plain else "no readable outcome")
     reused = " (reused)" if event.result.reused else ""
-    return f"-- {visible(event.node)}{visit}: {visible(outcome)}{reused}"
+    return f"-- {machine_step(event)}{visit}: {visible(outcome)}{reused}"

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
+from orchestrate.errors import completed
 from orchestrate.state.apply import apply
 from orchestrate.state.events import Event
 from orchestrate.state.journal import end_of
@@ -98,5 +99,5 @@ def left_alone(run: Run) -> str:
     """What to say when the process was killed whose run is followed."""
     return (
         f"orchestrate: the process that worked on run {run.id} is gone, and the run has not ended; "
-        f"how to go on: orchestrate status {run.id}\n"
+        f"how to go on: {completed(f'orchestrate status {run.id}')}\n"
     )

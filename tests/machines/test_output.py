@@ -12,6 +12,27 @@ STEPS = {
     "commit": {"model": "haiku", "committed": "!committed"},
 }
 
+CALLED = """\
+name: inner
+description: What is called
+version: 1.0.0
+steps:
+  - {id: look, agent: helper, prompt: Look.}
+  - {id: test, type: bash, command: exit 3}
+"""
+CALLING = """\
+id: caller
+label: Caller
+description: Calls
+initialStep: go
+steps:
+  go:
+    call: in.yaml
+    onOutcome:
+      completed: {action: exit, reason: fine}
+      failed: {action: exit, reason: bad, status: failed}
+"""
+
 
 def orchestration(stderr: str) -> list[str]:
     """The verbose lines, with the lengths of prompts left out."""
@@ -48,6 +69,16 @@ def test_a9_the_whole_answer_is_printed(tmp_path: Path) -> None:
     assert rest.startswith("I forgot the block.\n")
     assert played.step("first")["response_length"] == len(first) + len('{"outcome": "done"}')
     assert (played.root / "logs/first.answer.txt").read_text("utf-8").startswith(first)
+
+
+def test_a9_steps_of_what_is_called_are_named_by_their_paths(tmp_path: Path) -> None:
+    """As `logs` takes them; the same name may be another step's, too."""
+    scene = Scene(tmp_path, said("done", "seen"))
+    scene.write(".orchestrate/agents/helper.md", "---\nname: helper\n---\nHelp.\n")
+    scene.write("in.yaml", CALLED)
+    told = scene.play(CALLING, exit_code=1).result.stderr.splitlines()
+    assert "-- go/look: answered" in told
+    assert "[orchestration] Step go/test failed: Command failed with exit code 3" in told
 
 
 def test_a9_answers_are_printed_as_they_come(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,16 @@ def test_truth_17_the_exit_line_of_a_machine_says_it(tmp_path: Path) -> None:
     exit_line = f"[orchestration] Exit: committed ({WORDS}; see orchestrate status {scene.run_id})"
     assert exit_line in told.splitlines()
     assert f"[orchestration] Step work: {WORDS}" in told.splitlines()
+
+
+def test_truth_17_what_is_advised_repeats_where_the_runs_are(tmp_path: Path) -> None:
+    scene = stage(tmp_path, said("done", denied=["Bash"]))
+    scene.write("m.yaml", ONE)
+    told = scene.run("run", "m.yaml", "--verbose", "--state-dir", "my runs").assert_success()
+    run_id = os.readlink(scene.folder / "my runs/latest")
+    see = f"see orchestrate status {run_id} --state-dir 'my runs'"
+    assert told.stdout.splitlines()[-1].endswith(f"{see})")
+    assert told.stderr.count(see) == 2, "the exit line, and the last one"
 
 
 def test_truth_17_nothing_is_said_where_nothing_was_denied(tmp_path: Path) -> None:
