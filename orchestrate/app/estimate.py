@@ -87,17 +87,22 @@ def estimate(prepared: Prepared) -> Estimate:
     calls = most_calls(program, lambda plan, each: _count_items(program, plan, each))
     asked = asked_by_step(program, prepared.workspace, prepared.settings)
     entries = list(ledger_of(os.environ).since(time.time() - LOOK_BACK_S))
+    names = _step_names(program)
+    prices = {
+        (plan, node): _price(entries, (plan, names[plan, node]), asked.get((plan, node)), rules,
+                             workspace)
+        for plan, node in calls
+    }  # fmt: skip
     by_agent: dict[tuple[str, str | None], float] = {}
     worst = 0.0
     for key, often in calls.items():
         one = asked.get(key)
         who = ("a file that is known later", None) if one is None else (one.agent, one.model)
         by_agent[who] = by_agent.get(who, 0.0) + often
-        worst += times(often, _price(entries, key, one, rules, workspace))
+        worst += times(often, prices[key])
     total = most_in_all(program, calls)
     if calls and total < sum(calls.values()):
-        prices = [_price(entries, key, asked.get(key), rules, workspace) for key in calls]
-        worst = min(worst, times(total, max(prices)))
+        worst = min(worst, times(total, max(prices.values())))
     limit = main_plan(program).limits.max_cost
     worst = worst if limit is None else min(worst, limit)
     found = [CallsOf(*who, min(often, total)) for who, often in by_agent.items()]
@@ -107,6 +112,16 @@ def estimate(prepared: Prepared) -> Estimate:
         round(percentile(known, 0.5), 4) if known else None,
         round(percentile(known, _OFTEN), 4) if known else None,
     )  # fmt: skip
+
+
+def _step_names(program: Program) -> dict[tuple[str, str], str]:
+    """By plan and node the name under which the ledger has a step; a round has that of its step."""
+    found = {}
+    for plan in program.plans:
+        names = {node.id: node.name for node in nodes_in(plan)}
+        for node in nodes_in(plan):
+            found[plan.id, node.id] = names[node.part_of or node.id]
+    return found
 
 
 def _price(

@@ -116,6 +116,23 @@ def test_earlier_runs_say_what_is_to_be_expected(shop: Workshop) -> None:
     shop.run("run", "r.yaml", "--confirm-above", "0.5").assert_success()
 
 
+@pytest.mark.parametrize(
+    ("text", "exit_code", "worst_usd"),
+    [
+        # What was never asked is taken to cost the guess.
+        (LOOPS, 3, 3 * 0.1 + 5 * 0.1 + 0.25),
+        (GOTO.replace("LIMITS", "limits: {visits: 4}"), 1, 4 * (1 + 2) * 0.1),
+    ],
+    ids=["items and rounds", "rounds of checks"],
+)
+def test_items_and_rounds_cost_what_earlier_ones_have(
+    shop: Workshop, text: str, exit_code: int, worst_usd: float
+) -> None:
+    shop.answers(rule("STEP", cost=0.1))
+    shop.play(text, exit_code=exit_code)
+    assert estimated(shop, text)["worst"]["cost_usd"] == round(worst_usd, 4)
+
+
 def test_without_a_terminal_nothing_is_started_that_may_cost_more(shop: Workshop) -> None:
     refused = shop.refuse(ONE, "--confirm-above", "0.2", exit_code=2)
     assert "the run may cost $0.25 (at worst), more than --confirm-above 0.2" in refused.stderr
