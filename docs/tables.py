@@ -8,6 +8,7 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
+from docs.agent_tables import agent_table
 from docs.commands import command_text
 from docs.pages import REPOSITORY
 from docs.spec.items import owners_of, spec_items
@@ -57,6 +58,8 @@ def make(words: list[str]) -> str:
             return catalogue_table(*arguments)
         case "command":
             return command_text(*arguments)
+        case "agents":
+            return agent_table(*arguments)
         case "exits":
             return exit_table()
         case "ends":

@@ -427,9 +427,9 @@ CLAUDE_CODE = Adapter(
         "tools": Setting("names", "the only tools that it has"),
         "allowed_tools": Setting("names", "tools that it may use without permission"),
         "disallowed_tools": Setting("names", "tools that it must not use"),
-        "max_turns": Setting("count", "how many turns it may take in one step"),
-        "budget_usd": Setting("amount", "how many dollars one step may cost"),
-        "effort": Setting("word", "how hard it thinks: low, medium, high, ..."),
+        "max_turns": Setting("count", "turns in one step"),
+        "budget_usd": Setting("amount", "dollars in one step"),
+        "effort": Setting("word", "how hard it thinks, in the program's own words"),
     },
     longest_prompt=10_000_000,
 )

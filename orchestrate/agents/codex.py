@@ -205,6 +205,6 @@ CODEX = Adapter(
         "sandbox_permissions",
         "sandbox_workspace_write",
     ),
-    settings={"effort": Setting("word", "how hard it thinks: low, medium, high, ...")},
+    settings={"effort": Setting("word", "how hard it thinks, in the program's own words")},
     longest_prompt=1 << 20,
 )

@@ -218,6 +218,6 @@ OPENCODE = Adapter(
     settings={
         "tools": Setting("names", "the only tools that it has"),
         "disallowed_tools": Setting("names", "tools that it must not use"),
-        "effort": Setting("word", "the model's variant: high, max, minimal, ..."),
+        "effort": Setting("word", "how hard it thinks, in the program's own words"),
     },
 )

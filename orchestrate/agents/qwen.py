@@ -151,7 +151,7 @@ QWEN = Adapter(
     own_flags=("-c", "-i", "-m", "-o", "-p", "-r", "-s", "-y", "--max-session-turns"),
     settings={
         "disallowed_tools": Setting("names", "tools that it must not use"),
-        "max_turns": Setting("count", "how many turns it may take in one step"),
+        "max_turns": Setting("count", "turns in one step"),
     },
     exit_kinds={53: "limit", 55: "limit"},
     # It cuts off what is longer than twice that, and a backslash may double a prompt.

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from orchestrate.agents.base import Agent, Permissions
 from orchestrate.agents.finding import Missing
 from orchestrate.agents.finding import find_program as _find
-from orchestrate.agents.settings import COMMON, Setting
 from orchestrate.diagnostics import closest
 from orchestrate.errors import ConfigError
 from orchestrate.record import record
@@ -135,12 +134,6 @@ def untried(name: str) -> str:
 def default_model(name: str, environment: Mapping[str, str], workspace: Path) -> str | None:
     """The model that a program is told where no step names one; None if it is told none."""
     return PROGRAMS[own_name(name)]().default_model(environment, workspace)
-
-
-def supported_settings(name: str) -> Mapping[str, Setting]:
-    """The settings that an agent can take. Those that start nothing need none, and take any."""
-    ours = own_name(name)
-    return {**COMMON, **PROGRAMS[ours]().settings} if ours in PROGRAMS else {}
 
 
 def setting_faults(

@@ -28,10 +28,16 @@ class Setting:
 
 # What every program takes.
 COMMON: dict[str, Setting] = {
-    "model": Setting("word", "the model tier or a model name of the program's own"),
-    "models": Setting("tiers", "which model each tier stands for"),
-    "permissions": Setting("permissions", "what the agent may do without asking"),
-    "agent_args": Setting("arguments", "arguments that the program is given besides ours"),
+    "model": Setting("word", "a tier, or a model name"),
+    "models": Setting("tiers", "the models that `haiku`, `sonnet` and `opus` stand for"),
+    "permissions": Setting(
+        "permissions", "`bypass`, `edit` (not for Cursor), `default`, `read-only`"
+    ),
+    "agent_args": Setting(
+        "arguments",
+        "arguments of the program's own, given before ours; none that sets permissions, session, "
+        "model, prompt or output",
+    ),
 }
 
 _EXPECTED: dict[SettingKind, str] = {

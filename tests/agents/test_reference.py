@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrate.agents.base import FailureKind
-from orchestrate.agents.registry import ALIASES, PROGRAMS, STAND_INS, supported_settings
-from orchestrate.agents.settings import COMMON
+from orchestrate.agents.registry import PROGRAMS, STAND_INS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/agents.md").read_text("utf-8")
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
@@ -22,31 +21,11 @@ def rows(section: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs(name: str) -> None:
-    program = PROGRAMS[name]().program
-    row = rows("Programs")[name]
-    aliases = [alias for alias, ours in ALIASES.items() if ours == name]
-    for fact in (*aliases, *program.executables, program.variable, *program.places):
-        assert f"`{fact}`" in row
-    assert program.install in row.replace("`", "")
-
-
-@pytest.mark.parametrize("name", PROGRAMS)
 def test_permissions(name: str) -> None:
     adapter = PROGRAMS[name]()
     cells = [cell.strip() for cell in rows("Permissions")[name].split("|")]
     for wanted, cell in zip(("bypass", "edit", "default", "read-only"), cells, strict=True):
         assert (cell == "refused") is (wanted not in adapter.permissions)
-
-
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_settings(name: str) -> None:
-    table = rows("Settings")
-    assert set(table) >= set(supported_settings(name))
-    for setting, row in table.items():
-        if setting in COMMON or setting in ("setting", "---"):
-            continue
-        assert (f"`{name}`" in row) is (setting in supported_settings(name)), setting
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -19,7 +19,6 @@ from orchestrate.agents.registry import (
     make_agent,
     own_name,
     program_version,
-    supported_settings,
     untried,
 )
 from orchestrate.agents.stand_ins.human import Person
@@ -69,12 +68,6 @@ def test_only_cursor_is_untried() -> None:
 
 def test_the_version_is_asked_with_a_command() -> None:
     assert program_version("claude", Path("/x/claude")) == ("/x/claude", "--version")
-
-
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_every_setting_is_explained(name: str) -> None:
-    for setting in supported_settings(name).values():
-        assert setting.meaning
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

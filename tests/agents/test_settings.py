@@ -11,9 +11,8 @@ from orchestrate.agents.registry import (
     PROGRAMS,
     STAND_INS,
     setting_faults,
-    supported_settings,
 )
-from orchestrate.agents.settings import names_of
+from orchestrate.agents.settings import COMMON, names_of
 
 GOOD: dict[str, Any] = {
     "names": ["Read", "Bash(git log:*)"],
@@ -37,7 +36,7 @@ BAD: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_supported_setting_takes_good_values_and_no_bad_ones(name: str) -> None:
-    for key, setting in supported_settings(name).items():
+    for key, setting in (COMMON | dict(PROGRAMS[name]().settings)).items():
         assert setting_faults(name, {key: GOOD[setting.kind]}) == ()
         for value in BAD[setting.kind]:
             (fault,) = setting_faults(name, {key: value})

@@ -129,7 +129,6 @@ def test_the_tutorial_teaches_what_it_says() -> None:
     headings = re.findall(r"^## (.+)$", prose(name), re.MULTILINE)
     assert headings == [
         "Install", "A first recipe", "A gate", "Kill it, and go on", "In a project of your own",
-        "What you know now",
     ]  # fmt: skip
     flags = "--backend rehearsal --script stop.yaml"
     parked = f'orchestrate run notes.yaml {flags}; echo "exit code $?"'
