@@ -129,11 +129,14 @@ def fork(
 
 
 def _require_results(earlier: Earlier, request: ForkRequest) -> list[EarlierVisit]:
-    """Refuse before anything is made what names no result of the run; those of the step."""
+    """Refuse before anything is made what names no result of the run; those of the step, and those
+    that the run itself owes: they count no more than it does."""
     for flag, names in (("--from", (request.step, *request.redo)), ("--accept", request.accept)):
         for name in names:
             meant(earlier, name, flag)
-    return meant(earlier, request.step, "--from")
+    kept = {entry.path for name in request.accept for entry in meant(earlier, name, "--accept")}
+    owed = [earlier.entries[path] for path in earlier.owed_redo() if path not in kept]
+    return [*meant(earlier, request.step, "--from"), *owed]
 
 
 def _agreed(

@@ -111,6 +111,19 @@ def test_edits_13_from_a_second_visit_and_from_a_fork(tmp_path: Path) -> None:
     assert not (second / "goes").exists()
 
 
+@pytest.mark.parametrize("dialect", TEXTS)
+def test_edits_13_a_run_that_was_rewound_has_no_files_of_later(
+    tmp_path: Path, dialect: str
+) -> None:
+    """It stands before `b`, which is done again in a fork from a later step, too."""
+    stage = staged(tmp_path)
+    stage.play(TEXTS[dialect])
+    stage.run("rewind", "latest", "b", "--yes").assert_success()
+    told = stage.run("fork", "latest", "--from", "c").assert_success().stderr
+    assert "from step b on" in told
+    assert (stage.worktree / "ledger").read_text("utf-8").split() == ["a", "b", "c"]
+
+
 QUICK = {
     "workflow": workflow(command("a", "echo a > made"), command("b", "cat made"), command("c")),
     "recipe": recipe(
