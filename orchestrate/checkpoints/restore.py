@@ -8,7 +8,8 @@ is put back from the safety checkpoint; what another program has changed meanwhi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from orchestrate.record import field, mutable_record, record
 from orchestrate.state.durable import dump_json, parse_json, read_file, sync_folder, write_durably
 
 _NOTE = "restore.json"
+_LATER = "once that is repaired, `orchestrate resume` and `rewind` undo it before anything else"
 
 
 @record
@@ -194,9 +196,17 @@ def carry_out(
         try:
             _do(note, blobs)
             record(token)
-        except BaseException:
-            _put_back(note, blobs)
+        except BaseException as error:
+            try:
+                _put_back(note, blobs)
+            except CheckpointError as lack:
+                raise CheckpointError(
+                    f"{lack.message}; what was begun could not be undone", _LATER
+                ) from error
             _forget(store)
+            if isinstance(error, CheckpointError):
+                what = f"{error.message}; everything is as it was"
+                raise CheckpointError(what, error.hint) from error
             raise
     _forget(store)
 
@@ -231,12 +241,14 @@ def _do(note: _Note, blobs: Blobs) -> None:
     files = note.files
     for one in note.touched:
         if not one.new:
-            _require_old(files, one)
-            files.delete(one.path)
+            with _naming("delete", one.path):
+                _require_old(files, one)
+                files.delete(one.path)
     for one in note.touched:
         if one.new:
-            _require_old(files, one)
-            files.write(one.path, one.new_mode, blobs.read(one.new), one.permissions)
+            with _naming("write", one.path):
+                _require_old(files, one)
+                files.write(one.path, one.new_mode, blobs.read(one.new), one.permissions)
 
 
 def _require_old(files: Rooted, one: _Touched) -> None:
@@ -251,18 +263,30 @@ def _put_back(note: _Note, blobs: Blobs) -> None:
     """Let every touched file be what it was; what others have written meanwhile stays theirs."""
     files = note.files
     for one in note.touched:
-        files.sweep(one.path)
-        if one.new and not one.old and _is(files.content(one.path), one.new_mode, one.new):
-            files.delete(one.path)
-        elif one.new and not one.old:
-            files.remove_empty(one.path.rpartition("/")[0])
+        with _naming("delete", one.path):
+            files.sweep(one.path)
+            if one.new and not one.old and _is(files.content(one.path), one.new_mode, one.new):
+                files.delete(one.path)
+            elif one.new and not one.old:
+                files.remove_empty(one.path.rpartition("/")[0])
     for one in note.touched:
-        found = files.content(one.path)
-        is_ours = found is None or (one.new and _is(found, one.new_mode, one.new))
-        if one.old and is_ours:
-            files.write(one.path, one.old_mode, blobs.read(one.old), one.permissions)
-            if one.permissions is not None:
-                files.set_permissions(one.path, one.permissions)
+        with _naming("write", one.path):
+            found = files.content(one.path)
+            is_ours = found is None or (one.new and _is(found, one.new_mode, one.new))
+            if one.old and is_ours:
+                files.write(one.path, one.old_mode, blobs.read(one.old), one.permissions)
+                if one.permissions is not None:
+                    files.set_permissions(one.path, one.permissions)
+
+
+@contextmanager
+def _naming(verb: str, path: str) -> Iterator[None]:
+    """Let an error of the system name the file that it is about."""
+    try:
+        yield
+    except OSError as error:
+        what = f"cannot {verb} {path}: {error.strerror or error}"
+        raise CheckpointError(what, "once that is repaired, try again") from error
 
 
 def _is(found: tuple[str, bytes] | None, mode: str, oid: str) -> bool:

@@ -21,6 +21,7 @@ from orchestrate.checkpoints.restore import (
     plan_restoration,
     put_back_interrupted,
 )
+from orchestrate.checkpoints.rooted import Rooted
 from orchestrate.checkpoints.store import Store, open_store
 from orchestrate.errors import StateError
 from tests.checkpoints.histories import History
@@ -139,6 +140,35 @@ def test_a_change_meanwhile_is_nobodys_loss(store: Store, place: Path) -> None:
     before = photograph(place)
     with pytest.raises(CheckpointError, match="sub/b was changed"):
         carry_out(store, place, plan)
+    assert photograph(place) == before
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_an_error_of_the_system_names_the_file(
+    store: Store, place: Path, monkeypatch: pytest.MonkeyPatch, stays: bool
+) -> None:
+    """Where it `stays`, what was done cannot be undone before it is gone."""
+    target = store.capture(place)
+    write(place, "a", "by the run")
+    write(place, "sub/b", "by the run")
+    before = photograph(place)
+    plan = way_back(store, place, target, [])
+    real, refused = Rooted.write, ["sub/b"]
+
+    def may_refuse(files: Rooted, path: str, mode: str, content: bytes, among: int | None) -> None:
+        if path in refused:
+            refused.extend(["a"] if stays else [])
+            raise OSError(errno.EROFS, "Read-only file system")
+        real(files, path, mode, content, among)
+
+    monkeypatch.setattr(Rooted, "write", may_refuse)
+    told = "cannot write sub/b: Read-only file system; everything is as it was"
+    if stays:
+        told = "cannot write a: Read-only file system; what was begun could not be undone"
+    with pytest.raises(CheckpointError, match=told):
+        carry_out(store, place, plan)
+    monkeypatch.undo()
+    assert put_back_interrupted(store) == stays
     assert photograph(place) == before
 
 
