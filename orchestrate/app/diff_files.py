@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrate.checkpoints.model import (
     Change,
     checkpoint_from_json,
+    known_changes,
     left_out_of,
     nested_changes,
 )
@@ -80,9 +81,7 @@ def diff_files(run: Run, steps: str | None) -> FilesChanged:
     nested = nested_changes(*sides)
     notes += [f"not looked into, a repository of its own: {visible(name)}" for name in nested]
     store.complete()
-    changes = store.changes(old["tree"], new["tree"])
-    hidden = set(new.get("now_ignored", ()))
-    seen = tuple(one for one in changes if not (one.kind == "deleted" and one.path in hidden))
+    seen = tuple(known_changes(store.changes(old["tree"], new["tree"]), *sides))
     patch = store.patch(old["tree"], new["tree"], [one.path for one in seen]) if seen else b""
     return FilesChanged(seen, patch, tuple(dict.fromkeys(notes)))
 

@@ -219,9 +219,9 @@ def _plan(
         notes.append(f"repositories inside are left as they are: {shown}")
     plan = plan_restoration(files, workspace, now, aim.target, aim.added)
     if plan.partial and not force:
-        listed = "\n".join(f"  {visible(one.path)}: {one.reason}" for one in plan.partial)
+        listed = ", ".join(f"{visible(one.path)} ({one.reason})" for one in plan.partial)
         raise UsageError(
-            f"these files are not whole in the checkpoints:\n{listed}",
+            f"not whole in the checkpoints: {listed}",
             "to leave them as they are and put back the others: --force",
         )
     named = {one.path for one in plan.partial}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from orchestrate.errors import StateError
@@ -94,6 +94,17 @@ class Change:
     new: str = ""
     old_mode: str = ""
     new_mode: str = ""
+
+
+def known_changes(changes: Iterable[Change], old: Checkpoint, new: Checkpoint) -> list[Change]:
+    """Those that were made, as far as the two checkpoints tell: a file that is not whole in one of
+    them, or is ignored now, is not gone."""
+    absent = {one.path for one in left_out_of(old, new) if not one.is_special}
+    return [
+        one
+        for one in changes
+        if one.path not in absent and not (one.kind == "deleted" and one.path in new.now_ignored)
+    ]
 
 
 def checkpoint_to_json(one: Checkpoint) -> dict[str, Any]:

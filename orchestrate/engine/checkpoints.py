@@ -11,7 +11,14 @@ import resource
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from orchestrate.checkpoints.model import CheckpointError, checkpoint_to_json
+from orchestrate.checkpoints.model import (
+    Change,
+    Checkpoint,
+    CheckpointError,
+    checkpoint_from_json,
+    checkpoint_to_json,
+    known_changes,
+)
 from orchestrate.checkpoints.store import Store
 from orchestrate.engine.ready import Task
 from orchestrate.engine.runtime import Runtime
@@ -136,7 +143,7 @@ class Checkpoints:
         steps, self._pending = self._pending, []
         try:
             taken = self._store.capture(rt.workspace.root, rt.environment)
-            changes = self._store.changes(self._tree, taken.tree) if self._tree else ()
+            changes = self._changed_to(taken) if self._tree else []
         except CheckpointError as error:
             self._spent_s += time.monotonic() - before
             self._taken_at = time.monotonic()
@@ -148,6 +155,11 @@ class Checkpoints:
         shown = [[change.kind, change.path] for change in changes[:_MOST_CHANGES]]
         more = len(changes) - len(shown)
         return [Checkpointed(rt.now(), checkpoint_to_json(taken), steps, shown, more)]
+
+    def _changed_to(self, taken: Checkpoint) -> list[Change]:
+        """What is otherwise than at the last checkpoint."""
+        last = checkpoint_from_json(self._rt.store.state.checkpoint)
+        return known_changes(self._store.changes(self._tree, taken.tree), last, taken)
 
 
 def _cpu_s() -> float:

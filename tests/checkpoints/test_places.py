@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
+from orchestrate.checkpoints.capture import CaptureLimits
 from tests.checkpoints.places import write
-from tests.checkpoints.test_runs import SHAPES, Worked
+from tests.checkpoints.test_runs import SHAPES, Worked, works
+from tests.edits.ledger import workflow
 
 _NOT_KEPT = "pipe (neither a file nor a link)"
 
@@ -34,3 +38,20 @@ def test_why_there_is_no_checkpoint_is_said_once(tmp_path: Path) -> None:
     refused = stage.run("rewind", "latest", "b", "--yes").assert_exit(2).stderr
     assert "has no checkpoints of its workspace: git ls-files failed: " in refused
     assert "hint:" not in refused
+
+
+def test_a_file_that_has_grown_too_large_is_not_told_as_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = CaptureLimits(file=4096)
+    monkeypatch.setattr("orchestrate.checkpoints.store.CaptureLimits", lambda: small)
+    stage = Worked(tmp_path)
+    write(stage.folder, "large", "small")
+    grows = '["sh", "-c", "head -c 5000 /dev/zero > large"]'
+    stage.play(workflow(works("a"), f"  - {{name: grow, command: {grows}}}\n"))
+    assert stage.state()["steps"]["grow"]["changed"]["names"] == ["by-a", "common"]
+    told = stage.run("diff", "latest", "--files").assert_exit(0)
+    assert "large" not in told.stdout
+    assert "not recorded: large (larger than 0 MiB)" in told.stderr
+    refused = stage.run("rewind", "latest", "a", "--yes").assert_exit(2).stderr
+    assert "not whole in the checkpoints: large (larger than 0 MiB)\n" in refused
