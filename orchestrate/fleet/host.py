@@ -28,6 +28,7 @@ from orchestrate.view.run_summary import summary_of
 # What both sides of a connection have to understand alike.
 PROTOCOL = 1
 _CHECKOUT_S = 600.0
+_WARM = "refs/warm/work"
 
 
 @record
@@ -114,6 +115,8 @@ def make_tree(seat: Seat, git: Git, commit: str) -> None:
         "worktree", "add", "-q", "-B", seat.branch, str(seat.tree), commit,
         until=deadline_in(_CHECKOUT_S),
     )  # fmt: skip
+    # When the references of this run are gone, the next one brings only what is new.
+    git.output("update-ref", _WARM, commit)
     folder = git_folder(seat.tree)
     seat.indexes.mkdir(parents=True, exist_ok=True, mode=0o700)
     if folder is not None and (folder / "index").exists():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from orchestrate.checkpoints.model import CheckpointError
@@ -45,12 +45,16 @@ def users_call(
             timeout=PATIENCE_S, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise CheckpointError(f"git {words[0]} did not finish in time") from None
+        raise CheckpointError(f"git {_verb(words)} did not finish in time") from None
     if done.returncode != 0:
         told = visible_lines(done.stderr.decode("utf-8", "replace").strip())
         kind = PushRefused if "stale info" in told else CheckpointError
-        raise kind(f"git {words[0]} failed", told)
+        raise kind(f"git {_verb(words)} failed", told)
     return done.stdout.decode("utf-8", "replace")
+
+
+def _verb(words: Sequence[str]) -> str:
+    return next(one for one in words if one.isalpha())
 
 
 def push(
@@ -62,11 +66,13 @@ def push(
 ) -> None:
     """Let references there lead from what we read to what we made: all of them, or none.
 
-    `refs`: the name, what it led to ('' if it was not there), and what it shall lead to.
+    `refs`: the name, what it led to ('' if it was not there), and what it shall lead to. With
+    `objects` from elsewhere nothing says what is there already, so that git asks.
     """
     leases = [f"--force-with-lease={name}:{old}" for name, (old, _) in refs.items()]
     targets = [f"{new}:{name}" for name, (_, new) in refs.items()]
-    words = ("push", "-q", "--no-verify", "--atomic", *leases, address, *targets)
+    asks = ("-c", "push.negotiate=true") if objects is not None else ()
+    words = (*asks, "push", "-q", "--no-verify", "--atomic", *leases, address, *targets)
     users_call(program, store, *words, objects=objects)
 
 

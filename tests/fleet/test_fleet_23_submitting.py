@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from orchestrate.checkpoints.users import find_repository
+from orchestrate.fleet.host import remove_seat
+from orchestrate.fleet.seat import Seat
 from orchestrate.fleet.submit import Snapshot, take_snapshot
-from orchestrate.fleet.transport import require_git
+from orchestrate.fleet.take import publish_rest, take_seat
+from orchestrate.fleet.transport import push, require_git
 from tests.fleet.test_fleet_01_ssh import Fleet
 
 
@@ -172,3 +175,35 @@ def test_fleet_a_step_that_commits_finds_its_files_in_the_index(tmp_path: Path) 
     assert fleet.git("diff", "--name-status", "HEAD", f"orchestrate/{run}") == "A\tmade.txt"
     assert fleet.git("log", "-1", "--format=%s", f"orchestrate/{run}") == "theirs"
     assert fleet.git("show", "--name-status", "--format=", f"orchestrate/{run}") == "A\tmade.txt"
+
+
+def packed(repository: Path) -> int:
+    """How many bytes have come there so far, in packs that are kept as they came."""
+    return sum(path.stat().st_size for path in repository.glob("objects/pack/*.pack"))
+
+
+def test_a_second_run_brings_only_what_is_new(source: Source, tmp_path: Path) -> None:
+    source.commit(large=os.urandom(500_000).hex())
+    remote, root = tmp_path / "remote.git", tmp_path / "root"
+    runs = ["20260101T000000Z-abcdef", "20260102T000000Z-abcdef"]
+    seats = [Seat(run, str(root), "m", remote=str(remote)) for run in runs]
+    for folder in (remote, seats[0].repository):
+        folder.parent.mkdir(exist_ok=True, parents=True)
+        source.git("init", "-q", "--bare", str(folder))
+        source.git("--git-dir", str(folder), "config", "transfer.unpackLimit", "1")
+    came = []
+    for seat in seats:
+        taken = source.snapshot(tmp_path / f"taken-{seat.run}")
+        objects = source.top / ".git" / "objects"
+        before = packed(remote), packed(seat.repository)
+        push(require_git(), taken.store, str(remote), {seat.work: ("", taken.commit)}, objects)
+        take_seat(seat, is_sha256=False, prepare=())
+        came.append((packed(remote) - before[0], packed(seat.repository) - before[1]))
+        # It has made something, and of what was submitted no reference tells any more.
+        (seat.tree / "made").write_text(seat.run)
+        seat.folder.mkdir()
+        publish_rest(seat)
+        remove_seat(seat)
+        source.commit(new=seat.run)
+    assert min(came[0]) > 250_000
+    assert max(came[1]) < 10_000
