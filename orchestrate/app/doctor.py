@@ -160,6 +160,18 @@ def _checkpoints(folder: Path) -> Finding:
     return Finding("checkpoints", True, f"{show_size(sum(sizes))} in {plural(len(sizes), 'run')}")
 
 
+def programs_here() -> dict[str, str]:
+    """The programs that runs use and that are here, and their versions."""
+    git = _first_line(("git", "--version"))
+    found = {"git": version_in(git)} if git else {}
+    for name in PROGRAMS:
+        program = find_program(name, os.environ)
+        if not isinstance(program, Missing):
+            said = _first_line(program_version(name, program))
+            found[name] = version_in(said) if said else ""
+    return found
+
+
 def _agents() -> Iterator[Finding]:
     for name in PROGRAMS:
         found = find_program(name, os.environ)

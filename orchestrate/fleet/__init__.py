@@ -12,6 +12,7 @@
     protocol.py   what client, workflow and worker say to each other
     workflow.py   the run on the server: sit, wait for a signal, sit again, end
     permit.py     a permit for a call of an agent on the server; permits.py gets and renews them
+    inventory.py  what runs find on a machine, which `fleet doctor` asks its worker
     worker.py     the worker of a machine: slots.py, notes.py and pollers.py serve it
     hold.py       there: a sitting is announced, kept alive and reported
     engine.py     there: the process of a sitting, started by a keeper under a lease

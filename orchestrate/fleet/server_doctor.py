@@ -16,15 +16,17 @@ from temporalio.api.workflowservice.v1 import (
     GetSystemInfoRequest,
     PollActivityTaskQueueRequest,
 )
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowFailureError
 from temporalio.service import RPCError
 
+from orchestrate import __version__
 from orchestrate.errors import ConfigError, UsageError
 from orchestrate.fleet.connect import connect
 from orchestrate.fleet.doctor import clock_finding
+from orchestrate.fleet.inventory import ANSWER_S, MACHINE, Inventory
 from orchestrate.fleet.permits import announced_on
 from orchestrate.fleet.pollers import live_pollers
-from orchestrate.fleet.protocol import pool_queue
+from orchestrate.fleet.protocol import machine_queue, pool_queue
 from orchestrate.fleet.server_list import runs_of_namespace
 from orchestrate.fleet.settings import FleetSettings
 from orchestrate.view.doctor import Finding
@@ -50,7 +52,11 @@ async def examine_server(settings: FleetSettings, pools: Sequence[str]) -> list[
     set_up = [pool.name for pool in settings.pools.values() if not pool.hosts]
     names = dict.fromkeys((*pools, *set_up, *sorted(used)))
     limits = [one async for one in _limits(client)]
-    return [*found, *[await _pool(client, name) for name in names], *limits]
+    served = {name: await _machines(client, name) for name in names}
+    of_pools = [_pool(name, machines) for name, machines in served.items()]
+    machines = sorted({one for known in served.values() for one in known})
+    of_machines = await asyncio.gather(*(_machine(client, name) for name in machines))
+    return [*found, *of_pools, *of_machines, *limits]
 
 
 async def _server(client: Client, settings: FleetSettings) -> AsyncIterator[Finding]:
@@ -107,12 +113,38 @@ async def _limits(client: Client) -> AsyncIterator[Finding]:
         yield Finding(f"limit {name}", True, f"{held} of {limit} calls at once are being made")
 
 
-async def _pool(client: Client, name: str) -> Finding:
-    workers = sorted(await live_pollers(client, pool_queue(name)))
-    if not workers:
+async def _machines(client: Client, pool: str) -> list[str]:
+    """Those that serve a pool."""
+    workers = await live_pollers(client, pool_queue(pool))
+    return sorted(worker.partition("@")[0] for worker in workers)
+
+
+def _pool(name: str, machines: Sequence[str]) -> Finding:
+    if not machines:
         return Finding(
             f"pool {name}", False, f"no worker serves the pool {name}",
             f"orchestrate worker --pools {name} --root DIR", is_needed=True,
         )  # fmt: skip
-    names = ", ".join(worker.partition("@")[0] for worker in workers)
-    return Finding(f"pool {name}", True, f"served by {names}")
+    return Finding(f"pool {name}", True, f"served by {', '.join(machines)}")
+
+
+async def _machine(client: Client, name: str) -> Finding:
+    """What runs find there, which its worker alone can tell."""
+    limit = timedelta(seconds=ANSWER_S)
+    try:
+        if not await live_pollers(client, machine_queue(name)):
+            return Finding(f"machine {name}", False, "it takes no questions")
+        found: Inventory = await client.execute_workflow(
+            MACHINE, id=f"machine/{name}/{os.urandom(6).hex()}", task_queue=machine_queue(name),
+            execution_timeout=limit, result_type=Inventory,
+        )  # fmt: skip
+    except (WorkflowFailureError, RPCError):
+        return Finding(f"machine {name}", False, f"it gave no answer within {ANSWER_S:g} s")
+    programs = [f"{program} {version}".strip() for program, version in found.programs.items()]
+    told = f"orchestrate {found.version}; {', '.join(programs) or 'neither git nor an agent'}"
+    if found.version == __version__:
+        return Finding(f"machine {name}", True, told)
+    return Finding(
+        f"machine {name}", False, f"{told}; {__version__} here",
+        "install the same version of orchestrate on all machines",
+    )  # fmt: skip

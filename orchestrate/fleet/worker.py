@@ -19,9 +19,12 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.worker import FixedSizeSlotSupplier, Worker, WorkerTuner
 
+from orchestrate import __version__
+from orchestrate.app.doctor import programs_here
 from orchestrate.errors import ConfigError, OrchestrateError
 from orchestrate.fleet.engine import seat_for
 from orchestrate.fleet.hold import Holder, refused
+from orchestrate.fleet.inventory import EXAMINE, Inventory, OrchestrateMachine
 from orchestrate.fleet.notes import Note
 from orchestrate.fleet.permit import PERMITS_QUEUE, OrchestratePermit
 from orchestrate.fleet.permits import Permits
@@ -163,6 +166,10 @@ def _workers(client: Client, machine: Machine, holder: Holder, slots: Slots) -> 
             await holder.hold(note, is_new=not sitting.is_again)
         return _completed_by_id()
 
+    @activity.defn(name=EXAMINE)
+    async def examine() -> Inventory:
+        return Inventory(__version__, await holder.call(programs_here))
+
     patience = timedelta(days=1)  # sittings end by themselves when the worker leaves
     fixed = FixedSizeSlotSupplier
     tuner = WorkerTuner.create_composite(
@@ -181,9 +188,10 @@ def _workers(client: Client, machine: Machine, holder: Holder, slots: Slots) -> 
         for pool in machine.pools
     ]  # fmt: skip
     own = Worker(
-        client, task_queue=machine_queue(machine.name), activities=[sit],
-        identity=machine.identity, max_concurrent_activities=_MACHINE_TASKS,
-        max_concurrent_activity_task_polls=2, graceful_shutdown_timeout=patience,
+        client, task_queue=machine_queue(machine.name), workflows=[OrchestrateMachine],
+        activities=[sit, examine], identity=machine.identity,
+        max_concurrent_activities=_MACHINE_TASKS, max_concurrent_activity_task_polls=2,
+        graceful_shutdown_timeout=patience,
     )  # fmt: skip
     of_permits = Worker(
         client, task_queue=PERMITS_QUEUE, workflows=[OrchestratePermit], identity=machine.identity

@@ -87,6 +87,7 @@ def test_doctor_tells_of_server_remote_clock_and_pools(
     assert found["namespace"]["detail"] == "default"
     assert all(found[name]["ok"] for name in ("clock", "git remote", "timing", "tls", "keys"))
     assert found["pool gpu"]["detail"] == "served by box"
+    assert found["machine box"]["detail"] == "it takes no questions"
     lacking = _findings(fleet, 5, "tpu")
     assert lacking["pool tpu"]["detail"] == "no worker serves the pool tpu"
 

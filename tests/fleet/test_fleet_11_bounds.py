@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
+from orchestrate import __version__
 from orchestrate.fleet.protocol import PROTOCOL, WORKFLOW, Order, pool_queue
 from tests.fleet.machines import LIMIT_S, Handle, ServerFleet, until
 from tests.fleet.temporal_server import TemporalServer
@@ -159,3 +160,16 @@ def test_fleet_a_client_refuses_a_run_that_speaks_another_protocol(
     for command in ("status", "cancel", "wait"):
         refused = fleet.run(command, run).assert_exit(5).stderr
         assert f"run {run} speaks protocol {PROTOCOL} of orchestrate" in refused
+
+
+def test_fleet_doctor_asks_a_machine_for_its_programs(fleet: ServerFleet) -> None:
+    program = fleet.top / "there" / "codex"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho codex-cli 9.8.7\n")
+    program.chmod(0o755)
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    worker = fleet.worker("one", PATH=path)
+    found = fleet.run("fleet", "doctor", fleet.pool, "--json", timeout_s=LIMIT_S).json()["findings"]
+    (told,) = [one for one in found if one["name"] == f"machine {worker.name}"]
+    assert told["ok"]
+    assert told["detail"].startswith(f"orchestrate {__version__}; codex 9.8.7, git 2.")
