@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -65,6 +65,7 @@ class Worker:
             sys.executable, "-m", "orchestrate", "worker", "--pools", pools, "--slots", str(slots),
             "--root", str(self.root), "--name", name,
         )  # fmt: skip
+        self.inside: tuple[str, ...] = ()
         self.environment = {**os.environ, **fleet.surroundings, _MARK: str(self.root)}
         self.log = fleet.top / f"{name}.log"
         self.still = fleet.top / f"{name}.still"
@@ -78,8 +79,8 @@ class Worker:
             words = (program, "-c", _STANDS_STILL, stands_still, str(self.still), *rest)
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
-                words, stdout=subprocess.PIPE, stderr=log, text=True, env=self.environment,
-                stdin=subprocess.DEVNULL, start_new_session=True,
+                (*self.inside, *words), stdout=subprocess.PIPE, stderr=log, text=True,
+                env=self.environment, stdin=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
@@ -202,10 +203,15 @@ class ServerFleet(Project):
         slots: int = 2,
         stands_still: Literal["", "find", "start"] = "",
         pool: str = "",
+        inside: Sequence[str] = (),
         **environment: str,
     ) -> Worker:
-        """A worker of the pool; its name is its own on the whole server."""
+        """A worker of the pool; its name is its own on the whole server.
+
+        `inside`: the command that starts it in a place of its own.
+        """
         made = Worker(self, f"{name}-{self.pool}", pool or self.pool, slots)
+        made.inside = (*inside,)
         made.environment |= environment
         self.workers.append(made)
         return made.start(stands_still)

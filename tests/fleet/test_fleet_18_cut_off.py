@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +13,9 @@ import pytest
 from orchestrate.fleet.take import publish_rest
 from orchestrate.fleet.transport import PushRefused
 from tests.fleet.machines import HASTY, PATIENT, ServerFleet, until
+from tests.fleet.namespaces import MAY_BE_MADE, Namespace
 from tests.fleet.temporal_server import TemporalServer
+from tests.fleet.test_fleet_05_codec import write_keys
 from tests.fleet.test_fleet_06_losses import LONG, published_steps, seat_on
 from tests.fleet.test_fleet_10_kills import STEPS, is_engine
 
@@ -48,12 +50,12 @@ def fleet(tmp_path: Path, temporal_server: TemporalServer) -> Iterator[ServerFle
 class Line:
     """What leads to the server. Once it is cut, nothing comes through and nothing is closed."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, address: str = "127.0.0.1") -> None:
         self._port = port
         self._is_cut = threading.Event()
         self._open: list[socket.socket] = []
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self._listener = socket.create_server((address, 0))
+        self.address = f"{address}:{self._listener.getsockname()[1]}"
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
         self._threads[0].start()
 
@@ -107,20 +109,42 @@ def line(temporal_server: TemporalServer) -> Iterator[Line]:
     made.close()
 
 
+@pytest.fixture
+def network(fleet: ServerFleet) -> Iterator[Namespace]:
+    made = Namespace()
+    yield made
+    fleet.close()  # before the place where its workers are
+    made.close()
+
+
 def test_fleet_a_machine_that_is_cut_off_ends_what_it_runs_before_others_begin(
-    fleet: ServerFleet, line: Line
+    fleet: ServerFleet, request: pytest.FixtureRequest
 ) -> None:
-    fleet.timing(HASTY)
+    """In a network of its own where we may make one (as root, with `ip`)."""
+    if MAY_BE_MADE:
+        network: Namespace = request.getfixturevalue("network")
+        line = Line(fleet.server.port, network.our_address)
+        request.addfinalizer(line.close)
+        write_keys(fleet.top / "config" / "orchestrate" / "fleet.keys", "one")
+        fleet.timing(HASTY, keys="fleet.keys", insecure=True)
+        cut: Callable[[], None] = network.cut
+        inside: Sequence[str] = network.words
+    else:
+        line = request.getfixturevalue("line")
+        fleet.timing(HASTY)
+        cut, inside = line.cut, ()
     # Its way to the repository that carries runs is cut with the other one.
     way, remote = fleet.top / "way", fleet.top / "remote.git"
     way.symlink_to(remote)
     config = fleet.top / "gitconfig"
     config.write_text(f'[url "{way}"]\n\tinsteadOf = {remote}\n')
-    first = fleet.worker("one", TEMPORAL_ADDRESS=line.address, GIT_CONFIG_GLOBAL=str(config))
+    first = fleet.worker(
+        "one", inside=inside, TEMPORAL_ADDRESS=line.address, GIT_CONFIG_GLOBAL=str(config)
+    )
     run = fleet.begin("steps.yaml")
     fleet.await_entry("long")
     until(lambda: "First" in published_steps(fleet, run))
-    line.cut()
+    cut()
     way.unlink()
     fleet.worker("two")
     fleet.await_entry("long", 2)
