@@ -12,6 +12,7 @@ from temporalio.converter import (
 )
 
 from orchestrate.fleet.keys import Keys, SealError
+from orchestrate.plan.visible import visible
 
 _SEALED = b"binary/encrypted"
 _KEY = "encryption-key-id"
@@ -46,10 +47,27 @@ class SealingCodec(PayloadCodec):
         return Payload.FromString(self._keys.open(name, payload.data))
 
 
+class ClearCodec(PayloadCodec):
+    """Of a machine without keys: what others have sealed is refused by the name of its key."""
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return [*payloads]
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        for one in payloads:
+            if one.metadata.get("encoding") == _SEALED:
+                name = one.metadata.get(_KEY, b"").decode("ascii", "replace")
+                raise SealError(
+                    f"the server gave something that is encrypted with the key '{visible(name)}'",
+                    "`keys` in fleet.yaml names the file that has it",
+                )
+        return [*payloads]
+
+
 def converter(keys: Keys | None) -> DataConverter:
     """How values become what the server holds; in clear only without keys."""
     if keys is None:
-        return DataConverter.default
+        return DataConverter(payload_codec=ClearCodec())
     return DataConverter(
         failure_converter_class=DefaultFailureConverterWithEncodedAttributes,
         payload_codec=SealingCodec(keys),

@@ -71,6 +71,9 @@ def test_what_a_run_says_is_sealed_everywhere_and_goes_on_on_another_machine(
     assert [path for path in in_file if word.encode() in path.read_bytes()] == []
     # Only who has the key can bring it here.
     fleet.timing(PATIENT)
+    listed = fleet.run("runs", "--fleet", "--json").assert_success().json()["runs"]
+    assert [one["status"] for one in listed if one["run_id"] == run] == ["unknown"]
+    assert "encrypted with the key 'one'" in fleet.run("status", run).assert_exit(5).stderr
     refused = fleet.run("fetch", run).assert_exit(5)
     assert "published with the key 'one'" in refused.stderr
     fleet.timing(PATIENT, keys="fleet.keys")
