@@ -66,8 +66,8 @@ def steps_used(rt: Runtime, events: Iterable[Event]) -> list[Budget]:
         frame = rt.store.state.frames.get(event.frame)
         if frame is None or frame.here is None:
             continue
-        here, node = frame.here, rt.store.index.here(frame).node
-        found += step_budgets(node, used_with(here, event.result, here.reserved))
+        used = used_with(frame.here, event.result, frame.here.reserved)
+        found += step_budgets(rt.store.index, frame, used)
     return found
 
 

@@ -91,7 +91,7 @@ def _reserve(step: Step, state: RunState, *, may_wait: bool) -> Ending | None:
     if rules.refuses_unknown and (refused := _refuse_unknown(state.costs, own)) is not None:
         return refused
     days = day_limits(rt, step.frame)
-    is_limited = own or days or any(step_budgets(step.node, here.used))
+    is_limited = own or days or any(_step_budgets(step))
     if not is_limited and not rules.refuses_unknown:
         return None
     with rt.ledger.holding() if days else nullcontext():
@@ -104,7 +104,7 @@ def _set_aside(
 ) -> Ending | None:
     rt, here, rules = step.rt, step.here, step.rt.rules.money
     earlier = _earlier(step)
-    left = {budget.unit: budget.room for budget in step_budgets(step.node, here.used)}
+    left = {budget.unit: budget.room for budget in _step_budgets(step)}
     need = earlier.need(left.get("usd"), rules.guess_usd)
     # A call whose tokens nobody can foresee is made as long as there is one left.
     tokens, unknown_tokens = earlier.need_tokens(rules)
@@ -194,7 +194,7 @@ def _is_any_reserved(state: RunState) -> bool:
 
 
 def _over_step_limit(step: Step) -> Ending | None:
-    for budget in step_budgets(step.node, step.here.used):
+    for budget in _step_budgets(step):
         if budget.room <= _DUST:
             return CappedBudget(budget, "step-limit", "resume allows as much again").parks()
     return None
@@ -217,6 +217,10 @@ def _refuse_unknown(costs: Costs, own: list[CappedBudget]) -> Ending | None:
 
 
 # The budgets around a step.
+
+
+def _step_budgets(step: Step) -> Iterator[Budget]:
+    return step_budgets(step.rt.store.index, step.frame, step.here.used)
 
 
 def run_budgets(rt: Runtime, state: RunState, frame: Frame) -> Iterator[CappedBudget]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from orchestrate.plan.durations import as_written
-from orchestrate.plan.nodes import Node, PlanId
+from orchestrate.plan.nodes import PlanId
 from orchestrate.plan.settings import Limits
 from orchestrate.plan.visible import plural
 from orchestrate.record import field_names, record
@@ -150,8 +150,12 @@ def _of_plan(
         yield Budget(f"limits.time{whose}", "s", limits.max_time, worked)
 
 
-def step_budgets(node: Node, used: list[float]) -> Iterator[Budget]:
-    """A step's own, of what a visit has used since the run was last started or resumed."""
+def step_budgets(index: Index, frame: Frame, used: list[float]) -> Iterator[Budget]:
+    """Those of the step that a frame is at, or of whose check or round: of what a visit has used
+    since the run was last started or resumed, all of its rounds included."""
+    node = index.here(frame).node
+    if node.part_of is not None:
+        node = index.place(frame.plan, node.part_of).node
     dollars, tokens = used
     whose = f" of step '{node.name}'"
     if node.most_cost is not None:

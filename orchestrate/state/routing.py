@@ -103,8 +103,11 @@ def go_on(fold: Fold, frame: Frame, node: Node, label: Label, target: Target) ->
 def _follow(fold: Fold, frame: Frame, target: Target) -> None:
     match target:
         case Goto(node_id):
-            if fold.index.place(frame.plan, node_id).block.id == frame.block:
+            place, before = fold.index.place(frame.plan, node_id), frame.here
+            if place.block.id == frame.block:
                 arrive(frame, node_id)
+                if place.node.part_of is not None and before is not None and frame.here is not None:
+                    frame.here.used = before.used  # its step's limits hold for all rounds
             else:
                 _leave(fold, frame, FAILED, target)
         case Leave(label):

@@ -22,8 +22,8 @@ def budgets_of(state: RunState, index: Index | None, now: float) -> list[Budget]
                 continue
             found |= {one.limit: one for one in budgets_at(index, state, frame, now)}
             if frame.here is not None:
-                node = index.here(frame).node
-                found |= {one.limit: one for one in step_budgets(node, frame.here.used)}
+                own = step_budgets(index, frame, frame.here.used)
+                found |= {one.limit: one for one in own}
     reserved = reserved_below(state.root)
     if reserved and "limits.cost_usd" not in found:
         costs = state.costs

@@ -182,3 +182,55 @@ def test_the_last_call_of_a_run_warns_of_the_day_that_others_share(
     (near,) = _near(played)
     assert near["limit"] == "the user's limits.per_day.cost_usd"
     assert "the user's limits.per_day.cost_usd: $1.20 of $1.30 spent (92%)" in played.result.stderr
+
+
+CHECKED = {
+    "machine": """
+id: trial
+label: Trial
+description: A trial of ours
+initialStep: one
+steps:
+  one:
+    prompt: "STEP:one"
+    limits: {LIMITS}
+    check: {command: ["false"], rounds: 5}
+    outcomes: [complete, other]
+    onOutcome:
+      complete: {action: exit, reason: done}
+      other: {action: exit, reason: gave-up}
+""",
+    "recipe": recipe("""
+        steps:
+          - {id: one, agent: helper, prompt: "STEP:one", limits: {LIMITS},
+             check: {command: ["false"], rounds: 5}}
+    """),
+    "workflow": """
+version: "1.4"
+name: trial
+steps:
+  - {name: one, provider: claude, prompt: "STEP:one", limits: {LIMITS},
+     check: {command: ["false"], rounds: 5}}
+""",
+}
+
+
+@pytest.mark.parametrize("dialect", list(CHECKED))
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        ("cost_usd: 0.7", "limits.cost_usd of step 'one' is reached: $0.80 of $0.70 spent"),
+        ("tokens: 2000", "limits.tokens of step 'one' is reached: 2200 of 2000 tokens used"),
+    ],
+)
+def test_a_steps_own_limit_holds_for_all_rounds_of_its_check(
+    shop: Workshop, dialect: str, limit: str, words: str
+) -> None:
+    shop.answers(rule("", costing(0.4)))
+    played = shop.play(CHECKED[dialect].replace("LIMITS", limit), exit_code=6)
+    assert len(shop.calls()) == 2
+    assert words in played.state["reason"]
+    assert len(_near(played)) == 1
+    again = shop.go_on(exit_code=6)
+    assert len(shop.calls()) == 4, "resume allows as much again"
+    assert words in again.state["reason"]
