@@ -9,11 +9,11 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.transcripts import transcripts_of
-from orchestrate.errors import OrchestrateError, UsageError
+from orchestrate.errors import UsageError
+from orchestrate.serve.active_turn import active_run, activity_in, turn_json
 from orchestrate.serve.chats import Prompt
 from orchestrate.serve.problems import Problem
 from orchestrate.serve.sessions import ListedSession, find_session, history, sessions
-from orchestrate.serve.telling import CHAT
 from orchestrate.view.run_view import run_view
 from orchestrate.view.step_logs import find_entry
 from orchestrate.view.transcripts import read_turn
@@ -39,30 +39,17 @@ def _session(asked: CheckedRequest) -> ListedSession:
 
 
 def show_session(asked: CheckedRequest) -> Json:
-    """What was said, and the run that is active there, which bars the message box."""
+    """What was said, and what is active there, which bars the message box."""
     session = _session(asked)
     said = history(session)
-    active = active_run(session)
+    active = activity_in(session)
     return {
         "session": session.to_json(),
         "messages": said[-_MOST_SHOWN:],
         "left_out": max(0, len(said) - _MOST_SHOWN),
-        "active_run": active,
+        "active_run": None if active is None else active["run_id"],
+        "active": active,
     }
-
-
-def active_run(session: ListedSession) -> str | None:
-    """The recipe or turn that is at work or parked in a session."""
-    for run in reversed(session.runs):
-        try:
-            view = run_view(run)
-        except OrchestrateError:
-            continue
-        is_parked = bool(view.waiting_gates) and view.state.definition != CHAT
-        is_there = session.id in (view.state.session.id, run.id)
-        if is_there and (view.is_live or is_parked):
-            return run.id
-    return None
 
 
 def send_prompt(asked: CheckedRequest) -> Json:
@@ -120,11 +107,5 @@ def show_transcript(asked: CheckedRequest) -> Json:
     return {
         "step": entry.path,
         "running": entry.is_running,
-        "left_out": turn.left_out,
-        "doing": {"activity": turn.doing.activity, "words": turn.doing.words},
-        "passages": [
-            {"number": one.number, "kind": one.kind, "text": one.text, "tool": one.tool,
-             "error": one.is_error, "left_out": one.left_out}
-            for one in turn.passages
-        ],
-    }  # fmt: skip
+        **turn_json(turn),
+    }

@@ -138,7 +138,10 @@ def _read_sessions(run: Run, after: int, found: dict[str, str]) -> None:
 
 
 def find_session(console: Console, session_id: str) -> ListedSession | None:
-    return next((one for one in sessions(console) if one.id == session_id), None)
+    """By its id, or by that of a run in it: a client that began one knows no other at first."""
+    found = sessions(console)
+    by_run = (one for one in found if any(run.id == session_id for run in one.runs))
+    return next((one for one in found if one.id == session_id), next(by_run, None))
 
 
 def history(session: ListedSession) -> list[Json]:
@@ -156,9 +159,9 @@ def history(session: ListedSession) -> list[Json]:
 def _turn(run: Run, entry: StepLog, session: ListedSession) -> list[Json]:
     result = entry.result
     said = {
-        "user": (_text(source_of(run, entry, "prompt")), result.started_at),
+        "user": (text_of(source_of(run, entry, "prompt")), result.started_at),
         "assistant": (
-            _text(source_of(run, entry, "stdout")) or result.message,
+            text_of(source_of(run, entry, "stdout")) or result.message,
             result.completed_at,
         ),
     }
@@ -176,7 +179,7 @@ def _turn(run: Run, entry: StepLog, session: ListedSession) -> list[Json]:
     ]
 
 
-def _text(source: Path | bytes) -> str:
+def text_of(source: Path | bytes) -> str:
     content = source if isinstance(source, bytes) else read_file(source) or b""
     return cut(content.decode("utf-8", "replace"), _MOST_TEXT)
 

@@ -1,23 +1,32 @@
 // @ts-check
 /** A session before, during and after a recipe: read along, or say something. */
-import { ago, api, bounded, breakable, fill, h, trouble } from "./dom.js";
+import { ago, api, bounded, breakable, fill, h, trouble, why } from "./dom.js";
+import { doing, passages } from "./passages.js";
+
+/** @param {any} m */
+const message = (m) => h("article", { class: `message ${m.role}` }, h("small", {}, m.role === "user" ? "asked" : m.provider || "answered", m.timestamp ? ` · ${ago(m.timestamp)}` : ""), h("pre", { class: "text", tabindex: "0" }, bounded(m.text)));
 
 /** @param {string} session @param {any} console */
 export function chatBox(session, console) {
   const list = h("div", { class: "chat", role: "log", "aria-label": "Messages" });
+  /** The turn that has not ended: what was asked, and what the agent does. */
+  const turn = h("div", { class: "chat" });
+  const state = h("p", { class: "quiet", role: "status" });
   const said = h("div", { "aria-live": "polite" });
   const foot = h("div", { class: "sticky" });
   const text = h("textarea", { rows: "3", "aria-label": "Message", placeholder: "Message (Ctrl+Enter sends)", onkeydown: (/** @type {any} */ e) => e.key === "Enter" && (e.ctrlKey || e.metaKey) && !e.isComposing && send() });
   const form = h("form", { class: "say", onsubmit: (/** @type {any} */ e) => { e.preventDefault(); send(); } }, text, h("button", { class: "good" }, "send"));
   let count = -1;
+  /** @type {any} */ let again;
   async function send() {
     if (!text.value.trim()) return;
     fill(said, "sending …");
     try {
       await api(`/sessions/${encodeURIComponent(session)}/prompt`, { body: { text: text.value } });
       text.value = "";
-      fill(said, "the agent works …");
-      setTimeout(refresh, 500);
+      fill(said);
+      await refresh();
+      shown();
     } catch (error) { fill(said, trouble(error)); }
   }
   async function exit(/** @type {string} */ run) {
@@ -28,22 +37,37 @@ export function chatBox(session, console) {
     try { told = await api(`/sessions/${encodeURIComponent(session)}`); } catch (error) { return fill(list, trouble(error)); }
     if (told.messages.length !== count) {
       count = told.messages.length;
-      fill(list, told.left_out ? h("p", { class: "quiet" }, `${told.left_out} earlier messages are left out`) : null, count ? told.messages.map((/** @type {any} */ m) => h("article", { class: `message ${m.role}` }, h("small", {}, m.role === "user" ? "asked" : m.provider || "answered", " · ", ago(m.timestamp)), h("pre", { class: "text", tabindex: "0" }, bounded(m.text)))) : h("p", { class: "empty" }, "No agent was asked here yet."));
+      fill(list, told.left_out ? h("p", { class: "quiet" }, `${told.left_out} earlier messages are left out`) : null, count ? told.messages.map(message) : told.active ? null : h("p", { class: "empty" }, "No agent was asked here yet."));
       list.lastElementChild?.scrollIntoView({ block: "nearest" });
-      if (!told.active_run) fill(said);
     }
-    if (told.active_run) fill(foot, h("p", {}, "A recipe or a turn is active in this session: read along. "), console.read_only ? null : h("button", { type: "button", onclick: () => exit(told.active_run) }, "exit recipe"));
+    drawTurn(told.active);
+    if (told.active) fill(foot, h("div", { class: "say" }, state, console.read_only ? null : h("button", { type: "button", onclick: () => exit(told.active.run_id) }, told.active.is_chat ? "stop" : "exit recipe")));
     else if (console.read_only) fill(foot, h("p", { class: "quiet" }, "This console only looks."));
     else if (!foot.contains(form)) fill(foot, form);
   }
-  const shown = () => list.lastElementChild?.scrollIntoView({ block: "end" });
-  return { el: h("div", {}, list, said, foot), refresh, onRun: refresh, shown };
+  /** @param {any} active */
+  function drawTurn(active) {
+    clearTimeout(again);
+    if (!active) return fill(turn);
+    const works = active.is_chat ? "The agent works" : `The recipe works here${active.step ? `: ${active.step}` : ""}`;
+    const words = active.state === "working" ? `${works} · ${doing(active)}` : `${active.is_chat ? "The turn" : "The recipe"} ${active.state === "quiet" ? "is quiet" : active.state} ${why(active)}`;
+    if (state.textContent !== words) state.textContent = words;
+    const known = JSON.stringify([active.asked, active.passages]);
+    if (turn.dataset.known !== known) {
+      turn.dataset.known = known;
+      fill(turn, active.asked ? message({ role: "user", text: active.asked }) : null, active.passages.length ? h("article", { class: "message" }, passages(active.passages)) : null);
+    }
+    // An agent at work tells the run nothing before its turn ends.
+    again = setTimeout(() => turn.isConnected && refresh(), 1000);
+  }
+  const shown = () => (turn.lastElementChild || list.lastElementChild)?.scrollIntoView({ block: "end" });
+  return { el: h("div", {}, list, turn, said, foot), refresh, onRun: refresh, shown, close: () => clearTimeout(again) };
 }
 
 /** @param {string} session @param {any} console */
 export function sessionView(session, console) {
   const box = chatBox(session, console);
-  return { el: h("div", {}, h("h1", {}, "Chat"), h("p", { class: "quiet" }, session), box.el), title: "Chat", refresh: box.refresh, onRun: box.refresh, shown: box.shown, rows: () => [] };
+  return { el: h("div", {}, h("h1", {}, "Chat"), h("p", { class: "quiet" }, session), box.el), title: "Chat", refresh: box.refresh, onRun: box.refresh, shown: box.shown, close: box.close, rows: () => [] };
 }
 
 /** @param {any} console @param {(path: string) => void} go */

@@ -2,6 +2,7 @@
 /** A log that opens at its end and follows; scrolling up lets it go, and a pill returns. */
 import { coloured } from "./ansi.js";
 import { api, fill, h, query, trouble } from "./dom.js";
+import { doing, passages } from "./passages.js";
 
 const MOST = 500; // lines in the page
 const PAGE = 1000; // lines that are asked for at once
@@ -80,16 +81,11 @@ export function logView(run, live, steps, here) {
     live.ask("log", null);
     clearTimeout(again);
     const told = await api(`/runs/${run}/transcript${query({ step: step.value })}`);
-    const passages = told.passages.slice(-MOST).map((/** @type {any} */ p) => {
-      const words = `${p.tool ? `${p.tool}: ` : ""}${p.text}`;
-      const first = words.split("\n")[0];
-      const cls = `passage ${p.kind}${p.error ? " bad" : ""}`;
-      return p.kind === "said" || first === words ? h("p", { class: cls }, words) : h("details", { class: cls }, h("summary", {}, first), h("pre", { class: "text", tabindex: "0" }, words));
-    });
+    const said = passages(told.passages.slice(-MOST));
     // A stand-in, and a program that prints no events, only answers.
-    const answer = passages.length || told.running ? null : await api(`/runs/${run}/log${query({ step: step.value, limit: PAGE })}`);
+    const answer = said.length || told.running ? null : await api(`/runs/${run}/log${query({ step: step.value, limit: PAGE })}`);
     const nothing = answer?.total ? [h("p", { class: "passage note" }, "Nothing is known of what it did. It answered:"), h("pre", { class: "passage" }, answer.lines.join("\n"))] : h("p", { class: "empty" }, told.running ? "Nothing was said yet." : "Nothing was said.");
-    fill(lines, told.left_out ? h("p", { class: "quiet" }, `${told.left_out} earlier ones are left out`) : null, passages.length ? passages : nothing, told.running ? h("p", { class: "quiet" }, { tool: "a tool runs", model: "the model works", "": "nothing comes" }[/** @type {""} */ (told.doing.activity)] || "") : null);
+    fill(lines, told.left_out ? h("p", { class: "quiet" }, `${told.left_out} earlier ones are left out`) : null, said.length ? said : nothing, told.running ? h("p", { class: "quiet" }, doing(told)) : null);
     if (pinned) toEnd();
     // An agent at work tells the run nothing before its turn ends.
     if (told.running) again = setTimeout(() => box.isConnected && transcript().catch(() => null), 1000);
