@@ -35,13 +35,13 @@ def structured(text: str) -> Any:
 
 
 def find_json(text: str) -> Any:
-    """What `parse_json` takes: the whole text, else a fenced block, else the first object or array
-    in the prose; `NO_JSON` if there is none."""
+    """What `parse_json` takes: the whole text, else the last fenced block, one of `json` before
+    others, else the first object or array in the prose; `NO_JSON` if there is none."""
     value = _parse(text)
     if value is not NO_JSON:
         return value
     blocks = list(_blocks(text.split("\n"))) if _FENCE in text else []
-    for block in sorted(blocks, key=lambda block: block.language != "json"):
+    for block in sorted(blocks, key=lambda block: (block.language != "json", -block.first)):
         value = _parse(block.content)
         if value is not NO_JSON:
             return value

@@ -209,9 +209,9 @@ _HOW: dict[str, Schema] = {
         "analysis",
     ),
     "parse_json": flag(
-        "Whether the result must be JSON: the whole text, else a fenced block, else the first "
-        "object or array in the prose. If there is none, the step fails. Default: false, and an "
-        "answer is structured only where all of it, or its last `json` block, is JSON.",
+        "Whether the result must be JSON: the whole text, else the last fenced block, else the "
+        "first object or array in the prose. If there is none, the step fails. Default: false, and "
+        "an answer is structured only where all of it, or its last `json` block, is JSON.",
         default=False,
     ),
     "output_exit_code": variable(

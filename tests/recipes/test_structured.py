@@ -109,6 +109,10 @@ def test_r8_2_a_huge_hostile_answer_is_read_in_time() -> None:
         ("42", 42),
         ('Here:\n```\n{"a": 1}\n```\nDone.', {"a": 1}),
         ('```yaml\na: 1\n```\n```json\n{"a": 2}\n```', {"a": 2}),
+        # An example of the form, then the answer: the last one, as without `parse_json`.
+        ('So:\n```json\n{"a": 0}\n```\nIt is:\n```json\n{"a": 4}\n```\n', {"a": 4}),
+        ('```json\n{"a": 5}\n```\n```\n{"a": 0}\n```\n', {"a": 5}),
+        ('```json\n{"a": 6}\n```\n```json\n{broken\n```\n', {"a": 6}),
         ('I found {"severity": "high"} and [1, 2].', {"severity": "high"}),
         ("The list [1, 2] it is, not {this}.", [1, 2]),
         ('a {broken {"a": {"b": []}} end', {"a": {"b": []}}),
