@@ -232,9 +232,10 @@ def waits_for_person(
     return end(kind, "; ".join([*words, *limits, *gates]))
 
 
-def waits_to_be_resumed(stage: str, decision: str, *, by_timeout: bool) -> Ending:
+def waits_to_be_resumed(gate: str, decision: str, *, by_timeout: bool) -> Ending:
+    """Parked: `gate` is what the gate is called, such as `stage 'planning'`."""
     by = " by timeout" if by_timeout else ""
-    return end("approved", f"stage '{stage}' is {decision}{by}; waits to be resumed")
+    return end("approved", f"{gate} is {decision}{by}; waits to be resumed")
 
 
 # Before 0.2 an end was recorded without its kind: only here is the kind read from its words.

@@ -150,7 +150,7 @@ def _ending_after(event: GateDecided, stage: str, others: list[str]) -> Ending:
         return end("denied", f"{gate_words(stage, event.node)} was denied")
     if others:
         return waits_for_person((), others)
-    return waits_to_be_resumed(stage, event.decision, by_timeout=False)
+    return waits_to_be_resumed(gate_words(stage, event.node), event.decision, by_timeout=False)
 
 
 def _decided_already(run: Run, stage: str, counted: GateDecided) -> UsageError:
@@ -263,9 +263,10 @@ def _why_none(run: Run, state: RunState, stage: str | None) -> str:
     decided = [gate for gate in state.approvals if gate.status != "pending"]
     for gate in reversed(decided):
         if stage in (None, gate.stage):
+            at = local_time(gate.decided_at or gate.requested_at)
             return (
-                f"stage '{gate.stage}' of run {run.id} was {gate.status} already, by "
-                f"{gate.decided_by} at {local_time(gate.decided_at or gate.requested_at)}"
+                f"{gate_words(gate.stage, gate.node)} of run {run.id} was {gate.status} already, "
+                f"by {gate.decided_by} at {at}"
             )
     if stage is None:
         return f"run {run.id} waits for no approval: it is {state.status}"

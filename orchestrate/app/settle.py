@@ -16,6 +16,7 @@ from orchestrate.errors import OrchestrateError
 from orchestrate.exits import waits_for_person, waits_to_be_resumed
 from orchestrate.plan.visible import visible
 from orchestrate.record import replace
+from orchestrate.state.address import gate_words
 from orchestrate.state.apply import TIMEOUT, apply
 from orchestrate.state.ballots import cast
 from orchestrate.state.clock import now_by
@@ -140,8 +141,8 @@ def _standing_after(store: Store, event: GateDecided) -> RunEnded:
         if waiting:
             ending = waits_for_person((), waiting)
         else:
-            stage = gate_of(tried, event).stage
-            ending = waits_to_be_resumed(stage, event.decision, by_timeout=event.by == TIMEOUT)
+            gate = gate_words(gate_of(tried, event).stage, event.node)
+            ending = waits_to_be_resumed(gate, event.decision, by_timeout=event.by == TIMEOUT)
     return run_ended(event.at, ending)
 
 

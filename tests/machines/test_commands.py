@@ -91,7 +91,7 @@ def test_a_denied_gate_may_lead_back_to_work(tmp_path: Path) -> None:
     project = Project(tmp_path, {"m.yaml": text, "waits.yaml": "approve: [waits]"})
     project.run("run", "m.yaml", *WAITS).assert_exit(6)
     project.run("deny", "latest").assert_success()
-    assert "'approve' is denied; waits to be resumed" in project.latest_state["reason"]
+    assert project.latest_state["reason"] == "step 'approve' is denied; waits to be resumed"
     project.run("resume", "latest").assert_exit(6)
     project.run("approve", "latest").assert_success()
     project.run("resume", "latest").assert_success()

@@ -65,7 +65,7 @@ def test_the_named_stage_does_not_wait() -> None:
     with pytest.raises(UsageError, match=r"of 'oen' \(did you mean 'one'\?\)") as refused:
         choose_live(working(pending("one")), "oen")
     assert refused.value.hint == "pending: 'one'"
-    with pytest.raises(UsageError, match=r"stage 'old' of run .* was approved already, by ann"):
+    with pytest.raises(UsageError, match=r"step 'old' of run .* was approved already, by ann"):
         choose_live(working(approved("old"), pending("one")), "old")
 
 

@@ -106,7 +106,7 @@ def test_a_run_that_waits_says_for_what() -> None:
     lost = exits.waits_for_person(["step 'x' was lost"], ["plan"])
     assert lost.reason == "step 'x' was lost; waits for an approval of 'plan'"
     assert lost.kind == "lost"
-    late = exits.waits_to_be_resumed("plan", "approved", by_timeout=True)
+    late = exits.waits_to_be_resumed("stage 'plan'", "approved", by_timeout=True)
     assert late.reason == "stage 'plan' is approved by timeout; waits to be resumed"
 
 
@@ -143,7 +143,7 @@ def test_a_reason_is_worth_saying(kind: EndKind, reason: str, tells: bool) -> No
         end("limit", "max_total_steps reached: 3 of 3 steps have run (r)"),
         exits.waits_for_person([], ["plan"]),
         exits.waits_for_person(["step 'x' was lost; resume starts it anew"], []),
-        exits.waits_to_be_resumed("plan", "approved", by_timeout=False),
+        exits.waits_to_be_resumed("stage 'plan'", "approved", by_timeout=False),
         *(exits.stopped_by(n) for n in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)),
         end("session-locked", "session s of claude-code is in use by process 1 on h (x)"),
         end("environment", "codex is not installed"),

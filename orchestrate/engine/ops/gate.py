@@ -43,7 +43,7 @@ def open_gate(step: Step, op: Gate) -> Event:
             render_shown(op.prompt, step.scope, partial(show_value, step))
         )
     except StepFault as fault:
-        reason = f"the approval of stage '{op.stage}' cannot be asked for: {fault.message}"
+        reason = f"{gate_words(op.stage, step.node.id)} cannot be asked for: {fault.message}"
         return step.rt.ended(end("failed", step.rt.secrets.text(reason)))
     expires = None if op.timeout_s is None else now + op.timeout_s
     return GateOpened(
