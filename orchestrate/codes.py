@@ -118,6 +118,7 @@ CODES: dict[str, Code] = {
     "W107": Code("unbraked-circle", "A circle of steps asks an agent, and nothing limits it."),
     "W108": Code("setting-not-taken", "The agent cannot take a setting."),
     "W109": Code("input-of-another-dialect", "An input is read as another dialect would."),
+    "W110": Code("literal-template", "A machine without inputs has a text like a template."),
     "W201": Code("unreachable-step", "No path leads to the step."),
     "W202": Code("only-loops", "From here no path leads to an end."),
     "W203": Code("no-other-outcome", "A step has no `other` outcome as a way out."),

@@ -17,9 +17,11 @@ from orchestrate.plan.expr import Const, Expr, ListExpr, MapExpr, Ref, Text
 from orchestrate.plan.flow import AT_END, Use
 from orchestrate.plan.nodes import NodeId
 from orchestrate.record import mutable_record
+from orchestrate.regex import regex
 from orchestrate.source.located import LocatedMap, PathKey, as_map
 
 _STEPS = "steps"
+_LIKE_ONE = regex(r"(?<!\\)\{\{\s*(?:steps\.[\w-]+\.[\w.]+|(?P<input>[A-Za-z_]\w*))\??\s*\}\}")
 _RESULTS = {
     "command": ("output", "exit_code", "outcome"),
     "approval": ("outcome", "message"),
@@ -73,6 +75,7 @@ class Templates:
     def parts(self, container: Any, key: PathKey) -> tuple[str | Ref, ...]:
         written = str(container[key])
         if not self.is_on:
+            self._warn_of_literal(container, key, written)
             return (written,)
         template = parse_template(written)
         for fault in template.faults:
@@ -81,6 +84,15 @@ class Templates:
                                 suggestion=fault.suggestion)  # fmt: skip
         meant = {item.ref: self._meaning(container, key, item) for item in template.placed}
         return tuple(meant[part] if isinstance(part, Ref) else part for part in template.parts)
+
+    def _warn_of_literal(self, container: Any, key: PathKey, written: str) -> None:
+        """What reads like a template, in a machine that has none."""
+        for match in _LIKE_ONE.finditer(written):
+            span = self.work.span_inside(container, key, match.start(), match.end())
+            name = match["input"] or ""
+            say = f"inputs: {{{name}: {{description: …}}}}" if name else "inputs: {}"
+            hint = f"write {say} at the top, which makes texts templates"
+            self.work.report_at("W110", f"{match[0]} stays as it is written", span, hint=hint)
 
     def _meaning(self, container: Any, key: PathKey, item: Placed) -> Ref:
         ref = item.ref
