@@ -82,7 +82,7 @@ _JOIN = "join conditions with `and` or `or`"
 _CONSTANTS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
 _INSTEAD = {
     "=": "==", "===": "==", "!==": "!=", "<>": "!=", "=<": "<=", "=>": ">=", "!": "not",
-    "&&": "and", "&": "and", "||": "or", "|": "or",
+    "&&": "and", "&": "and", "||": "or", "|": "or", "is": "==",
 }  # fmt: skip
 # Quotes that a word processor makes of straight ones.
 _CURLED = "\u2018\u2019\u201c\u201d\u00b4`"
@@ -294,8 +294,8 @@ def _explain(token: _Token) -> Fault:
         return _fault(token, "'{{' is never closed", "close it with }}")
     if text in ("'", '"'):
         return _fault(token, "the quote is never closed", f"close it with {text}")
-    if text in _INSTEAD:
-        return _fault(token, f"'{text}' is not an operator", suggestion=_INSTEAD[text])
+    if lowered in _INSTEAD:
+        return _fault(token, f"'{text}' is not an operator", suggestion=_INSTEAD[lowered])
     if lowered in _LOWER and lowered != text:
         return _fault(token, f"'{text}' is not in lower case", suggestion=lowered)
     if lowered in _FOREIGN_WORDS:
