@@ -73,14 +73,6 @@ class Exit:
     """
 
     code: int | None
-    signal: int | None
-    timed_out: bool
-    stopped: str
-    start_error: str
-    start_fault: str
-    stdout_fault: str
-    stderr_fault: str
-    tee_fault: str
     pid: int
     started_at: float
     ended_at: float
@@ -90,8 +82,16 @@ class Exit:
     stdout: bytes | None
     stderr: bytes | None
     max_rss_kb: int
-    survivors: int
+    signal: int | None = None
+    timed_out: bool = False
     fell_silent: bool = False
+    stopped: str = ""
+    start_error: str = ""
+    start_fault: str = ""
+    stdout_fault: str = ""
+    stderr_fault: str = ""
+    tee_fault: str = ""
+    survivors: int = 0
     watched: bool = True
     lease_expired: bool = False
 

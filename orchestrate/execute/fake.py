@@ -44,12 +44,10 @@ def exit_with(code: int | None = 0, stdout: bytes = b"", stderr: bytes = b"") ->
     """How a program ends that nothing happened to; `replace` says what else is true of one."""
     now = time.time()
     return Exit(
-        code=code, signal=None, timed_out=False, stopped="", start_error="", start_fault="",
-        stdout_fault="", stderr_fault="", tee_fault="", pid=0, started_at=now, ended_at=now,
-        duration_s=0.0, stdout_bytes=len(stdout), stderr_bytes=len(stderr),
+        code=code, pid=0, started_at=now, ended_at=now, duration_s=0.0, max_rss_kb=0,
+        stdout_bytes=len(stdout), stderr_bytes=len(stderr),
         stdout=stdout if len(stdout) <= INLINE_LIMIT else None,
         stderr=stderr if len(stderr) <= INLINE_LIMIT else None,
-        max_rss_kb=0, survivors=0,
     )  # fmt: skip
 
 

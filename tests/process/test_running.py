@@ -16,7 +16,8 @@ from orchestrate.execute.base import Exit, NotStarted
 from orchestrate.execute.keeper import launch
 from orchestrate.execute.keeper.client import Keeper
 from orchestrate.execute.keeper.facts import Ended, Packer, Request, look
-from orchestrate.execute.keeper.protocol import MARKER, encode
+from orchestrate.execute.keeper.journal import read_facts
+from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL, MARKER, encode
 from orchestrate.record import replace
 from tests.process.conftest import MakeRequest, do_at_once, pid_in, wait_until
 
@@ -40,6 +41,17 @@ def test_exit_codes_and_signals(keeper: Keeper, request_for: MakeRequest) -> Non
     for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV):
         end = run(keeper, request_for(f"s{int(number)}", "sh", "-c", f"kill -{int(number)} $$"))
         assert (end.code, end.signal) == (None, number)
+
+
+def test_a_record_leaves_out_what_a_good_end_implies(
+    keeper: Keeper, request_for: MakeRequest
+) -> None:
+    journal = str(keeper.run_dir / FOLDER / JOURNAL)
+    run(keeper, request_for("good", "true"))
+    run(keeper, request_for("bad", "false"))
+    good, bad = (json.loads(read_facts(journal, name)["exit"]) for name in ("good", "bad"))
+    assert not {"signal", "stopped", "stdout_fault", "survivors", "watched"} & good.keys()
+    assert bad.items() >= {"code": 1, "signal": None, "stopped": "", "survivors": 0}.items()
 
 
 def test_programs_that_cannot_start(

@@ -138,8 +138,6 @@ def _code_of(op: Run, label: Label) -> int:
 def _exit(step: Step, code: int, text: str) -> Exit:
     now, printed = step.rt.now(), encode(text)
     return Exit(
-        code=code, signal=None, timed_out=False, stopped="", start_error="", start_fault="",
-        stdout_fault="", stderr_fault="", tee_fault="", pid=0, started_at=now, ended_at=now,
-        duration_s=0.0, stdout_bytes=len(printed), stderr_bytes=0, stdout=printed, stderr=b"",
-        max_rss_kb=0, survivors=0,
+        code=code, pid=0, started_at=now, ended_at=now, duration_s=0.0, stdout_bytes=len(printed),
+        stderr_bytes=0, stdout=printed, stderr=b"", max_rss_kb=0,
     )  # fmt: skip

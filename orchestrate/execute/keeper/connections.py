@@ -16,6 +16,8 @@ class Connection:
         self.fd = sock.fileno()
         self._frames = Frames()
         self.unsent = b""
+        # Is it polled for room to send in, too?
+        self.is_behind = False
 
     def receive(self) -> list[tuple[list[str], bytes]] | None:
         """What has arrived; None when the other side is gone."""

@@ -119,11 +119,9 @@ def exit_of(body: bytes) -> Exit:
     values, _ = _read_json(body.decode("ascii"))
     for name in ("stdout", "stderr"):
         values[name] = None if values[name] is None else bytes_of(values[name])
-    if "start_fault" not in values:
-        # A keeper of an earlier version knew one fault of all outputs, and none of starting.
-        before = values.pop("output_error", "")
-        for name in ("stdout_fault", "stderr_fault", "tee_fault", "start_fault"):
-            values.setdefault(name, before if name == "stdout_fault" else "")
+    if "output_error" in values:
+        # A keeper of an earlier version knew one fault of all outputs.
+        values["stdout_fault"] = values.pop("output_error")
     return Exit(**values)
 
 

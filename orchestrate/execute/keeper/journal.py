@@ -8,7 +8,7 @@ announced; a line's checksum covers the file up to its own end:
     boot   - {"token": …, "place": …}   from here on another boot's, with marks of its own
     gone   - {}                the run had a journal before this one, which was deleted
     claim  A {"at": …}         point of no return: without it A never started, with it never again
-    exit   A {"code": …, …}    how A ended (the fields of `facts.Exit`)
+    exit   A {"code": …, …}    how A ended (the fields of `Exit` that say something)
     lost   A {"reason": …}     A was claimed, its keeper is gone, and nothing of A is alive
     torn   - {"bytes": …}      here stood something that cannot be read; it is gone now
 

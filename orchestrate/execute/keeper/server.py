@@ -218,11 +218,12 @@ class KeeperProcess:
         self._tell(client, encode(f"hello {VERSION} {os.getpid()} {TAKES_FOLLOWERS} {TAKES_SLOTS}"))
 
     def _tell(self, client: Connection, message: bytes = b"") -> None:
-        was_behind = bool(client.unsent)
         if not client.send(message):
             self._drop(client)
-        elif was_behind or client.unsent:
-            self._poll.modify(client.fd, select.POLLIN | (select.POLLOUT if client.unsent else 0))
+        elif bool(client.unsent) != client.is_behind:
+            client.is_behind = not client.is_behind
+            room = select.POLLOUT if client.is_behind else 0
+            self._poll.modify(client.fd, select.POLLIN | room)
 
     def _drop(self, client: Connection) -> None:
         if self._clients.pop(client.fd, None) is not None:
@@ -365,9 +366,9 @@ class KeeperProcess:
 
     def _settle(self, place: Place, kind: str, record: bytes) -> None:
         """Who asks before this is durable still finds it running, and hears of it with the rest."""
-        if kind == "exit":
-            is_watched = any(self._clients[fd].is_there() for fd in self._watchers_of(place))
-            record = b'%b,"watched":%b}' % (record[:-1], b"true" if is_watched else b"false")
+        watchers = [self._clients[fd] for fd in self._watchers_of(place)]
+        if kind == "exit" and not any(client.is_there() for client in watchers):
+            record = b'%b,"watched":false}' % record[:-1]
         self._journal.note(kind, place.attempt, record)
         self._ends[place.attempt] = (place, encode(f"{kind} {place.attempt}", record))
 

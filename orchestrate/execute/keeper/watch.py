@@ -23,6 +23,7 @@ from orchestrate.execute.keeper.standard import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from orchestrate.execute.flat_json import Scalar
     from orchestrate.execute.keeper.watch_loop import WatchHost
 
 # Timeouts go on while the machine sleeps, but poll's clock may not: look at least this often.
@@ -248,9 +249,21 @@ class Watch:
         faults = start_error or self._out.log.error or self._err.log.error or self._out.tee.error
         is_whole = out is not None and err is not None and not faults and not survivors
         self.is_success = code == 0 and is_whole and self._kill_at is None
-        self.record = json_of(
-            {
-                "code": code if code >= 0 else None,
+        fields: dict[str, Scalar] = {
+            "code": code if code >= 0 else None,
+            "pid": self.pid,
+            "started_at": self._started_at,
+            "ended_at": time.time(),
+            "duration_s": round(duration, 6),
+            "stdout_bytes": self._out.size,
+            "stderr_bytes": self._err.size,
+            "stdout": out,
+            "stderr": err,
+            "max_rss_kb": max_rss_kb,
+        }
+        if not self.is_success:
+            # Of a program that has ended well it goes without saying.
+            fields |= {
                 "signal": -code if code < 0 else None,
                 "timed_out": self._timed_out,
                 "fell_silent": self._fell_silent,
@@ -260,19 +273,10 @@ class Watch:
                 "stdout_fault": self._out.log.error,
                 "stderr_fault": self._err.log.error,
                 "tee_fault": self._out.tee.error,
-                "pid": self.pid,
-                "started_at": self._started_at,
-                "ended_at": time.time(),
-                "duration_s": round(duration, 6),
-                "stdout_bytes": self._out.size,
-                "stderr_bytes": self._err.size,
-                "stdout": out,
-                "stderr": err,
-                "max_rss_kb": max_rss_kb,
                 "survivors": survivors,
-                **({"lease_expired": True} if self._lease_expired else {}),
+                "lease_expired": self._lease_expired,
             }
-        )
+        self.record = json_of(fields)
 
     def _masked(self, text: str) -> str:
         return text_of(self._mask.apply(bytes_of(text))) if text else ""
