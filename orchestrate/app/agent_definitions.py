@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -77,11 +78,14 @@ def faults_of_settings(
 ) -> Iterator[SettingFault]:
     """Settings of steps that their agents cannot take, each with its place."""
     permissions = settings.permissions or "bypass"
+    files = _files_of(program, workspace, settings)
     for plan, node, op in asks_in(program):
         if node.part_of is not None:
             continue  # a round of a check has the settings of its step
+        if isinstance(op.agent, NamedAgent) and op.agent.name not in files:
+            continue
         try:
-            definition = definition_before(node, op, workspace, settings)
+            definition = definition_before(node, op, workspace, settings, files)
         except ConfigError:
             # An agent that is unknown, or whose file is missing or wrong, is `run`'s to tell.
             continue
@@ -95,6 +99,18 @@ def faults_of_settings(
                 key for key in own if fault in setting_faults(definition.backend, {key: given[key]})
             )
             yield SettingFault(node.span, told, in_its_words(next(one, ""), plan))
+
+
+def _files_of(
+    program: Program, workspace: Workspace, settings: RunSettings
+) -> dict[str, AgentFile]:
+    """The files of its agents that can be read, each looked for once."""
+    agents = (op.agent for _, _, op in asks_in(program))
+    files = {}
+    for name in {agent.name for agent in agents if isinstance(agent, NamedAgent)}:
+        with suppress(ConfigError):
+            files[name] = _agent_file(name, workspace, settings)
+    return files
 
 
 def _own_settings(op: Ask) -> Iterator[str]:
