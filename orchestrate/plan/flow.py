@@ -206,10 +206,11 @@ def _undefined(graph: _Graph, reachable: set[NodeId], uses: Sequence[Use]) -> It
         return
     facts = _Facts({key: 1 << position for position, key in enumerate(keys)})
     known = _defined_on_entry(graph, facts, on_all_paths=True)
+    reached = {AT_END, *reachable}
     missing = [
         use
         for use in uses
-        if use.node in (AT_END, *reachable) and not known.get(use.node, 0) & facts.bits[use.key]
+        if use.node in reached and not known.get(use.node, 0) & facts.bits[use.key]
     ]
     possible = _defined_on_entry(graph, facts, on_all_paths=False) if missing else {}
     for use in missing:
