@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from orchestrate.agents.registry import ALIASES, PROGRAMS
+from orchestrate.agent_names import BACKENDS
+from orchestrate.agents.registry import PROGRAMS
 from orchestrate.agents.settings import COMMON
 
 _KINDS = {
@@ -24,7 +25,7 @@ def _programs() -> str:
     rows = []
     for name in PROGRAMS:
         program = PROGRAMS[name]().program
-        also = [alias for alias, ours in ALIASES.items() if ours == name]
+        also = [alias for alias, ours in BACKENDS.items() if ours == name != alias]
         how = program.install
         rows.append(
             f"| `{name}` | {_listed(also)} | {_listed(program.executables)} | `{program.variable}` "

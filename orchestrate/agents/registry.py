@@ -8,10 +8,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.agent_names import own_name
 from orchestrate.agents.base import Agent, Permissions
 from orchestrate.agents.finding import Missing
 from orchestrate.agents.finding import find_program as _find
-from orchestrate.diagnostics import closest
 from orchestrate.errors import ConfigError
 from orchestrate.record import record
 
@@ -84,21 +84,6 @@ STAND_INS: dict[str, Callable[[Equipment], Agent]] = {
     "human": _human,
     "replay": _replay,
 }
-ALIASES = {"claude": "claude-code", "copilot": "github-copilot"}
-
-
-def known_agents() -> tuple[str, ...]:
-    return (*PROGRAMS, *STAND_INS)
-
-
-def own_name(name: str) -> str:
-    """Our name of an agent, by any of its names."""
-    ours = ALIASES.get(name, name)
-    if ours in PROGRAMS or ours in STAND_INS:
-        return ours
-    near = closest(name, [*known_agents(), *ALIASES])
-    also = f" (did you mean '{near}'?)" if near else ""
-    raise ConfigError(f"there is no agent '{name}'{also}", f"known: {', '.join(known_agents())}")
 
 
 def make_agent(name: str, equipment: Equipment = BARE_HANDS) -> Agent:

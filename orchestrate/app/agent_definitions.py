@@ -8,15 +8,15 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.agent_names import BACKENDS, own_name
 from orchestrate.agents.definition import AgentDefinition
-from orchestrate.agents.registry import PROGRAMS, STAND_INS, own_name, setting_faults
+from orchestrate.agents.registry import PROGRAMS, STAND_INS, setting_faults
 from orchestrate.agents.settings import step_config
 from orchestrate.app.scopes import NoScope
 from orchestrate.diagnostics import Span, closest
 from orchestrate.dialects.agent_definitions import AgentFile, NoAgentError, read_agent
 from orchestrate.engine.evaluate import evaluate
 from orchestrate.errors import ConfigError
-from orchestrate.plan.backends import BACKENDS
 from orchestrate.plan.expr import MapExpr, references
 from orchestrate.plan.nodes import (
     Ask,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.agent_names import own_name
 from orchestrate.app.settings import FLAGS
 from orchestrate.plan import override
-from orchestrate.plan.backends import known_backend
 from orchestrate.plan.check import check_program
 from orchestrate.plan.durations import seconds_of
 from orchestrate.record import replace
@@ -45,7 +45,7 @@ def configured(settings: RunSettings, config: Config, document: Any = None) -> R
                 values[name] = seconds_of(value) if row.kind == "duration" else value
     backend = values.get("backend", settings.backend)
     if backend is not None:
-        values["backend"] = known_backend(backend)
+        values["backend"] = own_name(backend)
     agents = config.values.get("agents") or {}
     return replace(settings, **values, defaults=defaults, agents=agents)
 

@@ -7,11 +7,11 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.agent_names import BACKENDS
 from orchestrate.app.config_model import Config, Origin
 from orchestrate.app.webhook import address_fault
 from orchestrate.diagnostics import closest
 from orchestrate.errors import ConfigError, DefinitionError, OrchestrateError
-from orchestrate.plan.backends import BACKENDS
 from orchestrate.plan.durations import seconds_of
 from orchestrate.source.breaks import unify_line_ends
 from orchestrate.source.explain import explain

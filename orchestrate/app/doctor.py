@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from orchestrate.agent_names import own_name
 from orchestrate.agents.finding import Missing, version_in
 from orchestrate.agents.registry import PROGRAMS, find_program, is_program, program_version, untried
 from orchestrate.agents.versions import tried_words
@@ -15,7 +16,6 @@ from orchestrate.app.config_model import FILE
 from orchestrate.checkpoints.program import find_git
 from orchestrate.checkpoints.store import size_of
 from orchestrate.errors import DefinitionError, OrchestrateError
-from orchestrate.plan.backends import known_backend
 from orchestrate.plan.visible import plural, show_size
 from orchestrate.state.locks import take
 from orchestrate.state.runs import Runs, list_runs
@@ -116,7 +116,7 @@ def _workspace(workspace: Workspace, state_dir: str | None) -> Iterator[Finding]
 
 def _default_agent(config: Config, backend: str, detail: str) -> Finding:
     """Recipes that name no agent ask this one; it has to be there for them, but for no others."""
-    name = known_backend(backend)
+    name = own_name(backend)
     found = find_program(name, os.environ) if is_program(name) else None
     if not isinstance(found, Missing) or config.agent(name).get("path"):
         return Finding("agents", True, detail)

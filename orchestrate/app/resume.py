@@ -8,6 +8,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.agent_names import own_name
 from orchestrate.app.agents import refuse_unusable
 from orchestrate.app.apply_flags import with_settings
 from orchestrate.app.begun_since import begun_since
@@ -39,7 +40,6 @@ from orchestrate.errors import ConfigError, OrchestrateError, UsageError
 from orchestrate.execute.place import is_same_place, place_of
 from orchestrate.exits import DONE, ENDS, Ending
 from orchestrate.git_head import head_of
-from orchestrate.plan.backends import known_backend
 from orchestrate.plan.nodes import Each, main_plan
 from orchestrate.plan.override import with_context
 from orchestrate.plan.visible import visible
@@ -98,7 +98,7 @@ def resume(
     """Go on with a run until it ends, is parked or is stopped."""
     _refuse_together(given, request, as_started=as_started)
     if given.backend is not None:
-        given = replace(given, backend=known_backend(given.backend))
+        given = replace(given, backend=own_name(given.backend))
     header = header_of(run)
     level = given.log_level or load_config(workspace).values.get("log_level")
     settings = replace(given.over(header.settings), log_level=level)
@@ -383,7 +383,7 @@ def start_over(
         raise ConfigError(f"run {found.id} is still running", "end it first: orchestrate cancel")
     header = header_of(found)
     if given.backend is not None:
-        given = replace(given, backend=known_backend(given.backend))
+        given = replace(given, backend=own_name(given.backend))
     settings = given.over(header.settings)
     if settings.worktree:
         settings = replace(settings, worktree="")  # the name is the earlier run's

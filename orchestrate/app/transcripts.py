@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from orchestrate.agents.registry import PROGRAMS, STAND_INS, own_name
+from orchestrate.agent_names import own_name
+from orchestrate.agents.registry import PROGRAMS, STAND_INS
 from orchestrate.agents.transcript import EventTranscript, LineTranscript
 from orchestrate.app.secrets import secrets_of_run
 from orchestrate.errors import ConfigError

@@ -11,13 +11,13 @@ from typing import Literal
 
 import click
 
+from orchestrate.agent_names import BACKENDS
 from orchestrate.app.runs_folder import runs_of
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.catalogue import recipe_files
 from orchestrate.cli.commands.schema import SCHEMAS
 from orchestrate.cli.group import COMMANDS, root
 from orchestrate.cli.later import answer_later
-from orchestrate.plan.backends import BACKENDS
 from orchestrate.record import field, mutable_record, record
 from orchestrate.state.runs import Runs, list_runs
 from orchestrate.view.place import Place

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from orchestrate.agent_names import own_name
 from orchestrate.agents import registry
 from orchestrate.agents.finding import Missing, version_in
 from orchestrate.engine.programs import run_program
@@ -27,8 +28,8 @@ def _ask(rt: Runtime, backend: str) -> str:
     path = registry.find_program(backend, rt.environment)
     if isinstance(path, Missing):
         return ""
-    attempt = f"version/{registry.own_name(backend)}"
-    outputs = tuple(f"{registry.own_name(backend)}.version{end}" for end in ("", ".stderr"))
+    attempt = f"version/{own_name(backend)}"
+    outputs = tuple(f"{own_name(backend)}.version{end}" for end in ("", ".stderr"))
 
     def job() -> Job:
         return Job(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from orchestrate.plan.backends import BACKENDS
+from orchestrate.agent_names import BACKENDS
 from orchestrate.record import replace
 from orchestrate.state.address import FrameKey
 from orchestrate.state.denials import add_denials

@@ -8,23 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from orchestrate.agent_names import BACKENDS, PROVIDERS, own_name
 from orchestrate.agents.base import Agent
+from orchestrate.agents.keys import KEYS
 from orchestrate.agents.registry import (
-    ALIASES,
     PROGRAMS,
     STAND_INS,
     Equipment,
     is_program,
-    known_agents,
     make_agent,
-    own_name,
     program_version,
     untried,
 )
 from orchestrate.agents.stand_ins.human import Person
-from orchestrate.dialects.workflow.providers import BUILT_IN
 from orchestrate.errors import ConfigError
-from orchestrate.plan.backends import BACKENDS
+from orchestrate.source.schema import load_schema
 
 EQUIPMENT = Equipment(
     script={"a": ["done"]},
@@ -34,15 +32,20 @@ EQUIPMENT = Equipment(
 
 
 def test_names_are_those_of_the_command_line() -> None:
-    assert {name: own_name(name) for name in BACKENDS} == BACKENDS
-    assert set(BACKENDS) == {*known_agents(), *ALIASES}
+    assert set(BACKENDS.values()) == {*PROGRAMS, *STAND_INS}
 
 
 def test_every_provider_that_needs_no_declaration_is_a_program() -> None:
-    assert {own_name(name) for name in BUILT_IN} == set(PROGRAMS)
+    assert {own_name(name) for name in PROVIDERS} == set(PROGRAMS)
 
 
-@pytest.mark.parametrize("name", [*PROGRAMS, *STAND_INS, *ALIASES])
+def test_every_program_has_keys_and_slots() -> None:
+    slots = load_schema("config")["$defs"]["concurrent"]["properties"]
+    assert set(slots) == {"total", *PROGRAMS}
+    assert set(KEYS) == set(PROGRAMS)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
 def test_every_agent_can_be_made(name: str) -> None:
     agent: Agent = make_agent(name, EQUIPMENT)
     assert agent.name == own_name(name)
@@ -63,7 +66,7 @@ def test_what_is_missing_is_said(name: str) -> None:
 
 
 def test_only_cursor_is_untried() -> None:
-    assert [name for name in known_agents() if untried(name)] == ["cursor"]
+    assert [name for name in (*PROGRAMS, *STAND_INS) if untried(name)] == ["cursor"]
 
 
 def test_the_version_is_asked_with_a_command() -> None:

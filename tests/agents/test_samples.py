@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from orchestrate.agent_names import own_name
 from orchestrate.agents.adapter import Parsed, ProgramAgent
 from orchestrate.agents.base import FailureKind
 from orchestrate.agents.parse import Event, read_events
-from orchestrate.agents.registry import PROGRAMS, own_name
+from orchestrate.agents.registry import PROGRAMS
 from orchestrate.agents.transcript import EventTranscript
 from orchestrate.record import replace
 

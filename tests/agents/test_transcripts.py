@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrate.agents.registry import PROGRAMS, own_name
+from orchestrate.agent_names import own_name
+from orchestrate.agents.registry import PROGRAMS
 from orchestrate.agents.transcript import EventTranscript, LineTranscript
 from orchestrate.transcript import Doing, Passage
 

@@ -25,6 +25,7 @@ _VALUES = _FOUNDATION | {
     "catalogue",
     "transcript",
     "agent_flags",
+    "agent_names",
     "git_head",
 }
 # What every reader may name: the plan and the recorded state are data.
@@ -44,6 +45,7 @@ LAYERS: dict[str, set[str]] = {
     "catalogue": _FOUNDATION | {"workspace"},
     "transcript": {"record"},
     "agent_flags": set(),
+    "agent_names": _FOUNDATION | {"diagnostics"},
     "git_head": {"regex"},
     # The store of checkpoints, for whoever takes, shows or restores them.
     "checkpoints": _FOUNDATION | {"git_head", "state.durable"},
@@ -52,7 +54,7 @@ LAYERS: dict[str, set[str]] = {
     "source": _VALUES,
     "dialects": _VALUES | {"plan", "lang", "source"},
     "compile": _VALUES | {"plan", "source", "dialects"},
-    "state": _FOUNDATION | {"diagnostics", "plan"},
+    "state": _FOUNDATION | {"agent_names", "diagnostics", "plan"},
     "execute": _FOUNDATION,
     "agents": _VALUES,
     # The seam, not what is behind it: which executor runs a program is the application's choice.

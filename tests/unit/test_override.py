@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from orchestrate.agent_names import own_name
 from orchestrate.app.settings import FLAGS
 from orchestrate.errors import ConfigError
 from orchestrate.plan import override
-from orchestrate.plan.backends import known_backend
 from orchestrate.plan.check import check_program
 from orchestrate.plan.expr import Const, MapExpr
 from orchestrate.plan.nodes import (
@@ -143,11 +143,11 @@ def test_on_error_leaves_handlers_and_successes_alone(choice: OnError) -> None:
 
 
 def test_backends_have_the_names_of_a_and_c() -> None:
-    assert known_backend("claude") == known_backend("claude-code")
-    assert known_backend("copilot") == "github-copilot"
+    assert own_name("claude") == own_name("claude-code")
+    assert own_name("copilot") == "github-copilot"
     for name in ("cursor", "opencode", "codex", "gemini", "qwen", "rehearsal", "human", "replay"):
-        assert known_backend(name) == name
+        assert own_name(name) == name
     with pytest.raises(ConfigError, match="did you mean 'opencode'") as caught:
-        known_backend("open-code")
+        own_name("open-code")
     assert caught.value.exit_code == 5
     assert "known: claude-code" in caught.value.hint

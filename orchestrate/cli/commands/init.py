@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchestrate.agent_names import own_name
 from orchestrate.app.definition import compile_definition
 from orchestrate.app.starter_files import (
     DEFAULT_PERMISSIONS,
@@ -24,7 +25,6 @@ from orchestrate.cli.options import json_option, working_dir_option
 from orchestrate.cli.terminal import has_terminal, read_line
 from orchestrate.diagnostics import closest
 from orchestrate.errors import DefinitionError, OrchestrateError
-from orchestrate.plan.backends import known_backend
 from orchestrate.show.init_text import (
     PERMISSIONS,
     permission_words,
@@ -72,7 +72,7 @@ def init(
     if agents_of is not None:
         return _write_agents(agents_of, workspace, as_json=as_json)
     if backend is not None:
-        backend = known_backend(backend)
+        backend = own_name(backend)
     if not (is_sure or as_json) and has_terminal():
         backend = backend or _ask_backend()
         permissions = permissions or _ask_permissions()

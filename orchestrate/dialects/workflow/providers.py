@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from orchestrate.agent_names import PROVIDERS
 from orchestrate.diagnostics import closest
 from orchestrate.dialects.commands import Arguments, lower_arguments
 from orchestrate.dialects.lowering import Lowering
@@ -14,8 +15,6 @@ from orchestrate.plan.expr import Expr, MapExpr, Ref, references
 from orchestrate.plan.nodes import Agent, BuiltinProvider, CommandTemplate
 from orchestrate.record import record
 from orchestrate.source.located import LocatedMap, as_map
-
-BUILT_IN = ("claude", "codex", "gemini", "copilot", "cursor", "opencode", "qwen")
 
 
 @record
@@ -103,13 +102,13 @@ def _check_known(work: Lowering, step: LocatedMap, name: str) -> None:
             hint="name it; for a choice use one step for each provider, with `when`",
         )
         return
-    if name not in BUILT_IN and name not in declared and name not in declared.lost:
+    if name not in PROVIDERS and name not in declared and name not in declared.lost:
         work.report_name(
             "W104",
             f"the provider '{name}' is not known",
             step,
             "provider",
-            [*declared, *BUILT_IN],
+            [*declared, *PROVIDERS],
             what="known providers",
         )
 

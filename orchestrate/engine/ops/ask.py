@@ -6,6 +6,7 @@ import json
 from contextlib import suppress
 from typing import Any
 
+from orchestrate.agent_names import BACKENDS
 from orchestrate.agents.base import (
     Agent,
     Failure,
@@ -60,7 +61,6 @@ from orchestrate.errors import ConfigError
 from orchestrate.execute.base import Lost
 from orchestrate.execute.reasons import COPIED, MOVED, lost_with
 from orchestrate.exits import NOT_FOUND, STEP_FAILED, STEP_TIMED_OUT, STEP_UNUSABLE, end
-from orchestrate.plan.backends import BACKENDS
 from orchestrate.plan.nodes import (
     INVALID,
     OK,

@@ -20,10 +20,12 @@ BACKENDS: dict[str, str] = {
     "human": "human",
     "replay": "replay",
 }
+# Those that a workflow may name as a provider without declaring it (C).
+PROVIDERS = ("claude", "codex", "gemini", "copilot", "cursor", "opencode", "qwen")
 
 
-def known_backend(name: str) -> str:
-    """Our name of a backend. Which one answers is not part of the plan, so that is all."""
+def own_name(name: str) -> str:
+    """Our name of an agent, by any of its names."""
     if name in BACKENDS:
         return BACKENDS[name]
     near = closest(name, BACKENDS)
