@@ -23,7 +23,7 @@ from orchestrate.record import replace
 from orchestrate.state.address import FrameKey
 from orchestrate.state.calls import end_wait, pass_over
 from orchestrate.state.captured import keep_checkpoint
-from orchestrate.state.edits import begin_edit, count_reused, keep_turn
+from orchestrate.state.edits import begin_edit, keep_turn
 from orchestrate.state.effects import may_have_happened
 from orchestrate.state.events import (
     AttemptEnded,
@@ -92,6 +92,7 @@ from orchestrate.state.spending import (
     count_call,
     count_costs,
     count_denials,
+    count_reused,
     end_work,
     leave_work,
     put_off,
@@ -221,8 +222,8 @@ def _start_attempt(index: Index, state: RunState, event: StepStarted) -> None:
     frame.steps[name] = with_denials(frame, here, name, result | event.about)
     if here.phase != "running":
         begin_work(state, event.at if event.origin is None else state.updated_at)
-    if isinstance(node.op, Ask) and event.origin is None:
-        count_call(state, frame)
+    if isinstance(node.op, Ask):
+        count_call(state, frame, is_taken_over=event.origin is not None)
     here.phase = "running"
     end_wait(frame, here, event.at)
     here.attempt = event.attempt
@@ -289,7 +290,7 @@ def _finish_step(fold: Fold, event: StepFinished) -> None:
         state.skipped.append(skipped)
     here.is_cut_off = here.is_cut_off or event.cut_off
     if event.result.reused:
-        count_reused(state, event.result)
+        count_reused(state, frame, event.result)
     else:
         count_costs(state, frame, here, kept_session(fold.index, frame, here), event.result)
         count_denials(state, frame, node.name, event.result)

@@ -11,7 +11,6 @@ from orchestrate.state.events import Edited, StepFinished
 from orchestrate.state.gates import without_pending
 from orchestrate.state.model import Frame, Index, RunState, Visit
 from orchestrate.state.progress import note_turn
-from orchestrate.state.result import StepResult
 from orchestrate.state.sessions import kept_session
 from orchestrate.state.spending import leave_work
 from orchestrate.state.visits import arrive
@@ -38,13 +37,6 @@ def begin_edit(index: Index, state: RunState, event: Edited) -> None:
     leave_work(state, event.at)
     state.status, state.reason = "running", None
     arrive(root, block.entry)
-
-
-def count_reused(state: RunState, result: StepResult) -> None:
-    state.reused += 1
-    state.saved_ms += result.duration_ms
-    if result.cost_usd is not None:
-        state.saved_usd = round((state.saved_usd or 0.0) + result.cost_usd, 10)
 
 
 def reused_document(state: RunState) -> dict[str, Any]:

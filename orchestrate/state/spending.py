@@ -154,11 +154,25 @@ def count_costs(
         state.session.totals = dict(totals)
 
 
-def count_call(state: RunState, frame: Frame) -> None:
-    """An agent is asked, for the run and for each call around it."""
-    state.calls += 1
+def count_call(state: RunState, frame: Frame, *, is_taken_over: bool) -> None:
+    """An agent is asked, for the run and for each call around it; the run has counted one already
+    that an edit takes over."""
+    state.calls += not is_taken_over
     for plan in called_around(frame):
         plan.calls += 1
+
+
+def count_reused(state: RunState, frame: Frame, result: StepResult) -> None:
+    """A result of before the edit stands: the calls around it have paid for it, as the run has. A
+    fork begins with nothing spent."""
+    state.reused += 1
+    state.saved_ms += result.duration_ms
+    if result.cost_usd is not None:
+        state.saved_usd = round((state.saved_usd or 0.0) + result.cost_usd, 10)
+    if state.forked is None and result.is_turn and result.billed:
+        for plan in called_around(frame):
+            plan.costs = plan.costs.with_turn(result)
+            plan.calls += result.attempts
 
 
 def called_around(frame: Frame) -> Iterator[Frame]:

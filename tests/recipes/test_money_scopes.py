@@ -234,3 +234,22 @@ def test_a_steps_own_limit_holds_for_all_rounds_of_its_check(
     again = shop.go_on(exit_code=6)
     assert len(shop.calls()) == 4, "resume allows as much again"
     assert words in again.state["reason"]
+
+
+@pytest.mark.parametrize("dialect", list(FILES))
+@pytest.mark.parametrize("limit", ["cost_usd: 0.5", "tokens: 1500", "calls: 1"])
+def test_an_edit_gives_a_called_file_no_new_budget(
+    shop: Workshop, dialect: str, limit: str
+) -> None:
+    shop.write("child.yaml", FILES[dialect].format(more=f"limits: {{{limit}}}"))
+    text = recipe("""
+        steps:
+          - {id: call, type: recipe, recipe: child.yaml}
+          - {id: last, agent: helper, prompt: "STEP:last"}
+    """)
+    shop.play(text, exit_code=6)
+    shop.write("r.yaml", text.replace("STEP:last", "STEP:other"))
+    again = shop.go_on("resume", "latest", "--edited", exit_code=6)
+    assert shop.asked() == ["one"]
+    assert f"limits.{limit.partition(':')[0]} of child.yaml" in again.state["reason"]
+    assert again.state["costs"]["cost_usd"] == 0.4
