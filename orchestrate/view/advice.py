@@ -95,8 +95,11 @@ def as_started_flag(run: Run, state: RunState) -> tuple[str, ...]:
     """`--as-started` where a file of the definition is not as it was: `resume` may be refused.
 
     Texts alone are compared, which is cheap; where only a comment has changed, it works as well.
+    Of a workspace that was moved nothing is said: `resume` knows where it is.
     """
     workspace = open_workspace(state.workspace)
+    if not workspace.root.is_dir():
+        return ()
     try:
         is_changed = changed_files(state.sources, workspace)
         return ("--as-started",) if is_changed and is_plan_whole(run) else ()

@@ -199,3 +199,13 @@ def test_hints_name_the_run(tmp_path: Path) -> None:
     damaged = project.run("resume", "latest")
     assert damaged.exit_code != 0
     assert f"orchestrate resume {root.name} --repair" in damaged.stderr
+
+
+def test_a_workspace_that_was_moved_is_no_change(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    project = Project(tmp_path / "here", {"w.yaml": GOES_ON})
+    project.run("run", "w.yaml").assert_exit(1)
+    moved = Project((tmp_path / "here").rename(tmp_path / "there"))
+    shown = moved.run("status").assert_exit(0).stdout
+    assert advised(shown, "go on:") == [["resume", moved.latest_run.name]]
+    moved.run("resume", "latest").assert_exit(1)
