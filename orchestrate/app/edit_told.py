@@ -8,7 +8,8 @@ from orchestrate.engine.foresee import EditPreview, PendingStep
 from orchestrate.plan.fingerprint import fingerprint
 from orchestrate.plan.nodes import nodes_in
 from orchestrate.plan.visible import visible
-from orchestrate.state.address import Address
+from orchestrate.state.address import Address, name_of_node
+from orchestrate.state.gates import OF_STAGE, is_of_stage
 from orchestrate.view.why_words import listed, why_in_words
 
 if TYPE_CHECKING:
@@ -69,10 +70,15 @@ def _differ(one: Node, other: Node) -> bool:
 
 def _shown(entry: EarlierVisit) -> str:
     visit = f"@{entry.visit}" if entry.visit > 1 else ""
+    if is_of_stage(entry.name):
+        return f"the approval of {visible(entry.name.removeprefix(OF_STAGE))}{visit}"
     return visible(Address(entry.address.frame, entry.name).shown + visit)
 
 
 def _said(standing: PendingStep) -> str:
     line = standing.node.span.line
     where = f", line {line}" if "changed" in standing.why and line else ""
-    return f"{visible(standing.shown)} ({why_in_words(standing.why)}{where})"
+    shown = visible(standing.shown)
+    if is_of_stage(name_of_node(standing.node.id)):
+        shown = f"the approval of {shown}"
+    return f"{shown} ({why_in_words(standing.why)}{where})"

@@ -52,6 +52,7 @@ from orchestrate.state.model import Index
 from orchestrate.state.plan_file import edits_of
 from orchestrate.state.runs import claim_run
 from orchestrate.state.sessions import sessions_of
+from orchestrate.view.advice import what_to_look_at
 from orchestrate.view.cursors import put_aside
 from orchestrate.view.source_files import file_at
 
@@ -353,8 +354,18 @@ def _is_over(run: Run, state: RunState, place: Place) -> tuple[str, int] | None:
     is_at_end = state.root.here is None and state.restart is None
     if state.status != "running" and is_at_end and state.ending is not None:
         reason = f"run {run.id} has {state.status}: {state.ending.reason}"
-        return f"{reason}; there is nothing left to do", state.ending.code
+        text = f"{reason}; there is nothing left to do{_way_to_redo(run, state, place)}"
+        return text, state.ending.code
     return None
+
+
+def _way_to_redo(run: Run, state: RunState, place: Place) -> str:
+    """How an end that its author wrote, or that came after failures, is opened again."""
+    found = what_to_look_at(run.id, (), state, is_denied=False) or ()
+    if state.status != "failed" or len(found) == 1:
+        return ""
+    redo = place.command("resume", run.id, "--redo", found[1])
+    return f"\nto do '{visible(found[1])}' again: {visible(redo)}"
 
 
 def _edit_left_out(

@@ -168,7 +168,8 @@ def _walk(rt: Runtime, task: Task, found: EditPreview) -> list[Event] | None:
         return None
     step = Step(rt, task.frame)
     events = reuse(step)
-    path = earlier.step_path(task.frame.key, step.node.name, step.here.visit)
+    # A gate is named by its stage, and has a path of its own.
+    path = earlier.step_path(task.frame.key, name_of_node(step.node.id), step.here.visit)
     entry = earlier.entries.get(path)
     if events is not None:
         if entry is not None and entry.is_answered:

@@ -16,6 +16,7 @@ from orchestrate.record import field, mutable_record, record, replace
 from orchestrate.state import events as on
 from orchestrate.state.address import Address, Called, FrameKey, Item, name_of_node
 from orchestrate.state.events import Event
+from orchestrate.state.gates import OF_STAGE, is_of_stage
 from orchestrate.state.result import StepResult
 from orchestrate.state.sessions import OF_SESSIONS
 
@@ -328,13 +329,16 @@ class Earlier:
             del self.entries[other]
 
     def covered(self, wanted: Address) -> list[EarlierVisit]:
-        """The entries that a person means: a step, or all that is in a loop or called plan."""
+        """The entries that a person means: a step, all that is in a loop or called plan, or the
+        approval of a stage."""
         found = []
         for entry in self.entries.values():
             here = entry.visited
             if entry.moved is None and (wanted.covers(here) or wanted.contains(here)):
                 found.append(entry)
-        return found
+        if found or is_of_stage(wanted.name):
+            return found
+        return self.covered(replace(wanted, name=OF_STAGE + wanted.name))
 
     @property
     def running(self) -> list[EarlierVisit]:

@@ -49,6 +49,12 @@ def why(run: Run, step: str | None) -> list[Json]:
         phase = stands.get((address.frame.text, entry.name, address.visit or 1))
         if phase in _PHASES and entry.finished is None and entry.decided is None:
             told["waits"] = _PHASES[phase]
+    owed = {*now.owed_redo()}
+    for told, entry in zip(found, entries, strict=True):
+        if entry.path in owed:
+            told["waits"] = "its result does not count any more: it is done again"
+    if view.ending is not None and view.ending.kind == "rewound":
+        return found  # by the journal the run stands at its beginning
     known = {(e.frame, e.name) for e in entries}
     others = [c for c in view.cursors if (c.frame, c.name) not in known and c.phase in _PHASES]
     next_ = [{"step": c.path, "status": "waiting", "waits": _PHASES[c.phase]} for c in others]

@@ -116,6 +116,10 @@ def test_rewind_puts_files_and_run_before_a_step(tmp_path: Path, dialect: str) -
     assert "what came before is kept" in stands
     assert "a is next" not in stands
     assert "not yet" not in stands
+    why = stage.run("why").stdout.splitlines()
+    assert [line.endswith("does not count any more: it is done again") for line in why] == [
+        False, True, True,
+    ]  # fmt: skip
     told = stage.resume().stderr
     assert ("-- a: done (reused)\n" if dialect == "machine" else "a: reused, ") in told
     assert stage.ran() == ["b", "c"]

@@ -173,6 +173,10 @@ def test_of_a_failure_by_choice_the_step_is_shown_that_chose_it(tmp_path: Path) 
     (look,) = advised(ended.stderr, "look:")
     assert look[2:] == ["then"]
     assert advised(project.run("status").stdout, "look:") == [look]
+    over = project.run("resume", "latest").assert_exit(1).stdout
+    (redo,) = re.findall(r"^to do 'then' again: orchestrate (.*)$", over, re.MULTILINE)
+    again = project.run(*shlex.split(redo)).assert_exit(1).stderr
+    assert "reuse 1, run 1: then (is to be done again)" in again
 
 
 def test_a_denied_run_offers_nothing_that_is_not_there(tmp_path: Path) -> None:

@@ -230,8 +230,13 @@ def test_edits_03_a_gate_asks_again_when_something_before_it_ran(tmp_path: Path)
     stage.edit("STEP:b", "Now STEP:b")
     stage.resume("--edited", exit_code=6)
     assert stage.ran() == ["b"]
-    waits = stage.run("why", "latest").assert_success().stdout
+    waits = stage.run("why", "latest", "first").assert_success().stdout
     assert "it waits for a person's decision" in waits
+    stage.run("approve", "latest").assert_success()
+    stage.resume()
+    assert stage.ran() == ["c"]
+    told = stage.resume("--redo", "first", exit_code=6).stderr
+    assert "run 2: the approval of first (is to be done again), c (comes after it)" in told
     stage.run("approve", "latest").assert_success()
     stage.resume()
     assert stage.ran() == ["c"]
