@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrate.app.agent_definitions import backend_of, definition_of
 from orchestrate.app.agents import agent_of, keep_turn
 from orchestrate.app.agents_asked import agents_asked, asked_lines
+from orchestrate.app.checkpoints_of_run import checkpoints_of, keep_checkpoints
 from orchestrate.app.concurrent_runs import INSIDE, inside_of
 from orchestrate.app.config import load_config
 from orchestrate.app.executors import executors_of
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from orchestrate.agents.definition import AgentDefinition
     from orchestrate.app.reporter import Reporter
     from orchestrate.app.settings import RunSettings
-    from orchestrate.checkpoints.store import Store as CheckpointStore
     from orchestrate.engine.rehearsing import Rehearsal
     from orchestrate.engine.secrets import Secrets
     from orchestrate.engine.stop import Stop
@@ -119,7 +119,7 @@ def carry_out(  # noqa: PLR0913 - it is the sum of what a run needs
             _look_back(rt)
         is_part = rehearsal is not None or bool(rt.item)
         if not is_part and _wants_checkpoints(kept, rt.workspace.root):
-            _keep_checkpoints(rt, reporter)
+            keep_checkpoints(rt, reporter.note)
         if rehearsal is None and rt.checkpoints is None:
             _tell_unlooked_at(rt, reporter)
         ending = run_to_end(rt) if is_part else run_and_notify(rt, untold, reporter)
@@ -148,18 +148,6 @@ def _tell_moved(rt: Runtime, moved: str, reporter: Reporter) -> None:
         # Its log travels with it: who started the run reads it there.
         rt.logbook.write("warn", moved)
         reporter.note(f"orchestrate: {moved}\n")
-
-
-def _checkpoints_of(rt: Runtime) -> CheckpointStore | None:
-    from orchestrate.app.checkpoints import store_of
-
-    return store_of(rt)
-
-
-def _keep_checkpoints(rt: Runtime, reporter: Reporter) -> None:
-    from orchestrate.app.checkpoints import checkpoints_of
-
-    rt.checkpoints = checkpoints_of(rt, reporter.note)
 
 
 def _tell_unlooked_at(rt: Runtime, reporter: Reporter) -> None:
@@ -227,7 +215,7 @@ def runtime_of(
         ),
         library=library_of(store, home, stop, secrets, reporter),
     )
-    rt.open_checkpoints = lambda: _checkpoints_of(rt)
+    rt.open_checkpoints = lambda: checkpoints_of(rt)
     return rt
 
 

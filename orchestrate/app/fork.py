@@ -24,7 +24,7 @@ from orchestrate.app.single_step import as_started as reduced_as_started
 from orchestrate.app.worktree_files import files_before, names_of
 from orchestrate.app.worktrees import in_worktree, plan_worktree, remove_unbegun
 from orchestrate.checkpoints.inheriting import inherit
-from orchestrate.checkpoints.store import CHECKPOINTS
+from orchestrate.checkpoints.model import CHECKPOINTS
 from orchestrate.compile import compile_file, require_program
 from orchestrate.dialects.lowering import constant_map
 from orchestrate.errors import OrchestrateError, UsageError, explain

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from orchestrate.app.checkpoints_of_run import settle_files
 from orchestrate.app.open_run import refuse_linked
 from orchestrate.errors import StateError
 from orchestrate.plan.visible import visible
@@ -14,14 +15,6 @@ from orchestrate.state.store import repair as repair_run
 if TYPE_CHECKING:
     from orchestrate.state.locks import Lock
     from orchestrate.state.model import Index
-    from orchestrate.state.runs import Run
-from typing import TYPE_CHECKING
-
-from orchestrate.checkpoints.restore import put_back_interrupted
-from orchestrate.checkpoints.store import open_store
-
-if TYPE_CHECKING:
-    from orchestrate.state.model import RunState
     from orchestrate.state.runs import Run
 
 
@@ -40,10 +33,3 @@ def open_stored(
     refuse_linked(run, state.place)
     settle_files(run, state)
     return Store(run, lock, index, state)
-
-
-def settle_files(run: Run, state: RunState) -> None:
-    """Put back what a killed `rewind` left half-done, before anything else happens to the run."""
-    files = open_store(run.root)
-    if files is not None and files.exists:
-        put_back_interrupted(files, state.checkpoint.get("token", ""))

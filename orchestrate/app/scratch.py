@@ -16,8 +16,8 @@ from orchestrate.app.edit_run import meant
 from orchestrate.app.worktree_files import files_before
 from orchestrate.app.worktrees import OwnPlace, in_worktree, plan_worktree, remove_unbegun
 from orchestrate.checkpoints.inheriting import borrow, inherit
-from orchestrate.checkpoints.model import Checkpoint, checkpoint_from_json
-from orchestrate.checkpoints.store import CHECKPOINTS, Store, open_store
+from orchestrate.checkpoints.model import CHECKPOINTS, Checkpoint, checkpoint_from_json
+from orchestrate.checkpoints.store import Store, open_store
 from orchestrate.errors import ConfigError, UsageError
 from orchestrate.plan.nodes import Ask, Run, all_nodes
 from orchestrate.record import replace

@@ -10,6 +10,8 @@ from orchestrate.record import record
 
 # The version of what is written down; a newer one is refused by name.
 FORMAT = 1
+# Where a run's folder has them.
+CHECKPOINTS = "checkpoints"
 _SHA1_LENGTH = 40
 
 

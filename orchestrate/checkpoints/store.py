@@ -20,7 +20,14 @@ from pathlib import Path
 
 from orchestrate.checkpoints.capture import CaptureLimits, WorkspaceCapture
 from orchestrate.checkpoints.copying import Copying
-from orchestrate.checkpoints.model import Change, ChangeKind, Checkpoint, CheckpointError, id_of
+from orchestrate.checkpoints.model import (
+    CHECKPOINTS,
+    Change,
+    ChangeKind,
+    Checkpoint,
+    CheckpointError,
+    id_of,
+)
 from orchestrate.checkpoints.program import Deadline, deadline_in, find_git, own_git, quoted, split
 from orchestrate.checkpoints.users import Repository, find_repository
 from orchestrate.state.durable import write_visibly
@@ -48,8 +55,6 @@ _CONFIG = """\
 [gc]
 	auto = 0
 """
-# Where a run's folder has it.
-CHECKPOINTS = "checkpoints"
 _SHA256 = "[extensions]\n\tobjectFormat = sha256\n"
 # Above every `.gitattributes`: contents are kept as they are.
 _ATTRIBUTES = b"* -text -crlf -ident -filter -working-tree-encoding\n"

@@ -14,6 +14,7 @@ from orchestrate.app.settings import FLAGS, FLAGS_OF
 from orchestrate.cli import plain_line
 from orchestrate.cli.commands import resume, run, status
 from orchestrate.cli.main import run_command
+from orchestrate.testing import Project
 from tests.structure.test_startup import loaded_by
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
@@ -119,5 +120,15 @@ def test_a_run_of_one_command_loads_little(tmp_path: Path) -> None:
     steps = "steps:\n  - {name: Do, command: [echo, done]}\n"
     (tmp_path / "w.yaml").write_text(f'version: "1.1"\nname: one\n{steps}')
     loaded = loaded_by(tmp_path, "run", "w.yaml", "--quiet")
+    assert "orchestrate.engine.scheduler" in loaded
+    assert not loaded & {*NOT_FOR_ONE_COMMAND}
+
+
+def test_a_resume_of_one_command_loads_no_more(tmp_path: Path) -> None:
+    steps = "steps:\n  - {name: Do, command: [test, -f, mended]}\n"
+    project = Project(tmp_path, {"w.yaml": f'version: "1.1"\nname: one\n{steps}'})
+    project.run("run", "w.yaml").assert_exit(1)
+    (tmp_path / "mended").touch()
+    loaded = loaded_by(tmp_path, "resume", "--quiet")
     assert "orchestrate.engine.scheduler" in loaded
     assert not loaded & {*NOT_FOR_ONE_COMMAND}

@@ -106,7 +106,7 @@ LATE_IMPORTS_WITH_REASON: dict[tuple[str, str], str] = {
         "the keeper of a new run starts while the engine is loaded (performance.md)"
     ),
     ("orchestrate.cli.commands.validate", "orchestrate.app.check_context"): _HELP,
-    ("orchestrate.app.carry_out", "orchestrate.app.checkpoints"): (
+    ("orchestrate.app.checkpoints_of_run", "orchestrate.app.checkpoints"): (
         "a run that keeps no checkpoints pays nothing for them (edits.md)"
     ),
     ("orchestrate.app.definition", "orchestrate.compile"): _HELP,
