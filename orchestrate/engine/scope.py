@@ -106,10 +106,10 @@ class StepScope:
         return frame.index or 0 if rest == ("index",) else frame.total
 
     def _item(self, name: str, rest: tuple[str, ...]) -> Any:
-        """A loop's variable; `item` is always the innermost one's."""
+        """A loop's variable; `item` is always that of the innermost loop that has items."""
         frame: Frame | None = self._frame
         while frame is not None and frame.is_iteration:
-            if name in ("item", frame.variable):
+            if frame.variable and name in ("item", frame.variable):
                 return descend(self._restore(frame.item), rest)
             frame = frame.parent
         raise Undefined

@@ -118,3 +118,30 @@ steps:
     steps = state_of(project)["steps"]
     assert steps["Ask"]["output"] == "For ${steps.X} `id`:\none\ntwo\n"
     assert steps["Included"]["output"] == "Included for ${steps.X} `id`"
+
+
+def test_rounds_inside_a_loop_see_its_item(tmp_path: Path) -> None:
+    """A round is no item: `${item}` stays that of the `for_each` around it, by both names."""
+    project = Project(tmp_path)
+    project.write(
+        "w.yaml",
+        """
+        version: "1.4"
+        name: inside
+        steps:
+          - name: Loop
+            for_each:
+              items: [a, b]
+              as: letter
+              steps:
+                - name: Rounds
+                  repeat:
+                    until: {equals: {left: "${loop.index}", right: "1"}}
+                    max: 2
+                    steps:
+                      - name: Note
+                        command: [sh, -c, "echo ${item}-${letter}-${loop.index} >> notes"]
+        """,
+    )
+    project.run("run", "w.yaml").assert_exit(0)
+    assert (tmp_path / "notes").read_text().split() == ["a-a-0", "a-a-1", "b-b-0", "b-b-1"]

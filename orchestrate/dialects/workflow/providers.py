@@ -118,7 +118,8 @@ def _check_scope(work: Lowering, template: Template, step: LocatedMap, resolver:
     for reference in template.references():
         shown = f"{reference.text} of provider '{step['provider']}'"
         head, *rest = reference.path
-        if head in ("loop", "item") and not resolver.scope.in_loop:
+        scope = resolver.scope
+        if (head == "loop" and not scope.in_loop) or (head == "item" and not scope.has_item):
             work.report(
                 "E121",
                 f"{shown} exists only inside a loop",

@@ -62,6 +62,11 @@ class BlockScope:
     def in_loop(self) -> bool:
         return self.outer is not None
 
+    @property
+    def has_item(self) -> bool:
+        """Is there a loop around this block that has items? A `repeat` has rounds."""
+        return bool(self.variables)
+
     def leaves_parallel(self, name: str) -> bool:
         """Does a jump to the step of that name leave a loop whose items run at the same time?"""
         scope: BlockScope | None = self
@@ -203,6 +208,7 @@ class Resolver:
         if head == "item" or head in self.scope.variables:
             if head == "item":
                 self._inside_loop(place, variable)
+                self._inside_items(place, variable)
             return variable.segments
         if head == "PROMPT":
             if not self.in_template:
@@ -252,7 +258,7 @@ class Resolver:
             return f"${{{'.'.join(('steps', head, *(rest or ('output',))))}}}"
         names = list(self.scope.variables)
         # A loop's own words help only inside one, and the other namespaces only with a member.
-        names += ["item"] if self.scope.in_loop and not rest else []
+        names += ["item"] if self.scope.has_item and not rest else []
         names += [name for name in NAMESPACES if name != "item"] if rest else []
         known = closest(head, names)
         if not known and isinstance(self.context, dict):
@@ -283,6 +289,15 @@ class Resolver:
                 f"{variable.text} exists only inside a loop",
                 place.span(),
                 hint="move the step into the loop's steps",
+            )
+
+    def _inside_items(self, place: VariablePlace, variable: Variable) -> None:
+        if self.scope.in_loop and not self.scope.has_item:
+            self.work.report_at(
+                "E121",
+                f"{variable.text} exists only inside for_each: rounds of repeat have no items",
+                place.span(),
+                hint="the round's number is ${loop.index}, from 0",
             )
 
     def _context(self, place: VariablePlace, variable: Variable, rest: list[str]) -> None:
