@@ -11,7 +11,7 @@ from orchestrate.app.config_lenient import config_told
 from orchestrate.errors import OrchestrateError
 from orchestrate.record import record
 from orchestrate.serve.audit import Who, note_change
-from orchestrate.serve.hosts import LOOPBACK
+from orchestrate.serve.hosts import LOOPBACK, is_loopback
 from orchestrate.serve.problems import Problem
 from orchestrate.state.elsewhere import shown_run
 from orchestrate.state.runs import LATEST, Run, Runs, find_listed, is_run_id, list_runs, second_of
@@ -46,8 +46,10 @@ class Console:
 
     @property
     def hosts(self) -> frozenset[str]:
-        """The names that we answer to; not the bound address, unless it is allowed by name."""
-        return frozenset((*LOOPBACK, *(name.lower() for name in self.allowed)))
+        """The names that we answer to; not the bound address, unless it is allowed by name, or is
+        of this computer alone."""
+        own = (self.host,) if is_loopback(self.host) else ()
+        return frozenset((*LOOPBACK, *own, *(name.lower() for name in self.allowed)))
 
     def runs_of(self, workspace: Workspace) -> Runs:
         return runs_folder(workspace, config_told(workspace, None, lambda _: None), None)

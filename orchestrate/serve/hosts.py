@@ -12,6 +12,7 @@ from orchestrate.record import record
 from orchestrate.regex import regex
 
 _HOST = regex(r"\A(\[[0-9A-Fa-f:.]{2,45}\]|[0-9A-Za-z_.-]{1,253})(?::([0-9]{1,5}))?\Z")
+_OWN = regex(r"\A127(\.[0-9]{1,3}){3}\Z")
 _ORIGIN = regex(r"\A(https?)://([^/?#@\s]+)\Z")
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _USUAL = {"http": 80, "https": 443}
@@ -37,7 +38,7 @@ def header_of(headers: Headers, name: bytes) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    return host in ("localhost", "::1") or host.startswith("127.")
+    return host in ("localhost", "::1") or _OWN.match(host) is not None
 
 
 def split_host(text: str) -> tuple[str, int | None] | None:

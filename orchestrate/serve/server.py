@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
 from orchestrate.errors import ConfigError, UsageError
+from orchestrate.plan.visible import visible
 from orchestrate.record import record, replace
 from orchestrate.serve.app import make_app
 from orchestrate.serve.console import Console
-from orchestrate.serve.hosts import is_loopback
+from orchestrate.serve.hosts import is_loopback, split_host
 from orchestrate.serve.keys import AccessKeys, key_file, make_link, serve_folder
 from orchestrate.serve.patience import PatientProtocol, PatientSocket
 from orchestrate.serve.ways_in import address_of, ways_in
@@ -72,15 +75,22 @@ class _Server(uvicorn.Server):
 def serve(wanted: Wanted, announce: Callable[[Console, str], None]) -> None:
     """Serve until a signal ends it; `announce` hears of the server and its one-time link."""
     check_hosts(wanted)
+    # uvicorn hands the signal on once it has ended.
+    signal.signal(signal.SIGTERM, _end)
     with closing(_listen(wanted)) as listener:
         port = int(listener.getsockname()[1])
         wanted = replace(wanted, port=port)
-        with _noted(wanted):
-            console = make_console(wanted)
+        console = make_console(wanted)
+        with _noted(console):
             console.keys.api_key()
             announce(console, console.keys.link())
             server = _Server(config_of(console))
             server.run([listener])
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    """End as a process does by such a signal, but not without cleaning up."""
+    sys.exit(128 + number)
 
 
 def make_console(wanted: Wanted) -> Console:
@@ -122,6 +132,13 @@ def check_hosts(wanted: Wanted) -> None:
             "use with --allow-host NAME",
             "or leave both out, and come in by ssh -L or tailscale serve",
         )
+    for name in wanted.allowed:
+        known = split_host(name)
+        if known is None or known[1] is not None:
+            raise UsageError(
+                f"--allow-host {visible(name)} is not the name of a host",
+                "without http:// and without a port, as in --allow-host work.example",
+            )
 
 
 def _listen(wanted: Wanted) -> socket.socket:
@@ -157,28 +174,34 @@ def links_of(port: int) -> Path:
 
 
 @contextmanager
-def _noted(wanted: Wanted) -> Iterator[None]:
+def _noted(console: Console) -> Iterator[None]:
     """While it runs, `serve --link` finds the server by its workspaces or its port."""
     folder = serve_folder(os.environ)
     try:
-        lock = take(folder / f"{wanted.port}.lock", f"port {wanted.port}", sys.argv)
+        lock = take(folder / f"{console.port}.lock", f"port {console.port}", sys.argv)
     except LockHeldError as error:
         raise ConfigError(error.message, "another port: --port N") from None
-    note = folder / f"{wanted.port}.json"
+    note = folder / f"{console.port}.json"
+    roots = [str(one.root) for one in console.workspaces]
     try:
-        write_durably(note, dump_json([str(one.root) for one in wanted.workspaces]))
+        write_durably(note, dump_json({"address": address_of(console), "workspaces": roots}))
         yield
     finally:
         note.unlink(missing_ok=True)
+        shutil.rmtree(links_of(console.port), ignore_errors=True)
         lock.remove()
 
 
-def _served_by(port: int) -> list[str]:
+def _note_of(port: int) -> dict[str, Any]:
     try:
-        found = parse_json(read_file(serve_folder(os.environ) / f"{port}.json") or b"[]")
+        found = parse_json(read_file(serve_folder(os.environ) / f"{port}.json") or b"{}")
     except ValueError:
-        return []
-    return [str(one) for one in found] if isinstance(found, list) else []
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _served_by(port: int) -> list[str]:
+    return [str(one) for one in _note_of(port).get("workspaces", ())]
 
 
 def link_of_running(workspace: Workspace, port: int | None) -> str:
@@ -197,7 +220,8 @@ def link_of_running(workspace: Workspace, port: int | None) -> str:
             f"no console runs {what}",
             f"running: {shown}; name one with --port" if shown else "start one: orchestrate serve",
         )
-    return f"http://127.0.0.1:{fitting[0]}/#k={make_link(links_of(fitting[0]))}"
+    address = _note_of(fitting[0]).get("address", f"http://127.0.0.1:{fitting[0]}/")
+    return f"{address}#k={make_link(links_of(fitting[0]))}"
 
 
 def announcement(console: Console, link: str) -> list[str]:

@@ -12,7 +12,12 @@ if TYPE_CHECKING:
 
 
 def address_of(console: Console) -> str:
-    host = console.host if console.host not in ("0.0.0.0", "::") else "127.0.0.1"
+    """For this computer; a name where the address that we listen on would be refused."""
+    host = console.host
+    if host in ("0.0.0.0", "::"):
+        host = "127.0.0.1"
+    elif not is_loopback(host) and host.lower() not in console.hosts:
+        host = console.allowed[0]
     return f"http://{f'[{host}]' if ':' in host else host}:{console.port}/"
 
 

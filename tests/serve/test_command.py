@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -64,6 +65,20 @@ def test_it_serves_signs_in_and_ends_at_once(project: Project) -> None:
             process.send_signal(signal.SIGINT)
             assert process.wait(60) == 130
     project.run("serve", "--link").assert_exit(2)
+
+
+def test_a_server_that_is_terminated_leaves_no_note(project: Project, tmp_path: Path) -> None:
+    with project.background("serve", "--port", "0", "--host", "127.0.0.2") as process:
+        assert process.stderr is not None
+        while "open:" not in (said := process.stderr.readline()):
+            assert said, "it has ended"
+        address = said.split()[1].partition("#")[0]
+        assert address.startswith("http://127.0.0.2:")
+        assert address in project.run("serve", "--link").assert_success().stdout
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) in (143, -signal.SIGTERM)
+    [folder] = tmp_path.glob("XDG_STATE_HOME/orchestrate/serve")
+    assert list(folder.iterdir()) == []
 
 
 def sign_in(port: int, link: str) -> int:

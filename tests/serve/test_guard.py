@@ -21,6 +21,7 @@ from orchestrate.serve.hosts import judge
 from orchestrate.serve.keys import LINK_S, key_file, new_key
 from orchestrate.serve.patience import PatientProtocol
 from orchestrate.serve.server import Wanted, check_hosts, link_of_running
+from orchestrate.serve.ways_in import address_of
 from orchestrate.testing import Project
 from orchestrate.workspace import open_workspace
 from tests.serve.conftest import PORT, MakeConsole, client_of, serving
@@ -277,6 +278,26 @@ def test_another_interface_needs_a_name(project: Project) -> None:
     with pytest.raises(Exception, match="--allow-host"):
         check_hosts(Wanted((workspace,), host="0.0.0.0"))
     check_hosts(Wanted((workspace,), host="0.0.0.0", allowed=("box.lan",)))
+    with pytest.raises(Exception, match="--allow-host"):
+        check_hosts(Wanted((workspace,), host="127.evil.example"))
+    for name in ("https://box.lan", "box.lan:8484", "a b", ""):
+        with pytest.raises(Exception, match="is not the name of a host"):
+            check_hosts(Wanted((workspace,), allowed=(name,)))
+
+
+def test_the_printed_address_is_not_refused(make: MakeConsole) -> None:
+    for host, allowed, address in (
+        ("127.0.0.1", (), "http://127.0.0.1:8484/"),
+        ("127.0.0.2", (), "http://127.0.0.2:8484/"),
+        ("::1", (), "http://[::1]:8484/"),
+        ("0.0.0.0", ("box.lan",), "http://127.0.0.1:8484/"),
+        ("192.0.2.7", ("box.lan",), "http://box.lan:8484/"),
+        ("192.0.2.7", ("192.0.2.7",), "http://192.0.2.7:8484/"),
+    ):
+        console = make(host=host, allowed=allowed)
+        assert address_of(console) == address
+        named = address.removeprefix("http://").rstrip("/")
+        assert judge([(b"host", named.encode())], console.hosts) is None
 
 
 def test_raw_requests(make: MakeConsole) -> None:
