@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from html import escape
+from html import escape as escaped
 from http import HTTPStatus
 from typing import Any
 
@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from orchestrate.app.secrets import secrets_of_run
 from orchestrate.app.settle import settled_view
 from orchestrate.errors import OrchestrateError
+from orchestrate.plan.visible import visible_lines
 from orchestrate.serve.console import Console
 from orchestrate.serve.inbox import questions
 from orchestrate.serve.log_pages import log_source, page_of
@@ -28,6 +29,11 @@ _NAV = (("inbox", "Inbox"), ("runs", "Runs"), ("recipes", "Recipes"), ("more", "
 _MOST_RUNS = 50
 _MOST_STEPS = 200
 _LAST_LINES = 100
+
+
+def escape(text: str) -> str:
+    """As HTML; what turns the direction around or is not seen is named, as on a terminal."""
+    return escaped(visible_lines(text))
 
 
 def page(title: str, here: str, content: str, *, runs_script: bool = True) -> str:

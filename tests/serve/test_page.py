@@ -129,7 +129,8 @@ def judged(page: Page, tools: Path) -> list[str]:
 
 def test_what_an_agent_wrote_stays_text(browser: Browser, work: Project, make: MakeConsole) -> None:
     work.spawn("run", "gate").assert_exit(6)
-    work.spawn("run", "hello", "-i", "who=<img src=x onerror=alert(1)>").assert_success()
+    hidden = "\u202egpj.exe \U000e0041"
+    work.spawn("run", "hello", "-i", f"who=<img src=x onerror=alert(1)>{hidden}").assert_success()
     with serving(make) as console, signed_in(browser, console) as page:
         show(page, console, "/inbox")
         page.until("document.querySelector('.question')")
@@ -138,6 +139,9 @@ def test_what_an_agent_wrote_stays_text(browser: Browser, work: Project, make: M
         page.until("document.querySelectorAll('.line').length === 2")
         assert page.run("document.querySelectorAll('#app img').length") == 0
         assert page.run("document.querySelector('.line .ansi1').textContent") == "red"
+        # What is not seen, or turns the direction around, is named.
+        text = page.run("document.querySelector('.line').textContent")
+        assert "<U+202E>gpj.exe <U+E0041>" in text
 
 
 def test_two_tabs_race_for_one_approval(browser: Browser, work: Project, make: MakeConsole) -> None:

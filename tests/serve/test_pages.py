@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
+from orchestrate.serve.pages import escape
 from orchestrate.serve.static_files import static_files
 from orchestrate.testing import Project
 from tests.serve.recipes import with_recipes
@@ -37,6 +38,7 @@ def test_pages_are_readable_without_scripts(work: Project, client: TestClient) -
     assert "Greet" in run
     assert "step-finished" in run
     assert "<script>" not in run
+    assert escape("\u202egnp.exe <b>") == "&lt;U+202E&gt;gnp.exe &lt;b&gt;"
     for path, says in (("/runs/20250115T143022Z-a3f8c2", "there is no run"), ("/x", "Not Found")):
         told = client.get(path, headers=HTML)
         assert told.status_code == 404

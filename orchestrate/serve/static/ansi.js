@@ -1,6 +1,8 @@
 // @ts-check
 /** Colours of terminals become classes; every other control sequence is dropped. */
 
+import { honest } from "./dom.js";
+
 const SEQUENCE = /\x1b\[([0-9;:]*)([A-Za-z])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b./g;
 
 /** @param {string} line @returns {(string | HTMLElement)[]} */
@@ -45,4 +47,4 @@ function changed(before, codes) {
 }
 
 /** @param {string} text */
-const clean = (text) => text.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, "");
+const clean = (text) => honest(text).replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, "");

@@ -14,12 +14,18 @@ export function h(tag, attrs = {}, ...children) {
     else if (name in el && typeof value !== "string") /** @type {any} */ (el)[name] = value;
     else el.setAttribute(name, value === true ? "" : String(value));
   }
-  el.append(...children.flat(9).filter((c) => c !== null && c !== undefined && c !== false));
+  el.append(...nodes(children));
   return el;
 }
 
 /** @param {Element} el @param {...any} children */
-export const fill = (el, ...children) => el.replaceChildren(...children.flat(9).filter((c) => c !== null && c !== undefined && c !== false));
+export const fill = (el, ...children) => el.replaceChildren(...nodes(children));
+
+/** @param {any[]} children */
+const nodes = (children) => children.flat(9).filter((c) => c !== null && c !== undefined && c !== false).map((c) => (typeof c === "string" ? honest(c) : c));
+
+/** Text that reads as it is: what turns the direction around, or is not seen at all, is named as on a terminal. @param {string} text */
+export const honest = (text) => text.replace(/[\u200b\u2028-\u202e\u2060-\u206f\ufeff\u{e0000}-\u{e007f}]/gu, (c) => `<U+${Number(c.codePointAt(0)).toString(16).toUpperCase().padStart(4, "0")}>`);
 
 /** A refusal of the server, with its own words. */
 export class Refusal extends Error {

@@ -33,7 +33,7 @@ export function recipesView(console, go) {
       const value = i.default === null || i.default === undefined ? "" : typeof i.default === "string" ? i.default : JSON.stringify(i.default);
       const name = `in-${i.name}`;
       const values = i.enum?.length ? i.enum : i.type === "boolean" && value ? [true, false] : null;
-      const input = values ? h("select", { id: name }, values.map((/** @type {any} */ v) => h("option", { selected: String(v) === value }, String(v)))) : h("input", { id: name, value, required: i.required, type: ["integer", "number"].includes(i.type) ? "number" : "text", step: "any" });
+      const input = values ? h("select", { id: name }, values.map((/** @type {any} */ v) => h("option", { value: String(v), selected: String(v) === value }, String(v)))) : h("input", { id: name, value, required: i.required, type: ["integer", "number"].includes(i.type) ? "number" : "text", step: "any" });
       return { input, name: i.name, value, el: h("p", {}, h("label", { for: name }, i.name, i.required ? " *" : "", i.description ? h("small", {}, ` ${i.description}`) : null), input) };
     });
     const secrets = told.inputs.filter((/** @type {any} */ i) => i.secret).map((/** @type {any} */ i) => h("p", { class: "note" }, `${i.name} is a secret: set ${i.variable} where serve runs.`));
