@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.concurrency import run_in_threadpool
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from orchestrate import __version__
 from orchestrate.errors import OrchestrateError
 from orchestrate.serve.log_pages import log_source, page_of
 from orchestrate.serve.problems import Problem
@@ -76,7 +77,7 @@ class Tab:
 
     async def _beat(self) -> None:
         while True:
-            await self._send({"type": "beat", "at": timestamp(time.time())})
+            await self._send(_beat())
             await asyncio.sleep(BEAT_S)
 
     async def _hear(self, text: str) -> None:
@@ -91,7 +92,7 @@ class Tab:
                     self._log = _log_request(message)
                     self._log_changed.set()
                 case "ping":
-                    await self._send({"type": "beat", "at": timestamp(time.time())})
+                    await self._send(_beat())
                 case _:
                     raise TypeError(text)
         except OrchestrateError as error:
@@ -173,6 +174,11 @@ class Tab:
                 return {"lines": []}
             request["size"] = size
         return page_of(source, step, request["first"], _MOST_LINES).to_json()
+
+
+def _beat() -> Json:
+    """With our version: a page that outlives an update of the server says so."""
+    return {"type": "beat", "at": timestamp(time.time()), "version": __version__}
 
 
 def _number(message: Json, name: str, usual: int) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrate.serve import stream
 from orchestrate.serve.console import Console
 from orchestrate.serve.static_files import static_files
 from orchestrate.testing import Project
@@ -142,6 +143,16 @@ def test_what_an_agent_wrote_stays_text(browser: Browser, work: Project, make: M
         # What is not seen, or turns the direction around, is named.
         text = page.run("document.querySelector('.line').textContent")
         assert "<U+202E>gpj.exe <U+E0041>" in text
+
+
+def test_a_page_that_outlives_an_update_says_so(
+    browser: Browser, work: Project, make: MakeConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(make) as console, signed_in(browser, console) as page:
+        assert page.run("document.querySelector('#live').hidden")
+        monkeypatch.setattr(stream, "__version__", "99.0.0")
+        page.run("dispatchEvent(new Event('visibilitychange'))")
+        page.until("document.querySelector('#live').innerText.includes('another version')", 60)
 
 
 def test_two_tabs_race_for_one_approval(browser: Browser, work: Project, make: MakeConsole) -> None:

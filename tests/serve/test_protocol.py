@@ -15,6 +15,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from orchestrate import __version__
 from orchestrate.serve.console import Console
 from orchestrate.serve.frames import fitting, pages
 from orchestrate.testing import Project
@@ -461,7 +462,7 @@ def test_the_stream_replays_from_a_cursor_and_follows(console: Console, project:
     project.run("run", "gate").assert_exit(6)
     run = console.all_runs()[0][1].id
     with tab(console) as until:
-        assert until("beat")["at"]
+        assert until("beat")["version"] == __version__
         until.send(type="follow", run=run, after=0)  # type: ignore[attr-defined]
         records = until("events")["records"]
         assert [one["seq"] for one in records] == list(range(1, len(records) + 1))

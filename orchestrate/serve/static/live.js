@@ -4,8 +4,10 @@
 const BEAT_MS = 10000;
 
 export class Live {
-  /** @param {(message: any) => void} hear @param {() => void} returned */
-  constructor(hear, returned) {
+  /** @param {string} version of the server that this page is from @param {(message: any) => void} hear @param {() => void} returned */
+  constructor(version, hear, returned) {
+    this.version = version;
+    this.isOld = false;
     this.hear = hear;
     this.returned = returned;
     this.heardAt = Date.now();
@@ -41,8 +43,10 @@ export class Live {
         this.wasLost = false;
         this.returned();
       }
+      const message = JSON.parse(event.data);
+      if (message.type === "beat") this.isOld = message.version !== this.version;
       this.show();
-      this.hear(JSON.parse(event.data));
+      this.hear(message);
     };
     socket.onclose = () => {
       this.isOpen = false;
@@ -73,6 +77,10 @@ export class Live {
     if (!el) return;
     el.hidden = !isLost;
     const s = Math.floor(late / 1000);
+    if (this.isOld && !isLost) {
+      el.hidden = false;
+      el.textContent = "This page is of another version than the server: reload it.";
+    }
     if (isLost) el.textContent = `not live since ${Math.floor(s / 60)}:${String(s % 60).padStart(2, "0")}, retrying`;
   }
 }

@@ -179,7 +179,7 @@ async function begin() {
   if (document.getElementById("sign-in-state")) return;
   app.tabIndex = -1;
   console_ = await api("/console");
-  live = new Live(hear, () => { view?.refresh?.(); badgeInbox(); });
+  live = new Live(console_.version, hear, () => { view?.refresh?.(); badgeInbox(); });
   await open();
   badgeInbox();
   setInterval(() => !document.hidden && view?.tick?.(), 5000);
