@@ -64,7 +64,7 @@ from orchestrate.state.model import (
 from orchestrate.state.names import item_key
 from orchestrate.state.result import StepError, StepResult
 from orchestrate.state.rounds import forget_value
-from orchestrate.state.spending import worked_until
+from orchestrate.state.spending import leave_used, take_used, worked_until
 from orchestrate.state.times import timestamp
 from orchestrate.state.visits import (
     Fold,
@@ -298,6 +298,7 @@ def enter_call(index: Index, state: RunState, event: CallOpened) -> None:
     called = Frame(key=key, plan=event.plan, block=block.id, parent=frame, owner=name)
     called.began = event.at
     called.worked_before = worked_until(state, event.at)
+    take_used(here, called)
     called.anew = frame.anew
     called.spread = event.spread
     called.variables = dict(event.context)
@@ -316,6 +317,7 @@ def _restart_call(fold: Fold, caller: Frame, called: Frame, plan: PlanId) -> Non
     _forget(fold.state, called)
     caller.here.phase = "arriving"
     caller.here.turn["restart"] = plan
+    leave_used(caller.here, called)
 
 
 def give_outputs(fold: Fold, event: OutputsGiven) -> None:
@@ -425,6 +427,7 @@ def _return(
     caller.call = None
     _forget(fold.state, called)
     if rest is not None:
+        leave_used(caller.here, called)
         caller.here.phase = "resting"
         caller.here.rest_until = fold.at + rest
         return

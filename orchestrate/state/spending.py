@@ -11,7 +11,7 @@ from orchestrate.state.address import FrameKey
 from orchestrate.state.denials import add_denials
 from orchestrate.state.events import AttemptEnded, CallWaits, CostReserved
 from orchestrate.state.model import Frame, RunState, Visit, frames_below, plan_frame
-from orchestrate.state.result import StepResult
+from orchestrate.state.result import Costs, StepResult
 from orchestrate.state.times import seconds_of
 
 # What an agent's turn may report.
@@ -173,6 +173,18 @@ def count_reused(state: RunState, frame: Frame, result: StepResult) -> None:
         for plan in called_around(frame):
             plan.costs = plan.costs.with_turn(result)
             plan.calls += result.attempts
+
+
+def leave_used(caller: Visit, called: Frame) -> None:
+    """A call is made once more, because it failed or its machine begins anew: its limits hold for
+    all of it."""
+    caller.turn["used"] = [called.costs.to_json(), called.calls, called.worked_before]
+
+
+def take_used(caller: Visit, called: Frame) -> None:
+    if "used" in caller.turn:
+        costs, called.calls, called.worked_before = caller.turn.pop("used")
+        called.costs = Costs(**costs)
 
 
 def called_around(frame: Frame) -> Iterator[Frame]:

@@ -253,3 +253,62 @@ def test_an_edit_gives_a_called_file_no_new_budget(
     assert shop.asked() == ["one"]
     assert f"limits.{limit.partition(':')[0]} of child.yaml" in again.state["reason"]
     assert again.state["costs"]["cost_usd"] == 0.4
+
+
+CALLERS = {
+    "recipe": recipe("""
+        steps:
+          - {id: call, type: recipe, recipe: again}
+    """),
+    "workflow": """
+version: "1.4"
+name: trial
+steps: [{name: call, call: again, retries: {max: 9, delay_ms: 0}}]
+""",
+    "machine": """
+id: trial
+label: Trial
+description: A trial of ours
+initialStep: call
+steps:
+  call:
+    call: again
+    onOutcome: {completed: {action: exit, reason: done}, failed: {action: exit, reason: failed}}
+""",
+}
+AGAIN = """
+id: again
+label: Again
+description: Begins anew, or fails
+limits: LIMITS
+initialStep: one
+steps:
+  one:
+    prompt: "STEP:one"
+    outcomes: [complete, other]
+    onOutcome: {complete: END, other: {action: exit, reason: gave-up}}
+"""
+RESTART = "{action: restart-new-session, recipeId: again}"
+FAILURE = "{action: exit, reason: no-good, status: failed}"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "limit", "end"),
+    [
+        *((dialect, "cost_usd: 1", RESTART) for dialect in CALLERS),
+        ("recipe", "tokens: 2500", RESTART),
+        ("machine", "calls: 2", RESTART),
+        ("workflow", "cost_usd: 1", FAILURE),
+        ("workflow", "calls: 2", FAILURE),
+    ],
+)
+def test_the_limits_of_a_called_file_hold_over_its_restarts_and_retries(
+    shop: Workshop, dialect: str, limit: str, end: str
+) -> None:
+    text = AGAIN.replace("LIMITS", f"{{{limit}}}").replace("END", end)
+    shop.write(".orchestrate/recipes/again.yaml", text)
+    parked = shop.play(CALLERS[dialect], "--max-restarts", "9", exit_code=6)
+    assert shop.asked() == ["one", "one"]
+    assert "again.yaml is reached" in parked.state["reason"]
+    shop.go_on(exit_code=6)
+    assert shop.asked() == ["one", "one"]
