@@ -36,7 +36,7 @@ from orchestrate.cli.reporting import CommandLine  # noqa: E402
 from orchestrate.compile import compile_file, require_program  # noqa: E402
 from orchestrate.record import replace  # noqa: E402
 from orchestrate.state.runs import open_runs  # noqa: E402
-from orchestrate.view.watching import Watching  # noqa: E402
+from orchestrate.view.display_options import DisplayOptions  # noqa: E402
 from orchestrate.workspace import open_workspace  # noqa: E402
 
 AGENT = "---\nname: helper\ndescription: Helps\n---\nYou help.\n"
@@ -225,7 +225,7 @@ def run_sequence(folder: Path, items: int) -> int:
     )
     program = replace(program, plans=plans)
     settings = RunSettings(backend="rehearsal")
-    runs, reporter = open_runs(folder, None), CommandLine(Watching(quiet=True))
+    runs, reporter = open_runs(folder, None), CommandLine(DisplayOptions(quiet=True))
     store = start_run(runs, program, compilation, workspace, settings, reporter)
     cpu, wall = time.process_time(), time.perf_counter()
     with stoppable() as stop:

@@ -1,6 +1,6 @@
 """The Python interface: compile, start, resume, read and decide, as the commands of these names do.
 
-Nothing is printed and no one is asked. What goes wrong is an exception of `orchestrate.errors`.
+Nothing is printed, no question is asked. What goes wrong is an exception of `orchestrate.errors`.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class _Messages(Reporter):
                     raise RuntimeError(repr(error)) from error
 
             listen_safely(store, "on_event", lambda: hear, self.note)
-            # The run's start, or its resume, was recorded before anyone could listen.
+            # The run's start, or its resume, was recorded before a listener could be added.
             begun = last_recorded(store.run.events)
             if isinstance(begun, RunStarted | RunResumed):
                 store.listeners[-1](begun, store.state)

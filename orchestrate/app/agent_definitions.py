@@ -12,7 +12,7 @@ from orchestrate.agent_names import BACKENDS, own_name
 from orchestrate.agents.definition import AgentDefinition
 from orchestrate.agents.registry import PROGRAMS, STAND_INS, setting_faults
 from orchestrate.agents.settings import step_config
-from orchestrate.app.scopes import NoScope
+from orchestrate.app.scopes import ConstantScope
 from orchestrate.diagnostics import Span, closest
 from orchestrate.dialects.agent_definitions import AgentFile, NoAgentError, read_agent
 from orchestrate.engine.evaluate import evaluate
@@ -216,7 +216,9 @@ def _agent_file(name: str, workspace: Workspace, settings: RunSettings) -> Agent
 def constants(values: MapExpr) -> dict[str, Any]:
     """The values that do not depend on the run."""
     return {
-        key: evaluate(value, NoScope()) for key, value in values.items if not any(references(value))
+        key: evaluate(value, ConstantScope())
+        for key, value in values.items
+        if not any(references(value))
     }
 
 

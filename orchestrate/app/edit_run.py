@@ -11,7 +11,7 @@ from orchestrate.app.apply_flags import with_settings
 from orchestrate.app.carry_out import runtime_of
 from orchestrate.app.changed import changed_error, changes_of
 from orchestrate.app.checksums import checksums
-from orchestrate.app.edit_told import told
+from orchestrate.app.edit_summary import edit_summary
 from orchestrate.app.frozen_run import frozen_bytes
 from orchestrate.app.new_run import masked_context
 from orchestrate.app.open_run import given_later
@@ -23,7 +23,7 @@ from orchestrate.compile import compile_file, require_program
 from orchestrate.diagnostics import closest
 from orchestrate.dialects.lowering import constant_map
 from orchestrate.engine.catch_up import catch_up
-from orchestrate.engine.foresee import EditPreview, ScratchStore, preview_edit
+from orchestrate.engine.edit_preview import EditPreview, ScratchStore, preview_edit
 from orchestrate.engine.reuse import given_up
 from orchestrate.errors import DefinitionError, KeeperSilent, OrchestrateError, UsageError, explain
 from orchestrate.plan.nodes import all_nodes, main_plan
@@ -123,7 +123,7 @@ def plan_edit(
         raise changed_error(
             header.run_id, changed, reporter.place, is_there=is_there, broken=_first(error)
         ) from None
-    what = told(foreseen, resuming.program, edit.program)
+    what = edit_summary(foreseen, resuming.program, edit.program)
     if request.is_consent:
         _refuse_effects(edit, twice, request, reporter)
         reporter.note(f"  {what}\n")
@@ -178,7 +178,7 @@ def prepare_edit(
     earlier = earlier_of(store.run)
     accept = _accepted(earlier, request)
     owed = [] if request.is_undo else [p for p in earlier.owed_redo() if list(p) not in accept]
-    redo = [e.path for text in request.redo for e in meant(earlier, text, "--redo")]
+    redo = [e.path for text in request.redo for e in results_named(earlier, text, "--redo")]
     redo += [path for path in request.void if list(path) not in accept]
     event = Edited(
         at=store.state.updated_at,
@@ -243,7 +243,7 @@ def _defaults(program: Program) -> dict[str, Any]:
     return starting_values(main_plan(program))
 
 
-def meant(earlier: Earlier, text: str, flag: str) -> list[EarlierVisit]:
+def results_named(earlier: Earlier, text: str, flag: str) -> list[EarlierVisit]:
     """The results that a person names, `STEP`, `LOOP[2]/STEP` or `STEP:2`."""
     found: list[EarlierVisit] = []
     with suppress(ValueError):
@@ -260,7 +260,7 @@ def meant(earlier: Earlier, text: str, flag: str) -> list[EarlierVisit]:
 def _accepted(earlier: Earlier, request: EditRequest) -> list[list[str]]:
     paths = []
     for text in request.accept:
-        for entry in meant(earlier, text, "--accept"):
+        for entry in results_named(earlier, text, "--accept"):
             done = entry.finished
             if done is not None and done.result.status == "failed":
                 raise UsageError(

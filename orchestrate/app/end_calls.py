@@ -1,7 +1,7 @@
 """What a run that is over for good has left set aside in the user's ledger.
 
 A process that ends by itself gives back what it has set aside. One that was killed does not, and
-its run may be cancelled, denied or removed before anyone resumes it: then the call that was never
+its run may be cancelled, denied or removed before it is resumed: then the call that was never
 made is free, and one that was made counts as one that did not say what it has cost.
 """
 

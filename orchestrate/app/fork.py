@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrate.app.apply_flags import with_settings
 from orchestrate.app.config import load_config
 from orchestrate.app.context import context_of
-from orchestrate.app.edit_run import meant
+from orchestrate.app.edit_run import results_named
 from orchestrate.app.new_run import start_run
 from orchestrate.app.open_run import given_later, header_of
 from orchestrate.app.resume import Resumed, resume
@@ -133,10 +133,12 @@ def _require_results(earlier: Earlier, request: ForkRequest) -> list[EarlierVisi
     that the run itself owes: they count no more than it does."""
     for flag, names in (("--from", (request.step, *request.redo)), ("--accept", request.accept)):
         for name in names:
-            meant(earlier, name, flag)
-    kept = {entry.path for name in request.accept for entry in meant(earlier, name, "--accept")}
+            results_named(earlier, name, flag)
+    kept = {
+        entry.path for name in request.accept for entry in results_named(earlier, name, "--accept")
+    }
     owed = [earlier.entries[path] for path in earlier.owed_redo() if path not in kept]
-    return [*meant(earlier, request.step, "--from"), *owed]
+    return [*results_named(earlier, request.step, "--from"), *owed]
 
 
 def _agreed(
@@ -144,9 +146,9 @@ def _agreed(
 ) -> Beginning:
     """The files that the fork begins with, and which results it gives up for them. What agents were
     asked before the step may have cost much: a person agrees to have it done again."""
-    kept = {e.path for text in request.accept for e in meant(earlier, text, "--accept")}
+    kept = {e.path for text in request.accept for e in results_named(earlier, text, "--accept")}
     files = files.accepting(kept)
-    wanted = {e.path for text in request.redo for e in meant(earlier, text, "--redo")}
+    wanted = {e.path for text in request.redo for e in results_named(earlier, text, "--redo")}
     asked = [
         entry
         for entry in files.lacks

@@ -217,7 +217,7 @@ def require_inputs(
 
 
 def _wrong_untold(program: Program, workspace: Workspace) -> list[UsageError]:
-    """What nobody has typed must fit, too: secrets of the environment, and defaults that hold."""
+    """What was not typed must fit, too: secrets of the environment, and defaults that hold."""
     plan = main_plan(program)
     held = dict(plan.context.items)
     faults = []

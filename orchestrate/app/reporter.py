@@ -35,7 +35,7 @@ __all__ = [
 
 
 class Reporter:
-    """Tells nothing and asks no one; the command line and the Python API have their own."""
+    """Tells nothing and asks nothing; the command line and the Python API have their own."""
 
     def __init__(self, place: Place = NOWHERE) -> None:
         # For the commands that are advised.

@@ -8,7 +8,7 @@ from orchestrate.engine.evaluate import evaluate
 from orchestrate.plan.nodes import Plan
 
 
-class NoScope:
+class ConstantScope:
     """Nothing can be looked up: a context and an agent's settings are constants."""
 
     def look_up(self, path: tuple[str, ...]) -> Any:
@@ -17,5 +17,5 @@ class NoScope:
 
 def starting_values(plan: Plan) -> dict[str, Any]:
     """What the file itself gives: the defaults of its inputs, and its context."""
-    values: dict[str, Any] = evaluate(plan.context, NoScope())
+    values: dict[str, Any] = evaluate(plan.context, ConstantScope())
     return values

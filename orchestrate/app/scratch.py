@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrate.app.edit_run import meant
+from orchestrate.app.edit_run import results_named
 from orchestrate.app.worktree_files import files_before
 from orchestrate.app.worktrees import OwnPlace, in_worktree, plan_worktree, remove_unbegun
 from orchestrate.checkpoints.inheriting import borrow, inherit
@@ -77,7 +77,7 @@ def _files(origin: StoredRun, step: str, root: Path, borrowed: Path) -> Checkpoi
     """Those of before the step, with the user's edits; None where no checkpoint has them."""
     earlier, entries = earlier_of(origin), []
     with suppress(UsageError):
-        entries = meant(earlier, step, "run-step")
+        entries = results_named(earlier, step, "run-step")
     begun = files_before(origin, entries, earlier)
     store = open_store(origin.root)
     if begun is None or store is None or not store.exists:

@@ -1,4 +1,4 @@
-"""Records what the clock has decided about the gates of a run that waits; who looks next does it.
+"""Records what the clock has decided about the gates of a run, as soon as a command looks.
 
 The run is not carried on. With a decision its new standing is recorded in the same write: it waits
 to be resumed, or for another decision, or it has ended with this one.

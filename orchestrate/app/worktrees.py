@@ -261,7 +261,7 @@ def _remove_unready(tree: Worktree) -> None:
 
 
 def _forget(tree: Worktree) -> None:
-    """Remove git's entry of a worktree whose folder is gone, and no one else's."""
+    """Remove git's entry of a worktree whose folder is gone, and no other."""
     with suppress(GitError):  # there is none
         git(tree.repository, "worktree", "remove", tree.path)
 

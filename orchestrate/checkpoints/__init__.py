@@ -5,7 +5,7 @@
     restore.py   puts the files back, or everything as it was
     rooted.py    changes files without following links; blobs.py reads contents from the store
     copying.py   copies what the user's repository has already; inheriting.py what another store has
-    program.py   starts git, which reads no one's settings but those that it is given
+    program.py   starts git, with the settings that it is given and no others
     users.py     what can be read of the user's repository; nothing there is ever written
     model.py     what a checkpoint is and how it is written down
 

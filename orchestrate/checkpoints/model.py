@@ -63,7 +63,7 @@ class Checkpoint:
 def nested_changes(old: Checkpoint, new: Checkpoint) -> list[str]:
     """The repositories inside that are not known to be the same in both checkpoints, and why.
 
-    Of one with changes of its own nobody knows which: no checkpoint has its files.
+    Of one with changes of its own it is not known which: no checkpoint has its files.
     """
     before, after = ({one.path: one for one in side.nested} for side in (old, new))
     found = []

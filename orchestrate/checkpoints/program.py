@@ -1,4 +1,4 @@
-"""Starts git: with the settings that it is given, and no one else's.
+"""Starts git, with the settings that it is given and no others.
 
 No variable of the user's (`GIT_DIR`, `GIT_INDEX_FILE` ...), no configuration of theirs, no hook, no
 monitor, no prompt reaches it; it works in a session of its own, so that Ctrl-C is ours to handle.

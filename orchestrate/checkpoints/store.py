@@ -197,7 +197,7 @@ class Store:
             index.unlink(missing_ok=True)
 
     def complete(self) -> None:
-        """Have every object in the store that a checkpoint needs: for who reads contents."""
+        """Have every object in the store that a checkpoint needs, before contents are read."""
         for capture in self._captures.values():
             capture.copying.finish()
         Copying(self.folder, self.program).finish()

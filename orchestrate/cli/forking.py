@@ -8,8 +8,8 @@ from orchestrate.app.fork import ForkRequest, fork, step_to_fork_from
 from orchestrate.app.open_run import find_stored
 from orchestrate.app.settings import RunSettings
 from orchestrate.cli.detach import detached
+from orchestrate.cli.display import display_options
 from orchestrate.cli.reporting import CommandLine
-from orchestrate.cli.watching import watching_of
 from orchestrate.view.place import Place
 
 
@@ -29,5 +29,5 @@ def fork_run(
     starter = detached(settings, place, as_json)
     if isinstance(starter, int):
         return starter
-    watching = watching_of(settings, as_json, load_config(workspace), place, starter)
-    return fork(runs, found, workspace, settings, wanted, CommandLine(watching, starter)).code
+    display = display_options(settings, as_json, load_config(workspace), place, starter)
+    return fork(runs, found, workspace, settings, wanted, CommandLine(display, starter)).code

@@ -24,18 +24,18 @@ from orchestrate.view.advice import Reached, as_started_flag, resume_flags
 if TYPE_CHECKING:
     from orchestrate.exits import Ending
     from orchestrate.state.store import Store
-    from orchestrate.view.watching import Watching
+    from orchestrate.view.display_options import DisplayOptions
 
 _resume_run = later("cli.resuming:resume_run")
 _LONGEST_WORD = 40
 
 
 def go_on_with_more(
-    store: Store, ending: Ending | None, settings: RunSettings, watching: Watching
+    store: Store, ending: Ending | None, settings: RunSettings, display: DisplayOptions
 ) -> int | None:
     """Ask, and go on if the answer allows more: the exit code of that; None where it stays as it
     is."""
-    is_asked = has_terminal() and not (watching.as_json or watching.events or settings.detach)
+    is_asked = has_terminal() and not (display.as_json or display.events or settings.detach)
     if ending is None or ending.kind not in RAISED_BY or not is_asked:
         return None
     if ending.kind == "quota" and not _is_distrusted(store):
@@ -47,7 +47,7 @@ def go_on_with_more(
     return _resume_run(
         store.run.id,
         given.with_unkept(settings),
-        watching.place,
+        display.place,
         as_json=False,
         as_started=bool(as_started_flag(store.run, store.state)),
     )

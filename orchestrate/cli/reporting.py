@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from orchestrate.exits import Ending
     from orchestrate.state.runs import Run
     from orchestrate.state.store import Store
-    from orchestrate.view.watching import Watching
+    from orchestrate.view.display_options import DisplayOptions
     from orchestrate.workspace import Workspace
 
 
 class CommandLine(Notes, Reporter):
     """Shows a run as the flags of the command ask for it."""
 
-    def __init__(self, watching: Watching, starter: Starter | None = None) -> None:
-        Notes.__init__(self, is_quiet=watching.quiet)
-        Reporter.__init__(self, watching.place)
-        self._watching = watching
+    def __init__(self, display: DisplayOptions, starter: Starter | None = None) -> None:
+        Notes.__init__(self, is_quiet=display.quiet)
+        Reporter.__init__(self, display.place)
+        self._display = display
         self._starter = starter
         self._telling: RunOutput | None = None
 
@@ -57,7 +57,7 @@ class CommandLine(Notes, Reporter):
         # Loaded here, while the keeper of a new run starts, and with all that the end needs.
         from orchestrate.cli.telling import RunOutput
 
-        self._telling = RunOutput(store, self._watching)
+        self._telling = RunOutput(store, self._display)
         return self._telling.follow(stop)
 
     def spreader(self, store: Store, stop: Stop) -> Spreader | None:
@@ -68,13 +68,13 @@ class CommandLine(Notes, Reporter):
             self._telling.tell_end(ending)
 
     def confirm(self, question: str) -> bool | None:
-        if not has_terminal() or self._watching.as_json or self._starter is not None:
+        if not has_terminal() or self._display.as_json or self._starter is not None:
             return None
         return agrees(f"{question}\n  go on with that? [y/N] ")
 
     def operator(self, stop: Stop) -> Operator:
         """No question is asked without a terminal on both sides, nor where the answer is JSON."""
-        return AtTerminal(stop) if has_terminal() and not self._watching.as_json else Operator()
+        return AtTerminal(stop) if has_terminal() and not self._display.as_json else Operator()
 
     def person(self, stop: Stop) -> Person:
         return Person(lambda: _line(stop), note, has_terminal())

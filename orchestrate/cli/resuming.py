@@ -10,14 +10,14 @@ from orchestrate.app.open_run import find_stored, header_of
 from orchestrate.app.resume import Resumed, resume, start_over
 from orchestrate.app.settings import RunSettings
 from orchestrate.cli.detach import detached
+from orchestrate.cli.display import display_options
 from orchestrate.cli.raising import go_on_with_more
 from orchestrate.cli.reporting import CommandLine
-from orchestrate.cli.watching import watching_of
 from orchestrate.show.output import answer, answer_json, note, note_once
 from orchestrate.state.runs import LATEST
+from orchestrate.view.display_options import DisplayOptions
 from orchestrate.view.place import Place
 from orchestrate.view.result_document import result_document
-from orchestrate.view.watching import Watching
 
 
 def resume_run(
@@ -38,8 +38,8 @@ def resume_run(
     starter = detached(settings, place, as_json)
     if isinstance(starter, int):
         return starter
-    watching = watching_of(settings, as_json, load_config(workspace), place, starter)
-    reporter = CommandLine(watching, starter)
+    display = display_options(settings, as_json, load_config(workspace), place, starter)
+    reporter = CommandLine(display, starter)
     if force_restart:
         return start_over(runs, found, workspace, settings, reporter).ending.code
     resumed = resume(
@@ -52,17 +52,17 @@ def resume_run(
         request=EditRequest(*edits),
     )
     if resumed.nothing_left:
-        _tell_over(resumed, watching)
+        _tell_over(resumed, display)
         if run is None and resumed.store.state.status == "completed":
             note("".join(f"  {line}\n" for line in paused_lines(place, note_once)))
-    more = go_on_with_more(resumed.store, resumed.ending, settings, watching)
+    more = go_on_with_more(resumed.store, resumed.ending, settings, display)
     return resumed.code if more is None else more
 
 
-def _tell_over(resumed: Resumed, watching: Watching) -> None:
-    if watching.as_json:
+def _tell_over(resumed: Resumed, display: DisplayOptions) -> None:
+    if display.as_json:
         store = resumed.store
         document = result_document(store.run, store.state, store.index)
         answer_json(document | {"message": resumed.nothing_left})
     else:
-        (note if watching.events else answer)(resumed.nothing_left + "\n")
+        (note if display.events else answer)(resumed.nothing_left + "\n")

@@ -12,8 +12,8 @@ from orchestrate.errors import UsageError
 from orchestrate.plan.visible import visible
 from orchestrate.show.output import answer, answer_json, note
 from orchestrate.show.rewind_text import rewind_text
+from orchestrate.view.display_options import DisplayOptions
 from orchestrate.view.place import Place
-from orchestrate.view.watching import Watching
 
 
 def rewind_run(
@@ -21,7 +21,7 @@ def rewind_run(
 ) -> int:
     """Show what would happen, ask, and do it; without a step, take the last rewind back."""
     _, found, workspace = find_stored(run, place)
-    reporter = CommandLine(Watching(place=place, as_json=as_json))
+    reporter = CommandLine(DisplayOptions(place=place, as_json=as_json))
 
     def agrees(rewound: RewindResult) -> bool:
         if not as_json:

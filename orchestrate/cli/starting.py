@@ -9,11 +9,11 @@ from orchestrate.app.start import start
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.asking import asking
 from orchestrate.cli.detach import detached
+from orchestrate.cli.display import display_options
 from orchestrate.cli.later import later
 from orchestrate.cli.raising import go_on_with_more
 from orchestrate.cli.reporting import CommandLine
 from orchestrate.cli.terminal import agrees
-from orchestrate.cli.watching import watching_of
 from orchestrate.view.place import Place
 
 _confirm_cost = later("cli.confirming:confirm_at_terminal")
@@ -39,7 +39,7 @@ def run_recipe(
     starter = detached(settings, place, as_json)
     if isinstance(starter, int):
         return starter
-    watching = watching_of(prepared.settings, as_json, prepared.config, place, starter)
-    outcome = start(prepared, CommandLine(watching, starter))
-    more = go_on_with_more(outcome.store, outcome.ending, settings, watching)
+    display = display_options(prepared.settings, as_json, prepared.config, place, starter)
+    outcome = start(prepared, CommandLine(display, starter))
+    more = go_on_with_more(outcome.store, outcome.ending, settings, display)
     return outcome.ending.code if more is None else more

@@ -6,8 +6,8 @@ from orchestrate.app.exclusive import refuse_events
 from orchestrate.app.settings import RunSettings
 from orchestrate.app.start_step import prepare_scratch, prepare_step, start_step
 from orchestrate.app.workspaces import workspace_of
+from orchestrate.cli.display import display_options
 from orchestrate.cli.reporting import CommandLine
-from orchestrate.cli.watching import watching_of
 from orchestrate.view.place import Place
 
 
@@ -28,5 +28,5 @@ def run_one_step(
         prepared, given = prepare_scratch(step, settings, scratch_of, place)
     else:
         prepared, given = prepare_step(str(file), step, workspace, settings, from_run, place)
-    watching = watching_of(prepared.settings, as_json, prepared.config, place)
-    return start_step(prepared, given, CommandLine(watching)).ending.code
+    display = display_options(prepared.settings, as_json, prepared.config, place)
+    return start_step(prepared, given, CommandLine(display)).ending.code

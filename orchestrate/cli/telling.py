@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from orchestrate.app.reporter import Spreader, Stop
     from orchestrate.exits import Ending
     from orchestrate.state.store import Store
-    from orchestrate.view.watching import Watching
+    from orchestrate.view.display_options import DisplayOptions
 
 
 # Of a run that works in a seat of a pool.
@@ -36,17 +36,17 @@ _spreader_of: Callable[..., Any] = later("fleet.away:spreader_of")
 class RunOutput:
     """Tells of one run as the flags of the command ask for it."""
 
-    def __init__(self, store: Store, watching: Watching) -> None:
+    def __init__(self, store: Store, display: DisplayOptions) -> None:
         self._store = store
-        self._watching = watching
+        self._display = display
         self._publisher: Any = None
 
     def follow(self, stop: Stop) -> Callable[[], None]:
         """Tell what happens from here on; what is given ends that."""
         store = self._store
         workspace = open_workspace(store.state.workspace)
-        progress = Progress(store, self._watching, transcripts_of(store.run, workspace))
-        stream = EventStream() if self._watching.events else None
+        progress = Progress(store, self._display, transcripts_of(store.run, workspace))
+        stream = EventStream() if self._display.events else None
         if stream is not None:
             listen_safely(store, "events", lambda: stream.begin(store.run), note)
         listen_safely(store, "progress", lambda: progress.hear, note)
@@ -82,15 +82,15 @@ class RunOutput:
             note(f"orchestrate: {visible(fault.message)}\n  hint: {visible(fault.hint)}\n")
 
     def _last_words(self, ending: Ending) -> None:
-        store, watching = self._store, self._watching
-        if watching.as_json:
+        store, display = self._store, self._display
+        if display.as_json:
             answer_json(result_document(store.run, store.state, store.index))
             return
-        if store.state.dialect == "machine" and not watching.events:
+        if store.state.dialect == "machine" and not display.events:
             # A §9: the exit reason is part of the answer.
             answer(f"Exit: {visible(ending.reason)}{denied_more(store.state)}\n")
-        if not watching.quiet or ending.status != "completed" or store.state.denials:
-            note(last_words(store, ending, watching.place))
+        if not display.quiet or ending.status != "completed" or store.state.denials:
+            note(last_words(store, ending, display.place))
             tree = worktree_of(store.state)
             if tree is not None and ready_file(store.run).exists():
                 note(worktree_words(tree, left_in(tree)))

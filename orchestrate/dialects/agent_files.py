@@ -11,7 +11,7 @@ from orchestrate.catalogue import AGENT_STUB
 from orchestrate.diagnostics import Span
 from orchestrate.dialects.lowering import Lowering
 from orchestrate.regex import regex
-from orchestrate.source.advice import meant
+from orchestrate.source.advice import intended_field
 from orchestrate.source.breaks import unify_line_ends
 from orchestrate.source.include import Document
 from orchestrate.source.located import LocatedMap, Source, pack, token_length
@@ -108,7 +108,7 @@ def _check_fields(work: Lowering, name: str, document: Document, index: int) -> 
 def _report_unknown(work: Lowering, document: Document, key: str, schema: dict[str, Any]) -> None:
     """Only a warning, and in Claude Code's folder only for slips: it has fields of its own."""
     known = list(schema["properties"])
-    near = meant(key, known, document.data)
+    near = intended_field(key, known, document.data)
     if not near and ".claude" in document.path.parts:
         return
     work.report_at("W407", f"'{key[:60]}' is not a field that is used here",

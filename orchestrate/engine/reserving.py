@@ -106,7 +106,7 @@ def _set_aside(
     earlier = _earlier(step)
     left = {budget.unit: budget.room for budget in _step_budgets(step)}
     need = earlier.need(left.get("usd"), rules.guess_usd)
-    # A call whose tokens nobody can foresee is made as long as there is one left.
+    # A call whose tokens cannot be estimated is made as long as there is one left.
     tokens, unknown_tokens = earlier.need_tokens(rules)
     needs: dict[Unit, float] = {"usd": need, "tokens": max(tokens, 1), "calls": 1}
     may_wait = may_wait or _is_any_reserved(state)

@@ -1,7 +1,7 @@
 """The engine of one sitting on this machine: started by the machine's keeper, under a lease.
 
-All calls block, and are made from threads of the worker. The keeper outlives the worker: who comes
-back finds the engine, or its exit, under the sitting's key.
+All calls block, and are made from threads of the worker. The keeper outlives the worker, which
+finds the engine, or its exit, under the sitting's key when it comes back.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`seat follow`: keeps what the runs of a workspace have published elsewhere up to date.
 
-The console starts it while somebody looks at such a workspace; it ends with the console.
+The console starts it while such a workspace is looked at; it ends with the console.
 """
 
 from __future__ import annotations

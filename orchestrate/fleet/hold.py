@@ -2,7 +2,7 @@
 
 Every heartbeat is a call with an answer, about an activity that is named by its id: who restarts
 can go on with it. An answer renews the lease of the engine; without answers the lease runs out, and
-the keeper ends the engine before anybody else believes it to be lost.
+the keeper ends the engine before another machine takes it to be lost.
 """
 
 from __future__ import annotations

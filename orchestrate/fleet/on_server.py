@@ -116,7 +116,7 @@ def standings(runs: Sequence[str]) -> dict[str, str]:
 
 
 def stub_of(settings: FleetSettings, run: str) -> Stub | None:
-    """A run of the namespace, whoever has started it where; None if there is none of that id."""
+    """A run of the namespace, wherever it was started; None if there is none of that id."""
 
     async def ask() -> Stub | None:
         server = ServerRun(await connect(settings), run)
@@ -261,7 +261,7 @@ class _Client:
         return await self._look("attach", [self._run.id]) if goes_on else 0
 
     async def _await_sitting(self, before: Standing, *, waits: bool) -> None:
-        """Until the run has heard it, so that who looks then sees that it goes on.
+        """Until the run has heard it, so that a command that looks then sees that it goes on.
 
         With `waits` however long that takes; else as long as a worker may be about to.
         """

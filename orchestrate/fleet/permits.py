@@ -2,8 +2,8 @@
 
 `limits.concurrent: {AGENT: N}` of a worker's user says how many calls of an agent the account may
 have; every worker announces its limits on the server, and the smallest number holds. A permit is
-one of N workflow ids: whoever starts the workflow has it. What is not renewed lapses after a time
-in which the keeper has ended whatever ran under it.
+one of N workflow ids: the machine that starts the workflow has it. What is not renewed lapses
+after a time in which the keeper has ended whatever ran under it.
 
     permit/AGENT/1 ... permit/AGENT/N     the permits that are held
     limits/MACHINE                        what a worker announces, in the memo

@@ -29,7 +29,7 @@ from orchestrate.state.runs import Run, Runs, point_latest
 from orchestrate.view.run_summary import summary_of
 
 _SHOWN = "refs/shown"
-# The journal before the state: who reads both in between finds a state that is behind.
+# The journal before the state: a reader of both in between finds a state that is behind.
 _FIRST = "events.jsonl"
 
 

@@ -90,7 +90,7 @@ def _announce_loss(seat: Seat, machine: str, *, has_begun: bool) -> None:
 
 
 def _decide(run: Run, seat: Seat, decision: Decision) -> None:
-    """In the name of who has decided; a gate that was decided before stays as it is."""
+    """In the name of the person who decided; a gate that was decided before stays as it is."""
     workspace = workspace_of(str(seat.workspace))
     with _as_user(decision.by), suppress(UsageError):
         decide(run, workspace, decision.gate, decision.decision, decision.message, note)

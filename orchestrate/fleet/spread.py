@@ -54,7 +54,7 @@ ORDER, WAITS, WANTS = "order.json", "waits", "wants"
 
 
 class Items(Protocol):
-    """Runs of items, wherever they are; each call may say that nobody answers (`ConfigError`)."""
+    """Runs of items, wherever they are; each call may raise that no machine answers."""
 
     def standing(self, item: str) -> Standing | None:
         """How an item stands; None if it was never begun."""

@@ -23,7 +23,7 @@ _MOST_KEPT = 8
 
 @mutable_record
 class _Kept:
-    """One at a time reads it; who comes meanwhile has the news for nothing."""
+    """One request at a time reads it; those that wait meanwhile find it read."""
 
     guard: Lock = field(default_factory=Lock)
     history: History | None = None

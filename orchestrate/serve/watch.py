@@ -1,7 +1,7 @@
-"""Looks at the run folders while anyone listens, and passes on what has happened in the runs.
+"""Looks at the run folders while a client listens, and passes on what has happened in the runs.
 
 Nothing tells us when a run of another process writes: the sizes of journals are looked at, several
-times a second while something happens, and not at all while no one listens.
+times a second while something happens, and not at all without a client.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ENDED_EVERY = 6
 _MOST_ENDED = 500
 # A listener that does not keep up with so much is dropped: it comes back and reads from its cursor.
 _MOST_WAITING = 2000
-# Looks at a run at work whose lock nobody holds after which its process is gone.
+# After so many looks at a run at work whose lock is free its process is gone.
 _MISSED = 3
 _GONE = {"reason": "interrupted", "error": "the process that worked on it is gone"}
 _OVER = ("completed", "cancelled", "failed", "damaged")
@@ -79,7 +79,7 @@ class _Followed:
         self._missed = 0
 
     def catch_up(self) -> None:
-        """What is there when the first listener comes is news to nobody."""
+        """What is there when the first listener comes is no news."""
         with suppress(OrchestrateError, OSError):  # the page says what is wrong with it
             self.telling.catch_up()
         self._tail = JournalTail(self.run, self.telling.heard)
@@ -88,7 +88,7 @@ class _Followed:
 
     @property
     def _is_left(self) -> bool:
-        """Is it at work by its journal, and nobody works on it? A killed process writes nothing."""
+        """Is it at work by its journal, but without a process? A killed process writes nothing."""
         return (
             self.telling.is_active
             and not self.telling.is_parked
@@ -135,7 +135,7 @@ class RunsWatch:
         self._poke = asyncio.Event()
 
     def active(self) -> list[ClientMessages]:
-        """The runs that are at work, or parked for a person; only while someone listens."""
+        """The runs that are at work, or parked for a person; only while a client listens."""
         return [one.telling for one in self._followed.values() if one.telling.is_active]
 
     async def join(self) -> Listener:

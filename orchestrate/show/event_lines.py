@@ -25,7 +25,7 @@ from orchestrate.view.event_words import (
 from orchestrate.view.giving_up import NEVER_PLAIN
 
 if TYPE_CHECKING:
-    from orchestrate.view.watching import Watching
+    from orchestrate.view.display_options import DisplayOptions
 
 Json = dict[str, Any]
 
@@ -231,7 +231,7 @@ def _moved(lifecycle: dict[str, Any]) -> str:
 
 
 def machine_lines(
-    event: Event, messages: list[Json], state: RunState, index: Index, watching: Watching
+    event: Event, messages: list[Json], state: RunState, index: Index, display: DisplayOptions
 ) -> list[str]:
     """The verbose lines, by the messages that the event stands for; without --verbose only what a
     person must know."""
@@ -248,7 +248,7 @@ def machine_lines(
     elif isinstance(event, on.CallWaits):
         troubles = [f"Step {visible(event.node)} {visible(wait_words(event))}"]
     lines = troubles
-    if watching.verbose and not troubles:
+    if display.verbose and not troubles:
         is_inner = on.is_in_call(event)
         lines = (
             _called_course(event) if is_inner else _machine_course(event, messages, state, index)

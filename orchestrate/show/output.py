@@ -15,7 +15,7 @@ from orchestrate.show.inert import Inert, inert_json, is_wanted
 
 # How long the reader of a pipe may take nothing of our notes before they are dropped.
 PATIENCE_S = 5.0
-# And of an answer, once somebody wants the command to stop.
+# And of an answer, once the command has been asked to stop.
 _LAST_PATIENCE_S = 1.0
 _POLL_S = 0.25
 STALLED = "the reader of our output has stopped reading, and the rest is not shown"
@@ -69,7 +69,7 @@ def diversion() -> Diversion | None:
 
 
 class OutputClosed(Exception):
-    """The reader of our answer has gone away, as `head` does; no one is left to tell."""
+    """The reader of our answer has gone away, as `head` does; what is left has no reader."""
 
 
 def prepare_streams() -> None:

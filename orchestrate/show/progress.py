@@ -35,8 +35,8 @@ from orchestrate.view.step_logs import StepLog
 if TYPE_CHECKING:
     from orchestrate.show.live.view import View
     from orchestrate.transcript import TranscriptOf
+    from orchestrate.view.display_options import DisplayOptions
     from orchestrate.view.watched_run import WatchedRun
-    from orchestrate.view.watching import Watching
 
 _LONGEST_ITEM = 60
 
@@ -49,10 +49,14 @@ class Progress:
     """Hears every event of a run and tells what matters of it."""
 
     def __init__(
-        self, store: WatchedRun, watching: Watching, transcript_of: TranscriptOf, foot: str = ""
+        self,
+        store: WatchedRun,
+        display: DisplayOptions,
+        transcript_of: TranscriptOf,
+        foot: str = "",
     ) -> None:
         self._store = store
-        self._watching = watching
+        self._display = display
         plan = store.index.plan(store.state.root.plan)
         steps = [node.id for node in plan.blocks[0].nodes if node.is_step]
         self._numbers = {node_id: number for number, node_id in enumerate(steps, 1)}
@@ -61,24 +65,24 @@ class Progress:
                 self._numbers[node.id] = self._numbers[node.part_of]
         self._total = len(steps)
         self._is_machine = plan.dialect == "machine"
-        is_told = self._is_machine and watching.verbose
+        is_told = self._is_machine and display.verbose
         self._told = Messages.taken_up(store.run, store.state) if is_told else None
         self._is_read = True
         self._ticking: Ticking | None = None
         self._heartbeat: Heartbeat | None = None
         self._view: View | None = None
-        if watching.live:
+        if display.live:
             self._view = View(store, transcript_of, foot)
             divert(self._view)
-        elif watching.progress and not watching.quiet and not watching.as_json:
+        elif display.progress and not display.quiet and not display.as_json:
             self._ticking = Ticking(store, self.label)
         # Only for a run of our own that is not drawn on a terminal.
-        is_drawn = watching.live or self._ticking is not None or watching.quiet or watching.as_json
+        is_drawn = display.live or self._ticking is not None or display.quiet or display.as_json
         is_terminal = sys.stderr is not None and sys.stderr.isatty()
         every_s = 0.0 if is_drawn or is_terminal or foot else interval()
         self._transcript_of = transcript_of
         self._narrator: Narrator | None = None
-        if watching.verbose and not is_drawn:
+        if display.verbose and not is_drawn:
             holds = self._is_machine and self._answers
             self._narrator = Narrator(store, self.label, transcript_of, holds_answers=holds)
         if every_s:
@@ -106,8 +110,8 @@ class Progress:
             self._narrator.ends(self.label(event.frame, event.node), event.result)
         if self._is_machine and self._answers:
             self._machine_answer(event)
-        is_told = not self._watching.quiet or _has_failed(event)
-        if is_told and not self._watching.as_json:
+        is_told = not self._display.quiet or _has_failed(event)
+        if is_told and not self._display.as_json:
             lines = self._lines(event, messages, state)
             if lines and self._ticking is not None:
                 self._ticking.clear()
@@ -119,7 +123,7 @@ class Progress:
     @property
     def _answers(self) -> bool:
         """Do an agent's answers go to stdout?"""
-        return not (self._watching.as_json or self._watching.quiet or self._watching.events)
+        return not (self._display.as_json or self._display.quiet or self._display.events)
 
     def _machine_answer(self, event: Event) -> None:
         """A §9: the agent's response for each step goes to stdout, whole and at once."""
@@ -134,10 +138,10 @@ class Progress:
         except OSError:
             said = event.result.output.encode("utf-8", "replace")
         if self._is_read:
-            if not self._watching.verbose:
+            if not self._display.verbose:
                 note(f"{_heading(event)}\n")
             try:
-                if self._watching.raw and not sys.stdout.isatty():
+                if self._display.raw and not sys.stdout.isatty():
                     answer_bytes(said + b"\n")
                 else:
                     answer(visible_lines(said.decode("utf-8", "replace")) + "\n")
@@ -150,7 +154,7 @@ class Progress:
 
     def _lines(self, event: Event, messages: list[dict[str, Any]], state: RunState) -> list[str]:
         if self._is_machine:
-            lines = machine_lines(event, messages, state, self._store.index, self._watching)
+            lines = machine_lines(event, messages, state, self._store.index, self._display)
         elif self._view is not None and not stays(event):
             return []
         else:

@@ -358,7 +358,7 @@ _ADVICE: dict[str, dict[str, str]] = {
 }
 
 
-def meant(key: str, allowed: Collection[str], siblings: Container[str]) -> str:
+def intended_field(key: str, allowed: Collection[str], siblings: Container[str]) -> str:
     """The field that an unknown key is probably meant to be, or ''."""
     names = [name for name in allowed if not name.startswith("$")]
     if advice(key, names):

@@ -8,7 +8,14 @@ from typing import Any
 from orchestrate.diagnostics import Diagnostic, clipped, closest
 from orchestrate.record import replace
 from orchestrate.regex import regex
-from orchestrate.source.advice import FOREIGN_WORDS, advice, meant, quoting, reshaping, tidied
+from orchestrate.source.advice import (
+    FOREIGN_WORDS,
+    advice,
+    intended_field,
+    quoting,
+    reshaping,
+    tidied,
+)
 from orchestrate.source.include import Document
 from orchestrate.source.invisible import HINT, at_the_edge, name_of
 from orchestrate.source.located import LocatedMap, mark_at
@@ -129,7 +136,7 @@ def _unknown(document: Document, violation: Violation) -> Diagnostic:
     key = str(violation.path[-1])
     siblings = _value_at(document.data, violation.path[:-1])
     allowed = [name for name in violation.schema.get("properties", {}) if not name.startswith("$")]
-    near = meant(key, allowed, siblings)
+    near = intended_field(key, allowed, siblings)
     if key == "command_override":
         return _finding(
             document,
@@ -172,7 +179,7 @@ def _is_misspelt(violation: Violation) -> bool:
     """Is the missing field there under a wrong name, which is reported as unknown?"""
     allowed = violation.schema.get("properties", {})
     return any(
-        key not in allowed and meant(key, allowed, violation.value) == violation.detail
+        key not in allowed and intended_field(key, allowed, violation.value) == violation.detail
         for key in list(violation.value)[:_MOST_KEYS]
     )
 

@@ -66,7 +66,7 @@ def _load_alone() -> Any:
             stand_ins.append(module.__name__)
         from _ruamel_yaml import CParser
     finally:
-        # Whoever imports ruamel.yaml later, as our pure parser does, gets the real modules.
+        # A later import of ruamel.yaml, as by our pure parser, gets the real modules.
         for name in stand_ins:
             sys.modules.pop(name, None)
     return CParser

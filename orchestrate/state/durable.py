@@ -125,7 +125,7 @@ def _in_place_of(path: Path, temporary: Path, *, sync: bool = True) -> Iterator[
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed writers left half-written. Only for who holds the folder's lock."""
+    """Remove what killed writers left half-written. Only the holder of the folder's lock may."""
     try:
         with os.scandir(folder) as entries:
             names = [e.name for e in entries if _LEFTOVER.match(e.name)]

@@ -10,7 +10,7 @@ SHADOW = "shadow"
 
 
 def shown_run(run: Run) -> Run:
-    """For who looks: a run elsewhere as it has published itself, where that was fetched."""
+    """A run elsewhere as it has published itself, where that was fetched; any other as it is."""
     shadow = run.root / SHADOW / "runs" / run.id
     is_elsewhere = os.path.lexists(run.root / ELSEWHERE) and shadow.is_dir()
     return Run(run.id, shadow) if is_elsewhere else run

@@ -77,5 +77,5 @@ def _is_taken_by_us(descriptor: int) -> bool:
         if error.errno in _TAKEN:
             return False
         raise
-    # A file that was removed since it was opened guards nothing: who comes next makes another.
+    # A file that was removed since it was opened guards nothing: the next process makes another.
     return os.fstat(descriptor).st_nlink > 0

@@ -27,7 +27,7 @@ class ItemResults:
         return self._results
 
     def by_position(self) -> Mapping[int, bytes]:
-        """All of them, for who wants many: not to be changed."""
+        """All of them; not to be changed."""
         return self._all()
 
     def __getitem__(self, position: int) -> bytes:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 SOCKET = "permits.sock"
-# Where nobody waits, a permit comes within this time, and nothing is said about it.
+# Where no call waits, a permit comes within this time, and nothing is said about it.
 _SOON_S = 1.0
 _PAUSE_S = 0.5
 

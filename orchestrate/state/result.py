@@ -288,5 +288,5 @@ def _added(known: _Figure | None, reported: _Figure | None) -> _Figure | None:
     if known is None or reported is None:
         return reported if known is None else known
     total = round(known + reported, 10)
-    # What no one can have paid is no report.
+    # A cost that cannot be is no report.
     return total if isfinite(total) else known

@@ -156,7 +156,7 @@ class EventRecords:
 
 
 def skimmed(run: Run) -> Iterator[tuple[int, Event | Alike]]:
-    """The journal for whoever skips most of it: items of a loop that were all alike come as one."""
+    """The journal for readers that skip most: items of a loop that were all alike come as one."""
     try:
         index = index_of(run)
     except OrchestrateError:

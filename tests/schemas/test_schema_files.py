@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from orchestrate.source.advice import advice, meant
+from orchestrate.source.advice import advice, intended_field
 
 FOLDER = Path(__file__).resolve().parents[2] / "schemas"
 AUTHORED = ("machine", "recipe", "workflow")
@@ -444,5 +444,7 @@ def test_a_field_of_another_dialect_is_answered_with_the_way_to_write_it_here(di
         }
         known = fields[dialect]
         foreign = set().union(*fields.values()) - known - _FOLDERS
-        unanswered = {f for f in foreign if not advice(f, known) and not meant(f, known, ())}
+        unanswered = {
+            f for f in foreign if not advice(f, known) and not intended_field(f, known, ())
+        }
         assert not unanswered, f"what is to be written in a {dialect} instead of {unanswered}?"

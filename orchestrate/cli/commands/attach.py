@@ -23,10 +23,10 @@ from orchestrate.show.live.wanted import is_live
 from orchestrate.show.output import answer, note, note_once
 from orchestrate.show.progress import Progress
 from orchestrate.show.ticking import running_lines
+from orchestrate.view.display_options import DisplayOptions
 from orchestrate.view.follower import Follower, looks
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import summary_of
-from orchestrate.view.watching import Watching
 
 if TYPE_CHECKING:
     from orchestrate.state.runs import Run
@@ -81,15 +81,15 @@ def _follow(
 ) -> int | None:
     """The exit code of a run that has ended; None if we were stopped, or its process is gone."""
     configured = config_for_looking(workspace, note_once).get("live")
-    watching = Watching(live=is_live(Watching(), live, configured))
+    display = DisplayOptions(live=is_live(DisplayOptions(), live, configured))
     try:
         follower = Follower(run)
     except OrchestrateError as error:
         note(f"orchestrate: shown without its plan: {visible(error.message)}\n")
         follow_events(run, stop.rest, lambda: stop.is_requested)
         return None
-    progress = Progress(follower, watching, transcripts_of(run, workspace), _FOOT)
-    if not watching.live:
+    progress = Progress(follower, display, transcripts_of(run, workspace), _FOOT)
+    if not display.live:
         for line in running_lines(follower.state, progress.label, time.time()):
             note(line + "\n")
     try:

@@ -6,7 +6,7 @@ from orchestrate.dialects.lowering import Lowering
 from orchestrate.dialects.recipe.names import ExpressionPlace, Names
 from orchestrate.plan.nodes import Block, NodeId
 from orchestrate.record import field, mutable_record, record
-from orchestrate.source.advice import meant
+from orchestrate.source.advice import intended_field
 from orchestrate.source.located import LocatedMap
 
 # More misspelt fields in one step are not written by hand.
@@ -29,7 +29,7 @@ class Recipe:
         """Did the schema check take out a field, or one that was meant to be it?"""
         if key in container.lost:
             return True
-        return any(meant(lost, (key,), ()) == key for lost in container.lost[:_MOST_LOST])
+        return any(intended_field(lost, (key,), ()) == key for lost in container.lost[:_MOST_LOST])
 
 
 @record

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from orchestrate.dialects.lowering import Lowering
-from orchestrate.source.advice import meant
+from orchestrate.source.advice import intended_field
 from orchestrate.source.located import LocatedMap, as_map
 
 Kind = Literal["provider", "command", "wait_for", "for_each", "repeat", "approval", "call"]
@@ -61,7 +61,7 @@ def _hint(key: str, kind: Kind) -> str:
 
 def _may_be_kind(lost: str, step: LocatedMap) -> bool:
     """Was a field that the schema refused, perhaps for its spelling, what the step does?"""
-    return lost in KINDS or lost == "command_override" or bool(meant(lost, KINDS, step))
+    return lost in KINDS or lost == "command_override" or bool(intended_field(lost, KINDS, step))
 
 
 def step_kinds(work: Lowering, step: LocatedMap) -> tuple[Kind, ...]:

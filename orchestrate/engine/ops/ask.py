@@ -217,7 +217,7 @@ def _announce(step: Step, agent: Agent, about: StepResult, prompt: str, was_aske
     if not agent.is_program:
         step.keep_prompt(prompt)
     if agent.asks_person:
-        step.rt.store.checkpoint()  # who looks from elsewhere must see what a person is asked
+        step.rt.store.checkpoint()  # other processes must see what a person is asked
 
 
 def _definition(step: Step, op: Ask) -> AgentDefinition:

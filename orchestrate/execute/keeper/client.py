@@ -207,8 +207,8 @@ class Keeper:
         """The end of an attempt that was started or adopted; None if it does not come in time.
 
         None also if `wake` is called, or was called since the last wait. Of several threads
-        one may answer a call that another has yet to hear of: who looks at something before it
-        waits says with `wakes` how many calls there were when it looked.
+        one may answer a call that another has yet to hear of: a thread that looks at something
+        before it waits says with `wakes` how many calls there were when it looked.
         """
         give_up = None if timeout_s is None else now() + timeout_s
         wakes = self._answered_wakes if wakes is None else wakes

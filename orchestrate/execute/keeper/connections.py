@@ -57,7 +57,7 @@ class Connection:
 
 
 class WardenConnection(Connection):
-    """A warden, the attempt that it watches, and who wants to know how that ends."""
+    """A warden, the attempt that it watches, and the clients that wait for its end."""
 
     def __init__(self, sock: socket.socket, pid: int) -> None:
         super().__init__(sock)

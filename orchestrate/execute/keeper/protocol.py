@@ -81,7 +81,7 @@ REQUEST_FIELDS = (
 
 
 class Refused(Exception):
-    """Something that a keeper cannot do; the text is for who asked."""
+    """Something that a keeper cannot do; the text is for the client."""
 
 
 def now() -> float:

@@ -84,4 +84,4 @@ def mark_of(token: str, attempt: str) -> bytes:
 
 
 def do_nothing(*_: object) -> None:
-    """A signal's handler, for signals that are to be seen by who polls."""
+    """A signal's handler, for signals that only wake a poll."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from orchestrate.errors import UsageError
 
 if TYPE_CHECKING:
-    from orchestrate.view.watching import Watching
+    from orchestrate.view.display_options import DisplayOptions
 
 # Set by most services that run jobs without a person; some of them offer a terminal.
 _CI = ("CI", "CONTINUOUS_INTEGRATION", "BUILD_ID", "TEAMCITY_VERSION", "TF_BUILD")
@@ -19,7 +19,7 @@ _POOR = ("dumb", "unknown")
 
 
 def is_live(
-    watching: Watching,
+    display: DisplayOptions,
     flag: bool | None,
     configured: str | None,
     environment: Mapping[str, str] = os.environ,
@@ -27,20 +27,20 @@ def is_live(
     """Is the view shown? A `--live` that cannot be is refused."""
     if flag is False or (flag is None and configured == "never"):
         return False
-    why_not = _hindrance(watching, environment)
+    why_not = _hindrance(display, environment)
     if flag and why_not:
         raise UsageError(f"--live: {why_not}")
     is_wanted = flag or configured == "always" or not _is_ci(environment)
     return is_wanted and not why_not
 
 
-def _hindrance(watching: Watching, environment: Mapping[str, str]) -> str:
+def _hindrance(display: DisplayOptions, environment: Mapping[str, str]) -> str:
     """Why there cannot be a view; '' if there can."""
     for flag, is_given in (
-        ("--json", watching.as_json),
-        ("--events", watching.events),
-        ("--quiet", watching.quiet),
-        ("--verbose", watching.verbose),
+        ("--json", display.as_json),
+        ("--events", display.events),
+        ("--quiet", display.quiet),
+        ("--verbose", display.verbose),
     ):
         if is_given:
             return f"{flag} asks for something else"

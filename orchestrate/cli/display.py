@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from orchestrate.app.exclusive import refuse_at_once
 from orchestrate.record import replace
 from orchestrate.show.live.wanted import is_live
-from orchestrate.view.watching import Watching
+from orchestrate.view.display_options import DisplayOptions
 
 if TYPE_CHECKING:
     from orchestrate.app.config_model import Config
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from orchestrate.view.place import Place
 
 
-def watching_of(
+def display_options(
     settings: RunSettings,
     as_json: bool,
     config: Config,
     place: Place,
     starter: Starter | None = None,
-) -> Watching:
+) -> DisplayOptions:
     """How the run is to be shown."""
     refuse_at_once(settings)
-    watching = Watching(
+    display = DisplayOptions(
         quiet=settings.quiet,
         verbose=settings.verbose,
         progress=settings.progress,
@@ -35,6 +35,6 @@ def watching_of(
     )
     if starter is not None:
         # No terminal: what is said goes to a log, as lines.
-        return watching
-    watching = replace(watching, as_json=as_json)
-    return replace(watching, live=is_live(watching, settings.live, config.get("live")))
+        return display
+    display = replace(display, as_json=as_json)
+    return replace(display, live=is_live(display, settings.live, config.get("live")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from orchestrate.engine.foresee import EditPreview, PendingStep
+from orchestrate.engine.edit_preview import EditPreview, PendingStep
 from orchestrate.plan.fingerprint import fingerprint
 from orchestrate.plan.nodes import nodes_in
 from orchestrate.plan.visible import visible
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from orchestrate.state.earlier import EarlierVisit
 
 
-def told(foreseen: EditPreview, before: Program, now: Program) -> str:
+def edit_summary(foreseen: EditPreview, before: Program, now: Program) -> str:
     """`reuse 14, run 3: review (prompt changed, line 41), fix and commit (come after it)`."""
     runs = [_said(standing) for standing in foreseen.standing]
     behind = list(dict.fromkeys(_shown(entry) for entry in foreseen.behind))

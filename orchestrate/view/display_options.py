@@ -7,7 +7,7 @@ from orchestrate.view.place import Place
 
 
 @record
-class Watching:
+class DisplayOptions:
     """How a run is shown; nothing here changes what it does."""
 
     quiet: bool = False
