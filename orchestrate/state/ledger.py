@@ -1,9 +1,9 @@
 """The user's ledger: every call of an agent that may cost something, over all runs and workspaces.
 
 A line tells the instant at which money was set aside; there is a file for each day of UTC, to which
-lines are only added. A day's budget is of the calendar day of the process that asks: processes
-in two time zones have other days, but each sees all that was spent in its own. A later line about a call
-replaces an earlier one. A call is written when money is set aside for it, and again when it is
+lines are only added. A day's budget is of the calendar day of the process that asks: processes in
+two time zones have other days, but each sees all that was spent in its own. A later line about a
+call replaces an earlier one. A call is written when money is set aside for it, and again when it is
 known what it has cost: before the run's own journal says so, so that a run that was killed in
 between writes the same once more. One lock keeps two runs from spending the same dollar of a day's
 budget. What a user spends in one home no other user sees.
