@@ -225,6 +225,16 @@ def children() -> set[int]:
         return {pid for pid, parent in parents().items() if parent == me}
 
 
+def has_ended(pid: int) -> bool:
+    """Has this child of ours ended, and only not been collected yet?"""
+    if not hasattr(os, "waitid"):  # macOS before Python 3.13
+        return False
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
+
+
 def collect_orphans(leader: int, spare: frozenset[int]) -> bool:
     """Collect children that have ended; True if the leader has, who is left to the caller."""
     while True:

@@ -133,6 +133,9 @@ class Watch:
             self._timed_out = self._deadline is not None and time_now >= self._deadline
             self._fell_silent = not self._timed_out and self._silence_left_s() <= 0
             self._lease_expired = self._is_lease_over()
+            if (self._timed_out or self._fell_silent) and tree.has_ended(self.pid):
+                # In time, or while we stood still: nobody can tell, and it was not us.
+                self._timed_out = self._fell_silent = False
             if self._timed_out or self._fell_silent or self._lease_expired:
                 self.stop("", float(self._request["grace_s"]))
         if self._kill_at is not None and now() >= self._kill_at:
@@ -170,9 +173,15 @@ class Watch:
             self._lease_until = max(self._lease_until, until)
 
     def stop(self, reason: str, grace_s: float) -> None:
-        """Ask the tree to end; a second, more impatient request shortens the first one's grace."""
+        """Ask the tree to end; a second, more impatient request shortens the first one's grace.
+
+        A program that has ended by itself, and is only not collected yet, was not stopped: what it
+        has done would be done again.
+        """
         if not self.pid:
             self._early_stop = (reason, grace_s)
+            return
+        if self._kill_at is None and not self._lease_expired and tree.has_ended(self.pid):
             return
         if self._kill_at is None:
             self._stopped = reason
