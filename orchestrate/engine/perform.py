@@ -41,7 +41,11 @@ def perform(rt: Runtime, frame: Frame, *, may_wait: bool = False) -> list[Event]
     """
     step = Step(rt, frame)
     try:
-        if step.is_announced or (_is_program(step) and was_started(rt, step.attempt_id)):
+        has_begun = _is_program(step) and was_started(rt, step.attempt_id)
+        if step.is_announced and _is_program(step) and not has_begun:
+            # Perhaps a night ago: the step's time is that of the work done from now on.
+            step.began_at = rt.now()
+        if step.is_announced or has_begun:
             return _unless_expired(step, _do(step))
         if rt.earlier is not None and not step.here.attempt:
             taken_over = reuse(step)

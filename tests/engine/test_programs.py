@@ -101,6 +101,16 @@ def test_a_program_that_still_runs_is_waited_for_not_started_again(tmp_path: Pat
         assert len(fake.jobs) == 1
 
 
+def test_a_program_that_was_announced_and_never_begun_takes_its_own_time(tmp_path: Path) -> None:
+    """Its claim could not be written, or a kill came before: a night may lie between."""
+    fake = FakeExecutor({FIRST: Act(stdout=b"hello")})
+    with running(tmp_path, compiled(LINE), executors={LOCAL: fake}) as run:
+        announced(run, at=run.rt.now() - 3600)
+        (finished,) = run.perform()
+        assert finished["result"]["duration_ms"] < 3_000_000
+        assert len(fake.jobs) == 1
+
+
 def test_a_stop_ends_the_program_and_the_try_does_not_count(tmp_path: Path) -> None:
     fake = FakeExecutor({FIRST: Act(after_s=None)})
     with running(tmp_path, compiled(LINE), executors={LOCAL: fake}) as run:
