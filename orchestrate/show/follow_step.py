@@ -140,6 +140,8 @@ class _Follower:
             elif stream == "stdout" and (self._entry.is_over or not self._is_at_work):
                 source = from_result(self._entry.result)
                 print_source(self._printer, source, last_lines=last_lines)
+            if self._entry.is_over:
+                self._end_part()
         if not self._is_at_work:
             self._end_attempt(None)
 
@@ -182,11 +184,18 @@ class _Follower:
             if not tail.is_open and result is not None:
                 if stream == "stdout":
                     print_source(self._printer, from_result(result))
+                    self._end_part()
                     continue
                 tail.open(self._file(stream))
             tail.print_new(self._printer, is_over=True)
             tail.close()
+            self._end_part()
         self._is_at_work = False
+
+    def _end_part(self) -> None:
+        """As `logs` without --follow: what comes next begins a line of its own."""
+        self._printer.finish()
+        self._printer.end_line()
 
     def _open_new(self) -> None:
         """Open the files of the attempt at work, as soon as it has printed something."""

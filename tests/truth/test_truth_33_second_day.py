@@ -193,6 +193,8 @@ def test_truth_33_each_part_of_the_logs_ends_its_line(tmp_path: Path) -> None:
     assert stage.run("logs", "latest", "A").stdout == "no line break\n"
     assert stage.run("logs", "latest", "A", "--all").stdout.endswith("\nno line break\n")
     assert stage.run("logs", "latest", "A", "--raw").stdout == "no line break"
+    assert stage.run("logs", "latest", "A", "-f").stdout == "no line break\n"
+    assert stage.run("logs", "latest", "A", "-f", "--raw").stdout == "no line break"
     assert stage.run("logs", "latest").stdout.endswith("\n")
 
 
