@@ -3,26 +3,18 @@ were, and the same command does its work afterwards."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.checkpoints.killed import Killed
 from tests.checkpoints.places import inside_git, photograph, write
-from tests.checkpoints.test_runs import SHAPES, Worked, without_runs
-from tests.promises.killing import Point, can_trace, kill_at, points_in
+from tests.checkpoints.test_runs import SHAPES, without_runs
+from tests.promises.killing import can_trace
 
 pytestmark = pytest.mark.faults
 
-# What changes files, or starts a program that does.
-_DEEDS = (
-    "rename", "renameat", "renameat2", "unlink", "unlinkat", "mkdir", "mkdirat", "rmdir", "link",
-    "linkat", "symlink", "symlinkat", "write", "pwrite64", "fsync", "fdatasync", "ftruncate",
-    "fchmod", "fallocate", "vfork", "clone", "clone3", "fork",
-)  # fmt: skip
 COMMANDS = {
     "diff": ("diff", "latest", "b"),
     "rewind": ("rewind", "latest", "b", "--yes"),
@@ -30,15 +22,12 @@ COMMANDS = {
 }
 
 
-class Killed(Worked):
-    """A finished run, as often as it is wanted at the same place."""
+class Rewound(Killed):
+    """A finished run whose files a person has changed."""
 
     def __init__(self, top: Path, name: str) -> None:
-        (top / "here").mkdir()
-        super().__init__(top / "here")
-        self.name, self.given = name, COMMANDS[name]
-        self.play(SHAPES["recipe"])
-        self.ran()
+        super().__init__(top, SHAPES["recipe"], *COMMANDS[name])
+        self.name = name
         write(self.folder, "by-a-person", "mine")
         write(self.folder, "fail-never", "ignored")
         write(self.folder, "common", "spoilt since\n")
@@ -46,28 +35,7 @@ class Killed(Worked):
         if name == "undo":
             self.run(*COMMANDS["rewind"]).assert_exit(0)
         self.before = without_runs(photograph(self.folder))
-        self._kept = top / "kept"
-        # The keeper has ended, and its socket cannot be copied.
-        shutil.copytree(
-            self.top, self._kept, symlinks=True, ignore=shutil.ignore_patterns("socket")
-        )
-
-    def put_back(self) -> None:
-        shutil.rmtree(self.top)
-        shutil.copytree(self._kept, self.top, symlinks=True)
-
-    def traced(self, *options: str) -> int:
-        command = ["strace", "-qq", *options, sys.executable, "-m", "orchestrate", *self.given]
-        done = subprocess.run(
-            command, cwd=self.folder, env={**os.environ, **self.surroundings},
-            stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=300,
-        )  # fmt: skip
-        return done.returncode
-
-    def points(self, log: Path) -> list[Point]:
-        known = ",".join(f"?{name}" for name in _DEEDS)
-        assert self.traced("-o", str(log), "-e", f"trace={known}") == 0, log.read_text()
-        return points_in(log)
+        self.keep()
 
     def works_afterwards(self) -> None:
         """Whatever the kill has left, the same command does what it is to do."""
@@ -89,13 +57,9 @@ class Killed(Worked):
 
 
 def _sweep(tmp_path: Path, name: str, *, most: int) -> None:
-    stage = Killed(tmp_path, name)
-    points = stage.points(tmp_path / "log")
-    assert len(points) > 2
-    for point in points[:: max(1, len(points) // most)]:
-        stage.put_back()
-        theirs = inside_git(stage.folder)
-        stage.traced(*kill_at(point))
+    stage = Rewound(tmp_path, name)
+    theirs = inside_git(stage.folder)
+    for point in stage.killed(most):
         assert inside_git(stage.folder) == theirs, point
         stage.works_afterwards()
         assert inside_git(stage.folder) == theirs, point
