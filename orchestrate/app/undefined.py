@@ -10,12 +10,14 @@ from orchestrate.errors import DefinitionError
 from orchestrate.exits import invalid_definition
 from orchestrate.plan.expr import references_in
 from orchestrate.plan.nodes import (
+    Block,
     Call,
     Each,
     Node,
     Plan,
     Program,
     Restart,
+    block_of,
     is_conditional,
     main_plan,
     nodes_in,
@@ -95,27 +97,32 @@ def _told(plan: Plan) -> set[str]:
 
 
 def _in_recipe(program: Program, plan: Plan, given: set[str], seen: Seen) -> Iterator[UndefinedUse]:
-    """The steps in their order, with what has been set by then."""
     known = _told(plan) | given
-    bodies = {block.id: block.nodes for block in plan.blocks}
-    for node in plan.blocks[0].nodes:
-        yield from _missing(plan, node, "var", known)
-        inner: tuple[Node, ...] = ()
+    yield from _in_steps(program, plan, plan.blocks[0], known, seen)
+    yield from _unset(plan, None, plan.outputs, "var", known)
+
+
+def _in_steps(
+    program: Program, plan: Plan, block: Block, known: set[str], seen: Seen, *, certain: bool = True
+) -> Iterator[UndefinedUse]:
+    """The steps in their order, with what has been set by then: it is added to `known`."""
+    for node in block.nodes:
+        if certain:
+            yield from _missing(plan, node, "var", known)
         if isinstance(node.op, Each):
-            inner = bodies[node.op.body]
             within = known | {node.op.variable}
-            for step in inner:
-                if not is_conditional(node):
-                    yield from _missing(plan, step, "var", within)
-                    yield from _called(program, plan, step, seen)
-                within |= step.variables
-            yield from _missing_after_rounds(plan, node, "var", within)
+            is_entered = certain and not is_conditional(node)
+            body = block_of(plan, node.op.body)
+            yield from _in_steps(program, plan, body, within, seen, certain=is_entered)
+            if certain:
+                yield from _missing_after_rounds(plan, node, "var", within)
+            known |= within - {node.op.variable}
             known |= {node.op.collect} if node.op.collect else set()
             if node.op.rounds is not None:
                 known |= {key for key, _ in node.op.rounds.updates.items}
-        yield from _called(program, plan, node, seen)
-        known |= {name for step in (node, *inner) for name in step.variables}
-    yield from _unset(plan, None, plan.outputs, "var", known)
+        if certain:
+            yield from _called(program, plan, node, seen)
+        known |= node.variables
 
 
 def _called(program: Program, caller: Plan, node: Node, seen: Seen) -> Iterator[UndefinedUse]:

@@ -63,6 +63,9 @@ def test_truth_22_validate_warns_and_checks_with_given_values(shop: Workshop) ->
              update_context: {y: "{{x}}"}}]""",
         """[{id: a, while_condition: "{{mode}}",
              while_steps: [{id: b, agent: helper, prompt: "STEP:b {{x}}"}]}]""",
+        # In a loop of a round.
+        """[{id: a, while_condition: "{{mode}}", while_steps: [
+             {id: b, agent: helper, foreach: "{{mode}}", prompt: "STEP:b {{x}}"}]}]""",
     ],
 )
 def test_truth_22_every_place_of_a_recipe_counts(shop: Workshop, steps: str) -> None:
@@ -79,11 +82,17 @@ def test_truth_22_every_place_of_a_recipe_counts(shop: Workshop, steps: str) -> 
             {id: b, agent: helper, prompt: "STEP:b {{x}}"}]""",
         """[{id: a, agent: helper, prompt: "STEP:a", condition: "{{mode}} == 'long'"}]""",
         '[{id: a, type: recipe, recipe: child.yaml, context: {y: "1"}}]',
+        # What a loop of a round has set is there behind the rounds.
+        """[{id: a, while_condition: "{{mode}} == 'short'", update_context: {mode: long},
+             while_steps: [
+               {id: b, agent: helper, foreach: "{{list}}", prompt: "STEP:b", collect: x},
+               {id: c, agent: helper, foreach: "{{x}}", prompt: "STEP:c", output: y}]},
+            {id: d, agent: helper, prompt: "STEP:d {{x}} {{y}}"}]""",
     ],
 )
 def test_truth_22_what_may_be_defined_stays_a_warning(shop: Workshop, steps: str) -> None:
     shop.write("child.yaml", recipe('steps: [{id: in, agent: helper, prompt: "STEP:in {{y}}"}]'))
-    shop.play(recipe(f"context: {{mode: short}}\nsteps: {steps}"))
+    shop.play(recipe(f"context: {{mode: short, list: [1]}}\nsteps: {steps}"))
 
 
 def test_truth_22_a_stage_s_condition_and_the_outputs_count(shop: Workshop) -> None:
