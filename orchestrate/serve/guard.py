@@ -73,8 +73,15 @@ class Guard:
             await receive()
             await send({"type": "websocket.close", "code": 1008})
             return
-        scope.setdefault("state", {})["who"] = who
+        # A connection may last for days: what let it in may be revoked meanwhile.
+        scope.setdefault("state", {}).update(who=who, is_let_in=lambda: self._is_known(scope))
         await self._app(scope, receive, send)
+
+    def _is_known(self, scope: Scope) -> bool:
+        try:
+            return self._who(scope) is not None
+        except (OrchestrateError, ValueError):
+            return False
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         refused = judge(scope["headers"], self._console.hosts)

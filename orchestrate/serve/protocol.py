@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
@@ -48,6 +49,7 @@ class ProtocolClient:
         self._place = socket.client.host if socket.client is not None else ""
         self._most = DEFAULT_KB * 1024
         self._is_known = False
+        self._key = ""
         self._sending = asyncio.Lock()
         # The last message of each session that the client has.
         self._subscribed: dict[str, int] = {}
@@ -63,6 +65,7 @@ class ProtocolClient:
                 message = await self._receive()
                 if message is None:
                     return
+                self._forget_old_key()
                 if not self._is_known and message.get("type") not in ("ping", "connect"):
                     await self._refuse("send connect first")
                     return
@@ -112,8 +115,16 @@ class ProtocolClient:
         if not isinstance(key, str) or not self._console.keys.is_key(key):
             await self._refuse("Invalid API key")
             return False
+        self._key = key
         self._is_known = True
         return True
+
+    def _forget_old_key(self) -> None:
+        """A new key ends what the old one began."""
+        if self._is_known:
+            with suppress(OrchestrateError):
+                self._is_known = False
+                self._is_known = self._console.keys.is_key(self._key)
 
     async def _refuse(self, why: str) -> None:
         await self._send({"type": "auth_error", "message": why})
@@ -139,6 +150,10 @@ class ProtocolClient:
         """What happens in all runs, as it happens."""
         while not listener.is_lost:
             news = await listener.queue.get()
+            self._forget_old_key()
+            if not self._is_known:
+                await self._refuse("the key was replaced")
+                return
             for message in news.messages:
                 await self._send(message)
             await self._tell_subscribed(news)

@@ -62,6 +62,9 @@ class Tab:
                 if frame.get("text") is None:
                     await self._socket.close(1003)
                     return
+                if not self._socket.state.is_let_in():
+                    await self._socket.close(1008)
+                    return
                 await self._hear(frame["text"])
         except WebSocketDisconnect:
             return
@@ -76,9 +79,10 @@ class Tab:
             await self._socket.send_text(text)
 
     async def _beat(self) -> None:
-        while True:
+        while self._socket.state.is_let_in():
             await self._send(_beat())
             await asyncio.sleep(BEAT_S)
+        await self._socket.close(1008)
 
     async def _hear(self, text: str) -> None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -16,8 +17,10 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from orchestrate import __version__
+from orchestrate.serve import stream
 from orchestrate.serve.console import Console
 from orchestrate.serve.frames import fitting, pages
+from orchestrate.serve.keys import key_file, new_key
 from orchestrate.testing import Project
 from orchestrate.workspace import open_workspace
 from tests.machines.fakes import Scene, machine, said
@@ -97,6 +100,24 @@ def test_who_is_not_known_is_refused(console: Console, sent: Json) -> None:
         assert client.next()["type"] == "auth_error"
         with pytest.raises(ConnectionClosed):
             client.next()
+
+
+def test_a_new_key_ends_what_the_old_one_began(
+    console: Console, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "BEAT_S", 0.1)
+    with dialled(console) as one, dialled(console) as other, tab(console) as until:
+        assert until("beat")
+        new_key(key_file(os.environ))
+        # One that only listens is told nothing more; one that wants to start something may not.
+        other.send("start_recipe", recipe_id="hello")
+        assert other.until("auth_error")
+        project.run("run", "gate").assert_exit(6)
+        assert one.until("auth_error")
+        assert "recipe_started" not in kinds(one.heard)
+        with pytest.raises(ConnectionClosed):
+            until("never")
+    assert [run.root for _, run in console.all_runs()] == [project.latest_run]
 
 
 def test_frames_that_are_not_understood(console: Console) -> None:
