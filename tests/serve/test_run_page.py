@@ -162,6 +162,13 @@ def test_names_of_steps_fit_on_every_screen(
                 assert page.run(overlap) == 0, (width, tab)
                 if width == 320:
                     assert max(page.run(tall)) < 40, tab
+        work.spawn("run", "gate").assert_exit(6)
+        page.size(768)
+        show(page, console, "/runs")
+        page.until("document.querySelectorAll('.runs tbody tr').length === 2", 60)
+        assert page.run("document.documentElement.scrollWidth - innerWidth") <= 0
+        # Why a run waits is not stood on its end beside a long name.
+        assert page.run("document.querySelector('.runs td.step small').offsetHeight") < 50
 
 
 def test_a_chat_opens_at_its_newest_message(

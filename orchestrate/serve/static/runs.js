@@ -1,6 +1,6 @@
 // @ts-check
 /** The runs, newest first. */
-import { ago, api, badge, fill, h, money, query, shortNames, took, why } from "./dom.js";
+import { ago, api, badge, breakable, fill, h, money, query, shortNames, took, why } from "./dom.js";
 
 const MOST = 500;
 const STATES = ["working", "waits for you", "waits for quota", "quiet", "nobody works on it", "completed", "failed", "cancelled", "damaged", "unknown"];
@@ -58,7 +58,7 @@ export function runsView(console, go) {
     const mark = [r.rehearsal ? "rehearsal" : "", r.run_step ? `step ${r.run_step}` : ""].filter(Boolean).join(", ");
     return h("tr", { tabindex: "0", "data-run": r.run_id, onclick: (/** @type {any} */ e) => e.target.tagName !== "A" && go(`/runs/${r.run_id}`), onkeydown: (/** @type {any} */ e) => e.key === "Enter" && go(`/runs/${r.run_id}`) },
       h("td", {}, badge(r.state), mark ? h("small", {}, " ", mark) : null, r.state === "quiet" ? h("small", {}, ` for ${took(r.quiet_ms)}`) : null),
-      h("td", { class: "name" }, h("a", { href: `/runs/${r.run_id}` }, r.recipe), h("small", {}, r.run_id, console.workspaces.length > 1 ? h("span", { title: r.workspace }, ` · ${names.get(r.workspace) || r.workspace}`) : "")),
+      h("td", { class: "name" }, h("a", { href: `/runs/${r.run_id}` }, breakable(r.recipe)), h("small", {}, r.run_id, console.workspaces.length > 1 ? h("span", { title: r.workspace }, ` · ${names.get(r.workspace) || r.workspace}`) : "")),
       h("td", { class: "step" }, r.step || null, told ? h("small", {}, told) : null), h("td", { "data-label": "active" }, ago(r.last_activity)),
       h("td", { "data-label": "elapsed" }, took(r.elapsed_ms)), h("td", { "data-label": "cost" }, money(r.cost)));
   }
