@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrate.app.git import git
-from orchestrate.checkpoints.model import Checkpoint, checkpoint_from_json
+from orchestrate.checkpoints.model import Checkpoint, CheckpointError, checkpoint_from_json
 from orchestrate.checkpoints.store import open_store
 from orchestrate.errors import ConfigError
 from orchestrate.plan.visible import visible
@@ -141,7 +141,12 @@ def fill(run: Run, root: Path, files: Checkpoint) -> None:
     store = open_store(run.root)
     if store is None:
         raise ConfigError("git, which reads checkpoints, is not installed", "install git")
-    wanted = {*store.files(files.tree), *(one.path for one in files.left_out)}
+    try:
+        wanted = {*store.files(files.tree), *(one.path for one in files.left_out)}
+        store.complete()
+    except CheckpointError as error:
+        way = "fork: add --in-place, which takes the files as they are"
+        raise CheckpointError(error.message, way) from error
     for entry in git(root, "ls-files", "-s", "-z").split("\0")[:-1]:
         name = entry.partition("\t")[2]
         if name not in wanted and not entry.startswith(_SUBMODULE):

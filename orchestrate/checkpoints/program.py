@@ -71,13 +71,13 @@ class Git:
             )
         except subprocess.TimeoutExpired:
             raise CheckpointError(
-                f"git {arguments[0]} did not finish within {LONGEST_S:g} s",
+                f"git {_word(arguments)} did not finish within {LONGEST_S:g} s",
                 "turn checkpoints off with --checkpoints off",
             ) from None
         except OSError as error:
             raise CheckpointError(f"git cannot be started: {error.strerror}") from error
         if done.returncode not in (0, ok):
-            raise CheckpointError(f"git {arguments[0]} failed: {_last_line(done.stderr)}")
+            raise CheckpointError(f"git {_word(arguments)} failed: {_last_line(done.stderr)}")
         return done.stdout
 
     def answers(self, *arguments: str, until: Deadline | None = None) -> bool:
@@ -167,6 +167,12 @@ def quoted(path: str) -> str:
 def split(output: bytes) -> Sequence[bytes]:
     """The parts of an output in which NUL ends each of them."""
     return output.split(b"\0")[:-1]
+
+
+def _word(arguments: Sequence[str]) -> str:
+    """What git was asked for, behind the settings that it was given."""
+    words = iter(arguments)
+    return next((word for word in words if word != "-c" or not next(words)), "")
 
 
 def _last_line(stderr: bytes) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 from orchestrate.checkpoints.model import (
     Change,
@@ -143,12 +144,12 @@ class Checkpoints:
         steps, self._pending = self._pending, []
         try:
             taken = self._store.capture(rt.workspace.root, rt.environment)
-            changes = self._changed_to(taken) if self._tree else []
         except CheckpointError as error:
             self._spent_s += time.monotonic() - before
             self._taken_at = time.monotonic()
             self._tell_fault(error.message)
             return [Checkpointed(rt.now(), {}, steps, fault=error.message)]
+        changes = self._changed_to(taken)
         self._spent_s += _cpu_s() - cpu_s
         self._taken_at = time.monotonic()
         self._tree = taken.tree
@@ -157,9 +158,14 @@ class Checkpoints:
         return [Checkpointed(rt.now(), checkpoint_to_json(taken), steps, shown, more)]
 
     def _changed_to(self, taken: Checkpoint) -> list[Change]:
-        """What is otherwise than at the last checkpoint."""
+        """What is otherwise than at the last checkpoint, if there is one; a person may have
+        removed it."""
+        if not self._tree:
+            return []
         last = checkpoint_from_json(self._rt.store.state.checkpoint)
-        return known_changes(self._store.changes(self._tree, taken.tree), last, taken)
+        with suppress(CheckpointError):
+            return known_changes(self._store.changes(self._tree, taken.tree), last, taken)
+        return []
 
 
 def _cpu_s() -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,27 @@ def test_a_file_that_has_grown_too_large_is_not_told_as_deleted(
     assert "not recorded: large (larger than 0 MiB)" in told.stderr
     refused = stage.run("rewind", "latest", "a", "--yes").assert_exit(2).stderr
     assert "not whole in the checkpoints: large (larger than 0 MiB)\n" in refused
+
+
+def test_after_checkpoints_were_removed_new_ones_are_taken(tmp_path: Path) -> None:
+    stage = Worked(tmp_path)
+    stage.play(SHAPES["recipe"])
+    shutil.rmtree(stage.runs_folder / "latest" / "checkpoints")
+    for command in (("diff", "latest", "b"), ("rewind", "latest", "b", "--yes")):
+        assert "the checkpoints of run" in stage.run(*command).assert_exit(2).stderr
+    # The first one has nothing to be compared with; those after it are told apart.
+    stage.resume("--redo", "b")
+    assert stage.run("diff", "latest", "c", "--files").assert_exit(0).stdout == "M common\n"
+    write(stage.folder, "common", "mine")
+    stage.run("rewind", "latest", "c", "--yes").assert_exit(0)
+    assert (stage.folder / "common").read_text() == "a\nb\nc\nb\n"
+
+
+def test_a_fork_without_the_files_of_then_names_a_way(tmp_path: Path) -> None:
+    stage = Worked(tmp_path)
+    stage.play(SHAPES["recipe"])
+    shutil.rmtree(stage.runs_folder / "latest" / "checkpoints" / "objects")
+    refused = stage.run("fork", "latest", "--from", "b")
+    assert refused.exit_code != 0
+    assert "hint: fork: add --in-place" in refused.stderr
+    stage.run("fork", "latest", "--from", "b", "--in-place").assert_exit(0)
