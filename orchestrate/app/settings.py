@@ -257,7 +257,7 @@ class RunSettings:
         help="What agents may do without asking (default: bypass).",
     )  # fmt: skip
     session: str | None = flag(
-        "agents", "text", kept=True, metavar="ID", dialects=_MACHINE,
+        "start", "text", kept=True, metavar="ID", dialects=_MACHINE,
         help="Continue an existing session of the agent (machine).",
     )  # fmt: skip
     script: str | None = flag(

@@ -37,6 +37,14 @@ def test_examples_parse(name: str) -> None:
         assert len(line) <= 78, "it has to fit on a terminal"
 
 
+@pytest.mark.parametrize("name", ["resume", "fork", "run-step"])
+def test_what_is_chosen_at_the_start_is_not_offered_later(name: str) -> None:
+    """A fork that was refused for its `--session` was there all the same."""
+    offered = {option for param in command_named(name).params for option in param.opts}
+    assert "--backend" in offered
+    assert "--session" not in offered
+
+
 def test_help_shows_them_and_loads_no_compiler(project: Project) -> None:
     """All in one process: what one of them loads, all of them are seen to have loaded."""
     script = (
