@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from orchestrate.engine.costing import is_of_recipe
 from orchestrate.engine.runtime import Runtime
 from orchestrate.record import record
-from orchestrate.state.budget import Budget
+from orchestrate.state.budget import OF_USER, Budget
 from orchestrate.state.ledger import LedgerEntry
 from orchestrate.state.model import Frame, plan_stack
 
@@ -23,11 +23,11 @@ class DayLimit:
 
     @property
     def name(self) -> str:
-        return (f"{self.recipe}: " if self.recipe else "the user's ") + "limits.per_day"
+        return (f"{self.recipe}: " if self.recipe else OF_USER) + "limits.per_day"
 
     @property
     def way_out(self) -> str:
-        where = "in the file" if self.recipe else "in your configuration"
+        where = "in the file, then `resume --edited`" if self.recipe else "in your configuration"
         return f"go on tomorrow, or allow more {where}"
 
 

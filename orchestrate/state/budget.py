@@ -25,6 +25,8 @@ from orchestrate.state.spending import (
 )
 
 Unit = Literal["usd", "tokens", "calls", "s"]
+# How the name of a limit begins that the user's own configuration sets for a day.
+OF_USER = "the user's "
 # The dollars and tokens that calls count for.
 Counted = Callable[[Costs], tuple[float, int]]
 

@@ -10,6 +10,7 @@ from orchestrate.errors import OrchestrateError
 from orchestrate.record import record
 from orchestrate.regex import regex
 from orchestrate.state.address import Called, FrameKey
+from orchestrate.state.budget import OF_USER, counted_for
 from orchestrate.state.cancelling import is_cancelling
 from orchestrate.state.gates import gate_names
 from orchestrate.state.model import frames_below
@@ -52,11 +53,9 @@ class Reached:
         # In rounds, which have no item, each is a visit.
         rounds = (f.index + 1 for f, _ in frames if f.index is not None and not f.variable)
         visits = max((visits, *rounds))
-        costs = state.costs
-        tokens = (costs.input_tokens or 0) + (costs.output_tokens or 0)
+        usd, tokens = counted_for(state.costs)
         worked = worked_until(state, state.updated_at)
-        return cls(visits, state.steps_run, state.restarts, state.calls, costs.cost_usd or 0.0,
-                   tokens, worked)  # fmt: skip
+        return cls(visits, state.steps_run, state.restarts, state.calls, usd, tokens, worked)
 
 
 def resume_flags(ending: Ending, reached: Reached) -> tuple[str, ...] | None:
@@ -110,7 +109,16 @@ def as_started_flag(run: Run, state: RunState) -> tuple[str, ...]:
 def view_flags(view: RunView) -> tuple[str, ...]:
     """What `resume` needs because of what became of the run's files and of its definition."""
     repair = ("--repair",) if view.is_torn else ()
-    return (*repair, *as_started_flag(view.run, view.state))
+    changed = as_started_flag(view.run, view.state)
+    if changed and view.ending is not None and _is_of_file(view.ending):
+        changed = ("--edited",)
+    return (*repair, *changed)
+
+
+def _is_of_file(ending: Ending) -> bool:
+    """Has a limit parked the run that only an edit of the file can raise?"""
+    limit = str(ending.budget.get("limit", ""))
+    return ending.kind == "day-limit" and not limit.startswith(OF_USER)
 
 
 def _wanted(ending: Ending, known: float, least: float) -> float:

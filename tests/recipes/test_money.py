@@ -18,6 +18,7 @@ from tests.conftest import TimePasses
 from tests.promises.processes import wait_until
 from tests.recipes.conftest import zone_at_midnight
 from tests.recipes.fakes import Workshop, recipe, rule
+from tests.recipes.test_budgets import FILES
 
 pytestmark = pytest.mark.usefixtures("noon")
 
@@ -210,6 +211,21 @@ def test_the_day_of_a_recipe_ends_at_midnight_of_the_local_clock(shop: Workshop)
     assert row["spent_usd"] == 0.8
     rows = shop.run("cost", "--since", "1h", "--json", env=night).json()["rows"]
     assert [row["spent_usd"] for row in rows] == [0.4, 0.4], "of two days there"
+
+
+@pytest.mark.parametrize("dialect", list(FILES))
+def test_a_files_day_that_was_raised_in_it_is_advised_as_an_edit(
+    shop: Workshop, dialect: str
+) -> None:
+    shop.answers(rule("STEP", costing(0.4)))
+    text = FILES[dialect].format(more="limits: {per_day: {cost_usd: 0.7}}")
+    parked = shop.play(text, exit_code=6)
+    assert "allow more in the file, then `resume --edited`" in parked.state["reason"]
+    assert f"orchestrate resume {parked.run_id}\n" in shop.run("status").stdout
+    shop.write("r.yaml", text.replace("0.7", "7"))
+    assert f"orchestrate resume {parked.run_id} --edited\n" in shop.run("status").stdout
+    shop.go_on("resume", parked.run_id, "--edited")
+    assert shop.asked() == ["one", "two", "three"]
 
 
 @pytest.mark.parametrize("hours", [-14, 14])

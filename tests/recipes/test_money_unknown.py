@@ -154,3 +154,20 @@ def test_the_reservation_says_what_a_silent_call_counts_for(shop: Workshop) -> N
     played = shop.play(FILES["recipe"].format(more="limits: {cost_usd: 9}"))
     reserved = _events(played, "cost-reserved")
     assert [event["unknown_tokens"] for event in reserved] == [100_000, 1100, 1100]
+
+
+def test_what_is_advised_for_a_called_files_limit_has_room_for_what_the_run_has_counted(
+    shop: Workshop,
+) -> None:
+    shop.answers(rule("STEP:mute", costing(None)), rule("STEP", costing(0.4)))
+    _users(shop, "costs: {guess_usd: 3}\n")
+    shop.write("child.yaml", FILES["recipe"].format(more="limits: {cost_usd: 1}"))
+    text = recipe("""
+        limits: {cost_usd: 99}
+        steps:
+          - {id: before, agent: helper, prompt: "STEP:mute"}
+          - {id: call, type: recipe, recipe: child.yaml}
+    """)
+    parked = shop.play(text, exit_code=6)
+    assert f"resume {parked.run_id} --max-cost 6.00" in parked.result.stderr
+    shop.go_on("resume", parked.run_id, "--max-cost", "6.00")
