@@ -33,6 +33,7 @@
     list_runs.py  here: `runs --fleet`
     fetch_run.py  here: `fetch`
     spread.py     there: items of a run on other machines; server_items.py asks the server
+    hosts.py      there: items on machines that `ssh` leads to; item_seat.py is what these do
     standing.py   how a run on a server stands
     seating.py    there: `seat`, which other machines call; sitting.py for a worker
     serve_pools.py  there: `worker`

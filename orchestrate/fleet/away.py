@@ -21,8 +21,10 @@ from orchestrate.errors import (
 )
 from orchestrate.fleet.extra import with_extra
 from orchestrate.fleet.forward import forward, runs_on
+from orchestrate.fleet.hosts import ItemsOnHosts, has_hosts
 from orchestrate.fleet.publish import Publisher, begin_publishing
 from orchestrate.fleet.release import release_seat, remove_published
+from orchestrate.fleet.seat import WAITS, seat_of
 from orchestrate.fleet.settings import DEFAULT_ADDRESS, find_pool, load_fleet
 from orchestrate.fleet.shadow import Shadow
 from orchestrate.fleet.spread import Items, Spread
@@ -103,7 +105,7 @@ def _send(
     settings = load_fleet()
     known = settings.pools.get(name)
     if known is not None and known.hosts:
-        return submit(known, prepared, file, text, may_take)
+        return submit(known, settings.pools, prepared, (file, text), may_take)
     is_named = settings.address != DEFAULT_ADDRESS or "TEMPORAL_ADDRESS" in os.environ
     if not (settings.remote or is_named):
         find_pool(name)  # says which there are
@@ -177,11 +179,19 @@ def publisher_of(store: Store) -> Publisher:
 
 def spreader_of(store: Store, publisher: Publisher, stop: Stop) -> Spread | None:
     """Who brings items of a run in a seat to other machines; an item's own are not spread again."""
-    seat = store.state.settings["seat"]
-    if not seat.get("remote") or seat.get("item"):
+    seat = seat_of(store.state.settings["seat"])
+    if seat.item:
+        return None
+    if has_hosts(seat):
+        (seat.states / WAITS).unlink(missing_ok=True)  # of a process that was killed
+        items = ItemsOnHosts(seat)
+        return Spread(store, publisher, stop, items.settings, lambda: items, note)
+    if not seat.remote:
         return None
     settings = load_fleet()
-    return Spread(store, publisher, stop, settings, lambda: _open_items(settings), note)
+    return Spread(
+        store, publisher, stop, settings, lambda: _open_items(settings, seat.remote), note
+    )
 
 
 def with_their_status(summaries: Sequence[RunSummary]) -> list[RunSummary]:

@@ -45,8 +45,7 @@ async def enqueue(
     may_take: Consent,
 ) -> Stub:
     """Start a run on whichever machine of a pool takes it; the recipe is a file and its text."""
-    over_ssh = [one.name for one in settings.pools.values() if one.hosts]
-    refuse_spread(prepared.program, over_ssh, is_server=True)
+    refuse_spread(prepared.program, settings.pools, is_server=True)
     program = require_git()
     workspace = prepared.workspace.root
     repository = repository_of(program, workspace)

@@ -34,6 +34,8 @@ def forward(words: Sequence[str], stub: Stub) -> int:
         words = ["attach", stub.seat.run]
         return code or ssh.hand_over(stub.host, words, stub.seat, at_terminal=at_terminal)
     code = ssh.hand_over(stub.host, [command, *kept], stub.seat, at_terminal=at_terminal)
+    if command in ("stop", "cancel"):
+        _end_items(stub, command)
     if command in ("approve", "deny") and code == 0 and "--resume" not in kept:
         _go_on(stub)
     return code
@@ -72,6 +74,12 @@ def _go_on(stub: Stub) -> None:
     with suppress(OrchestrateError):
         words = ("resume", stub.seat.run, "--detach", "--json")
         ssh.ask(stub.host, words, {}, _START_S, stub.seat)
+
+
+def _end_items(stub: Stub, how: str) -> None:
+    """Those that other machines have; of a run at work, its process has told them."""
+    given = {"protocol": PROTOCOL, "seat": stub.seat.to_json(), "how": how}
+    ssh.ask(stub.host, ("seat", "end"), given, _START_S)
 
 
 def refuse_here(command: str, rest: Sequence[str], run: str, where: str) -> None:

@@ -18,15 +18,15 @@ from orchestrate import __version__
 from orchestrate.checkpoints.program import Git, deadline_in, find_git, own_git
 from orchestrate.checkpoints.users import copy_with_time
 from orchestrate.errors import ConfigError, StateError, UsageError
-from orchestrate.fleet.seat import Seat, seat_of
+from orchestrate.fleet.seat import WAITS, Seat, seat_of
 from orchestrate.git_head import git_folder
 from orchestrate.record import record
 from orchestrate.state.delete import delete_tree
-from orchestrate.state.runs import Runs, is_run_id, list_runs
+from orchestrate.state.runs import Run, Runs, is_run_id, list_runs
 from orchestrate.view.run_summary import summary_of
 
 # What both sides of a connection have to understand alike.
-PROTOCOL = 1
+PROTOCOL = 2
 _CHECKOUT_S = 600.0
 _WARM = "refs/warm/work"
 
@@ -41,6 +41,8 @@ class SeatOrder:
     flags: dict[str, Any]
     prepare: tuple[str, ...]
     slots: int
+    # What the run's items need to know of the hosts.
+    items: Mapping[str, Any]
 
 
 def order_of(document: Mapping[str, Any]) -> SeatOrder:
@@ -56,6 +58,7 @@ def order_of(document: Mapping[str, Any]) -> SeatOrder:
         flags=dict(document["flags"]),
         prepare=tuple(document["prepare"]),
         slots=int(document["slots"]),
+        items=document["items"],
     )
 
 
@@ -76,7 +79,7 @@ def offer(document: Mapping[str, Any]) -> dict[str, Any]:
     seat = Seat("", str(root), str(document["mirror"]))
     ensure_mirror(seat, is_sha256=bool(document.get("sha256")))
     with alone(root):
-        busy = len(_at_work(root))
+        busy = len(at_work(root))
     free = max(0, int(document["slots"]) - busy)
     return {"free": free, "root": str(root), "mirror": str(seat.repository)}
 
@@ -95,7 +98,7 @@ def make_seat(order: SeatOrder) -> None:
     """The work tree of a run, with what was pushed; it is there whole, or not at all."""
     seat = order.seat
     with alone(Path(seat.root)):
-        if len(_at_work(Path(seat.root))) >= order.slots:
+        if len(at_work(Path(seat.root))) >= order.slots:
             raise StateError(f"all {order.slots} slots are taken", "wait, or name another pool")
         git = _git(seat.repository)
         try:
@@ -141,7 +144,7 @@ def prepare_tree(seat: Seat, prepare: Sequence[str]) -> None:
 
 def refuse_at_work(seat: Seat) -> None:
     """A seat with a run at work is not taken away."""
-    if seat.run in _at_work(Path(seat.root)):
+    if seat.name in at_work(Path(seat.root)):
         raise StateError(f"run {seat.run} is at work", f"orchestrate cancel {seat.run}")
 
 
@@ -172,20 +175,24 @@ def root_of(written: str) -> Path:
     return Path(os.path.abspath(os.path.join(os.path.expanduser("~"), os.path.expanduser(written))))
 
 
-def _at_work(root: Path) -> list[str]:
-    """The runs at work: a parked or ended one holds no slot."""
-    return [run for run, status in statuses(root) if status == "running"]
+def at_work(root: Path) -> list[str]:
+    """What holds a slot: not what is parked or over, nor a run that only waits for its items."""
+    return [
+        name
+        for name, _, status in seated(root)
+        if status == "running" and not (root / "states" / name / WAITS).exists()
+    ]
 
 
-def statuses(root: Path) -> Iterator[tuple[str, str]]:
-    """Every run that has a seat here, and how it stands."""
+def seated(root: Path) -> Iterator[tuple[str, Run, str]]:
+    """Every run or item that has a seat here, with the seat's name and how it stands."""
     try:
         names = sorted(os.listdir(root / "states"))
     except FileNotFoundError:
         return
     for name in names:
         for run in list_runs(Runs(root / "states" / name)):
-            yield run.id, summary_of(run).shown_status
+            yield name, run, summary_of(run).shown_status
 
 
 @contextmanager

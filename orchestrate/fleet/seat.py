@@ -21,6 +21,9 @@ from orchestrate.record import record
 
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 
+# In the folder that has the run's: it only waits for its items; it needs its slot again.
+WAITS, WANTS = "waits", "wants"
+
 # Whose commits ours are, as git wants to be told.
 COMMITTER = {
     f"GIT_{role}_{part}": value

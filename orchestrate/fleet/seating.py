@@ -24,11 +24,15 @@ from orchestrate.fleet.host import (
     remove_seat,
     require_protocol,
     root_of,
-    statuses,
+    seated,
 )
+from orchestrate.fleet.hosts import keep_hosts
+from orchestrate.fleet.item_seat import begin_item, end_items, items_here, remove_items
+from orchestrate.fleet.protocol import Order as ItemOrder
 from orchestrate.fleet.seat import seat_of
 from orchestrate.fleet.settle import settle
 from orchestrate.fleet.sitting import ResumeRun, RunRecipe, flags_given, hold_sitting
+from orchestrate.fleet.spread import keep_order
 from orchestrate.show.output import answer_json
 from orchestrate.view.place import Place
 
@@ -55,8 +59,15 @@ def serve(verb: str, run_recipe: RunRecipe, resume_run: ResumeRun) -> int:
             require_protocol(document)
             seat = seat_of(document["seat"])
             refuse_at_work(seat)
+            remove_items(seat)
             remove_seat(seat)
             answer_json({"removed": document["seat"]["run"]})
+        case "item":
+            return begin_item(document, resume_run)
+        case "items":
+            answer_json(items_here(document))
+        case "end":
+            answer_json(end_items(document))
         case "follow":
             return follow(Path(str(document["folder"])))
         case _:
@@ -66,7 +77,8 @@ def serve(verb: str, run_recipe: RunRecipe, resume_run: ResumeRun) -> int:
 
 def _listed(document: Mapping[str, Any]) -> dict[str, Any]:
     require_protocol(document)
-    runs = dict(statuses(root_of(str(document["root"]))))
+    seats = seated(root_of(str(document["root"])))
+    runs = {run.id: status for name, run, status in seats if name == run.id}
     return {"runs": runs, "version": __version__, "time": time.time()}
 
 
@@ -75,6 +87,9 @@ def _begin(order: SeatOrder, run_recipe: RunRecipe) -> int:
     given = flags_given(order.flags)
     make_seat(order)
     seat = order.seat
+    of_items = ItemOrder(seat.run, "", "", seat.mirror, seat.inside, seat.publish, order.file)
+    keep_order(seat, of_items)
+    keep_hosts(seat, order.items)
     settings = RunSettings(**given, detach=True, seat=seat.to_json())
     os.chdir(seat.workspace)
     place = Place(str(seat.workspace), str(seat.states))
@@ -83,6 +98,6 @@ def _begin(order: SeatOrder, run_recipe: RunRecipe) -> int:
         code = run_recipe(order.file, settings, place, text=order.text, as_json=True)
     finally:
         # The process that was to be the run may have removed it already.
-        if code != 0 and seat.states.is_dir() and not os.listdir(seat.states):
+        if code != 0 and seat.states.is_dir() and not seat.folder.is_dir():
             remove_seat(seat)
     return code

@@ -57,7 +57,7 @@ def hold_sitting(document: Mapping[str, Any], run_recipe: RunRecipe, resume_run:
         return run_recipe(order.file, settings, place, text=order.text, as_json=False)
     run = Run(seat.run, seat.folder)
     for decision in wish.decisions:
-        _decide(run, seat, decision)
+        decide_there(run, seat, decision)
     if wish.decisions and run_view(run).is_denied:
         publish_rest(seat)
         return FAILED
@@ -89,7 +89,7 @@ def _announce_loss(seat: Seat, machine: str, *, has_begun: bool) -> None:
     note(f"orchestrate: run {seat.run} was on {machine}, which no longer responds: {what}\n")
 
 
-def _decide(run: Run, seat: Seat, decision: Decision) -> None:
+def decide_there(run: Run, seat: Seat, decision: Decision) -> None:
     """In the name of the person who decided; a gate that was decided before stays as it is."""
     workspace = workspace_of(str(seat.workspace))
     with _as_user(decision.by), suppress(UsageError):
@@ -112,7 +112,7 @@ def _end_items(seat: Seat, run: Run) -> None:
     """What other machines have of a run that is at rest ends with it."""
     found = [] if seat.item else items_of(run_view(run).state)
     if found:
-        items = _open_items(load_fleet())
+        items = _open_items(load_fleet(), seat.remote)
         for key in found:
             # One that was never begun is not known.
             with suppress(StateError):

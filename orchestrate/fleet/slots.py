@@ -20,8 +20,7 @@ from temporalio.worker import (
     SlotReserveContext,
 )
 
-from orchestrate.fleet.seat import Seat
-from orchestrate.fleet.spread import WAITS, WANTS
+from orchestrate.fleet.seat import WAITS, WANTS, Seat
 
 # Between two looks at whether a sitting only waits.
 _LOOK_S = 0.2

@@ -27,7 +27,7 @@ from orchestrate.errors import ConfigError, StateError
 from orchestrate.fleet.notes import order_of
 from orchestrate.fleet.protocol import Decision, Order
 from orchestrate.fleet.publish import Publisher, commit_of, tree_of
-from orchestrate.fleet.seat import COMMITTER, Seat, seat_of
+from orchestrate.fleet.seat import COMMITTER, WAITS, WANTS, Seat, seat_of
 from orchestrate.fleet.settings import FleetSettings
 from orchestrate.fleet.standing import Standing
 from orchestrate.fleet.take import fetch_published, lay_out
@@ -49,8 +49,8 @@ _SLOT_S = 0.05
 # What the end of an item is awaited for, beyond its grace and two beats.
 _ENDS_S = 5.0
 _GIT_TRIES = 5
-# In the folder that has the run's: what the sitting was asked for, and whether it needs its slot.
-ORDER, WAITS, WANTS = "order.json", "waits", "wants"
+# In the folder that has the run's: what the sitting was asked for.
+ORDER = "order.json"
 
 
 class Items(Protocol):
@@ -58,6 +58,12 @@ class Items(Protocol):
 
     def standing(self, item: str) -> Standing | None:
         """How an item stands; None if it was never begun."""
+
+    def find_place(self, item: str, pool: str) -> bool:
+        """Is there one for an item that is to begin? A server finds that out by itself."""
+
+    def address_of(self, item: str) -> str:
+        """The repository that an item publishes to."""
 
     def start(self, order: Order) -> None: ...
 
@@ -197,6 +203,8 @@ class Spread:
         waits, wants = self._seat.states / WAITS, self._seat.states / WANTS
         if is_so and not self._waits:
             waits.touch()
+        elif self._waits and not is_so and not self._seat.remote:
+            waits.unlink(missing_ok=True)  # no worker is asked
         elif self._waits and not is_so:
             os.replace(waits, wants)
             while wants.exists() and not self._stop.rest(_SLOT_S):
@@ -205,15 +213,16 @@ class Spread:
 
     def _look(self, key: str, pool: str) -> Sequence[Event] | None:
         """Its news once it rests; [] as long as it works."""
-        item, items = self._item(key), self._opened()
-        standing = items.standing(item.id)
+        name, items = self._name(key), self._opened()
+        standing = items.standing(name)
         if standing is None:
-            self._send(item, pool)
-            self._told[key] = 0
+            if items.find_place(name, pool):
+                self._send(self._item(key), pool)
+                self._told[key] = 0
             return []
         if standing.is_at_work:
             return []
-        events = self._news(item)
+        events = self._news(self._item(key))
         if events:
             return events
         if not standing.is_open or key in self._ends:
@@ -226,7 +235,7 @@ class Spread:
                 f"orchestrate resume {self._seat.run}",
             )
         self._told[key] = standing.sitting
-        items.go_on(item.id, self._decisions(key))
+        items.go_on(name, self._decisions(key))
         return []
 
     def _decisions(self, key: str) -> list[Decision]:
@@ -307,7 +316,8 @@ class Spread:
         """Let the workspace have what was merged, and publish that."""
         seat = self._seat
         self._here(git).output("read-tree", "-m", "-u", before, after)
-        push(self._program, seat.repository, seat.remote, {seat.work: (before, after)})
+        if seat.remote:
+            push(self._program, seat.repository, seat.remote, {seat.work: (before, after)})
         git.output("update-ref", seat.work, after, before)
 
     def _here(self, git: Git) -> Git:
@@ -328,7 +338,7 @@ class Spread:
 
     def _end(self, key: str, how: str) -> None:
         try:
-            self._opened().end(self._item(key).id, how)
+            self._opened().end(self._name(key), how)
         except (ConfigError, StateError) as error:
             self._say(error.message)
 
@@ -343,8 +353,12 @@ class Spread:
                 self._items = self._open_items()
             return self._items
 
+    def _name(self, key: str) -> str:
+        return replace(self._seat, item=key).id
+
     def _item(self, key: str) -> Seat:
-        return replace(self._seat, item=key)
+        """Its place as seen from here, with the repository that it publishes to."""
+        return replace(self._seat, item=key, remote=self._opened().address_of(self._name(key)))
 
     def _git(self) -> Git:
         return own_git(self._program, self._seat.repository).with_variables(**COMMITTER)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,15 +35,30 @@ def ask(
     """Give `orchestrate WORDS` a document there, and read the one that it answers with."""
     command = ("ssh", *_QUIETLY, host, _line(words, seat))
     try:
-        done = subprocess.run(
-            command,
-            input=json.dumps(given).encode(),
-            capture_output=True,
-            timeout=limit_s,
-            check=False,
-        )
+        return _answer(host, command, given, limit_s)
     except FileNotFoundError:
         raise ConfigError("`ssh` is not installed", "install an OpenSSH client") from None
+
+
+def ask_here(host: str, words: Sequence[str], given: Mapping[str, Any], limit_s: float) -> Any:
+    """The same of this machine, which is called `host` elsewhere: without `ssh`."""
+    command = (sys.executable, "-P", "-m", "orchestrate", *words)
+    kept = {name: one for name, one in os.environ.items() if name != "ORCHESTRATE_STATE_DIR"}
+    return _answer(host, command, given, limit_s, kept)
+
+
+def _answer(
+    host: str,
+    command: Sequence[str],
+    given: Mapping[str, Any],
+    limit_s: float,
+    environment: Mapping[str, str] | None = None,
+) -> Any:
+    try:
+        done = subprocess.run(
+            command, input=json.dumps(given).encode(), capture_output=True, timeout=limit_s,
+            check=False, env=environment,
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise UnreachedError(f"{host} did not answer within {limit_s:g} s") from None
     told = visible(done.stderr.decode("utf-8", "replace").strip())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from orchestrate.digest import digest_of
 from orchestrate.errors import ConfigError, OrchestrateError, UsageError
 from orchestrate.fleet import ssh
 from orchestrate.fleet.host import PROTOCOL
+from orchestrate.fleet.hosts import hosts_to_send
 from orchestrate.fleet.seat import COMMITTER, Seat, work_ref
 from orchestrate.fleet.settings import Pool
 from orchestrate.fleet.stub import Stub
@@ -51,17 +52,24 @@ class Snapshot:
     staying: tuple[str, ...]
 
 
-def submit(pool: Pool, prepared: Prepared, file: str, text: str | None, may_take: Consent) -> Stub:
-    """Start a run on a machine of a pool; where it is.
+def submit(
+    pool: Pool,
+    pools: Mapping[str, Pool],
+    prepared: Prepared,
+    recipe: tuple[str, str | None],
+    may_take: Consent,
+) -> Stub:
+    """Start a run on a machine of a pool; where it is. The recipe is a file and its text.
 
     `may_take` is asked about the untracked files that would travel, too.
     """
-    refuse_spread(prepared.program, (pool.name,), is_server=False)
+    refuse_spread(prepared.program, pools, is_server=False)
+    file, text = recipe
     program = require_git()
     workspace = prepared.workspace.root
     repository = repository_of(program, workspace)
     flags = flags_to_send(prepared.settings, workspace)
-    recipe = named_there(file, workspace)
+    file = named_there(file, workspace)
     with tempfile.TemporaryDirectory(prefix="orchestrate-") as folder:
         snapshot = take_snapshot(Path(folder), program, repository)
         require_consent(snapshot, pool.name, may_take)
@@ -73,22 +81,32 @@ def submit(pool: Pool, prepared: Prepared, file: str, text: str | None, may_take
         seat = Seat(run, answer["root"], mirror, inside, pool.publish)
         _push(program, snapshot, repository, host, seat)
     order = {
-        "protocol": PROTOCOL, "seat": seat.to_json(), "file": recipe, "text": text,
+        "protocol": PROTOCOL, "seat": seat.to_json(), "file": file, "text": text,
         "flags": flags, "prepare": list(pool.prepare), "slots": pool.slots,
+        "items": hosts_to_send(host, pools, is_sha256=snapshot.is_sha256),
     }  # fmt: skip
     ssh.ask(host, ("seat", "begin"), order, _START_S)
-    return Stub(seat, host, pool.name, recipe)
+    return Stub(seat, host, pool.name, file)
 
 
-def refuse_spread(program: Program, without: Collection[str], *, is_server: bool) -> None:
-    """Items go to machines that a server knows: refuse those that would not go anywhere."""
+def refuse_spread(program: Program, pools: Mapping[str, Pool], *, is_server: bool) -> None:
+    """Refuse items that would not go anywhere: they are carried as their run is."""
     for node in all_nodes(program):
         pool = node.op.spread if isinstance(node.op, Call | Each) else ""
-        if pool and (not is_server or pool in without):
+        is_over_ssh = pool in pools and bool(pools[pool].hosts)
+        if not pool or is_over_ssh != is_server:
+            continue
+        step, named = visible(node.name), visible(pool)
+        if is_server:
             raise UsageError(
-                f"step '{visible(node.name)}' is spread over {visible(pool)}, which needs a server",
-                "name a pool that workers serve; `ssh:` pools take whole runs only",
+                f"step '{step}' is spread over {named}, whose machines `ssh` leads to",
+                "the items of a run on a server go to pools that workers serve",
             )
+        known = ", ".join(name for name, one in pools.items() if one.hosts)
+        raise UsageError(
+            f"step '{step}' is spread over {named}, which needs a server: it is no `ssh:` pool",
+            f"`ssh:` pools: {known}",
+        )
 
 
 def repository_of(program: str, workspace: Path) -> Repository:

@@ -45,7 +45,7 @@ def take_seat(seat: Seat, *, is_sha256: bool, prepare: Sequence[str]) -> bool:
         if seat.tree.exists() or seat.states.exists():
             remove_seat(seat)
         _lead(git, seat, work, state)
-        _make(seat, git, work, state)
+        restore_seat(seat, git, work, state)
     prepare_tree(seat, prepare)
     return bool(state)
 
@@ -96,7 +96,8 @@ def _lead(git: Git, seat: Seat, work: str, state: str) -> None:
         git.answers("update-ref", "-d", seat.state)
 
 
-def _make(seat: Seat, git: Git, work: str, state: str) -> None:
+def restore_seat(seat: Seat, git: Git, work: str, state: str) -> None:
+    """Make the work tree and the run's folder as they were published."""
     try:
         make_tree(seat, git, work)
         seat.states.mkdir(parents=True, mode=0o700)

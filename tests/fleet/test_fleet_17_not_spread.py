@@ -83,10 +83,13 @@ def test_without_a_fleet_it_is_an_ordinary_loop_or_call(here: Here, file: str, m
 
 
 @pytest.mark.parametrize("file", ["loop.yaml", "recipe.yaml", "machine.yaml"])
-def test_a_pool_over_ssh_takes_no_items_and_says_so(here: Here, file: str) -> None:
+def test_items_of_runs_over_ssh_need_a_pool_of_that_kind(here: Here, file: str) -> None:
+    text = (here.folder / file).read_text()
+    (here.folder / file).write_text(text.replace("spread: desk", "spread: gpu"))
     refused = here.run("run", file, "--fleet", "desk").assert_exit(2)
     step = "Each" if file == "loop.yaml" else "call"
-    assert f"step '{step}' is spread over desk, which needs a server" in refused.stderr
+    assert f"step '{step}' is spread over gpu, which needs a server" in refused.stderr
+    assert "`ssh:` pools: desk" in refused.stderr
 
 
 def test_items_have_places_and_references_of_their_own() -> None:

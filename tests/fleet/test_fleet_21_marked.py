@@ -230,7 +230,9 @@ class World:
         )
         publisher: Any = SimpleNamespace(publish_now=publish_now)
         nothing: Any = None
-        spread = Spread(store, publisher, nothing, FleetSettings(path=Path()), nothing, nothing)
+        items: Any = SimpleNamespace(address_of=lambda _: self.seat.remote)
+        settings = FleetSettings(path=Path())
+        spread = Spread(store, publisher, nothing, settings, lambda: items, nothing)
         return [*spread.merge(self.keys, marks=marks)]
 
     @property

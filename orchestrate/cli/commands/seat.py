@@ -11,7 +11,9 @@ _run_recipe = later("cli.starting:run_recipe")
 _resume_run = later("cli.resuming:resume_run")
 
 
-_VERBS = ("offer", "begin", "publish", "remove", "list", "sit", "follow")
+_VERBS = (
+    "offer", "begin", "publish", "remove", "list", "item", "items", "end", "sit", "follow",
+)  # fmt: skip
 
 
 @click.command(short_help="Take runs from other machines, over ssh.")
@@ -22,8 +24,10 @@ def seat(ctx: click.Context, verb: str) -> int:
 
     Reads a JSON document from stdin and answers with one: `offer` says how many slots are free,
     `begin` starts a run in a seat of its own, `publish` lets one at rest be fetched whole, `remove`
-    deletes a seat, `list` names the runs here. `sit`, which a worker calls, works on a run until it
-    ends or waits; `follow`, which the console calls, fetches what runs elsewhere publish.
+    deletes a seat, `list` names the runs here. `item` begins an item of a run or goes on with it,
+    `items` tells how those of a run stand, `end` ends them. `sit`, which a worker calls, works on a
+    run until it ends or waits; `follow`, which the console calls, fetches what runs elsewhere
+    publish.
     """
     ctx.obj["json"] = verb != "sit"
     return _serve(verb, _run_recipe, _resume_run)
