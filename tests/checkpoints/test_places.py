@@ -65,6 +65,7 @@ def test_after_checkpoints_were_removed_new_ones_are_taken(tmp_path: Path) -> No
     for command in (("diff", "latest", "b"), ("rewind", "latest", "b", "--yes")):
         assert "the checkpoints of run" in stage.run(*command).assert_exit(2).stderr
     # The first one has nothing to be compared with; those after it are told apart.
+    write(stage.folder, "by-a-person", "mine")
     stage.resume("--redo", "b")
     assert stage.run("diff", "latest", "c", "--files").assert_exit(0).stdout == "M common\n"
     write(stage.folder, "common", "mine")
