@@ -250,7 +250,7 @@ def results_named(earlier: Earlier, text: str, flag: str) -> list[EarlierVisit]:
         found = earlier.covered(Address.typed(text))
     if found:
         return found
-    names = list(dict.fromkeys(entry.name for entry in earlier.entries.values() if entry.key))
+    names = earlier.shown_names
     shown = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
     near = closest(text, names)
     also = f" (did you mean '{near}'?)" if near else ""

@@ -341,6 +341,12 @@ class Earlier:
         return self.covered(replace(wanted, name=OF_STAGE + wanted.name))
 
     @property
+    def shown_names(self) -> list[str]:
+        """What a person can name: each step once, by its path."""
+        entries = (entry for entry in self.entries.values() if entry.key or entry.has_begun)
+        return list(dict.fromkeys(entry.visited.step.shown for entry in entries))
+
+    @property
     def running(self) -> list[EarlierVisit]:
         """What was started and whose end is not on record."""
         return [entry for entry in self.entries.values() if entry.started is not None]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
+from orchestrate.diagnostics import closest
 from orchestrate.errors import UsageError
 from orchestrate.plan.nodes import nodes_in
 from orchestrate.plan.visible import visible
@@ -21,6 +22,7 @@ from orchestrate.view.why_values import Values
 from orchestrate.view.why_words import why_in_words
 
 Json = dict[str, Any]
+_MOST_NAMES = 12
 _PHASES = {
     "asking": "it waits for a person's decision",
     "resting": "it waits for its next attempt",
@@ -72,8 +74,14 @@ def _meant(earlier: Earlier, text: str) -> list[EarlierVisit]:
     except ValueError:
         found = []
     if not found:
-        names = ", ".join(dict.fromkeys(visible(e.name) for e in earlier.entries.values()))
-        raise UsageError(f"the run has not come to a step '{text}'", f"it has: {names}")
+        names = earlier.shown_names
+        near = closest(text, names)
+        also = f" (did you mean '{visible(near)}'?)" if near else ""
+        shown = ", ".join(map(visible, names[:_MOST_NAMES]))
+        more = ", …" if len(names) > _MOST_NAMES else ""
+        raise UsageError(
+            f"the run has not come to a step '{visible(text)}'{also}", f"it has: {shown}{more}"
+        )
     return found
 
 
@@ -116,8 +124,9 @@ def _status(entry: EarlierVisit) -> str:
 def _files_changed(entry: EarlierVisit, old: EarlierVisit | None) -> Iterable[Json]:
     """Files that are not what they were for the result of before, by their digests."""
     for name in entry.why.get("files", ()):
-        was, now = _files_of(old), _files_of(entry)
-        yield {"part": "files", "name": name, "before": was.get(name), "after": now.get(name)}
+        was, now = _files_of(old).get(name), _files_of(entry).get(name)
+        if was != now:  # the step may have made it again as it was
+            yield {"part": "files", "name": name, "before": was, "after": now}
 
 
 def _files_of(entry: EarlierVisit | None) -> dict[str, str]:

@@ -179,6 +179,10 @@ def test_edits_03_one_item_is_done_again(tmp_path: Path) -> None:
     assert sorted(stage.ran()[:10]) == sorted([*["work"] * 5, *ITEMS])
     refused = stage.resume("--redo", "nobody", exit_code=2).stderr
     assert "no result of a step 'nobody'" in refused
+    # What is named there can be typed.
+    assert "it has: plan, each, each[0]/work, each[1]/work, " in refused
+    mistyped = stage.run("why", "latest", "each/work").assert_exit(2).stderr
+    assert "(did you mean 'each[0]/work'?)" in mistyped
 
 
 def test_edits_03_the_session_goes_on_and_is_told(tmp_path: Path) -> None:
@@ -257,6 +261,8 @@ def test_edits_03_files_that_changed_since_are_found(tmp_path: Path) -> None:
     stage.write("out.txt", "spoilt")
     assert "b (out.txt changed since)" in stage.resume("--redo", "c").stderr
     assert stage.ran() == ["b", "c"]
+    # It is again as it was: there are no two digests to be shown.
+    assert stage.run("why", "latest", "b").stdout == "b, line 5: completed: out.txt changed since\n"
     stage.write("in.txt", "two")
     assert "a (in.txt changed since)" in stage.resume("--redo", "c").stderr
     assert stage.ran() == ["a", "b", "c"]
