@@ -1,6 +1,6 @@
 """An agent's definition file as a run uses it: the fields we know, and the text below them.
 
-Whether a file is well formed the compiler has said already (`recipe_agent_files.py`).
+Whether a file is well formed the compiler has said already (`agent_files.py`).
 """
 
 from __future__ import annotations

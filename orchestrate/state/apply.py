@@ -1,6 +1,6 @@
 """The fold: the only way a `RunState` changes. Deterministic, and as fast at step 100,000.
 
-An event says what happened at a frame's cursor; `travel.py` knows where that leads.
+An event says what happened at a frame's cursor; `routing.py` knows where that leads.
 """
 
 from __future__ import annotations

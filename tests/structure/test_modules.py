@@ -18,6 +18,8 @@ NAMES_WITHOUT_MEANING = re.compile(r"(Manager|Handler|Helper|Utils?|Base)\Z")
 # An op of the plan and a run's folder; names that a server's payloads and our own settings share;
 # the store of a run and that of its checkpoints.
 NAMES_OF_TWO_TYPES = {"Run", "Sitting", "Store", "Timing"}
+# A module in prose: `state/apply.py`, `state/apply`, `apply.py`.
+NAMED_MODULE = re.compile(r"`([a-z_]+(?:/[a-z_]+)+(?:\.py)?|[a-z_]+\.py)`")
 EXECUTES = {"eval", "exec", "compile", "__import__"}
 NEVER_IMPORTED = {"pickle", "marshal", "shelve", "dill", "imp", "code", "codeop"}
 # `record` writes the __init__ of its classes from their field names, which are ours.
@@ -44,6 +46,25 @@ def test_modules_open_with_a_sentence() -> None:
         module
         for module, opening in openings.items()
         if "\n" not in opening and not opening.rstrip().endswith((".", ":", "…"))
+    ]
+    assert offenders == []
+
+
+def test_modules_that_are_named_exist() -> None:
+    pages = [REPOSITORY / "CONTRIBUTING.md", *(REPOSITORY / "docs/contributing").glob("*.md")]
+    top = REPOSITORY / "orchestrate"
+    packages = {path.name for path in top.iterdir() if path.is_dir()}
+    offenders = [
+        f"{path.relative_to(REPOSITORY)} {named}"
+        for path in (*MODULES.values(), *pages)
+        for named in NAMED_MODULE.findall(path.read_text("utf-8"))
+        if named.partition("/")[0] in packages
+        or (named.endswith(".py") and "/" not in named and path.is_relative_to(top))
+        if not any(
+            (folder / f"{named.removesuffix('.py')}{end}").exists()
+            for folder in (top, path.parent)
+            for end in ("", ".py")
+        )
     ]
     assert offenders == []
 

@@ -1,6 +1,6 @@
 """Read a shell's quotes and expansions, and gather the words between them.
 
-This is the lower half of the scanner in `shell_scan`: an explicit stack of open quotes and
+This is the lower half of the scanner in `scan`: an explicit stack of open quotes and
 brackets, so that deep nesting costs no recursion, and the one word that is being read in each.
 """
 
