@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.promises.lanes import Lane, Lanes
+from tests.recipes.money_shapes import RESTARTS, SILENT
 from tests.recipes.sweeping import SHAPES, Kill, Left, Shape, Trial
 
 pytestmark = [pytest.mark.faults, pytest.mark.usefixtures("noon")]
 
+_ALL = (*SHAPES, RESTARTS, SILENT)
 # The command had ended before the change of that number came: an earlier one is tried.
 _MOST_MISSES = 4
 
@@ -78,7 +80,7 @@ def check_same(left: Left, reference: Left) -> None:
     assert left.bill == reference.bill
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+@pytest.mark.parametrize("shape", _ALL, ids=lambda shape: shape.name)
 def test_a_killed_recipe_is_resumed_as_if_nothing_had_happened(
     shape: Shape, quick_top: Path, lanes: Lanes
 ) -> None:
@@ -94,7 +96,7 @@ def test_a_killed_recipe_is_resumed_as_if_nothing_had_happened(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+@pytest.mark.parametrize("shape", _ALL, ids=lambda shape: shape.name)
 def test_a_recipe_that_is_killed_again_and_again(
     shape: Shape, quick_top: Path, lanes: Lanes
 ) -> None:
