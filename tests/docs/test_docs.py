@@ -40,6 +40,7 @@ DIALECTS = ("machine", "recipe", "workflow")
 # Warnings that depend on where a definition is used, and say nothing against an example.
 LOCAL = {"W104"}
 
+MOST_WORDS = 25_000
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _COMMAND = re.compile(r"^(?:\$ )?(?:\.venv/bin/)?orchestrate\s+(.*)$", re.MULTILINE)
 
@@ -115,6 +116,28 @@ def test_fragments_are_yaml(name: str) -> None:
         assert set(fence.marks) <= {"fragment", "wrong", "warns"}, place(name, fence)
         if fence.language == "yaml" and "fragment" in fence.marks:
             assert YAML(typ="safe").load(io.StringIO(fence.text)) is not None, place(name, fence)
+
+
+def test_users_are_given_no_more_to_read_than_they_need() -> None:
+    """What is written by hand: without output, generated tables, and pages for contributors."""
+    words = {
+        name: sum(bool(re.search(r"\w", word)) for word in by_hand(name).split())
+        for name in PAGES
+        if not name.startswith(("CONTRIBUTING", "docs/adr/", "docs/contributing/", "docs/spec/"))
+    }
+    assert sum(words.values()) <= MOST_WORDS, sorted(words.items(), key=lambda item: item[1])
+
+
+def by_hand(name: str) -> str:
+    if name == "docs/reference/diagnostics.md":
+        return ""
+    text = page(name).text
+    for fence in reversed(page(name).fences):
+        if fence.language == "console":
+            commands = [line for line in fence.text.splitlines() if line.startswith("$ ")]
+            text = text[: fence.start] + "\n".join(commands) + text[fence.end :]
+    text = re.sub(r"<!-- (?:generated:|written by) .*?<!-- end -->", "", text, flags=re.DOTALL)
+    return re.sub(r"<!--.*?-->", "", text)
 
 
 def shown(name: str, command: str) -> str:
