@@ -123,10 +123,14 @@ def agents_named(documents: Mapping[str, Any]) -> Iterator[str]:
     while waiting:
         part = waiting.pop(0)
         if isinstance(part, Mapping):
-            name = part.get("agent")
-            if isinstance(name, str) and "id" in part and _AGENT.match(name):
-                found[str(name)] = None
-            waiting += part.values()
+            # A workflow's steps have no id, and who resolves its conflicts is a provider.
+            is_of_workflow = "for_each" in part
+            resolver = part.get("resolve") if "pool" in part else None
+            for holder in (part if "id" in part else None, resolver):
+                name = holder.get("agent") if isinstance(holder, Mapping) else None
+                if isinstance(name, str) and _AGENT.match(name):
+                    found[str(name)] = None
+            waiting += () if is_of_workflow else part.values()
         elif isinstance(part, list):
             waiting += part
     return iter(found)

@@ -54,6 +54,19 @@ def test_init_writes_a_stub_for_each_agent(project: Project) -> None:
     assert not (project.folder / ".orchestrate/config.yaml").exists(), "nothing else is written"
 
 
+def test_init_writes_a_stub_for_who_resolves_conflicts(project: Project) -> None:
+    """In a workflow that is a provider."""
+    resolve = "{pool: machines, resolve: {agent: NAME, prompt: 'Mend {{conflicts}}.'}}"
+    shares = f"  - {{id: share, type: recipe, recipe: inner.yaml, spread: {resolve}}}\n"
+    project.write("r.yaml", RECIPE + shares.replace("NAME", "merger"))
+    loop = f"{{items: [a], parallel: true, spread: {resolve}, steps: [{{name: S, command: [ls]}}]}}"
+    flow = f'version: "1.4"\nname: w\nsteps:\n  - {{name: Loop, for_each: {loop}}}\n'
+    project.write("w.yaml", flow.replace("NAME", "claude"))
+    done = project.run("init", "--agents-of", "r.yaml", "--json").assert_success().json()
+    assert ".orchestrate/agents/merger.md" in done["written"]
+    assert "names no agents" in project.run("init", "--agents-of", "w.yaml").stdout
+
+
 def test_init_writes_stubs_though_the_recipe_has_mistakes(project: Project) -> None:
     project.write("r.yaml", RECIPE.replace("prompt: Again.", "promt: Again."))
     told = project.run("init", "--agents-of", "r.yaml").assert_success().stdout
