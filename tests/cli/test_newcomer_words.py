@@ -69,7 +69,7 @@ def test_a_dry_run_shows_what_a_call_and_an_agent_are_given(tmp_path: Path) -> N
     shown = project.run("run", "m.yaml", "--dry-run").assert_success().stdout
     assert (
         "    go (initial)\n      recipe inner (inner.yaml)\n      With: {x: {{task}}}\n"
-        "      Outcomes: completed → EXIT, failed → EXIT\n"
+        "      Outcomes: completed → EXIT, failed → EXIT(failed)\n"
     ) in shown
     assert "      Prompt: Do ${inputs.x}\n      Parameters: {model: opus}\n" in shown
     caller = 'version: "1.4"\nname: w\nsteps: [{name: C, call: inner.yaml, with: {x: a}}]\n'
