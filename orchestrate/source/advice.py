@@ -8,6 +8,7 @@ from typing import Any
 
 from orchestrate.diagnostics import closest
 from orchestrate.regex import regex
+from orchestrate.source.foreign_fields import FOREIGN
 
 # What other tools call a command that a step runs.
 COMMAND_WORDS = ("run", "shell", "script", "cmd", "exec")
@@ -74,6 +75,7 @@ _SYNONYMS: dict[str, tuple[str, ...]] = {
     "stdin": ("input_file",),
     "stdout": ("output_file",),
     "strict": ("strict_flow",),
+    "task": ("prompt",),
     "tasks": ("steps",),
     "times": ("max", "rounds"),
     "timeout": ("timeout_sec", "time"),
@@ -425,4 +427,7 @@ def advice(key: str, allowed: Container[str]) -> str:
         is_meant = marker in allowed and (marker != "approval" or "steps" in allowed)
         if is_meant and key in hints:
             return hints[key]
-    return ""
+    of_others = (
+        hints[key] for marker, hints in FOREIGN.items() if marker in allowed and key in hints
+    )
+    return next(of_others, "")
