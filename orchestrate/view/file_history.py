@@ -75,6 +75,8 @@ class FileHistory:
         self.last_step = -1
         # Why the newest checkpoint that could not be taken is missing.
         self.fault = ""
+        # Steps of another run, that were taken over from it.
+        self._from: dict[str, str] = {}
         self._redo: tuple[tuple[str, ...], ...] = ()
         self._last: dict[str, Json] | None = None
         # What has ended since the last checkpoint, and what has not ended yet.
@@ -114,6 +116,9 @@ class FileHistory:
                 if key in self._at_work and not event.result.has("wait_duration_ms"):
                     self._since.append(self._at_work[key])
                 self._at_work.pop(key, None)
+            case on.StepFinished() if event.result.from_run is not None:
+                address = Address(FrameKey.parse(event.frame), name_of_node(event.node))
+                self._from[address.shown] = event.result.from_run
             case on.Edited():
                 self._at_work.clear()
                 self._redo = tuple(tuple(path) for path in event.redo)
@@ -174,6 +179,11 @@ class FileHistory:
         found = [s for s in self.spans.values() if wanted is not None and wanted.covers(s.address)]
         if found:
             return max(found, key=lambda span: span.position)
+        if text in self._from:
+            raise UsageError(
+                f"step '{visible(text)}' was taken over from run {self._from[text]}",
+                "what it changed is in the checkpoints of that run",
+            )
         names = list(dict.fromkeys(span.shown for span in self.spans.values()))
         listed = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
         near = closest(text, names)

@@ -20,6 +20,8 @@ def test_edits_14_a_fork_tells_where_it_is_from_and_what_that_saved(
     told = stage.run("fork", "--from", "b", "--verbose").assert_success()
     (line,) = [line for line in told.stderr.splitlines() if f" in run {origin} (" in line]
     assert "a reused: " in line if dialect == "machine" else "a: reused, completed" in line
+    asked = stage.run("diff", "latest", "a").assert_exit(2).stderr
+    assert f"step 'a' was taken over from run {origin}\n" in asked
     words = f"1 step of run {origin}, which had "
     assert words in told.stderr
     if dialect != "workflow":
