@@ -24,10 +24,11 @@ def follower_of(step: Step) -> Step | None:
     rt, frame = step.rt, step.frame
     index = rt.store.index
     key = (frame.plan, step.node.id)
-    if key not in rt.chain.followers:
-        rt.chain.followers[key] = _certain_follower(index, index.here(frame))
-    follower = rt.chain.followers[key]
-    if follower is None or not rt.chain.is_alone or rt.is_catching_up or rt.options.backup_state:
+    sent = rt.sent_ahead
+    if key not in sent.followers:
+        sent.followers[key] = _certain_follower(index, index.here(frame))
+    follower = sent.followers[key]
+    if follower is None or not sent.is_alone or rt.is_catching_up or rt.options.backup_state:
         return None
     if rt.checkpoints is not None and rt.checkpoints.wants_quiet():
         return None

@@ -36,7 +36,7 @@ def run_program(
 ) -> Exit | Lost:
     """How the program ended. `make` is called only if it was never started.
 
-    What `follower` makes is sent ahead; if it has begun when we return, it is `rt.chain.begun`.
+    What `follower` makes is sent ahead; if it has begun by the end, it is `rt.sent_ahead.begun`.
     """
     executor = rt.executor_of(attempt)
     troubles: list[Exception] = []
@@ -67,7 +67,7 @@ def run_program(
     begun = executor.run(make(), LAG_S, meanwhile)
     if isinstance(begun, Running):
         begun = _await_end(rt, executor, attempt, watch, troubles)
-    rt.chain.begun = next((job for job in sent if executor.has_begun(job.attempt)), None)
+    rt.sent_ahead.begun = next((job for job in sent if executor.has_begun(job.attempt)), None)
     return _judge(rt, _unless_in_trouble(begun, troubles))
 
 
@@ -83,8 +83,8 @@ def end_begun(rt: Runtime) -> None:
 
     A resume goes on from there.
     """
-    if rt.chain.begun is not None:
-        attempt, rt.chain.begun = rt.chain.begun.attempt, None
+    if rt.sent_ahead.begun is not None:
+        attempt, rt.sent_ahead.begun = rt.sent_ahead.begun.attempt, None
         _await_end(rt, rt.executor_of(attempt), attempt, None, [Halted()])
 
 

@@ -242,7 +242,7 @@ class Runtime:
         self._litter: dict[str, list[Path]] = {}
         # The frames whose next event says no more than what an executor has on record.
         self._on_record: set[str] = set()
-        self.chain = SentAhead()
+        self.sent_ahead = SentAhead()
         # Set when the executors cannot be of use to a `resume`: limits or disks have failed them.
         self.are_executors_spent = False
         self._is_leaving = False

@@ -135,11 +135,11 @@ class _Conductor:
         self._checkpoint_first()
         while True:
             tasks = [task for task in self._ready() if not self._is_at_work(task)]
-            begun = self._rt.chain.begun
+            begun = self._rt.sent_ahead.begun
             if begun is not None:
                 # It runs already: what is to happen to the run happens to it.
                 self._advance(tasks)
-                if self._rt.chain.begun is begun:
+                if self._rt.sent_ahead.begun is begun:
                     raise InternalError(f"{begun.attempt} was begun, and is not what comes next")
                 continue
             if not self._working:
@@ -161,7 +161,7 @@ class _Conductor:
 
     def _checkpoint_first(self) -> None:
         checkpoints = self._rt.checkpoints
-        if checkpoints is not None and not self._rt.chain.begun:
+        if checkpoints is not None and not self._rt.sent_ahead.begun:
             self._store.record(*checkpoints.begin())
 
     def _checkpoint_before(self, tasks: list[Task]) -> None:
@@ -170,7 +170,7 @@ class _Conductor:
             return
         state = self._store.state
         is_over = state.ending is not None or self._rt.stop.is_requested or not tasks
-        is_over = is_over or all(self._is_persons(task) for task in tasks)
+        is_over = is_over or all(self._needs_person(task) for task in tasks)
         if taken := checkpoints.before(tasks, is_over=is_over):
             self._store.record(*taken)
 
@@ -201,11 +201,11 @@ class _Conductor:
         if expired is not None:
             self._store.record(expiry(expired, rt.now()))
             return None
-        if tasks and all(self._is_persons(task) for task in tasks):
+        if tasks and all(self._needs_person(task) for task in tasks):
             return self._ask(tasks)
         return None
 
-    def _is_persons(self, task: Task) -> bool:
+    def _needs_person(self, task: Task) -> bool:
         """Does it go on only by a person, or by a resume of the run?"""
         if task.kind == "rest" and not self._rt.rules.waits_for_quota:
             return task.due > self._rt.now() and waits_for_quota(task.frame)
@@ -257,8 +257,8 @@ class _Conductor:
             is_away = bool(self._away) or any(task.kind == "away" for task in due)
             works = self._working.keys() - self._away or any(t.kind != "away" for t in due)
             self._rt.spreader.wait_only(is_so=is_away and not works)
-        self._rt.chain.is_alone = len(due) == 1 and not self._working and later is None
-        if self._rt.chain.is_alone:
+        self._rt.sent_ahead.is_alone = len(due) == 1 and not self._working and later is None
+        if self._rt.sent_ahead.is_alone:
             events = _do(self._rt, due[0])
             if due[0].kind == "away":
                 self._take_over(events)

@@ -69,7 +69,7 @@ class PreparedProgram:
 
 def perform_run(step: Step, op: Run) -> Event:
     """Run the command; its output and exit code become the step's result."""
-    job = step.rt.chain.take(step.attempt_id)
+    job = step.rt.sent_ahead.take(step.attempt_id)
     if job is not None or not was_started(step.rt, step.attempt_id):
         job = job or job_of(step, _prepare(step, op))
         if not job.argv:
