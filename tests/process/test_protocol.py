@@ -24,6 +24,7 @@ from orchestrate.execute.keeper.journal import (
     line_of,
     read_facts,
     read_lines,
+    read_whole,
     was_torn,
 )
 from orchestrate.execute.keeper.protocol import (
@@ -160,6 +161,24 @@ def test_an_attempt_among_many_is_found_quickly(tmp_path: Path) -> None:
     assert look(tmp_path, "steps.Loop[7777].Step@2") == NotStarted()
     assert len(KeeperJournal(path).claimed) == 10_000
     assert time.process_time() - began < 0.2
+
+
+def test_reserved_space_is_passed_over_quickly(tmp_path: Path) -> None:
+    """Each look at an attempt reads the file: it took longer for the zeros than for the records."""
+    path = tmp_path / JOURNAL
+    KeeperJournal(str(path)).append("claim", "a", {})
+    content = path.read_bytes().rstrip(b"\0")
+    path.write_bytes(content + bytes(16 << 20))
+
+    def least(read: Callable[[], bytes]) -> float:
+        took = []
+        for _ in range(5):
+            began = time.process_time()
+            assert read().startswith(content)
+            took.append(time.process_time() - began)
+        return min(took)
+
+    assert least(lambda: read_whole(str(path))) < 4 * least(path.read_bytes) + 0.01
 
 
 @given(st.text() | st.text(st.characters(exclude_categories=[], min_codepoint=0xD700)))

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 # No exit record is longer: two inlined streams, each byte at worst `\udcXX`, and the rest.
 LONGEST_RECORD = 2 * 6 * INLINE_LIMIT + 8192
 _RESERVE_STEP = 1 << 18
+_ZEROS = bytes(1 << 14)
 # How many bytes are written ahead at most (`_write`).
 _MOST_AHEAD = 1 << 16
 
@@ -128,7 +129,15 @@ def _read_both(path: str) -> tuple[bytes, bytes]:
     except FileNotFoundError:
         return b"", b""
     end = _end_of_whole(content)
-    return content[:end], content[end:].rstrip(b"\0")
+    return content[:end], content[_end_of_zeros(content, end) :].rstrip(b"\0")
+
+
+def _end_of_zeros(content: bytes, start: int) -> int:
+    """Where whole blocks of reserved space end: to strip them byte by byte takes longer than all
+    else that is looked at."""
+    while content.startswith(_ZEROS, start):
+        start += len(_ZEROS)
+    return start
 
 
 def _end_of_whole(content: bytes) -> int:
