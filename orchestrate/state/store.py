@@ -67,8 +67,9 @@ class Store:
         # Events that the state has and the journal does not have yet.
         self._unwritten: list[Event] = []
         self._written_seq = -1
-        self._due_at = float("-inf")
         self._synced_at = time.monotonic()
+        # What a resume finds out about what has ended is not worth a file for each of it.
+        self._due_at = self._synced_at + LAG_S
 
     def record(self, *events: Event, sync: bool = True) -> None:
         """Write events down, durably unless they can be derived again, then fold them in and tell.

@@ -111,3 +111,19 @@ def test_a_large_state_is_not_left_behind_for_more_than_five_seconds(
         due = run.store.due_in_s()
         assert due is not None
         assert 5.0 - (time.monotonic() - before) <= due <= 5.0
+
+
+def test_what_a_resume_finds_has_ended_shares_a_state(
+    tmp_path: Path, written: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LAG_S", 60.0)
+    with running(tmp_path, compiled(LINE), executors={LOCAL: FakeExecutor()}) as run:
+        store = module.Store(run.store.run, run.store._lock, run.store.index, run.store.state)
+        run.rt.store = store
+        written.clear()
+        run.record("step-started", frame="", node="One", visit=1, attempt=1)
+        store.checkpoint(is_due=False)
+        assert not written
+        due = store.due_in_s()
+        assert due is not None
+        assert 0 < due <= 60.0
