@@ -14,7 +14,7 @@ from typing import Any
 from orchestrate.exits import usual_finish
 from orchestrate.plan.expr import Const
 from orchestrate.plan.nodes import Finish, Plan, Program
-from orchestrate.record import field_names, is_record, many
+from orchestrate.record import is_record, many
 
 # The modules whose records a plan is made of.
 _MODULES = (
@@ -49,7 +49,7 @@ def meaning(plan: Plan) -> Any:
 
 def _scalars_of(values: tuple[Any, ...]) -> list[Any] | None:
     """The values of constants alone; None of anything else, and of nothing."""
-    if not values or {*map(type, values)} != {Const}:
+    if not values or type(values[0]) is not Const or {*map(type, values)} != {Const}:
         return None
     return [constant.value for constant in values]
 
@@ -59,10 +59,9 @@ def _freeze(value: Any, without: tuple[str, ...], part: Callable[[Any], Any]) ->
         return value
     kind: Any = type(value)
     written: dict[str, Any] = {_TAG: kind.__name__}
-    defaults = kind.__record_defaults__
-    for name in field_names(value):
+    for name, default in kind.__record_defaults__.items():
         found = getattr(value, name)
-        if name not in without and not (name in defaults and found is defaults[name]):
+        if found is not default and name not in without:
             written[name] = part(found)
     return written
 
