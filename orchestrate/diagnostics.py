@@ -48,7 +48,8 @@ class Diagnostic:
 
     @property
     def name(self) -> str:
-        return CODES[self.code].name
+        name, _ = CODES[self.code]
+        return name
 
 
 @mutable_record

@@ -117,10 +117,11 @@ def sarif_document(diagnostics: Sequence[Diagnostic]) -> dict[str, Any]:
 
 def _sarif_rule(code: str) -> dict[str, Any]:
     level = "error" if code.startswith("E") else "warning"
+    name, summary = CODES[code]
     return {
         "id": code,
-        "name": CODES[code].name,
-        "shortDescription": {"text": CODES[code].summary},
+        "name": name,
+        "shortDescription": {"text": summary},
         "defaultConfiguration": {"level": level},
     }
 
