@@ -37,6 +37,8 @@ steps:
 """
 # Short, so that a lost machine is noticed within half a minute; yours may be patient.
 TIMING = {"lease": 12, "grace": 4, "beat": 1, "heartbeat_timeout": 19, "lost_after": 2}
+# How the log announces that a machine was lost.
+LOSS = "no longer responds: what it did"
 _PATIENCE_S = 180.0
 
 
@@ -187,7 +189,7 @@ def say(text: str) -> None:
 def show(demo: Demo, log: str) -> int:
     """The ledger: each item once, or twice where a loss was announced; 0 if it is so."""
     counts = Counter(demo.entries())
-    losses = [line for line in log.splitlines() if "is not heard of any more: what" in line]
+    losses = [line for line in log.splitlines() if LOSS in line]
     for item in sorted(counts):
         twice = "  begun again" if counts[item] > 1 else ""
         print(f"  {item}  {'*' * counts[item]}{twice}")
