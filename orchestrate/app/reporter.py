@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from orchestrate.agents.stand_ins.human import CONVERSATION, Person, has_terminal
 from orchestrate.engine.runtime import Answer, Operator
 from orchestrate.engine.spread import How, Spreader
-from orchestrate.engine.stop import Stop
+from orchestrate.engine.stop import GRACE_S, Stop
 from orchestrate.view.place import Place
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ NOWHERE = Place()
 
 __all__ = [
     "CONVERSATION",
+    "GRACE_S",
     "SILENT",
     "Answer",
     "How",

@@ -13,6 +13,7 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.service import RPCError
 
 from orchestrate.app.prepare import Prepared
+from orchestrate.app.reporter import GRACE_S
 from orchestrate.checkpoints.model import CheckpointError
 from orchestrate.checkpoints.users import Repository
 from orchestrate.errors import ConfigError
@@ -51,6 +52,9 @@ async def enqueue(
     repository = repository_of(program, workspace)
     remote = remote_of(settings, repository)
     flags = flags_to_send(prepared.settings, workspace)
+    # Within the grace of a sitting its programs end, and it publishes itself.
+    if prepared.settings.kill_grace is None and settings.timing.grace < 2 * GRACE_S:
+        flags["kill_grace"] = settings.timing.grace / 2
     file = named_there(recipe[0], workspace)
     run = make_run_id(time.time(), os.urandom)
     known = settings.pools.get(pool)

@@ -9,12 +9,13 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.fleet.machines import LIMIT_S, ServerFleet, until
+from tests.fleet.machines import HASTY, LIMIT_S, ServerFleet, until
 from tests.fleet.temporal_server import TemporalServer
 
 pytestmark = pytest.mark.fleet
@@ -72,10 +73,27 @@ steps:
 """
 
 
+DEAF = """
+version: "1.4"
+name: deaf
+steps:
+  - name: Deaf
+    command: ["sh", "deaf.sh"]
+"""
+DEAF_SCRIPT = """
+trap "" TERM
+echo $$ >> $LEDGER
+sh -c 'trap "" TERM; echo $$ >> $LEDGER; while :; do sleep 1; done' &
+setsid sh -c 'trap "" TERM; echo $$ >> $LEDGER; while :; do sleep 1; done' &
+while :; do sleep 1; done
+"""
+_BUSY_S = 20
+
+
 @pytest.fixture
 def fleet(tmp_path: Path, temporal_server: TemporalServer) -> Iterator[ServerFleet]:
     files = {"r.yaml": RECIPE, "m.yaml": MACHINE, "gate.yaml": GATE, "long.yaml": LONG,
-             "fails.yaml": FAILS}  # fmt: skip
+             "fails.yaml": FAILS, "deaf.yaml": DEAF, "deaf.sh": DEAF_SCRIPT}  # fmt: skip
     made = ServerFleet(tmp_path, temporal_server, files)
     yield made
     made.close()
@@ -150,6 +168,24 @@ def test_fleet_stop_and_resume_and_cancel(fleet: ServerFleet) -> None:
     assert worker.process is not None
     until(lambda: list(worker.alive()) == [worker.process and worker.process.pid])
     assert fleet.entries() == ["first", "long", "long"]
+
+
+def test_fleet_what_is_cancelled_is_gone_in_time_with_its_children(fleet: ServerFleet) -> None:
+    """Also what ignores TERM, and what has left its session."""
+    fleet.timing(HASTY)
+    worker = fleet.worker("one")
+    run = fleet.begin("deaf.yaml")
+    until(lambda: len(fleet.entries()) == 3)
+    asked = time.monotonic()
+    ended = fleet.run("cancel", run, timeout_s=LIMIT_S).assert_success()
+    passed = time.monotonic() - asked
+    assert "cancelled for good" in ended.stdout
+    assert [pid for pid in fleet.entries() if Path(f"/proc/{pid}").exists()] == []
+    # Nothing but the worker is left by then.
+    assert worker.process is not None
+    assert [*worker.alive()] == [worker.process.pid]
+    # A busy machine may be slow; what waits for another grace is slower.
+    assert passed < HASTY["grace"] + 2 + _BUSY_S
 
 
 def test_fleet_a_worker_that_is_killed_goes_on_when_it_is_back(fleet: ServerFleet) -> None:
