@@ -221,15 +221,15 @@ def restarts_exceeded(most: int) -> Ending:
 
 
 def waits_for_person(
-    lost: Iterable[str], stages: Iterable[str], quota: Iterable[str] = ()
+    lost: Iterable[str], gates: Iterable[str], quota: Iterable[str] = ()
 ) -> Ending:
-    """Parked: what is said about steps that were lost and about usage limits, and the stages whose
-    gates ask."""
+    """Parked: what is said about steps that were lost and about usage limits, and the gates that
+    ask, by their names."""
     words, limits = list(lost), list(quota)
     kind: EndKind = "lost" if words else "quota" if limits else "gate"
-    shown = ", ".join(f"'{stage}'" for stage in stages)
-    gates = [f"waits for an approval of {shown}"] if shown else []
-    return end(kind, "; ".join([*words, *limits, *gates]))
+    shown = ", ".join(f"'{gate}'" for gate in gates)
+    asked = [f"waits for an approval of {shown}"] if shown else []
+    return end(kind, "; ".join([*words, *limits, *asked]))
 
 
 def waits_to_be_resumed(gate: str, decision: str, *, by_timeout: bool) -> Ending:

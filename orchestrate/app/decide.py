@@ -132,7 +132,8 @@ def _decide_unfolded(
         counted, is_ours = cast(run.root, event)
         if not is_ours and replace(counted, at=event.at) != event:
             raise _decided_already(run, gate.stage, counted)
-        ending = _ending_after(counted, gate.stage, [g.stage for g in state.pending if g != gate])
+        others = gate_names([other for other in state.pending if other != gate])
+        ending = _ending_after(counted, gate.stage, others)
         note(f"orchestrate: {visible(why.message)}\n")
         if isinstance(why, JournalCorruptError):
             note("orchestrate: the decision counts once the run is repaired\n")

@@ -21,7 +21,7 @@ from orchestrate.state.apply import TIMEOUT, apply
 from orchestrate.state.ballots import cast
 from orchestrate.state.clock import now_by
 from orchestrate.state.events import GateDecided, RunEnded, run_ended
-from orchestrate.state.gates import overdue
+from orchestrate.state.gates import gate_names, overdue
 from orchestrate.state.plan_file import index_of
 from orchestrate.state.runs import Run, Runs, list_runs
 from orchestrate.state.store import Store, load
@@ -137,7 +137,7 @@ def _standing_after(store: Store, event: GateDecided) -> RunEnded:
     apply(store.index, tried, event)
     ending = tried.ending
     if ending is None:
-        waiting = [gate.stage for gate in tried.pending]
+        waiting = gate_names(tried.pending)
         if waiting:
             ending = waits_for_person((), waiting)
         else:

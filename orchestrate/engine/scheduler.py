@@ -45,7 +45,7 @@ from orchestrate.state.ballots import cast
 from orchestrate.state.budget import Budget
 from orchestrate.state.calls import call_deadline, expired_calls
 from orchestrate.state.events import Event, ItemStopped, Restarted
-from orchestrate.state.gates import overdue
+from orchestrate.state.gates import gate_names, overdue
 from orchestrate.state.items_away import given_away, is_in_stopping_loop
 from orchestrate.state.model import Frame, attempt_address, frames_below
 
@@ -243,8 +243,8 @@ class _Conductor:
         frames = [task.frame for task in tasks if task.kind != "ask"]
         quota = dict.fromkeys(quota_reason(index, f) for f in frames if waits_for_quota(f))
         lost = [name_lost(index, f) for f in frames if not waits_for_quota(f)]
-        stages = [gate.stage for gate in state.pending]
-        self._store.record(rt.ended(waits_for_person(lost, stages, quota)))
+        asked = gate_names(state.pending)
+        self._store.record(rt.ended(waits_for_person(lost, asked, quota)))
         return state.ending
 
     def _advance(self, tasks: list[Task]) -> None:

@@ -229,7 +229,8 @@ def _current(current: dict[str, Any], status: str) -> str:
     because = f": {_short(current['error'])}" if current.get("error") else ""
     match current["phase"]:
         case "asking":
-            return f"the gate of {visible(gate_words(current['stage'], current['step']))}"
+            words = gate_words(current["stage"], current["step"], current["gate"])
+            return f"the gate of {visible(words)}"
         case "resting" | "arriving" if "waits" in current:
             return f"{step} {visible(current['waits']['words'])}{because}"
         case "resting":
@@ -259,7 +260,7 @@ def _decisions(decided: list[dict[str, Any]]) -> Iterator[str]:
     if len(decided) > _MOST_NAMED:
         yield f"  decided     {plural(len(decided), 'gate')}, of which the last:"
     for gate in decided[-_MOST_NAMED:]:
-        yield f"  decided     '{visible(gate['stage'])}' {decision_words(gate)}"
+        yield f"  decided     '{visible(gate['name'])}' {decision_words(gate)}"
 
 
 def _gate(gate: dict[str, Any]) -> Iterator[str]:
@@ -267,7 +268,7 @@ def _gate(gate: dict[str, Any]) -> Iterator[str]:
     if gate["expires_at"] is not None:
         until = f", until {local_time(gate['expires_at'])} (then: {gate['default']})"
     since = local_time(gate["requested_at"])
-    yield f"  asks        '{visible(gate['stage'])}', since {since}{until}"
+    yield f"  asks        '{visible(gate['name'])}', since {since}{until}"
     for line in gate["prompt"].splitlines():
         yield f"              | {visible(line)}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Literal
 
 from orchestrate.record import replace
@@ -44,8 +45,10 @@ def path_of_gate(gate: Approval) -> str:
 
 def gate_names(gates: list[Approval]) -> list[str]:
     """What each is called so that no other is meant: by its stage, or by its path."""
-    stages = [gate.stage for gate in gates]
-    return [gate.stage if stages.count(gate.stage) == 1 else path_of_gate(gate) for gate in gates]
+    called = [(gate.stage, path_of_gate(gate)) for gate in gates]
+    # A gate that was asked more than once is one.
+    paths = Counter(stage for stage, _ in set(called))
+    return [stage if paths[stage] == 1 else path for stage, path in called]
 
 
 def add_decision(approvals: list[Approval], event: GateDecided) -> None:

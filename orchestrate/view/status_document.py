@@ -7,9 +7,10 @@ from typing import Any
 
 from orchestrate.state.codec import machine_record
 from orchestrate.state.edits import reused_document
+from orchestrate.state.gates import gate_names
 from orchestrate.state.lineage import forked_document
 from orchestrate.state.model import Frame, Loop, RunState
-from orchestrate.state.result import StepResult
+from orchestrate.state.result import Approval, StepResult
 from orchestrate.state.stages import stages_of
 from orchestrate.state.times import timestamp
 from orchestrate.state.worktree import worktree_document
@@ -52,8 +53,12 @@ def status_document(
         **last_outcome(state),
         **outputs_document(view.run, state),
         "stage": gates[0].stage if gates else None,
-        "approvals": [gate.question for gate in gates],
-        "decisions": [gate.to_json() for gate in state.approvals if gate.status != "pending"],
+        "approvals": [{"name": name, **gate.question} for gate, name in _named(gates)],
+        "decisions": [
+            {"name": name, **gate.to_json()}
+            for gate, name in _named(state.approvals)
+            if gate.status != "pending"
+        ],
         "at_terminal": bool(gates) and view.is_live,
         "programs_left": programs_left,
         "note": view.note or banner(state.settings),
@@ -170,6 +175,11 @@ def _loop(loop: Loop, root: Frame) -> dict[str, Any]:
     }
 
 
+def _named(gates: list[Approval]) -> list[tuple[Approval, str]]:
+    """Each gate with the name that no other one has, and that `approve` takes."""
+    return list(zip(gates, gate_names(gates), strict=True))
+
+
 def _current(at: Cursor, view: RunView, now: float) -> dict[str, Any]:
     shown: dict[str, Any] = {"step": at.path, "phase": at.phase, "attempt": at.attempt}
     if at.visit > 1:
@@ -185,8 +195,9 @@ def _current(at: Cursor, view: RunView, now: float) -> dict[str, Any]:
         shown["rests_until"] = timestamp(at.rest_until)
         shown |= at.result.only("retry").to_json()
     if at.phase == "asking":
-        stages = [gate.stage for gate in view.waiting_gates if gate.frame == at.frame]
-        shown["stage"] = stages[-1] if stages else at.name
+        asked = [one for one in _named(view.waiting_gates) if one[0].frame == at.frame]
+        shown["stage"] = asked[-1][0].stage if asked else at.name
+        shown["gate"] = asked[-1][1] if asked else at.name
     if at.result.error is not None:
         shown["error"] = at.result.message
     known = at.result.only("agent", "model", "permissions", "session_id", "denials")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
+from orchestrate.testing import Project
 from tests.acceptance.fakes import Stage, read_state
 from tests.recipes.fakes import Workshop, recipe, rule
 from tests.recipes.terminal import at_terminal
@@ -112,6 +115,36 @@ def test_truth_33_what_is_to_be_approved_is_shown_by_a_path_that_logs_takes(
         assert terminal.wait() == 0
     assert f"orchestrate logs {os.readlink(shop.latest.parent / 'latest')} {step}):" in shown
     assert f"| {draft}\n" in shown
+
+
+ITEMS_THAT_ASK = """
+    version: "1.4"
+    name: asking
+    steps:
+      - name: Each
+        for_each:
+          items: [a, b]
+          parallel: 2
+          steps: [{name: Ask, approval: {prompt: "${item}?", timeout: 1h}}]
+"""
+
+
+def test_truth_33_items_that_ask_are_told_apart(tmp_path: Path) -> None:
+    project = Project(tmp_path, {"w.yaml": dedent(ITEMS_THAT_ASK)})
+    told = project.run("run", "w.yaml").assert_exit(6).stderr
+    (asked,) = re.findall(r"waits for an approval of (.*)", told)
+    assert sorted(asked.split(", ")) == ["'Each[0]/Ask'", "'Each[1]/Ask'"]
+    shown = project.run("status").stdout
+    for item in (0, 1):
+        assert f"at          the gate of step 'Each[{item}]/Ask'\n" in shown
+        assert f"asks        'Each[{item}]/Ask', since" in shown
+    left = project.run("approve", "latest", "Each[1]/Ask").assert_success().stdout
+    assert "it waits for an approval of 'Ask'\n" in left
+    shown = project.run("status").stdout
+    assert "decided     'Each[1]/Ask' approved by" in shown
+    document = project.run("status", "--json").json()
+    assert [gate["name"] for gate in document["decisions"]] == ["Each[1]/Ask"]
+    assert [gate["name"] for gate in document["approvals"]] == ["Ask"]
 
 
 def test_truth_33_runs_of_the_catalogue_are_named_by_their_id(tmp_path: Path) -> None:
