@@ -178,6 +178,8 @@ def explain(verb: str, path: Path, error: OSError) -> StateError:
     hint = "".join(_WAYS_OUT.get(error.errno or 0, ()))
     if verb == "make" and error.errno == errno.ENOENT:
         hint = "no folder can be made there: choose another one with --state-dir"
+    elif error.errno == errno.ENOENT and (path.parent.parent / "events.jsonl").exists():
+        hint = f"the run has lost its folder {path.parent.name}/, which a resume makes anew"
     return StateError(f"cannot {verb} {path}: {reason}", hint)
 
 

@@ -107,9 +107,9 @@ def _explained(step: Step, path: Path, name: str) -> StateError:
 
 
 def _told(step: Step, what: str, name: str) -> StateError:
-    remedy = (
-        way_out(_number(name)) if name else ""
-    ) or "keep other programs from changing the run's files"
+    # That a file is not there has a way out of its own, below, only if nothing is.
+    known = way_out(_number(name)) if name not in ("", "ENOENT") else ""
+    remedy = known or "keep other programs from changing the run's files"
     hint = f"{remedy}, then run the step again: orchestrate resume {step.rt.facts.id}"
     if not os.path.exists(step.rt.store.run.root):
         hint = explain("read", step.rt.store.run.root, OSError(errno.ENOENT, "")).hint

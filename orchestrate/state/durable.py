@@ -124,6 +124,16 @@ def _in_place_of(path: Path, temporary: Path, *, sync: bool = True) -> Iterator[
         sync_folder(path.parent)
 
 
+def make_private_folder(path: Path) -> None:
+    """Make a folder that may be there already."""
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        return
+    except OSError as error:
+        _refuse("make", path, error)
+
+
 def remove_leftovers(folder: Path) -> None:
     """Remove what killed writers left half-written. Only the holder of the folder's lock may."""
     try:

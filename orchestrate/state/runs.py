@@ -33,6 +33,7 @@ from orchestrate.state.ballots import remove_drafts
 from orchestrate.state.delete import delete_tree
 from orchestrate.state.durable import (
     make_link_durably,
+    make_private_folder,
     remove_leftovers,
     sync_folder,
     write_visibly,
@@ -191,9 +192,14 @@ def create_run(
 
 
 def claim_run(run: Run, command: Sequence[str]) -> Lock:
-    """Lock a run in order to go on with it, and remove what a killed owner left half-written."""
+    """Lock a run in order to go on with it, and remove what a killed owner left half-written.
+
+    Folders that a person has deleted, for room on the disk say, are made anew.
+    """
     lock = lock_run(run.lock_file, run.id, command)
     try:
+        make_private_folder(run.logs)
+        make_private_folder(run.artifacts)
         remove_leftovers(run.root)
         if (run.root / _TURNS).is_dir():
             remove_leftovers(run.root / _TURNS)

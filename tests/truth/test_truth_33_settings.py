@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from pathlib import Path
 
 import pytest
 
+from orchestrate.errors import explain
+from orchestrate.testing import Project
 from tests.acceptance.fakes import Stage
 from tests.machines.fakes import git
 
@@ -58,6 +61,28 @@ def test_truth_33_a_run_that_git_clean_removed_names_the_way_out(
     assert "the run's folder is gone: start a new run" in told
     assert "`state_dir` in the configuration" in told
     assert "orchestrate resume" not in told, "there is nothing to resume"
+
+
+LOSES_LOGS = """
+version: "1.1"
+name: w
+steps:
+  - {name: Free, command: [bash, -c, "rm -rf .orchestrate/runs/$$(readlink .orchestrate/runs/latest)/logs"]}
+  - {name: Count, command: [seq, "1", "20000"]}
+"""  # noqa: E501
+
+
+def test_truth_33_a_run_whose_logs_were_deleted_can_be_resumed(tmp_path: Path) -> None:
+    """As for room on the disk: it was said to be gone, and no resume could go on with it."""
+    project = Project(tmp_path, {"w.yaml": LOSES_LOGS})
+    told = project.run("run", "w.yaml").assert_exit(5).stderr
+    assert "keep other programs from changing the run's files, then run the step again" in told
+    assert "start a new run" not in told
+    logs = project.latest_run / "logs"
+    fault = explain("write", logs / "A.prompt.txt", OSError(errno.ENOENT, ""))
+    assert fault.hint == "the run has lost its folder logs/, which a resume makes anew"
+    project.run("resume").assert_success()
+    assert project.run("logs", "Count").stdout.splitlines()[-1] == "20000"
 
 
 def test_truth_33_runs_outside_the_tree_survive_git_clean(tmp_path: Path) -> None:
