@@ -52,14 +52,15 @@ def activity_in(session: ListedSession) -> Json | None:
         return None
     run, view = found
     row = make_row(session.workspace, summary_of(run), view, time.time())
-    asked, turn = "", TurnTranscript()
+    agent, asked, turn = "", "", TurnTranscript()
     if view.state.definition == CHAT:
         message = str(view.state.root.variables.get("message", ""))
         asked = secrets_of_run(run, session.workspace).text(message)
     with suppress(OrchestrateError):
         for cursor in view.cursors[:1]:
             entry = find_entry(run, view.state, cursor.path)
-            if entry.is_running:
+            if entry.is_running and entry.result.backend:
+                agent = entry.result.backend
                 asked = text_of(source_of(run, entry, "prompt")) or asked
                 turn = read_turn(run, entry, transcripts_of(run, session.workspace), _MOST_PASSAGES)
     return {
@@ -68,6 +69,7 @@ def activity_in(session: ListedSession) -> Json | None:
         "state": row["state"],
         "waits": row["waits"],
         "step": row["step"],
+        "agent": agent,
         "asked": asked,
         **turn_json(turn),
     }

@@ -10,6 +10,7 @@ from uuid import NAMESPACE_URL, uuid5
 from orchestrate.errors import OrchestrateError
 from orchestrate.record import record
 from orchestrate.serve.telling import CHAT
+from orchestrate.serve.turns import turns_of
 from orchestrate.state.durable import read_file
 from orchestrate.state.events import RunStarted, SessionChosen, SessionSeen
 from orchestrate.state.journal import end_of
@@ -17,7 +18,7 @@ from orchestrate.state.recorded import read_events
 from orchestrate.state.times import timestamp
 from orchestrate.view.run_summary import summary_of
 from orchestrate.view.source_files import shown_definition
-from orchestrate.view.step_logs import StepLog, attempts_in, source_of
+from orchestrate.view.step_logs import StepLog, source_of
 
 if TYPE_CHECKING:
     from orchestrate.serve.console import Console
@@ -149,9 +150,9 @@ def history(session: ListedSession) -> list[Json]:
     found: list[Json] = []
     for run in session.runs:
         is_runs_own = session.id == run.id
-        with suppress(OrchestrateError, OSError):
-            for entry in attempts_in(run, of_agents=True):
-                if is_runs_own or entry.result.session_id == session.id:
+        for entry in turns_of(run):
+            if is_runs_own or entry.result.session_id == session.id:
+                with suppress(OSError):
                     found += _turn(run, entry, session)
     return [{**message, "seq": number} for number, message in enumerate(found, 1)]
 

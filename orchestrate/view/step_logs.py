@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 # `prompt`: what was sent to an agent.
 Stream = Literal["stdout", "stderr", "prompt"]
 _MOST_NAMES = 8
-# What is written in the end of an agent's turn, and in the start of any step.
-_OF_AGENTS = (b'"agent":', b'"on":"step-started"')
 
 
 @record
@@ -153,10 +151,10 @@ def _refuse_outer(wanted: Address, text: str, entries: list[StepLog]) -> None:
         raise UsageError(f"'{text}' is a loop or a call: name the step in it", _name_some(inner))
 
 
-def attempts_in(run: Run, *, of_agents: bool = False) -> Iterator[StepLog]:
-    """Every attempt that has ended, oldest first, as the journal has it; perhaps of agents only."""
+def attempts_in(run: Run) -> Iterator[StepLog]:
+    """Every attempt that has ended, oldest first, as the journal has it."""
     started: set[tuple[str, str, int]] = set()
-    for recorded in read_events(run.events, having=_OF_AGENTS if of_agents else ()):
+    for recorded in read_events(run.events):
         event = recorded.event
         if not isinstance(event, StepStarted | AttemptEnded | StepFinished):
             continue
@@ -165,8 +163,7 @@ def attempts_in(run: Run, *, of_agents: bool = False) -> Iterator[StepLog]:
             started.add(visited)
             continue
         why = event.why if isinstance(event, AttemptEnded) else ""
-        if event.result.agent is not None or not of_agents:
-            yield StepLog(attempt_of(event), event.result, why, visited in started)
+        yield StepLog(attempt_of(event), event.result, why, visited in started)
         started.discard(visited)
 
 

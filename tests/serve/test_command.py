@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import http.client
 import json
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from orchestrate.cli.commands import serve
+from orchestrate.serve import server
 from orchestrate.testing import Project
 
 
@@ -79,6 +81,19 @@ def test_a_server_that_is_terminated_leaves_no_note(project: Project, tmp_path: 
         assert process.wait(60) in (143, -signal.SIGTERM)
     [folder] = tmp_path.glob("XDG_STATE_HOME/orchestrate/serve")
     assert list(folder.iterdir()) == []
+
+
+def test_garbage_of_a_server_is_looked_for_often() -> None:
+    """A command may leave it lie; here each look at a large run would add some megabytes."""
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(100_000, 20, 20)
+        server.collect_often()
+        first, second, third = gc.get_threshold()
+        assert first * second * third <= 50_000
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def sign_in(port: int, link: str) -> int:

@@ -37,7 +37,7 @@ export function chatBox(session, console) {
     try { told = await api(`/sessions/${encodeURIComponent(session)}`); } catch (error) { return fill(list, trouble(error)); }
     if (told.messages.length !== count) {
       count = told.messages.length;
-      fill(list, told.left_out ? h("p", { class: "quiet" }, `${told.left_out} earlier messages are left out`) : null, count ? told.messages.map(message) : told.active ? null : h("p", { class: "empty" }, "No agent was asked here yet."));
+      fill(list, told.left_out ? h("p", { class: "quiet" }, `${told.left_out} earlier messages are left out`) : null, count ? told.messages.map(message) : told.active?.asked ? null : h("p", { class: "empty" }, "No agent was asked here yet."));
       list.lastElementChild?.scrollIntoView({ block: "nearest" });
     }
     drawTurn(told.active);
@@ -50,7 +50,7 @@ export function chatBox(session, console) {
     clearTimeout(again);
     if (!active) return fill(turn);
     const works = active.is_chat ? "The agent works" : `The recipe works here${active.step ? `: ${active.step}` : ""}`;
-    const words = active.state === "working" ? `${works} · ${doing(active)}` : `${active.is_chat ? "The turn" : "The recipe"} ${active.state === "quiet" ? "is quiet" : active.state} ${why(active)}`;
+    const words = active.state === "working" ? [works, active.agent && doing(active)].filter(Boolean).join(" · ") : `${active.is_chat ? "The turn" : "The recipe"} ${active.state === "quiet" ? "is quiet" : active.state} ${why(active)}`;
     if (state.textContent !== words) state.textContent = words;
     const known = JSON.stringify([active.asked, active.passages]);
     if (turn.dataset.known !== known) {
