@@ -54,12 +54,14 @@ class Estimate:
     runs: int = 0
     usual_usd: float | None = None
     often_usd: float | None = None
+    # At which the run parks, whatever earlier ones have cost.
+    limit_usd: float = inf
 
     @property
     def expected_usd(self) -> float:
         """What a person who wants to be asked has to be asked about."""
         if self.often_usd is not None and self.worst_usd != 0:
-            return self.often_usd
+            return min(self.often_usd, self.limit_usd)
         return inf if self.worst_usd is None else self.worst_usd
 
     def to_json(self) -> dict[str, Any]:
@@ -111,6 +113,7 @@ def estimate(prepared: Prepared) -> Estimate:
         tuple(found), total, None if worst == inf else round(worst, 4), rules.guess_usd, len(known),
         round(percentile(known, 0.5), 4) if known else None,
         round(percentile(known, _OFTEN), 4) if known else None,
+        inf if limit is None else limit,
     )  # fmt: skip
 
 
@@ -196,6 +199,7 @@ def confirm_cost(prepared: Prepared, ask: Callable[[str], bool] | None) -> None:
     if expected.expected_usd <= most:
         return
     how = "as nineteen of twenty earlier runs" if expected.runs else "at worst"
+    how = "up to its limit" if expected.expected_usd == expected.limit_usd else how
     usd = "without bound" if expected.expected_usd == inf else f"${expected.expected_usd:.2f}"
     what = f"the run may cost {usd} ({how}), more than --confirm-above {most:g}"
     if ask is None:

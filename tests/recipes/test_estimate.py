@@ -114,6 +114,9 @@ def test_earlier_runs_say_what_is_to_be_expected(shop: Workshop) -> None:
     shop.run("run", "r.yaml", "--confirm-above", "0.49").assert_exit(2)
     assert len(shop.calls()) == asked
     shop.run("run", "r.yaml", "--confirm-above", "0.5").assert_success()
+    limited = ("--confirm-above", "0.4", "--max-cost")
+    shop.run("run", "r.yaml", *limited, "0.41").assert_exit(2)
+    shop.run("run", "r.yaml", *limited, "0.4").assert_exit(6)
 
 
 @pytest.mark.parametrize(
