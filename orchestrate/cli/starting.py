@@ -24,7 +24,6 @@ _show_cover = later("cli.covering:show_cover")
 def run_recipe(
     file: str, settings: RunSettings, place: Place, *, text: str | None, as_json: bool
 ) -> int:
-    """Run a recipe."""
     refuse_events(settings, as_json)
     workspace = workspace_of(place.working_dir)
     # What a secret input is, only the machine knows that the run is on.

@@ -13,7 +13,6 @@ from orchestrate.view.place import Place
 
 
 def fetch_run(name: str, place: Place, *, as_json: bool) -> int:
-    """Fetch a run."""
     run = find_listed(runs_of(place, tell_fault=note_once), name)
     stub = read_stub(run)
     if stub is None:
