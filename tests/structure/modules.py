@@ -9,6 +9,8 @@ from pathlib import Path
 
 from orchestrate.record import record
 
+# No expression does, and there are far more of them.
+_MAY_HOLD_IMPORTS = (ast.stmt, ast.excepthandler, ast.match_case)
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = REPOSITORY / "orchestrate"
 
@@ -68,7 +70,9 @@ def imports_in(
             for imported in _names(node):
                 yield Import(importer, imported, node.lineno, in_function, for_types)
             continue
-        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        if not isinstance(node, _MAY_HOLD_IMPORTS):
+            continue
+        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         is_typing = isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
         yield from imports_in(
             importer,
