@@ -207,9 +207,9 @@ def make_worktree(
         left_out = copy_changes(tree, changed_files(tree.repository))
         if left_out:
             reporter.note(f"  not taken along: {visible(', '.join(left_out))}\n")
-    elif state.forked is None and (changed := changed_files(tree.repository)):
+    elif state.forked is None and (left := _uncommitted(tree.repository)):
         reporter.note(
-            f"  {plural(len(changed), 'uncommitted file')} not in the worktree "
+            f"  {plural(left, 'uncommitted file')} not in the worktree "
             "(--with-changes takes them along)\n"
         )
     modules = submodules(tree.path)
@@ -282,6 +282,11 @@ def changed_files(repository: str) -> list[str]:
     words = ("--porcelain=v1", "-z", "--untracked-files=all", "--no-renames")
     told = git(repository, "status", *words, "--ignore-submodules=all")
     return [entry[3:] for entry in told.split("\0") if entry]
+
+
+def _uncommitted(repository: str) -> int:
+    """How many files are; what lies in repositories inside, as worktrees may, is theirs."""
+    return sum(not name.endswith("/") for name in changed_files(repository))
 
 
 def copy_changes(tree: Worktree, changed: Iterable[str]) -> list[str]:

@@ -249,6 +249,18 @@ def test_edits_11_the_configuration_prepares_it(tmp_path: Path) -> None:
     assert (there / "ledger").read_text("utf-8").split() == ["a", "x"]
 
 
+def test_edits_11_a_worktree_inside_is_no_uncommitted_file(tmp_path: Path) -> None:
+    stage = Repository(tmp_path)
+    stage.write(".orchestrate/config.yaml", "worktree: {folder: inside}\n")
+    stage.write("w.yaml", workflow(command("a")))
+    stage.git("add", "-A")
+    stage.git("commit", "-q", "-m", "all")
+    assert "uncommitted" not in stage.run("run", "w.yaml", "--worktree").assert_success().stderr
+    stage.write("tracked", "changed")
+    told = stage.run("run", "w.yaml", "--worktree").assert_success().stderr
+    assert "  1 uncommitted file not in the worktree" in told
+
+
 def test_edits_11_a_second_live_run_is_offered_one(tmp_path: Path) -> None:
     stage = Repository(tmp_path)
     stage.write("r.yaml", recipe(asks("a")))
