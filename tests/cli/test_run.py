@@ -33,11 +33,11 @@ Recipe: implement-and-review
 
 
 def test_machine_view_is_the_one_of_a_19_3(project: Project) -> None:
-    """A §19.3 prints this very recipe, which has inputs and a check by now."""
+    """A §19.3 prints this very recipe, which has inputs, a limit and a check by now."""
     result = project.run("run", "implement-and-review", "--dry-run")
     assert result.exit_code == 0
     assert "agent claude-code, model haiku, permissions bypass (1 step)\n" in result.stderr
-    new = ("  Inputs:\n", "    task: ", "    check: ", "      Check: ")
+    new = ("  Inputs:\n", "  Run limits: ", "    task: ", "    check: ", "      Check: ")
     lines = result.stdout.splitlines(keepends=True)
     assert "".join(line for line in lines if not line.startswith(new)) == A_19_3
 
