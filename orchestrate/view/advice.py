@@ -181,12 +181,23 @@ def what_to_look_at(
     return (run_id,)
 
 
-def _failed_within(name: str, steps: Mapping[str, Any]) -> str:
-    """The step that failed, in the files that a step has called: a call itself prints nothing."""
-    for below, result in steps.items():
+def _failed_within(path: str, steps: Mapping[str, Any]) -> str:
+    """The path of the step that failed, in the files that a step has called: a call itself prints
+    nothing. A loop may have been allowed to fail, so any other step comes first."""
+    for name, result in steps.items():
         if isinstance(result, dict) and result.get("status") == "failed":
-            return f"{name}/{_failed_within(below, result.get('steps', {}))}"
-    return name
+            return _failed_within(f"{path}/{name}", result.get("steps", {}))
+    for name, items in steps.items():
+        for number, item in enumerate(items if isinstance(items, list) else ()):
+            place = f"{path}/{name}[{number}]"
+            if "failed" not in [one.get("status") for one in item.values()]:
+                continue
+            if name not in item:
+                return _failed_within(place, item)
+            # A recipe's loop repeats one step, which has its name.
+            below = item[name].get("steps", {})
+            return _failed_within(f"{place}()", below) if below else place
+    return path
 
 
 def look_command(view: RunView, place: Place) -> str | None:

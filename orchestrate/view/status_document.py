@@ -149,13 +149,14 @@ def _recorded(result: Any) -> dict[str, Any]:
     """A step of a call that is over; of a loop there is a result per item."""
     if not isinstance(result, list):
         return _step(StepResult.from_json(result))
-    failed = [
-        number
-        for number, item in enumerate(result)
-        if any(isinstance(one, dict) and one.get("status") == "failed" for one in item.values())
+    standings = [
+        {one.get("status") for one in item.values() if isinstance(one, dict)} for item in result
     ]
+    failed = [number for number, found in enumerate(standings) if "failed" in found]
+    # What another item's failure has stopped still says so.
+    completed = sum(not found & {"failed", "running", "pending"} for found in standings)
     status = "failed" if failed else "completed"
-    return {"status": status, "total": len(result), "completed": len(result), "failed": failed}
+    return {"status": status, "total": len(result), "completed": completed, "failed": failed}
 
 
 def _loop(loop: Loop, root: Frame) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -71,3 +73,60 @@ def test_truth_33_a_call_for_an_item_names_it(shop: Workshop) -> None:
     shop.answers(rule("STEP:", "seen"))
     shop.write("child.yaml", CHILD)
     assert "call[0] (ada): calls child.yaml" in shop.play(CALLS).result.stderr
+
+
+LOOPS_CALLED = """
+id: calls
+label: Calls
+description: Calls what loops
+initialStep: go
+steps:
+  go:
+    call: called.yaml
+    onOutcome:
+      completed: {action: exit, reason: fine}
+      failed: {action: exit, reason: bad, status: failed}
+"""
+CALLED = {
+    "go/Each[1]/Test": """
+version: "1.4"
+name: called
+steps:
+  - name: Each
+    for_each:
+      items: [a, b, c]
+      steps: [{name: Test, command: [test, "${item}", "=", a]}]
+""",
+    "go/each[1]()/test": """
+name: called
+description: Called
+version: 1.0.0
+context: {items: [a, b, c]}
+steps:
+  - {id: each, type: recipe, foreach: "{{items}}", as: item, recipe: in.yaml,
+     context: {item: "{{item}}"}}
+""",
+}
+INNER = """
+name: inner
+description: Inner
+version: 1.0.0
+context: {item: x}
+steps:
+  - {id: test, type: bash, command: ["test", "{{item}}", "=", a]}
+"""
+
+
+@pytest.mark.parametrize("path", CALLED)
+def test_truth_33_an_item_that_failed_in_a_call_is_the_one_to_look_at(
+    tmp_path: Path, path: str
+) -> None:
+    """The call itself has printed nothing, and items that were never done are not completed."""
+    files = {"m.yaml": LOOPS_CALLED, "called.yaml": CALLED[path], "in.yaml": INNER}
+    project = Project(tmp_path, files)
+    told = project.run("run", "m.yaml").assert_exit(1).stderr
+    (look,) = re.findall(r"look: +orchestrate (.*)", told)
+    assert shlex.split(look)[-1] == path
+    project.run(*shlex.split(look)).assert_success()
+    (each,) = project.run("status", "--json").json()["steps"]["go"]["steps"].values()
+    assert (each["completed"], each["failed"]) == (1, [1])
