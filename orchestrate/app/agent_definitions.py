@@ -188,6 +188,11 @@ def definition_of(
     backend = backend_of(settings)
     if not is_stand_in(backend):
         backend = stand_in(str(fields.pop("backend", backend)), settings)
+        if is_stand_in(backend) and backend != "human":
+            raise ConfigError(
+                f"agent '{name}': the backend '{backend}' plays every agent of a run, not one",
+                f"give it to the run: --backend {backend}",
+            )
     fields.pop("backend", None)
     model = fields.pop("model", None)
     if model is not None and not isinstance(model, str):

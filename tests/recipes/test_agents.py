@@ -104,6 +104,15 @@ def test_r8_11_an_unknown_backend_is_refused(shop: Workshop) -> None:
     assert not shop.calls()
 
 
+@pytest.mark.parametrize("backend", ["rehearsal", "replay"])
+def test_r8_11_a_backend_for_whole_runs_is_refused_in_a_file(shop: Workshop, backend: str) -> None:
+    shop.agent("odd", f"---\nname: odd\nbackend: {backend}\n---\nTalk.\n")
+    said = shop.refuse(ask("odd")).stderr
+    assert f"the backend '{backend}' plays every agent of a run, not one" in said
+    assert f"--backend {backend}" in said
+    shop.run("run", "r.yaml", "--backend", "rehearsal").assert_success()
+
+
 def test_r8_11_a_tool_that_is_not_installed_is_refused(shop: Workshop) -> None:
     shop.write("r.yaml", ask())
     env = {"CLAUDE_CLI_PATH": str(shop.top / "absent")}
