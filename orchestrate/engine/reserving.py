@@ -24,7 +24,7 @@ from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.step import Step
 from orchestrate.errors import OrchestrateError
 from orchestrate.exits import BudgetKind, Ending, EndKind, end
-from orchestrate.plan.nodes import Ask
+from orchestrate.plan.nodes import Ask, NamedAgent
 from orchestrate.plan.visible import plural
 from orchestrate.record import record, replace
 from orchestrate.state.budget import Budget, Unit, budgets_at, step_budgets
@@ -74,9 +74,20 @@ def reserve(step: Step, *, may_wait: bool) -> Ending | None:
 
     `NoRoom` if there may be when other calls have ended: with `may_wait` some are about to.
     """
-    if not isinstance(step.node.op, Ask) or step.is_rehearsed or not is_billed(step.rt):
+    op = step.node.op
+    if not isinstance(op, Ask) or step.is_rehearsed or not is_billed(step.rt):
+        return None
+    if _is_stand_in(step.rt, op):
         return None
     return step.rt.store.look(lambda state: _reserve(step, state, may_wait=may_wait))
+
+
+def _is_stand_in(rt: Runtime, op: Ask) -> bool:
+    """Does a person answer, or a recording, by what the agent's own file says?"""
+    if isinstance(op.agent, NamedAgent):
+        with suppress(OrchestrateError):  # which its call tells
+            return rt.library.definition_of(op.agent.name, {}).backend in STAND_INS
+    return False
 
 
 def _reserve(step: Step, state: RunState, *, may_wait: bool) -> Ending | None:

@@ -121,3 +121,13 @@ def test_who_does_not_wait_for_a_usage_limit_is_not_asked(shop: Workshop) -> Non
     words = ("run", "r.yaml", "--no-live", "--no-wait-for-quota")
     with at_terminal(shop.folder, shop.surroundings, *words) as terminal:
         assert terminal.wait() == 6
+
+
+def test_a_person_who_answers_for_an_agent_needs_no_money(shop: Workshop) -> None:
+    shop.agent("me", "---\nname: me\ndescription: A person\nbackend: human\n---\nAnswer.\n")
+    shop.write("r.yaml", recipe("""
+        limits: {cost_usd: 0.1}
+        steps: [{id: one, agent: me, prompt: "STEP:one"}]
+    """))  # fmt: skip
+    said = shop.run("run", "r.yaml").assert_exit(1).stderr
+    assert "the backend 'human' needs a terminal to ask at" in said
