@@ -12,6 +12,7 @@ from orchestrate.errors import OrchestrateError
 from orchestrate.serve.rows import make_row
 from orchestrate.serve.sessions import text_of
 from orchestrate.serve.telling import CHAT
+from orchestrate.serve.turns import turns_of
 from orchestrate.view.run_summary import summary_of
 from orchestrate.view.run_view import run_view
 from orchestrate.view.step_logs import find_entry, source_of
@@ -53,7 +54,7 @@ def activity_in(session: ListedSession) -> Json | None:
     run, view = found
     row = make_row(session.workspace, summary_of(run), view, time.time())
     agent, asked, turn = "", "", TurnTranscript()
-    if view.state.definition == CHAT:
+    if view.state.definition == CHAT and not turns_of(run):
         message = str(view.state.root.variables.get("message", ""))
         asked = secrets_of_run(run, session.workspace).text(message)
     with suppress(OrchestrateError):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.detach import LOG as DETACHED_LOG
 from orchestrate.errors import OrchestrateError
+from orchestrate.serve.telling import recipe_name
 from orchestrate.show.spending import budget_words
 from orchestrate.state.elsewhere import is_shadow
 from orchestrate.state.locks import is_held
@@ -18,7 +19,6 @@ from orchestrate.view.budgets import budgets_of
 from orchestrate.view.event_words import waits_document
 from orchestrate.view.run_summary import FINAL, RunSummary, last_written, summary_of
 from orchestrate.view.run_view import RunView, run_view
-from orchestrate.view.source_files import shown_definition
 from orchestrate.view.status_document import elapsed_ms
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def make_row(workspace: Workspace, summary: RunSummary, view: RunView | None, no
     return {
         "run_id": run.id,
         "workspace": str(workspace.root),
-        "recipe": shown_definition(str(fields.get("workflow_file", "?"))),
+        "recipe": recipe_name(str(fields.get("workflow_file", "?"))),
         "dialect": fields.get("dialect"),
         "status": status,
         **summary.marks,

@@ -9,7 +9,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from orchestrate.errors import OrchestrateError
 from orchestrate.record import record
-from orchestrate.serve.telling import CHAT
+from orchestrate.serve.telling import CHAT, recipe_name
 from orchestrate.serve.turns import turns_of
 from orchestrate.state.durable import read_file
 from orchestrate.state.events import RunStarted, SessionChosen, SessionSeen
@@ -17,7 +17,6 @@ from orchestrate.state.journal import end_of
 from orchestrate.state.recorded import read_events
 from orchestrate.state.times import timestamp
 from orchestrate.view.run_summary import summary_of
-from orchestrate.view.source_files import shown_definition
 from orchestrate.view.step_logs import StepLog, source_of
 
 if TYPE_CHECKING:
@@ -59,8 +58,7 @@ def sessions(console: Console) -> list[ListedSession]:
     found: dict[str, ListedSession] = {}
     for workspace, run in console.all_runs()[:_MOST_RUNS]:
         fields = summary_of(run).fields()
-        path = str(fields.get("workflow_file", "?"))
-        name = "chat" if path == CHAT else shown_definition(path)
+        name = recipe_name(str(fields.get("workflow_file", "?")))
         for session_id, agent in _sessions_of(run).items():
             known = found.get(session_id)
             if known is None:
@@ -149,12 +147,18 @@ def history(session: ListedSession) -> list[Json]:
     """What was said, oldest first: each turn's prompt and its answer. `seq` counts from 1."""
     found: list[Json] = []
     for run in session.runs:
-        is_runs_own = session.id == run.id
+        # A turn that failed early is of no session that was seen: of the run's, if that is clear.
+        is_only = is_chat(run) or len(_sessions_of(run)) == 1
         for entry in turns_of(run):
-            if is_runs_own or entry.result.session_id == session.id:
+            of = entry.result.session_id
+            if session.id in (run.id, of) or (of is None and is_only):
                 with suppress(OSError):
                     found += _turn(run, entry, session)
     return [{**message, "seq": number} for number, message in enumerate(found, 1)]
+
+
+def is_chat(run: Run) -> bool:
+    return summary_of(run).fields().get("workflow_file") == CHAT
 
 
 def _turn(run: Run, entry: StepLog, session: ListedSession) -> list[Json]:
@@ -162,7 +166,8 @@ def _turn(run: Run, entry: StepLog, session: ListedSession) -> list[Json]:
     said = {
         "user": (text_of(source_of(run, entry, "prompt")), result.started_at),
         "assistant": (
-            text_of(source_of(run, entry, "stdout")) or result.message,
+            # What a program printed that failed is no answer.
+            result.message or text_of(source_of(run, entry, "stdout")),
             result.completed_at,
         ),
     }

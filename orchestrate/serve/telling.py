@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING, Any
 from orchestrate.state import events as on
 from orchestrate.state.alike import Alike
 from orchestrate.view.event_records import EventRecords, skimmed
-from orchestrate.view.source_files import CATALOGUE
+from orchestrate.view.source_files import CATALOGUE, shown_definition
 
 if TYPE_CHECKING:
     from orchestrate.state.runs import Run
 
 Json = dict[str, Any]
 CHAT = f"{CATALOGUE}.console/chat.yaml"
+
+
+def recipe_name(definition: str) -> str:
+    """A recipe as the console names it."""
+    return "chat" if definition == CHAT else shown_definition(definition)
 
 
 class ClientMessages:

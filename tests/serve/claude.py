@@ -25,11 +25,13 @@ def say(**part: object) -> None:
 
 def main() -> None:
     sys.stdin.read()
-    show(type="system", subtype="init", model="fake-model")
     if os.path.exists("no-quota"):
         words = f"Claude AI usage limit reached|{int(time.time()) + 5000}"
         show(type="result", subtype="success", is_error=True, result=words, api_error_status=429)
         sys.exit(1)
+    if os.path.exists("broken"):
+        sys.exit("Cannot find module 'x'")
+    show(type="system", subtype="init", model="fake-model")
     say(type="text", text="I look <b>first</b>.")
     say(type="tool_use", id="t1", name="Bash", input={"command": "make test"})
     give_up = time.monotonic() + 120

@@ -68,10 +68,27 @@ def test_a_turn_that_waits_for_quota_says_until_when(work: Project, client: Test
     work.write("no-quota", "")
     run = client.post(f"{V1}/sessions", json={"text": "Hello"}).json()["run_id"]
     wait_for(client, run, "waits for quota", seconds=60)
-    found = get(client, f"/sessions/{run}")["active"]
-    assert (found["asked"], found["state"]) == ("Hello", "waits for quota")
+    told = get(client, f"/sessions/{run}")
+    found = told["active"]
+    # The turn has been asked once, and its end is told in words.
+    assert (found["asked"], found["state"]) == ("", "waits for quota")
+    asked, answered = (one["text"] for one in told["messages"])
+    assert asked == "Hello"
+    assert "usage limit reached" in answered
+    assert "{" not in answered
     assert found["waits"]["words"].startswith("waits for quota until ")
     assert client.post(f"{V1}/runs/{run}/cancel", json={}).status_code == 200
+
+
+def test_a_turn_that_fails_at_once_is_shown_with_its_reason(
+    work: Project, client: TestClient
+) -> None:
+    work.write("broken", "")
+    run = client.post(f"{V1}/sessions", json={"text": "Hello"}).json()["run_id"]
+    assert wait_for(client, run, "failed", seconds=60)["recipe"] == "chat"
+    asked, answered = get(client, f"/sessions/{run}")["messages"]
+    assert (asked["role"], asked["text"]) == ("user", "Hello")
+    assert "Cannot find module" in answered["text"]
 
 
 def test_what_a_command_prints_is_said_by_no_agent(project: Project, client: TestClient) -> None:

@@ -55,7 +55,9 @@ export function chatBox(session, console) {
     const known = JSON.stringify([active.asked, active.passages]);
     if (turn.dataset.known !== known) {
       turn.dataset.known = known;
+      const isAtEnd = scrollY + innerHeight > document.documentElement.scrollHeight - 40;
       fill(turn, active.asked ? message({ role: "user", text: active.asked }) : null, active.passages.length ? h("article", { class: "message" }, passages(active.passages)) : null);
+      if (isAtEnd) shown();
     }
     // An agent at work tells the run nothing before its turn ends.
     again = setTimeout(() => turn.isConnected && refresh(), 1000);
