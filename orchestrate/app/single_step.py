@@ -79,6 +79,8 @@ def find_step(program: Program, name: str) -> Node:
     for block in plan.blocks[1:]:
         if any(name in (node.name, node.id) for node in block.nodes):
             raise _not_alone(name, steps[_outermost(plan, block)])
+    if any(name == node.name and node.is_step for node in plan.blocks[0].nodes):
+        raise UsageError(f"step '{name}' asks a person: there is nothing to run alone")
     near = closest(name, steps)
     also = f" (did you mean '{near}'?)" if near else ""
     shown = ", ".join(list(steps)[:_MOST_NAMES]) + (", …" if len(steps) > _MOST_NAMES else "")
@@ -87,7 +89,9 @@ def find_step(program: Program, name: str) -> Node:
 
 def _not_alone(name: str, outer: Node) -> UsageError:
     """A step inside a loop or a called recipe has no item or context without it."""
-    what, lack = ("loop", "item") if isinstance(outer.op, Each) else ("call", "context")
+    what, lack = "call", "context"
+    if isinstance(outer.op, Each):
+        what, lack = "loop", "item" if outer.op.rounds is None else "round"
     return UsageError(
         f"step '{name}' is inside the {what} '{outer.name}': without it there is no {lack}",
         f"run the whole {what}: orchestrate run-step {outer.name} --workflow FILE",

@@ -94,6 +94,23 @@ def test_an_unknown_step(project: Project) -> None:
     assert not (project.folder / ".orchestrate").exists()
 
 
+def test_gates_and_steps_of_a_round_say_why_they_cannot_run_alone(tmp_path: Path) -> None:
+    recipe = """
+        name: trial
+        description: A trial
+        version: "1.0.0"
+        context: {go: true}
+        steps:
+          - {id: ask, type: approval, approval: {prompt: "Go on?", timeout: 1h}}
+          - {id: again, while_condition: "{{go}}", while_steps: [{id: look, prompt: Look.}]}
+    """
+    project = Project(tmp_path, {"r.yaml": recipe})
+    asks = project.run("run-step", "ask", "--workflow", "r.yaml").assert_exit(2).stderr
+    assert "step 'ask' asks a person" in asks
+    inner = project.run("run-step", "look", "--workflow", "r.yaml").assert_exit(2).stderr
+    assert "inside the loop 'again': without it there is no round" in inner
+
+
 def test_results_of_others_are_needed_before_the_start(project: Project) -> None:
     refused = run_step(project, "Late", code=2)
     assert "step 'Late' needs the result of 'List', 'Bad'" in refused
