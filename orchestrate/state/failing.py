@@ -101,11 +101,16 @@ def value_of_call(
 
 
 def with_outcome(node: Node, label: Label, result: StepResult) -> StepResult:
-    """What never came to an exit code has an outcome, too, where exit codes have one."""
-    if label != FAILED or not isinstance(node.op, Run) or not node.op.exits:
-        return result
-    has_failed = any(outcome == "failed" for outcome, _ in node.routes)
-    return result | StepResult(outcome="failed" if has_failed else dict(node.op.exits)["*"])
+    """What never came to an exit code has an outcome, too, where exit codes have one; and so has a
+    call that never began, with the reason of it."""
+    match node.op:
+        case Run(exits=exits) if exits and label == FAILED:
+            has_failed = any(outcome == "failed" for outcome, _ in node.routes)
+            return result | StepResult(outcome="failed" if has_failed else dict(exits)["*"])
+        case Call(outcomes=outcomes) if label == FAILED and result.message:
+            told = StepResult(outcome="failed") if outcomes else StepResult()
+            return result | told | StepResult(reason=result.message)
+    return result
 
 
 def nothing_runs(index: Index, state: RunState) -> None:

@@ -170,6 +170,38 @@ def test_l4_the_reason_of_the_called_machine_is_an_outcome_where_declared(shop: 
     assert played.state["reason"] == "unlucky"
 
 
+def test_l4_a_call_that_never_began_has_a_result_too(shop: Workshop) -> None:
+    """What it is given turns out not to fit: known only when the call is reached."""
+    shop.write("leaf.yaml", LEAVES["workflow"])
+    step = "call: leaf.yaml\n    with: {word: x, times: '{{steps.say.output}}'}"
+    text = machine(
+        "initialStep: say\nsteps:\n  say:\n    command: [printf, many]\n    onOutcome:\n"
+        "      passed: {nextStep: call}\n      failed: {action: exit, reason: bad}\n"
+        f"  call:\n    {step}\n    onOutcome:\n"
+        "      completed: {action: exit, reason: fine}\n      failed: {nextStep: tell}\n"
+        "  tell:\n    command: [echo, '{{steps.call.outcome}}: {{steps.call.reason}}']\n"
+        "    onOutcome:\n      passed: {action: exit, reason: told}\n"
+        "      failed: {action: exit, reason: untold, status: failed}\n",
+        "caller",
+    )
+    played = shop.play(text)
+    told = "failed: leaf.yaml: the input 'times': 'many' is not a whole number"
+    assert played.state["steps"]["tell"]["output"].strip() == told
+    flow = """
+        version: "1.4"
+        name: caller
+        steps:
+          - {name: Say, command: [printf, many]}
+          - name: Call
+            call: leaf.yaml
+            with: {word: x, times: "${steps.Say.output}"}
+            on: {failure: {goto: Tell}}
+          - {name: Tell, command: [echo, "${steps.Call.status}: ${steps.Call.reason}"]}
+    """
+    played = shop.play(flow)
+    assert played.state["steps"]["Tell"]["output"] == f"{told}\n"
+
+
 @pytest.mark.parametrize("caller", ["recipe", "workflow"])
 def test_l4_a_call_that_failed_ends_the_caller_and_resume_goes_on_inside(
     shop: Workshop, caller: str
