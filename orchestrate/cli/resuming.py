@@ -34,7 +34,8 @@ def resume_run(
     """Go on with a run, or start it over; the latest if none is named."""
     refuse_events(settings, as_json)
     runs, found, workspace = find_stored(LATEST if run is None else run, place)
-    header_of(found)
+    if settings.detach:
+        header_of(found)  # a damaged run is refused here, and not in another process
     starter = detached(settings, place, as_json)
     if isinstance(starter, int):
         return starter

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from click import Context
 
+from orchestrate.app.open_run import newest_document
 from orchestrate.app.settings import FLAGS, FLAGS_OF
 from orchestrate.cli import plain_line
 from orchestrate.cli.commands import resume, run, status
 from orchestrate.cli.main import run_command
+from orchestrate.state.runs import Run
 from orchestrate.testing import Project
 from tests.structure.test_startup import loaded_by
 
@@ -132,3 +134,22 @@ def test_a_resume_of_one_command_loads_no_more(tmp_path: Path) -> None:
     loaded = loaded_by(tmp_path, "resume", "--quiet")
     assert "orchestrate.engine.scheduler" in loaded
     assert not loaded & {*NOT_FOR_ONE_COMMAND}
+
+
+def test_a_resume_reads_what_was_started_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state of a long run is megabytes of JSON."""
+    steps = "steps:\n  - {name: Do, command: [test, -f, mended]}\n"
+    project = Project(tmp_path, {"w.yaml": f'version: "1.1"\nname: one\n{steps}'})
+    project.run("run", "w.yaml").assert_exit(1)
+    (tmp_path / "mended").touch()
+    read: list[Run] = []
+
+    def count(run: Run) -> dict[str, Any]:
+        read.append(run)
+        return newest_document(run)
+
+    monkeypatch.setattr("orchestrate.app.open_run.newest_document", count)
+    project.run("resume").assert_success()
+    assert len(read) == 1
