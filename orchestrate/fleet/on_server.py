@@ -244,21 +244,27 @@ class _Client:
         await self._published(waits=False)
         if not self._shadow.run.root.is_dir():
             raise UsageError(f"run {self._run.id} waits for no approval: it has published nothing")
+        untold = self._shadow.untold
+        was_cut_off = untold.exists()
         before = {gate.visited for gate in run_view(self._shadow.run).state.pending}
         goes_on = "--resume" in words
+        untold.touch()
         child = await self._begin(command, [word for word in words if word != "--resume"])
         code = await child.wait()
-        view = run_view(self._shadow.run)
         decided = [
-            one for one in view.state.approvals if one.visited in before and _is_decided(one)
+            one
+            for one in run_view(self._shadow.run).state.approvals
+            if _is_decided(one) and (was_cut_off or one.visited in before)
         ]
-        if code != 0 or not decided:
+        if not decided or (code != 0 and not was_cut_off):
+            untold.unlink()
             return code
         stands = await self._server.standing()
         for gate in decided:
             await self._server.decide(decision_of(gate))
+        untold.unlink()
         await self._await_sitting(stands, waits=goes_on)
-        return await self._look("attach", [self._run.id]) if goes_on else 0
+        return await self._look("attach", [self._run.id]) if goes_on and code == 0 else code
 
     async def _await_sitting(self, before: Standing, *, waits: bool) -> None:
         """Until the run has heard it, so that a command that looks then sees that it goes on.

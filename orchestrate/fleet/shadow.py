@@ -2,6 +2,7 @@
 
     RUN/fleet.json           the stub
     RUN/shadow/store.git     what was fetched
+    RUN/shadow/untold        there while the server may not have heard what was decided here
     RUN/shadow/runs/RUN/     the folder; locked by us while the run is at work, as it is there
 
 Files grow in place, so that who follows one reads on. What was decided here is seen until the run
@@ -42,6 +43,7 @@ class Shadow:
         self._store = folder / "store.git"
         self._program = require_git()
         self.states = folder / "runs"
+        self.untold = folder / "untold"
         self.run = Run(run.id, self.states / run.id)
         self._lock: Lock | None = None
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrate.errors import ConfigError
 from tests.fleet.machines import HASTY, LIMIT_S, ServerFleet, until
 from tests.fleet.temporal_server import TemporalServer
 
@@ -132,6 +133,23 @@ def test_fleet_a_gate_holds_no_machine_and_is_decided_once(fleet: ServerFleet) -
     page = fleet.run("report", run, "-o", "page.md").assert_success()
     assert page.stdout == ""
     assert run in (fleet.folder / "page.md").read_text()
+
+
+def test_fleet_a_decision_that_the_server_did_not_hear_is_told_again(
+    fleet: ServerFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet.worker("one")
+    run = fleet.send("gate.yaml").assert_exit(6).stderr.split()[1]
+
+    async def fail(*_: object) -> None:
+        raise ConfigError("the server is gone")
+
+    with monkeypatch.context() as cut:
+        cut.setattr("orchestrate.fleet.server_run.ServerRun.decide", fail)
+        assert "the server is gone" in fleet.run("approve", run).assert_exit(5).stderr
+    assert fleet.run("approve", run).assert_exit(2).stderr.endswith(f"run {run} goes on\n")
+    fleet.wait(run).assert_success()
+    assert fleet.entries() == ["before", "after"]
 
 
 def test_fleet_a_denial_ends_the_run_for_good(fleet: ServerFleet) -> None:

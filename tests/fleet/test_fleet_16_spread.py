@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fleet.machines import HASTY, LIMIT_S, ServerFleet, Worker, until
+from tests.fleet.machines import HASTY, LIMIT_S, Handle, ServerFleet, Worker, until
 from tests.fleet.temporal_server import TemporalServer
 
 pytestmark = pytest.mark.fleet
@@ -105,6 +105,25 @@ def test_fleet_sixteen_items_on_two_workers_are_done_once_each(fleet: ServerFlee
     assert len(fleet.history(run)) <= 30
     assert run in fleet.run("runs", "--fleet").assert_success().stdout
     assert "Each[" not in fleet.run("runs", "--fleet").stdout
+
+
+@pytest.mark.soak
+def test_fleet_a_thousand_items_are_as_short_a_history_and_no_large_payload(
+    fleet: ServerFleet,
+) -> None:
+    write(fleet, "items.yaml", items_file(fleet.pool, ":", count=1000, parallel="32"))
+    for name in ("one", "two"):
+        fleet.worker(name, slots=8)
+    run = fleet.begin("items.yaml", "--max-parallel", "16")
+    fleet.wait(run).assert_success()
+    assert begun(fleet) == sorted(names(1000))
+
+    async def sizes(handle: Handle) -> list[int]:
+        return [event.ByteSize() for event in (await handle.fetch_history()).events]
+
+    found = fleet.on_server(sizes, run)
+    assert len(found) <= 30
+    assert max(found) <= 256_000
 
 
 def fetched(fleet: ServerFleet, run: str) -> Path:
