@@ -16,7 +16,7 @@ from orchestrate.engine.ready import Task, ready
 from orchestrate.engine.reuse import Why, reuse, reuse_move
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.step import Step
-from orchestrate.plan.nodes import SKIPPED, Ask, Call, Each, Node, nodes_in
+from orchestrate.plan.nodes import SKIPPED, Ask, Call, Each, Node, PlanId, Program, nodes_in
 from orchestrate.record import field, mutable_record, record
 from orchestrate.state.address import name_of_node
 from orchestrate.state.apply import apply
@@ -125,32 +125,42 @@ def preview_edit(rt: Runtime) -> EditPreview:
         for entry in left
         if (entry.finished and entry.finished.label != SKIPPED) or entry.decided
     ]
-    found.gone = [entry for entry in answered if _is_gone(rt, earlier, entry.path, items)]
-    found.behind = [entry for entry in answered if entry not in found.gone]
+    steps = _steps_of(rt.store.index.program)
+    for entry in answered:
+        is_gone = _is_gone(earlier, entry.path, items, steps)
+        (found.gone if is_gone else found.behind).append(entry)
     found.cut = [entry for entry in left if entry.has_begun and not entry.is_answered]
     return found
 
 
-def _is_gone(rt: Runtime, earlier: Earlier, path: Path, items: Mapping[Path, set[Path]]) -> bool:
+def _steps_of(program: Program) -> dict[PlanId, frozenset[str]]:
+    """The names of the steps of each plan; those of the one that is run are under '', too."""
+    names = {
+        plan.id: frozenset([name_of_node(node.id) for node in nodes_in(plan)])
+        for plan in program.plans
+    }
+    return names | {"": names[program.main]}
+
+
+def _is_gone(
+    earlier: Earlier,
+    path: Path,
+    items: Mapping[Path, set[Path]],
+    steps: Mapping[PlanId, frozenset[str]],
+) -> bool:
     """Is there no such step any more, as far as that can be told before anything has run?"""
     heads = [word.partition("[")[0] for word in path]
     for depth, head in enumerate(heads):
         loop = (*path[:depth], head)
         if loop in items and path[: depth + 1] not in items[loop]:
             return True
-    program = rt.store.index.program
-    plans = {plan.id: plan for plan in program.plans}
     calls = [depth for depth, head in enumerate(heads) if head.endswith("()")]
     within = []
     if ":" in path[0]:  # a run that was restarted may go on with another file
-        within.append((plans[program.main], heads[: calls[0] + 1 if calls else None]))
-    if calls and (called := plans.get(earlier.called_plan(path))) is not None:
-        within.append((called, heads[calls[-1] + 1 :]))
-    for plan, steps in within:
-        known = {name_of_node(node.id) for node in nodes_in(plan)}
-        if not known.issuperset(step.rpartition(":")[0] for step in steps):
-            return True
-    return False
+        within.append((steps[""], heads[: calls[0] + 1 if calls else None]))
+    if calls and (known := steps.get(earlier.called_plan(path))) is not None:
+        within.append((known, heads[calls[-1] + 1 :]))
+    return any(step.rpartition(":")[0] not in known for known, inside in within for step in inside)
 
 
 def _walk(rt: Runtime, task: Task, found: EditPreview) -> list[Event] | None:
