@@ -13,7 +13,7 @@ from orchestrate.exits import Ending, EndKind, EndStatus, older_end
 from orchestrate.record import defaults_of, field, record
 from orchestrate.state import call_events
 from orchestrate.state.address import Address, Called, FrameKey, name_of_node
-from orchestrate.state.checkpointed import Checkpointed as Checkpointed  # noqa: PLC0414 - one of them
+from orchestrate.state.checkpoint_events import Checkpointed as Checkpointed  # noqa: PLC0414 - one of them
 from orchestrate.state.result import AttemptEnd, StepResult
 
 Json = Any

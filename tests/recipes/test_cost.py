@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from orchestrate.engine.costing import MoneyRules
-from orchestrate.show.bill import spending_table
+from orchestrate.show.cost_table import spending_table
 from orchestrate.state.ledger import Ledger, LedgerEntry
 from orchestrate.view.bill import Spending, spending_by
 from tests.recipes.fakes import Workshop, rule

@@ -11,7 +11,7 @@ from orchestrate.app.moments import moment_of
 from orchestrate.app.money import money_rules
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.options import json_option, working_dir_option
-from orchestrate.show.bill import spending_table
+from orchestrate.show.cost_table import spending_table
 from orchestrate.show.output import answer, answer_json, terminal_columns
 from orchestrate.state.ledger import ledger_of
 from orchestrate.state.times import local_time, timestamp
