@@ -140,7 +140,8 @@ def pieces_of(event: Event) -> list[Piece]:
         case "assistant.reasoning":
             return [Piece("thinking", text_at(data, "content"))]
         case "session.info" | "session.error":
-            return [Piece("note", text_at(data, "message"))]
+            is_error = event.get("type") == "session.error"
+            return [Piece("note", text_at(data, "message"), is_error=is_error)]
         case "tool.execution_start":
             return [
                 call_piece(text_at(data, "toolName"), call, map_at(data, "arguments"), _WRITERS)

@@ -90,6 +90,8 @@ class EventTranscript:
         # The calls that have no result yet, oldest first.
         self._calls: dict[str, Passage] = {}
         self._last_said = ""
+        # The newest note.
+        self._noted: Passage | None = None
         self._activity: Activity = ""
         self._words = ""
         # What `feed` answers with, by number.
@@ -224,7 +226,17 @@ class EventTranscript:
         if not text and not tool:
             return None
         self._words = f"{tool}: {text}" if tool else text
-        passage = Passage(self._number(), piece.kind, text, tool, piece.call, piece.is_error)
+        again = self._noted
+        if again is not None and (piece.kind, text, self._next) == (
+            "note",
+            again.text,
+            again.number + 1,
+        ):
+            # Programs tell of an error when it comes, and once more when they end by it.
+            passage = replace(again, is_error=again.is_error or piece.is_error)
+        else:
+            passage = Passage(self._number(), piece.kind, text, tool, piece.call, piece.is_error)
+        self._noted = passage if piece.kind == "note" else None
         return self._put(passage)
 
     def _put(self, passage: Passage) -> Passage:

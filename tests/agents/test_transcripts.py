@@ -113,6 +113,13 @@ def test_console_01_a_failure_ends_with_what_the_program_says() -> None:
     assert "429" in last.text
 
 
+def test_console_01_an_error_is_told_once_and_as_one() -> None:
+    """Some programs tell it when it comes, and again when they end by it."""
+    for sample in ("codex/d-err400", "copilot/d-err400"):
+        errors = [p for p in turn(sample) if "fake 400" in p.text]
+        assert [p.is_error for p in errors] == [True], sample
+
+
 def events(*values: object) -> bytes:
     return b"".join(json.dumps(value).encode() + b"\n" for value in values)
 
