@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from orchestrate.errors import OrchestrateError
 from orchestrate.record import field, mutable_record
 from orchestrate.state.ledger import LedgerEntry
 from orchestrate.state.locks import is_held
@@ -53,7 +54,7 @@ class Spending:
         self.tokens += entry.tokens
         if not entry.is_settled:
             self.reserved_usd += entry.reserved_usd
-            if entry.root and not is_held(Run(entry.run, Path(entry.root)).lock_file):
+            if entry.root and not _is_at_work(entry):
                 self.left_usd += entry.reserved_usd
                 self.left_runs += [entry.run] if entry.run not in self.left_runs else []
         elif entry.cost_usd is None:
@@ -72,6 +73,14 @@ class Spending:
             **{count: getattr(self, count) for count in counts},
             "left_runs": self.left_runs,
         }
+
+
+def _is_at_work(entry: LedgerEntry) -> bool:
+    """Does a process hold the run? None does where there is no such folder any more."""
+    try:
+        return is_held(Run(entry.run, Path(entry.root)).lock_file)
+    except (OrchestrateError, ValueError):
+        return False
 
 
 def spending_by(

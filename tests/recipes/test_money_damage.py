@@ -39,6 +39,10 @@ def state_folder(shop: Workshop) -> Path:
         {"recipes": 5},
         {"recipes": [5]},
         {"workspace": None},
+        # Of runs whose folder cannot be looked at.
+        {"root": "/dev/null/runs", "is_settled": False, "reserved_usd": 0},
+        {"root": "a\0b", "is_settled": False, "reserved_usd": 0},
+        {"root": "\ud800", "is_settled": False, "reserved_usd": 0},
     ],
     ids=str,
 )
