@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import time
 from contextlib import ExitStack
@@ -15,13 +16,16 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from orchestrate.serve import guard, protocol
+from orchestrate.serve.api import OPERATIONS
 from orchestrate.serve.console import Console
 from orchestrate.serve.guard import MOST_BODY
 from orchestrate.serve.hosts import judge
 from orchestrate.serve.keys import LINK_S, key_file, new_key
+from orchestrate.serve.operations import Operation
 from orchestrate.serve.patience import PatientProtocol
 from orchestrate.serve.server import Wanted, check_hosts, link_of_running
 from orchestrate.serve.ways_in import address_of
+from orchestrate.state.locks import user_state_folder
 from orchestrate.testing import Project
 from orchestrate.workspace import open_workspace
 from tests.serve.conftest import PORT, MakeConsole, client_of, serving
@@ -217,6 +221,29 @@ def test_a_cookie_needs_an_origin_for_changes(console: Console) -> None:
     assert page.get("/nowhere", headers=followed).status_code == 404
     right = {"origin": ORIGIN, "content-type": "application/json"}
     assert page.delete(SESSION, headers=right).status_code == 200
+
+
+CHANGES = [operation for operation in OPERATIONS if operation.method != "GET"]
+
+
+@pytest.mark.parametrize("operation", CHANGES, ids=lambda operation: operation.name)
+def test_no_change_is_made_for_another_page(operation: Operation, console: Console) -> None:
+    """Whatever the route: what a foreign page can make a browser send is refused before it."""
+    path = re.sub(r"{\w+}", "20250115T143022Z-a3f8c2", operation.path)
+    page = client_of(console, signed_in=False)
+
+    def status(**headers: str) -> int:
+        sent = {"content-type": "application/json", **headers}
+        return page.request(operation.method, path, content=b"{}", headers=sent).status_code
+
+    assert status(origin=ORIGIN) == 401
+    page.cookies.set(console.keys.cookie_name, console.keys.cookie())
+    for origin in ("http://evil.example", f"http://127.0.0.1:{PORT + 1}", "null"):
+        assert status(origin=origin) == 403
+    assert status() == 403
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
+        assert status(origin=ORIGIN, **{"content-type": kind}) == 415
+    assert not (user_state_folder(os.environ) / "audit.jsonl").exists()
 
 
 def test_a_wrong_key_is_not_helped_by_a_cookie(console: Console) -> None:

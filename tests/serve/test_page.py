@@ -145,6 +145,42 @@ def test_what_an_agent_wrote_stays_text(browser: Browser, work: Project, make: M
         assert "<U+202E>gpj.exe <U+E0041>" in text
 
 
+_HOSTILE = (
+    "</title></text></svg><script xmlns='http://www.w3.org/1999/xhtml'>alert(1)</script>"
+    "<img src=x onerror=alert(2)><a href='javascript:alert(3)'>x</a>"
+)
+
+
+def test_no_text_of_a_recipe_or_a_file_becomes_html(
+    browser: Browser, project: Project, make: MakeConsole
+) -> None:
+    """On any page; a script that is barred by our policy would be an error of the page."""
+    said = json.dumps(_HOSTILE)
+    ends = "{approved: {action: exit, reason: ok}, denied: {action: exit, reason: no}}"
+    project.write(
+        "workflows/hostile.yaml",
+        f"id: hostile\nlabel: {said}\ndescription: {said}\ninitialStep: look\nsteps:\n"
+        f"  look:\n    prompt: {said}\n    outcomes: [complete, other]\n    onOutcome:\n"
+        "      complete: {nextStep: ask}\n      other: {action: exit, reason: no}\n"
+        f"  ask:\n    approval: {{prompt: {said}, timeout: 24h}}\n    onOutcome: {ends}\n",
+    )
+    project.write("script.yaml", f"ask: [waits]\nlook: [{{outcome: complete, text: {said}}}]\n")
+    subprocess.run(["git", "init", "-q"], cwd=project.folder, check=True)
+    project.write("<img src=x onerror=alert(4)>.txt", "<script>alert(5)</script>\n")
+    rehearsal = ("--backend", "rehearsal", "--script", "script.yaml")
+    project.spawn("run", "hostile", *rehearsal).assert_exit(6)
+    with serving(make) as console, signed_in(browser, console) as page:
+        run = run_of(console, "hostile.yaml")
+        tabs = ("overview", "log", "chat", "changes", "recipe")
+        seen = {"/inbox": ".question", "/recipes?id=hostile": "svg.plan"}
+        seen |= {f"/runs/{run}/{tab}": ".question" for tab in tabs}
+        for path, what in seen.items():
+            show(page, console, path)
+            page.until(f"document.querySelector('{what}')", 60)
+            made = "#app img, #app script, #app a[href^=javascript]"
+            assert page.run(f"document.querySelectorAll({json.dumps(made)}).length") == 0, path
+
+
 def test_a_page_that_outlives_an_update_says_so(
     browser: Browser, work: Project, make: MakeConsole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
