@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable
+from contextlib import suppress
 
 from orchestrate.agents.adapter import (
     Adapter,
@@ -153,13 +155,22 @@ def pieces_of(event: Event) -> list[Piece]:
 def _call_pieces(item: Event, *, is_over: bool) -> list[Piece]:
     call, error = text_at(item, "id"), text_at(item, "error", "message")
     if text_at(item, "type") == "command_execution":
-        begins = Piece("runs", text_at(item, "command"), "shell", call)
+        begins = Piece("runs", _as_given(text_at(item, "command")), "shell", call)
         text = text_at(item, "aggregated_output")
     else:
         begins = call_piece(_tool_of(item), call, map_at(item, "arguments"))
         text = error or texts_in(value_at(item, "result", "content"))
     is_error = bool(error or whole_at(item, "exit_code")) or text_at(item, "status") == "failed"
     return [begins, Piece("result", text, call=call, is_error=is_error)] if is_over else [begins]
+
+
+def _as_given(command: str) -> str:
+    """What the model wants to run: Codex hands that to a shell, and tells us of both."""
+    with suppress(ValueError):
+        shell, flag, script = shlex.split(command)
+        if shell.endswith("sh") and flag in ("-c", "-lc"):
+            return script
+    return command
 
 
 CODEX = Adapter(

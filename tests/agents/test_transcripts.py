@@ -52,7 +52,7 @@ TURNS = {
     "codex/tool": [
         ("note", "", NO_METADATA),
         LOOK,
-        ("runs", "shell", "/bin/bash -lc 'echo hi'"),
+        ("runs", "shell", "echo hi"),
         ("result", "shell", "hi"),
         ("said", "", ANSWER),
     ],
