@@ -7,11 +7,16 @@ values. Of these the first that leads on is taken; another `variant` takes other
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from orchestrate.engine.evaluate import render_value
 from orchestrate.engine.example import example_of
+from orchestrate.engine.faults import StepFault
+from orchestrate.engine.outputs import check_requirements
+from orchestrate.engine.schemas import SchemaVerdict, is_quick, judge
+from orchestrate.plan.data import Require
 from orchestrate.plan.expr import (
     Chain,
     Compare,
@@ -52,7 +57,12 @@ def example_text(program: Program, plan: Plan, node: Node, schema: Any, variant:
             base = example_of(schema)
             for require in op.capture.require:
                 base = _required(base, require.pointer, require)
-            shape = uses.merged(plan, [("steps", node.name, "json")], base)
+            roots: list[Path] = [("steps", node.name, "json")]
+            shape = uses.merged(plan, roots, base)
+            if variant and base is not None:
+                # What is read leads to other routes only if it may stand in place of the example.
+                other = _overlaid(base, uses.merged(plan, roots))
+                shape = other if _is_taken(other, schema, op.capture.require) else shape
             return json.dumps({} if shape is None else shape)
         case "lines":
             lines = uses.merged(plan, [("steps", node.name, "lines")])
@@ -60,6 +70,33 @@ def example_text(program: Program, plan: Plan, node: Node, schema: Any, variant:
         case "text":
             text = uses.merged(plan, [("steps", node.name, "output")])
             return None if text is None else render_value(text)
+
+
+def _overlaid(base: Any, wanted: Any) -> Any:
+    """The example with what steps want to read, where that is of the same kind."""
+    if isinstance(base, dict) and isinstance(wanted, dict):
+        return base | {name: _overlaid(base.get(name), wanted[name]) for name in wanted}
+    if isinstance(base, list) and isinstance(wanted, list) and base and wanted:
+        return [_overlaid(base[0], wanted[0]), *base[1:]]
+    if base is None or wanted is None or wanted == FILLER:
+        return wanted if base is None else base
+    if isinstance(wanted, str) and not isinstance(base, str):
+        # Conditions of workflows compare texts.
+        with suppress(ValueError):
+            wanted = json.loads(wanted)
+    return wanted if _kind(wanted) is _kind(base) else base
+
+
+def _kind(value: Any) -> type:
+    return float if type(value) is int else type(value)
+
+
+def _is_taken(value: Any, schema: Any, requirements: Iterable[Require]) -> bool:
+    try:
+        check_requirements(value, requirements)
+    except StepFault:
+        return False
+    return schema is None or (is_quick(schema, value) and judge(schema, value) == SchemaVerdict())
 
 
 def _set_by(plan: Plan, node: Node) -> list[str]:
@@ -320,7 +357,9 @@ def _with(shape: Any, fields: Path, value: Any) -> Any:
             return shape
         is_vague = shape is None or shape == FILLER
         return value if is_vague and not isinstance(shape, list | dict) else shape
-    if isinstance(shape, list) and fields[0].isdigit():
+    is_unknown = shape is None or shape == FILLER
+    if fields[0].isdigit() and (isinstance(shape, list) or (is_unknown and len(fields[0]) < 4)):
+        shape = [] if is_unknown else shape
         listed = [*shape, *([None] * (int(fields[0]) + 1 - len(shape)))]
         listed[int(fields[0])] = _with(listed[int(fields[0])], fields[1:], value)
         return [FILLER if item is None else item for item in listed]

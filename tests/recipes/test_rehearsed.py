@@ -257,6 +257,31 @@ def test_cover_gives_conditions_the_values_that_they_tell_apart(tmp_path: Path) 
     assert missed(covered(tmp_path, COVERED, "--context", "mode=slow")) == {("slow", "skipped")}
 
 
+JUDGED = """
+version: "1.4"
+name: judged
+steps:
+  - name: Judge
+    provider: claude
+    prompt: Judge.
+    output_capture: json
+    output_schema: verdict.json
+    output_require: [{pointer: /sure, type: boolean}, {pointer: /parts/0/name}]
+  - {name: Good, command: [ls], when: {equals: {left: "${steps.Judge.json.verdict}", right: good}}}
+  - {name: Bad, command: [ls], when: {equals: {left: "${steps.Judge.json.verdict}", right: bad}}}
+  - {name: Odd, command: [ls], when: {equals: {left: "${steps.Judge.json.verdict}", right: odd}}}
+  - {name: Ask, command: [ls], when: {equals: {left: "${steps.Judge.json.sure}", right: "false"}}}
+  - {name: Each, for_each: {items_from: steps.Judge.json.parts, steps: [{name: In, command: [ls]}]}}
+"""
+
+
+def test_cover_takes_other_answers_that_the_checks_of_the_output_allow(tmp_path: Path) -> None:
+    schema = '{"required": ["verdict"], "properties": {"verdict": {"enum": ["good", "bad"]}}}'
+    (tmp_path / "verdict.json").write_text(schema)
+    found = covered(tmp_path, JUDGED)
+    assert missed(found) == {("Odd", "passed")}
+
+
 def test_cover_fails_where_a_step_fails_by_itself(tmp_path: Path) -> None:
     """What the first step gives is skipped with it."""
     text = COVERED.replace("- {id: look,", "- {id: look, condition: \"{{mode}} == 'slow'\",")
