@@ -76,15 +76,17 @@ def run_command(arguments: Sequence[str]) -> int:
     prepare_streams()
     complete_hints(lambda hint: _with_folders(hint, arguments))
     settings: dict[str, Any] = {"json": False}
+    told: OrchestrateError | None = None
     try:
         try:
             code = _carry_out(arguments, settings)
         except InternalError as error:
-            told: OrchestrateError = _of_the_installation(error) or error
+            told = _of_the_installation(error) or error
             tell(told, as_json=settings["json"])
             code = told.exit_code
         except OrchestrateError as error:
             error.hint = completed(error.hint)
+            told = error
             tell(error, as_json=settings["json"])
             code = error.exit_code
         finish_output()
@@ -102,7 +104,8 @@ def run_command(arguments: Sequence[str]) -> int:
     except OrchestrateError as error:
         # The answer, or the error itself, could not be written, e.g. because the disk is full.
         abandon_output()
-        tell(error, as_json=False)
+        if told is None or told.message != error.message:
+            tell(error, as_json=False)
         return error.exit_code
     except Exception as error:  # noqa: BLE001  the user gets a line, whatever it is
         fault = _of_the_machine(error) or _of_the_installation(error)

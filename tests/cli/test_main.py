@@ -163,6 +163,8 @@ def test_closed_or_full_output(project: Project) -> None:
     full = start(project, ["bash", "-c", f"{run} > /dev/full"])
     assert full.exit_code == 5
     assert full.stderr.startswith("orchestrate: cannot write the answer")
+    again = start(project, ["bash", "-c", f"{PYTHON} -m orchestrate list --json > /dev/full"])
+    assert (again.exit_code, again.stderr.count("cannot write the answer")) == (5, 1)
 
 
 def test_interrupt_exits_with_130(project: Project) -> None:
