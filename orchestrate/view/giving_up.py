@@ -40,8 +40,8 @@ def _success(node: Node) -> str | None:
 def giving_up_words(state: RunState, index: Index) -> str:
     """`work: other, the disk is full`: the step that ended the run without success; else ''."""
     result = state.root.steps.get(state.current)
-    if state.ending is None or result is None:
-        return ""
+    if state.ending is None or result is None or state.ending.kind == "denied":
+        return ""  # the reason of a denied run names the gate
     node = index.place(state.root.plan, state.current).node
     if not is_given_up(state, node, result):
         return ""

@@ -147,6 +147,14 @@ def test_truth_33_items_that_ask_are_told_apart(tmp_path: Path) -> None:
     assert [gate["name"] for gate in document["approvals"]] == ["Ask"]
 
 
+def test_truth_33_a_denial_is_said_once(tmp_path: Path) -> None:
+    text = 'version: "1.4"\nname: w\nsteps: [{name: Ask, approval: {prompt: "Go?", timeout: 1h}}]\n'
+    project = Project(tmp_path, {"w.yaml": text})
+    project.run("run", "w.yaml").assert_exit(6)
+    project.run("deny", "latest").assert_success()
+    assert project.run("status").stdout.splitlines()[0].endswith(" failed: step 'Ask' was denied")
+
+
 def test_truth_33_runs_of_the_catalogue_are_named_by_their_id(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     stage.run("run", "break-down-tasks", "--backend", "rehearsal")
