@@ -413,6 +413,6 @@ def _write_commit(folder: Path, tree: str) -> str:
     name = (sha1 if len(tree) == 40 else sha256)(content).hexdigest()
     path = folder / "objects" / name[:2] / name[2:]
     if not path.exists():
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
         write_visibly(path, zlib.compress(content))
     return name

@@ -46,7 +46,7 @@ def borrow(source: Path, target: Path) -> None:
 
 def _make(source: Path, target: Path) -> None:
     """A store as the other one is, without its objects."""
-    for name in ("objects/pack", "refs", "info"):
+    for name in ("", "objects", "objects/pack", "refs", "info"):
         (target / name).mkdir(mode=0o700, parents=True, exist_ok=True)
     for name in _FILES:
         write_visibly(target / name, (source / name).read_bytes())

@@ -40,6 +40,7 @@ _CONFIG = """\
 	filemode = true
 	symlinks = true
 	bare = false
+	sharedRepository = 0600
 	logAllRefUpdates = false
 	untrackedCache = true
 	preloadIndex = false
@@ -214,8 +215,8 @@ class Store:
         if self.exists:
             return
         is_sha256 = repository is not None and repository.is_sha256
-        for name in ("objects/pack", "refs", "info"):
-            (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+        for name in ("", "objects", "objects/pack", "refs", "info"):
+            (self.folder / name).mkdir(exist_ok=True, mode=0o700)
         config = _CONFIG.format(version=int(is_sha256)) + (_SHA256 if is_sha256 else "")
         write_visibly(self.folder / "config", config.encode())
         write_visibly(self.folder / "info" / "attributes", _ATTRIBUTES)

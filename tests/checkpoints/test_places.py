@@ -31,6 +31,14 @@ def test_what_was_never_captured_is_named(tmp_path: Path) -> None:
     assert (stage.folder / "pipe").is_fifo()
 
 
+def test_checkpoints_are_private_as_all_of_a_run_is(tmp_path: Path) -> None:
+    stage = Worked(tmp_path)
+    stage.play(SHAPES["recipe"])
+    store = stage.runs_folder / "latest" / "checkpoints"
+    assert [path for path in store.rglob("*") if path.is_file()]
+    assert not [path for path in (store, *store.rglob("*")) if path.stat().st_mode & 0o077]
+
+
 def test_why_there_is_no_checkpoint_is_said_once(tmp_path: Path) -> None:
     stage = Worked(tmp_path)
     write(stage.folder, ".git/index", "no index")
