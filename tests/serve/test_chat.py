@@ -159,3 +159,5 @@ def test_the_page_shows_a_turn_under_way(
         page.until("document.querySelector('.tab').innerText.includes('waits for quota until')", 60)
         assert "More" in page.run("document.querySelector('.tab').innerText")
         assert page.run("document.querySelector('.say button').textContent") == "stop"
+        page.click(".say button")
+        page.until("document.querySelector('textarea[aria-label=Message]')", 60)
