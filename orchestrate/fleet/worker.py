@@ -96,9 +96,12 @@ async def work(client: Client, machine: Machine, tell: Callable[[str], None]) ->
         asyncio.get_running_loop().add_signal_handler(number, holder.leaving.set)
     found = [asyncio.ensure_future(_take_up(holder, slots, note)) for note in holder.notes]
     workers = _workers(client, machine, holder, slots)
-    serving = [asyncio.ensure_future(worker.run()) for worker in workers]
+    # Alone on the queue of its name before it takes anything: sittings are asked for again there.
+    serving = [asyncio.ensure_future(workers[0].run())]
     leaves: asyncio.Future[Any] = asyncio.ensure_future(holder.leaving.wait())
     try:
+        await _be_first(client, machine, {leaves, *serving})
+        serving += [asyncio.ensure_future(worker.run()) for worker in workers[1:]]
         await _announce(client, machine, tell, {leaves, *serving})
         await asyncio.wait({leaves, *serving}, return_when=asyncio.FIRST_COMPLETED)
         for one in serving:
@@ -114,12 +117,27 @@ async def work(client: Client, machine: Machine, tell: Callable[[str], None]) ->
 
 
 async def _refuse_namesake(client: Client, machine: Machine) -> None:
-    others = await live_pollers(client, machine_queue(machine.name)) - {machine.identity}
-    if others:
-        raise ConfigError(
-            f"another worker is called {machine.name} in the namespace {client.namespace}",
-            "give each worker a --name of its own",
-        )
+    if await live_pollers(client, machine_queue(machine.name)) - {machine.identity}:
+        raise _namesake(client, machine)
+
+
+def _namesake(client: Client, machine: Machine) -> ConfigError:
+    return ConfigError(
+        f"another worker is called {machine.name} in the namespace {client.namespace}",
+        "give each worker a --name of its own",
+    )
+
+
+async def _be_first(client: Client, machine: Machine, ends: set[asyncio.Future[Any]]) -> None:
+    """Of two of one name that start together, and see each other only now, one is refused."""
+    queue = machine_queue(machine.name)
+    for _ in range(int(_READY_S / _LOOK_S)):
+        known = await live_pollers(client, queue)
+        if machine.identity in known or any(one.done() for one in ends):
+            if known and min(known) < machine.identity:
+                raise _namesake(client, machine)
+            return
+        await asyncio.sleep(_LOOK_S)
 
 
 async def _announce(
@@ -196,7 +214,7 @@ def _workers(client: Client, machine: Machine, holder: Holder, slots: Slots) -> 
     of_permits = Worker(
         client, task_queue=PERMITS_QUEUE, workflows=[OrchestratePermit], identity=machine.identity
     )  # fmt: skip
-    return [*of_pools, own, of_permits]
+    return [own, *of_pools, of_permits]
 
 
 def _completed_by_id() -> Sat:

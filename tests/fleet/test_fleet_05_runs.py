@@ -5,6 +5,7 @@ The ledger is the judge: each command appends a line to it when it begins.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -12,10 +13,13 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from orchestrate.errors import ConfigError
+from orchestrate.fleet.worker import Machine, _be_first
 from tests.fleet.machines import HASTY, LIMIT_S, ServerFleet, until
 from tests.fleet.temporal_server import TemporalServer
 
@@ -271,6 +275,25 @@ def test_fleet_one_worker_for_a_root_and_a_name(fleet: ServerFleet) -> None:
     root = str(fleet.top / "other")
     same_name = fleet.run(*words, "--root", root, timeout_s=LIMIT_S).assert_exit(5)
     assert f"another worker is called {worker.name}" in same_name.stderr
+
+
+def test_fleet_of_two_workers_of_one_name_that_start_together_one_is_refused(
+    fleet: ServerFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither had polled when the other one looked."""
+    machines = [Machine("same", fleet.top / root, ("p",), 1, {}, 60.0) for root in ("a", "b")]
+    for machine in machines:
+        machine.root.mkdir()
+    machines.sort(key=lambda machine: machine.identity)
+
+    async def both(*_: object) -> set[str]:
+        return {machine.identity for machine in machines}
+
+    monkeypatch.setattr("orchestrate.fleet.worker.live_pollers", both)
+    client: Any = SimpleNamespace(namespace="default")
+    asyncio.run(_be_first(client, machines[0], set()))
+    with pytest.raises(ConfigError, match="another worker is called same"):
+        asyncio.run(_be_first(client, machines[1], set()))
 
 
 def test_fleet_clean_takes_what_was_published_and_leaves_what_is_open(fleet: ServerFleet) -> None:

@@ -64,6 +64,7 @@ def test_fleet_what_could_not_be_published_goes_on_where_it_is(fleet: ServerFlee
     assert "lost" not in fleet.run("logs", run).stdout
 
 
+@pytest.mark.soak
 def test_fleet_what_was_not_published_of_a_machine_that_is_gone_is_announced(
     fleet: ServerFleet,
 ) -> None:

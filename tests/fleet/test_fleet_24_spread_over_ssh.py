@@ -103,7 +103,7 @@ def test_fleet_a_gate_of_an_item_over_ssh_is_the_runs(hosts: Hosts) -> None:
     assert hosts.entries()[-1] == "after hello there"
 
 
-@pytest.mark.parametrize("how", ["cancel", "stop"])
+@pytest.mark.parametrize("how", ["cancel", pytest.param("stop", marks=pytest.mark.soak)])
 def test_fleet_who_ends_a_run_ends_its_items_over_ssh(hosts: Hosts, how: str) -> None:
     hosts.items(f'echo $$ >> "$LEDGER.pids"; {WAITS}', 2)
     run = hosts.begin("items.yaml")
@@ -120,6 +120,7 @@ def test_fleet_who_ends_a_run_ends_its_items_over_ssh(hosts: Hosts, how: str) ->
     assert hosts.entries()[-1] == "after"
 
 
+@pytest.mark.soak
 def test_fleet_a_run_that_is_killed_goes_on_with_its_items_over_ssh(hosts: Hosts) -> None:
     """Each was noted before it went away: none is begun twice."""
     hosts.items(f"{WAITS}; echo $1 > $1.txt", 3)
