@@ -151,7 +151,7 @@ class WorkspaceEntry:
 def refuse_at_work(workspace: Workspace, own: Run, dialect: str) -> None:
     """Refuse what changes files that a run, of whatever dialect, is at work on: another one, or
     `own`, which we hold, with a program that a killed orchestrator has left."""
-    found = [Neighbour(own, dialect, None)] if do_programs_run(run_view(own)) else []
+    found = [Neighbour(own, dialect, None)] if do_programs_run(own) else []
     folder = workspace_locks(workspace.root, os.environ) / "live"
     if folder.is_dir():
         found += [other for other in _live(folder) if other.run.id != own.id]

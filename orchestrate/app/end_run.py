@@ -69,7 +69,7 @@ def stop_run(run: Run, again: str, give_up: float, note: Note) -> tuple[str, Run
     try:
         view = run_view(run)
         is_open = not ending.was_at_work and view.state.status == "running"
-        was_left = is_open or (not ending.was_at_work and do_programs_run(view))
+        was_left = is_open or (not ending.was_at_work and do_programs_run(run))
         if was_left:
             end_programs(run, interrupted.reason, is_interrupted=True, give_up=give_up, again=again)
     except BaseException:

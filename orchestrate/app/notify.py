@@ -25,6 +25,7 @@ from orchestrate.execute.local import LocalExecutor
 from orchestrate.exits import Ending
 from orchestrate.plan.durations import seconds_of
 from orchestrate.record import record
+from orchestrate.state.address import NOTIFICATION
 from orchestrate.state.logbook import Logbook
 from orchestrate.state.times import timestamp
 from orchestrate.view.advice import look_command, next_commands
@@ -188,8 +189,7 @@ def notify(context: NotificationContext) -> list[str]:
         body = _document(context, view, event)
         started: list[tuple[Notification, str]] = []
         for entry in wanted:
-            # No step's attempts or files are called so.
-            attempt = f"notify~{key}-{entry.number}"
+            attempt = f"{NOTIFICATION}{key}-{entry.number}"
             try:
                 if _start(context, entry, attempt, event, body):
                     started.append((entry, attempt))

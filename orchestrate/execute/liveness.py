@@ -7,9 +7,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from orchestrate.execute.base import Running
-from orchestrate.execute.keeper.facts import are_wardens_left, look
-from orchestrate.execute.keeper.protocol import FOLDER, KEEPER_LOCK, is_locked, lock_holder
+from orchestrate.execute.keeper.facts import are_wardens_left
+from orchestrate.execute.keeper.journal import attempts_in
+from orchestrate.execute.keeper.protocol import (
+    FOLDER,
+    JOURNAL,
+    KEEPER_LOCK,
+    is_locked,
+    lock_holder,
+)
 
 
 def is_keeper_alive(run_dir: Path) -> bool:
@@ -18,9 +24,13 @@ def is_keeper_alive(run_dir: Path) -> bool:
     return is_locked(str(folder / KEEPER_LOCK)) or are_wardens_left(folder)
 
 
-def is_running(run_dir: Path, attempt: str) -> bool:
-    """Does this very program run, or is it just being ended?"""
-    return isinstance(look(run_dir, attempt), Running)
+def attempts_at_work(run_dir: Path) -> set[str]:
+    """The attempts whose programs run, or are just being ended, whatever the run knows of them."""
+    # First: where nothing is left that could record an end, what the journal says is final.
+    if not is_keeper_alive(run_dir):
+        return set()
+    claimed, settled = attempts_in(str(run_dir / FOLDER / JOURNAL))
+    return claimed - settled
 
 
 def keeper_pid(run_dir: Path) -> int | None:

@@ -49,6 +49,8 @@ _PLAIN_NAME = regex(r"[A-Za-z0-9_-]+(?: [A-Za-z0-9_-]+)*\Z")
 # As parts of a file name these mean an item and a restart.
 _TAKEN_NAME = regex(r"(?:[0-9]+|(?:restart|edit)-[0-9]+)\Z", re.IGNORECASE)
 _LONGEST_NAME = 100
+# What notifies of a run's end is started under ids that begin so; those of a step never do.
+NOTIFICATION = "notify~"
 # File systems take 255 bytes; endings such as `.answer.txt` and temporary names need some.
 _LONGEST_FILE = 180
 

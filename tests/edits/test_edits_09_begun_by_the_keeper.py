@@ -34,19 +34,38 @@ def test_edits_09_what_nothing_adopts_is_ended_before_anything_new(
     steps, old, new, before = SHAPES[shape]
     last = [old] if shape == "sequence" else []
     stage = Ledger(tmp_path)
-    with stage.started(workflow(*steps, *last, command("c", ALONE))) as run:
-        wait_until(lambda: _began(stage, before[:2]), "the first ones never ran")
+    _kill_before_it_hears(stage, workflow(*steps, *last, command("c", ALONE)), before[:2])
+    stage.edit(old, new)
+    named = {"--edited": [], "--redo": ["z" if shape == "sequence" else "each[0]/work"]}[flag]
+    stage.resume(flag, *named)
+    assert stage.ran()[:3] == before
+    assert not programs_in(stage.folder)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_edits_09_a_program_that_the_run_never_heard_of_is_told_and_ended(
+    tmp_path: Path, shape: str
+) -> None:
+    """Nothing on record says that it was begun; nothing else may work beside it."""
+    steps, old, _, before = SHAPES[shape]
+    last = [old] if shape == "sequence" else []
+    stage = Ledger(tmp_path)
+    _kill_before_it_hears(stage, workflow(*steps, *last, command("c", ALONE)), before[:2])
+    assert "its programs still run" in stage.run("status").stdout
+    stage.run("stop", "latest").assert_success()
+    assert not programs_in(stage.folder)
+    assert stage.ran() == before
+
+
+def _kill_before_it_hears(stage: Ledger, text: str, began: list[str]) -> None:
+    with stage.started(text) as run:
+        wait_until(lambda: _began(stage, began), "the first ones never ran")
         wait_until(lambda: _sent_ahead(stage), "the next one was never sent ahead")
         run.send_signal(signal.SIGSTOP)
         stage.touch("go")
         wait_until((stage.folder / "beat").exists, "the keeper has not begun the next one")
         run.send_signal(signal.SIGKILL)
         run.wait(60)
-    stage.edit(old, new)
-    named = {"--edited": [], "--redo": ["z" if shape == "sequence" else "each[0]/work"]}[flag]
-    stage.resume(flag, *named)
-    assert stage.ran()[:3] == before
-    assert not programs_in(stage.folder)
 
 
 def _began(stage: Ledger, names: list[str]) -> bool:

@@ -75,6 +75,11 @@ def read_facts(path: str, attempt: str) -> dict[str, bytes]:
     return found
 
 
+def attempts_in(path: str) -> tuple[set[str], set[str]]:
+    """The attempts that were claimed, and those whose end is known."""
+    return _attempts_of(read_whole(path))
+
+
 def was_torn(path: str) -> bool:
     """Did a keeper find something in it that it could not read?"""
     return "torn" in breaks_in(path)
@@ -160,7 +165,7 @@ def _is_right(line: bytes, before: int) -> bool:
 
 
 def _attempts_of(content: bytes) -> tuple[set[str], set[str]]:
-    """Who was claimed, and whose end is known; nothing else of many records is looked at."""
+    """As `attempts_in`; nothing else of many records is looked at."""
     claimed, settled = set(), set()
     for line in content.split(b"\n"):
         kind = line[9:15]
