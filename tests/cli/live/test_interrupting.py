@@ -202,7 +202,7 @@ NOHUP = """
 import fcntl, os, signal, sys, termios, time
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
-from orchestrate.agents.stand_ins.rehearsal import Rehearsal
+from orchestrate.agents.stand_ins.rehearsal import RehearsalAgent as Rehearsal
 ask = Rehearsal.ask
 def slowly(self, question, run):
     if question.step == "two":
