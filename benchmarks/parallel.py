@@ -28,10 +28,10 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
 
-from orchestrate.app.carry_out import carry_out  # noqa: E402  needs the path
-from orchestrate.app.new_run import start_run  # noqa: E402
-from orchestrate.app.settings import RunSettings  # noqa: E402
-from orchestrate.app.stopping import stoppable  # noqa: E402
+from orchestrate.app.ending.stopping import stoppable  # noqa: E402
+from orchestrate.app.given.settings import RunSettings  # noqa: E402
+from orchestrate.app.starting.new_run import start_run  # noqa: E402
+from orchestrate.app.working.carry_out import carry_out  # noqa: E402  needs the path
 from orchestrate.cli.reporting import CommandLine  # noqa: E402
 from orchestrate.compile import compile_file, require_program  # noqa: E402
 from orchestrate.record import replace  # noqa: E402

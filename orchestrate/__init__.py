@@ -5,7 +5,7 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from orchestrate.api import RunResult, compile_file, decide, read_run, resume, start
-    from orchestrate.app.settings import RunSettings
+    from orchestrate.app.given.settings import RunSettings
 
 __version__ = "0.2.0"
 __all__ = [

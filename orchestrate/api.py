@@ -10,17 +10,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from orchestrate.app import decide as deciding
-from orchestrate.app import resume as resuming
-from orchestrate.app import start as starting
-from orchestrate.app.definition import compiled
-from orchestrate.app.edit_run import EditRequest
-from orchestrate.app.estimate import confirm_cost
-from orchestrate.app.listeners import listen_safely
-from orchestrate.app.open_run import find_stored
-from orchestrate.app.prepare import prepare
-from orchestrate.app.reporter import Reporter, Stop
-from orchestrate.app.settings import RunSettings
+from orchestrate.app.deciding import decide as deciding
+from orchestrate.app.definitions.find import compiled
+from orchestrate.app.given.settings import RunSettings
+from orchestrate.app.reading.open_run import find_stored
+from orchestrate.app.resuming import resume as resuming
+from orchestrate.app.resuming.edit import EditRequest
+from orchestrate.app.starting import start as starting
+from orchestrate.app.starting.estimate import confirm_cost
+from orchestrate.app.starting.prepare import prepare
+from orchestrate.app.working.listeners import listen_safely
+from orchestrate.app.working.reporter import Reporter, Stop
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.errors import OrchestrateError, UsageError
 from orchestrate.plan.nodes import Program

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.agents.keys import key_variables
-from orchestrate.app.config import load_config
-from orchestrate.app.config_lenient import config_for_looking
+from orchestrate.app.config.lenient import config_for_looking
+from orchestrate.app.config.load import load_config
 from orchestrate.engine.masked_keys import MASKED
 from orchestrate.engine.secrets import Masking, Secrets
 from orchestrate.errors import ConfigError
@@ -18,10 +18,10 @@ from orchestrate.record import replace
 from orchestrate.state.plan_file import programs_kept
 
 if TYPE_CHECKING:
-    from orchestrate.app.config_model import Config
-    from orchestrate.app.late_plans import LatePlans
-    from orchestrate.app.reporter import Reporter
-    from orchestrate.app.settings import RunSettings
+    from orchestrate.app.config.model import Config
+    from orchestrate.app.given.settings import RunSettings
+    from orchestrate.app.resuming.late_plans import LatePlans
+    from orchestrate.app.working.reporter import Reporter
     from orchestrate.plan.nodes import Program
     from orchestrate.state.logbook import Logbook
     from orchestrate.state.runs import Run

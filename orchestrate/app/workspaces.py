@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from orchestrate.app.config import config_files, load_config
+from orchestrate.app.config.load import config_files, load_config
 from orchestrate.errors import OrchestrateError, UsageError
 from orchestrate.record import replace
 from orchestrate.workspace import Workspace, find_workspace, open_workspace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from orchestrate.app.inputs import Ask
+from orchestrate.app.given.inputs import Ask
 from orchestrate.cli.terminal import has_terminal
 from orchestrate.plan.inputs import Unfit
 from orchestrate.plan.settings import Input

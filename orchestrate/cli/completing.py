@@ -12,7 +12,7 @@ from typing import Literal
 import click
 
 from orchestrate.agent_names import BACKENDS
-from orchestrate.app.runs_folder import runs_of
+from orchestrate.app.reading.runs_folder import runs_of
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.catalogue import recipe_files
 from orchestrate.cli.commands.schema import SCHEMAS

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from orchestrate.app.estimate import confirm_cost
-from orchestrate.app.prepare import Prepared
+from orchestrate.app.starting.estimate import confirm_cost
+from orchestrate.app.starting.prepare import Prepared
 from orchestrate.cli.terminal import agrees, has_terminal
 from orchestrate.exits import DONE
 from orchestrate.plan.visible import visible

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from orchestrate.app.cover import cover, covered_json
-from orchestrate.app.prepare import Prepared
+from orchestrate.app.starting.cover import cover, covered_json
+from orchestrate.app.starting.prepare import Prepared
 from orchestrate.exits import DONE, FAILED
 from orchestrate.show.cover_text import cover_text
 from orchestrate.show.output import answer, answer_json

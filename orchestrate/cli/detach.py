@@ -7,12 +7,12 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from orchestrate.app.detach import LOG, DetachedRun, Starter, detach
+from orchestrate.app.starting.detach import LOG, DetachedRun, Starter, detach
 from orchestrate.errors import UsageError
 from orchestrate.show.output import answer, answer_json, note
 
 if TYPE_CHECKING:
-    from orchestrate.app.settings import RunSettings
+    from orchestrate.app.given.settings import RunSettings
     from orchestrate.view.place import Place
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from orchestrate.app.exclusive import refuse_at_once
+from orchestrate.app.given.exclusive import refuse_at_once
 from orchestrate.record import replace
 from orchestrate.show.live.wanted import is_live
 from orchestrate.view.display_options import DisplayOptions
 
 if TYPE_CHECKING:
-    from orchestrate.app.config_model import Config
-    from orchestrate.app.detach import Starter
-    from orchestrate.app.settings import RunSettings
+    from orchestrate.app.config.model import Config
+    from orchestrate.app.given.settings import RunSettings
+    from orchestrate.app.starting.detach import Starter
     from orchestrate.view.place import Place
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from orchestrate.app.estimate import estimate
-from orchestrate.app.exclusive import refuse_events
-from orchestrate.app.inputs import unset_secrets
-from orchestrate.app.prepare import prepare, rehearse
-from orchestrate.app.settings import RunSettings
+from orchestrate.app.given.exclusive import refuse_events
+from orchestrate.app.given.inputs import unset_secrets
+from orchestrate.app.given.settings import RunSettings
+from orchestrate.app.starting.estimate import estimate
+from orchestrate.app.starting.prepare import prepare, rehearse
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.notes import Notes
 from orchestrate.errors import UsageError

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from orchestrate.app.estimate import estimate
-from orchestrate.app.prepare import prepare
-from orchestrate.app.settings import RunSettings
+from orchestrate.app.given.settings import RunSettings
+from orchestrate.app.starting.estimate import estimate
+from orchestrate.app.starting.prepare import prepare
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.errors import UsageError
 from orchestrate.show.estimate import estimate_lines

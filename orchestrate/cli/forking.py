@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from orchestrate.app.config import load_config
-from orchestrate.app.exclusive import refuse_events
-from orchestrate.app.fork import ForkRequest, fork, step_to_fork_from
-from orchestrate.app.open_run import find_stored
-from orchestrate.app.settings import RunSettings
+from orchestrate.app.config.load import load_config
+from orchestrate.app.files.fork import ForkRequest, fork, step_to_fork_from
+from orchestrate.app.given.exclusive import refuse_events
+from orchestrate.app.given.settings import RunSettings
+from orchestrate.app.reading.open_run import find_stored
 from orchestrate.cli.detach import detached
 from orchestrate.cli.display import display_options
 from orchestrate.cli.reporting import CommandLine

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from orchestrate.app.settings import FLAGS, Flag, Group
+from orchestrate.app.given.settings import FLAGS, Flag, Group
 from orchestrate.cli.params import Duration, Number
 from orchestrate.errors import UsageError
 from orchestrate.show.output import ask_for_raw
@@ -90,7 +90,7 @@ def place_options(command: Command) -> Callable[..., Any]:
 
 
 def flag_options(*groups: Group) -> Callable[[Command], Command]:
-    """The flags of some groups, in the order of the table (`app/settings.py`)."""
+    """The flags of some groups, in the order of the table (`app/given/settings.py`)."""
 
     def add(command: Command) -> Command:
         for row in reversed(FLAGS.values()):

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from orchestrate.app.settings import FLAGS, FLAGS_OF, RunSettings
+from orchestrate.app.given.settings import FLAGS, FLAGS_OF, RunSettings
 from orchestrate.cli.later import later
 from orchestrate.view.place import Place
 

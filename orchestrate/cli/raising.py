@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from orchestrate.app.raised_limits import RAISED_BY, read_limit
-from orchestrate.app.reporter import CONVERSATION
-from orchestrate.app.settings import RunSettings, settings_of
-from orchestrate.app.stopping import stoppable
+from orchestrate.app.ending.stopping import stoppable
+from orchestrate.app.given.settings import RunSettings, settings_of
+from orchestrate.app.resuming.raised_limits import RAISED_BY, read_limit
+from orchestrate.app.working.reporter import CONVERSATION
 from orchestrate.cli.later import later
 from orchestrate.cli.terminal import has_terminal, read_line
 from orchestrate.plan.visible import visible

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from orchestrate.app.reporter import Operator, Person, Reporter, Spreader, Stop
+from orchestrate.app.working.reporter import Operator, Person, Reporter, Spreader, Stop
 from orchestrate.cli.notes import Notes
 from orchestrate.cli.terminal import AtTerminal, agrees, has_terminal, read_line
 from orchestrate.plan.visible import visible
@@ -15,7 +15,7 @@ from orchestrate.show.resting import resting_lines
 from orchestrate.view.source_files import shown_definition
 
 if TYPE_CHECKING:
-    from orchestrate.app.detach import Starter
+    from orchestrate.app.starting.detach import Starter
     from orchestrate.cli.telling import RunOutput
     from orchestrate.exits import Ending
     from orchestrate.state.runs import Run

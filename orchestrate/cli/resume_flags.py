@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrate.app.settings import FLAGS, RunSettings
+from orchestrate.app.given.settings import FLAGS, RunSettings
 from orchestrate.cli.group import command_named
 
 

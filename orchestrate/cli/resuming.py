@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from orchestrate.app.config import load_config
-from orchestrate.app.default_run import paused_lines
-from orchestrate.app.edit_run import EditRequest
-from orchestrate.app.exclusive import refuse_events
-from orchestrate.app.open_run import find_stored, header_of
-from orchestrate.app.resume import Resumed, resume, start_over
-from orchestrate.app.settings import RunSettings
+from orchestrate.app.config.load import load_config
+from orchestrate.app.given.exclusive import refuse_events
+from orchestrate.app.given.settings import RunSettings
+from orchestrate.app.reading.default_run import paused_lines
+from orchestrate.app.reading.open_run import find_stored, header_of
+from orchestrate.app.resuming.edit import EditRequest
+from orchestrate.app.resuming.resume import Resumed, resume, start_over
 from orchestrate.cli.detach import detached
 from orchestrate.cli.display import display_options
 from orchestrate.cli.raising import go_on_with_more

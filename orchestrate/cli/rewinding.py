@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from orchestrate.app.open_run import find_stored
-from orchestrate.app.rewind import RewindResult
-from orchestrate.app.rewind import rewind as go_back
+from orchestrate.app.files.rewind import RewindResult
+from orchestrate.app.files.rewind import rewind as go_back
+from orchestrate.app.reading.open_run import find_stored
 from orchestrate.cli.reporting import CommandLine
 from orchestrate.cli.terminal import agrees as says_yes
 from orchestrate.cli.terminal import has_terminal

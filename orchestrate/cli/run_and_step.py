@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrate.app.runs_folder import runs_of
+from orchestrate.app.reading.runs_folder import runs_of
 from orchestrate.show.output import note_once
 from orchestrate.state.runs import LATEST, may_name_run
 from orchestrate.view.place import Place

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from orchestrate.app.exclusive import refuse_events
-from orchestrate.app.prepare import prepare
-from orchestrate.app.settings import RunSettings
-from orchestrate.app.start import start
+from orchestrate.app.given.exclusive import refuse_events
+from orchestrate.app.given.settings import RunSettings
+from orchestrate.app.starting.prepare import prepare
+from orchestrate.app.starting.start import start
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.asking import asking
 from orchestrate.cli.detach import detached

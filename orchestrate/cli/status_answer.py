@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from orchestrate.app.open_run import find_stored
-from orchestrate.app.settle import settled_view
-from orchestrate.app.standing import standing_of
+from orchestrate.app.deciding.settle import settled_view
+from orchestrate.app.reading.open_run import find_stored
+from orchestrate.app.reading.standing import standing_of
 from orchestrate.cli.later import later
 from orchestrate.show.output import answer, answer_json, note_once
 from orchestrate.show.status import draw_status

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from orchestrate.app.exclusive import refuse_events
-from orchestrate.app.settings import RunSettings
-from orchestrate.app.start_step import prepare_scratch, prepare_step, start_step
+from orchestrate.app.given.exclusive import refuse_events
+from orchestrate.app.given.settings import RunSettings
+from orchestrate.app.starting.start_step import prepare_scratch, prepare_step, start_step
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.display import display_options
 from orchestrate.cli.reporting import CommandLine

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.app.listeners import listen_safely
-from orchestrate.app.transcripts import transcripts_of
-from orchestrate.app.worktrees import left_in
+from orchestrate.app.files.worktrees import left_in
+from orchestrate.app.reading.transcripts import transcripts_of
+from orchestrate.app.working.listeners import listen_safely
 from orchestrate.cli.later import later
 from orchestrate.installation import replacement_of
 from orchestrate.plan.visible import visible
@@ -22,7 +22,7 @@ from orchestrate.view.result_document import result_document
 from orchestrate.workspace import open_workspace
 
 if TYPE_CHECKING:
-    from orchestrate.app.reporter import Spreader, Stop
+    from orchestrate.app.working.reporter import Spreader, Stop
     from orchestrate.exits import Ending
     from orchestrate.state.store import Store
     from orchestrate.view.display_options import DisplayOptions

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Literal
 
-from orchestrate.app.reporter import CONVERSATION, Answer, Operator, Stop, has_terminal
-from orchestrate.app.stopping import stoppable
+from orchestrate.app.ending.stopping import stoppable
+from orchestrate.app.working.reporter import CONVERSATION, Answer, Operator, Stop, has_terminal
 from orchestrate.plan.visible import visible
 from orchestrate.show.output import diversion, note
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from orchestrate.app.check import check_files
+from orchestrate.app.definitions.check import check_files
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.diagnostics import worst_code
 from orchestrate.show.checked_files import files_text

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from orchestrate.app.config import runs_folder
-from orchestrate.app.prepare import Prepared
-from orchestrate.app.reporter import Stop, has_terminal
-from orchestrate.app.settings import RunSettings
-from orchestrate.app.settle import parked_runs
+from orchestrate.app.config.load import runs_folder
+from orchestrate.app.deciding.settle import parked_runs
+from orchestrate.app.given.settings import RunSettings
+from orchestrate.app.starting.prepare import Prepared
+from orchestrate.app.working.reporter import Stop, has_terminal
 from orchestrate.errors import (
     NoSuchRunError,
     OrchestrateError,

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from orchestrate.app.end_run import cancel_run, stop_run
+from orchestrate.app.ending.end_run import cancel_run, stop_run
 from orchestrate.errors import OrchestrateError
 from orchestrate.execute.base import Exit, Found, Job, Lost, Running
 from orchestrate.execute.local import LocalExecutor

@@ -12,8 +12,8 @@ from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.service import RPCError
 
-from orchestrate.app.prepare import Prepared
-from orchestrate.app.reporter import GRACE_S
+from orchestrate.app.starting.prepare import Prepared
+from orchestrate.app.working.reporter import GRACE_S
 from orchestrate.checkpoints.model import CheckpointError
 from orchestrate.checkpoints.users import Repository
 from orchestrate.errors import ConfigError

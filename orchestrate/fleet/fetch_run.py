@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrate.app.runs_folder import runs_of
+from orchestrate.app.reading.runs_folder import runs_of
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.errors import UsageError
 from orchestrate.fleet.fetch import fetch

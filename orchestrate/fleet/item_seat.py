@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from orchestrate.app.end_run import cancel_run, stop_run
-from orchestrate.app.session_files import lay_out_sessions
-from orchestrate.app.settings import RunSettings
+from orchestrate.app.ending.end_run import cancel_run, stop_run
+from orchestrate.app.given.settings import RunSettings
+from orchestrate.app.working.session_files import lay_out_sessions
 from orchestrate.checkpoints.program import own_git
 from orchestrate.errors import OrchestrateError
 from orchestrate.exits import DONE

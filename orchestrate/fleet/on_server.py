@@ -8,8 +8,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from orchestrate.app.prepare import Prepared
-from orchestrate.app.settings import RunSettings
+from orchestrate.app.given.settings import RunSettings
+from orchestrate.app.starting.prepare import Prepared
 from orchestrate.errors import ConfigError, OrchestrateError, StateError, UsageError
 from orchestrate.exits import DONE, FAILED
 from orchestrate.fleet.connect import connect

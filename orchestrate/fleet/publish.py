@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from orchestrate.app.session_files import gather_sessions
+from orchestrate.app.working.session_files import gather_sessions
 from orchestrate.checkpoints.model import CheckpointError
 from orchestrate.checkpoints.program import Git, deadline_in, find_git, own_git
 from orchestrate.errors import ConfigError

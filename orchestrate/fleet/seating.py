@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrate import __version__
-from orchestrate.app.settings import RunSettings
+from orchestrate.app.given.settings import RunSettings
 from orchestrate.errors import UsageError
 from orchestrate.exits import BUG
 from orchestrate.fleet.follow import follow

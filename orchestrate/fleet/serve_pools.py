@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from orchestrate.app.config import load_config
+from orchestrate.app.config.load import load_config
 from orchestrate.exits import DONE
 from orchestrate.fleet.connect import connect
 from orchestrate.fleet.settings import FleetSettings, load_fleet

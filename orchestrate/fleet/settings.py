@@ -12,8 +12,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from orchestrate.app.config import user_file
-from orchestrate.app.config_file import place_of, read_settings_file
+from orchestrate.app.config.file import place_of, read_settings_file
+from orchestrate.app.config.load import user_file
 from orchestrate.diagnostics import closest
 from orchestrate.errors import ConfigError, UsageError
 from orchestrate.plan.durations import seconds_of

@@ -9,10 +9,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from orchestrate.app.decide import decide
-from orchestrate.app.end_run import cancel_run
-from orchestrate.app.session_files import lay_out_sessions
-from orchestrate.app.settings import FLAGS, RunSettings
+from orchestrate.app.deciding.decide import decide
+from orchestrate.app.ending.end_run import cancel_run
+from orchestrate.app.given.settings import FLAGS, RunSettings
+from orchestrate.app.working.session_files import lay_out_sessions
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.errors import ConfigError, StateError, UsageError
 from orchestrate.exits import DONE, FAILED

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from orchestrate.app.reporter import How, Stop
+from orchestrate.app.working.reporter import How, Stop
 from orchestrate.checkpoints.model import CheckpointError
 from orchestrate.checkpoints.program import Git, own_git, split
 from orchestrate.errors import ConfigError, StateError

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from orchestrate.app.prepare import Prepared
-from orchestrate.app.settings import RunSettings
+from orchestrate.app.given.settings import RunSettings
+from orchestrate.app.starting.prepare import Prepared
 from orchestrate.checkpoints.model import CheckpointError
 from orchestrate.checkpoints.program import Git, deadline_in, own_git, quoted, split
 from orchestrate.checkpoints.users import GITLINK, Repository, copy_with_time, find_repository

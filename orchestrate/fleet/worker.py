@@ -20,7 +20,7 @@ from temporalio.client import Client
 from temporalio.worker import FixedSizeSlotSupplier, Worker, WorkerTuner
 
 from orchestrate import __version__
-from orchestrate.app.doctor import programs_here
+from orchestrate.app.reading.doctor import programs_here
 from orchestrate.errors import ConfigError, OrchestrateError
 from orchestrate.fleet.engine import seat_for
 from orchestrate.fleet.hold import Holder, refused

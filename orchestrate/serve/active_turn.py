@@ -6,8 +6,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from orchestrate.app.reading.transcripts import transcripts_of
 from orchestrate.app.secrets import secrets_of_run
-from orchestrate.app.transcripts import transcripts_of
 from orchestrate.errors import OrchestrateError
 from orchestrate.serve.rows import make_row
 from orchestrate.serve.sessions import text_of

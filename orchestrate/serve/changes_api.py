@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.app.diff_files import diff_files
+from orchestrate.app.files.diff_files import diff_files
 from orchestrate.app.secrets import secrets_of_run
 from orchestrate.serve.histories import kept_chronicle
 from orchestrate.serve.problems import Problem

@@ -9,9 +9,9 @@ import json
 import sys
 from typing import Any
 
-from orchestrate.app.chat import chat
-from orchestrate.app.reporter import Reporter
-from orchestrate.app.settings import RunSettings
+from orchestrate.app.given.settings import RunSettings
+from orchestrate.app.working.chat import chat
+from orchestrate.app.working.reporter import Reporter
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.errors import OrchestrateError, SessionInUseError
 from orchestrate.state.result import StepResult

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrate.app.config import runs_folder
-from orchestrate.app.config_lenient import config_told
+from orchestrate.app.config.lenient import config_told
+from orchestrate.app.config.load import runs_folder
 from orchestrate.errors import OrchestrateError
 from orchestrate.record import record
 from orchestrate.serve.audit import Who, note_change

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.app.answer import (
+from orchestrate.app.deciding.answer import (
     AnsweredOtherwise,
     NoSuchQuestion,
     QuestionChanged,
     answer_question,
 )
-from orchestrate.app.inbox import open_inbox
+from orchestrate.app.deciding.inbox import open_inbox
 from orchestrate.errors import UsageError
 from orchestrate.serve.problems import Problem
 from orchestrate.show.spending import cost_words

@@ -11,8 +11,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from orchestrate.app.deciding.settle import settled_view
 from orchestrate.app.secrets import secrets_of_run
-from orchestrate.app.settle import settled_view
 from orchestrate.errors import OrchestrateError
 from orchestrate.plan.visible import visible_lines
 from orchestrate.serve.console import Console

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import FileResponse, Response
 
 from orchestrate import __version__
-from orchestrate.app.check import checked_file
-from orchestrate.app.definition import compile_definition, compiled
-from orchestrate.app.doctor import examine
-from orchestrate.app.recipes import recipes_of
-from orchestrate.app.scopes import starting_values
+from orchestrate.app.deciding.settle import settled_view
+from orchestrate.app.definitions.check import checked_file
+from orchestrate.app.definitions.find import compile_definition, compiled
+from orchestrate.app.definitions.listed import recipes_of
+from orchestrate.app.given.scopes import starting_values
+from orchestrate.app.reading.doctor import examine
+from orchestrate.app.reading.standing import standing_of
+from orchestrate.app.reading.transcripts import transcripts_of
 from orchestrate.app.secrets import secrets_of_run
-from orchestrate.app.settle import settled_view
-from orchestrate.app.standing import standing_of
-from orchestrate.app.transcripts import transcripts_of
 from orchestrate.errors import OrchestrateError
 from orchestrate.plan.nodes import main_plan
 from orchestrate.plan.to_json import program_json, value_json

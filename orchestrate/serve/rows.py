@@ -7,7 +7,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.app.detach import LOG as DETACHED_LOG
+from orchestrate.app.starting.detach import LOG as DETACHED_LOG
 from orchestrate.errors import OrchestrateError
 from orchestrate.serve.telling import recipe_name
 from orchestrate.show.spending import budget_words

@@ -8,7 +8,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.app.transcripts import transcripts_of
+from orchestrate.app.reading.transcripts import transcripts_of
 from orchestrate.errors import UsageError
 from orchestrate.serve.active_turn import active_run, activity_in, turn_json
 from orchestrate.serve.chats import Prompt

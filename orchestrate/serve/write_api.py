@@ -8,10 +8,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrate.app.estimate import estimate
-from orchestrate.app.inputs import unset_secrets
-from orchestrate.app.prepare import prepare, rehearse
-from orchestrate.app.settings import RunSettings
+from orchestrate.app.given.inputs import unset_secrets
+from orchestrate.app.given.settings import RunSettings
+from orchestrate.app.starting.estimate import estimate
+from orchestrate.app.starting.prepare import prepare, rehearse
 from orchestrate.errors import OrchestrateError
 from orchestrate.plan.nodes import main_plan
 from orchestrate.serve import actions, inbox

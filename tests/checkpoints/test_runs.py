@@ -428,7 +428,7 @@ def test_a_kill_between_files_and_journal_is_put_back(tmp_path: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patched:
         # Dead from the moment at which the files are back: nothing is put on record or put back.
-        patched.setattr("orchestrate.app.rewind.checkpoint_to_json", die)
+        patched.setattr("orchestrate.app.files.rewind.checkpoint_to_json", die)
         patched.setattr("orchestrate.checkpoints.restore._put_back", die)
         with pytest.raises(Killed):
             stage.run("rewind", "latest", "b", "--yes")

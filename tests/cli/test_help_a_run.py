@@ -9,7 +9,7 @@ import pytest
 
 import orchestrate
 from orchestrate import RunSettings
-from orchestrate.app.apply_flags import with_settings
+from orchestrate.app.config.apply_flags import with_settings
 from orchestrate.errors import UsageError
 from orchestrate.plan.nodes import main_plan
 from orchestrate.state.events import StepFinished

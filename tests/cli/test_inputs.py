@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.app import inputs
+from orchestrate.app.given import inputs
 from orchestrate.testing import Project
 
 MACHINE = """

@@ -282,7 +282,7 @@ class Interrupting:
             print("dropped", file=sys.stderr)
             raise
     def find_spec(self, name, path=None, target=None):
-        if name == "orchestrate.app.start":
+        if name == "orchestrate.app.starting.start":
             sys.meta_path.pop(0)
 sys.meta_path.insert(0, Interrupting())
 from orchestrate.__main__ import main

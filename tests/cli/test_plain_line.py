@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from click import Context
 
-from orchestrate.app.open_run import newest_document
-from orchestrate.app.settings import FLAGS, FLAGS_OF
+from orchestrate.app.given.settings import FLAGS, FLAGS_OF
+from orchestrate.app.reading.open_run import newest_document
 from orchestrate.cli import plain_line
 from orchestrate.cli.commands import resume, run, status
 from orchestrate.cli.main import run_command
@@ -150,6 +150,6 @@ def test_a_resume_reads_what_was_started_once(
         read.append(run)
         return newest_document(run)
 
-    monkeypatch.setattr("orchestrate.app.open_run.newest_document", count)
+    monkeypatch.setattr("orchestrate.app.reading.open_run.newest_document", count)
     project.run("resume").assert_success()
     assert len(read) == 1

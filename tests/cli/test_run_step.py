@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.app.settings import RunSettings
-from orchestrate.app.single_step import as_started, find_step, reduce_to
+from orchestrate.app.given.settings import RunSettings
+from orchestrate.app.starting.single_step import as_started, find_step, reduce_to
 from orchestrate.compile import compile_file, require_program
 from orchestrate.plan.check import problems
 from orchestrate.plan.nodes import Abort, Each, Finish, Gate, Goto, Leave, main_plan

@@ -11,7 +11,7 @@ from typing import Any
 from orchestrate.agents.base import Failure, Question, Reply, RunProgram
 from orchestrate.agents.definition import AgentDefinition
 from orchestrate.agents.stand_ins.free import StandIn
-from orchestrate.app.executors import executors_of
+from orchestrate.app.working.executors import executors_of
 from orchestrate.engine.perform import perform
 from orchestrate.engine.runtime import AgentRules, Library, Operator, Runtime
 from orchestrate.engine.scheduler import run_to_end

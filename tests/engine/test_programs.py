@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from orchestrate.app.executors import executors_of
+from orchestrate.app.working.executors import executors_of
 from orchestrate.engine.scheduler import note_unsettled
 from orchestrate.errors import ConfigError, StateError
 from orchestrate.execute.base import LOCAL, Executor, Exit, Lost, Running

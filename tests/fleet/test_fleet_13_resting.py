@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.app.settings import RunSettings
+from orchestrate.app.given.settings import RunSettings
 from orchestrate.cli.resuming import resume_run
 from orchestrate.testing import Project
 from orchestrate.view.place import Place

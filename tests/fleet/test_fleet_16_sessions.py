@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from orchestrate.agents.registry import PROGRAMS
-from orchestrate.app.session_files import gather_sessions, lay_out_sessions
+from orchestrate.app.working.session_files import gather_sessions, lay_out_sessions
 from orchestrate.state.runs import Run
 from tests.fleet.machines import HASTY, ServerFleet, Worker, until
 from tests.fleet.temporal_server import TemporalServer
@@ -153,7 +153,9 @@ FILES = {
 def test_fleet_the_files_of_a_session_are_taken_along_and_laid_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str
 ) -> None:
-    monkeypatch.setattr("orchestrate.app.session_files.sessions_of", lambda _: [(agent, ID)])
+    monkeypatch.setattr(
+        "orchestrate.app.working.session_files.sessions_of", lambda _: [(agent, ID)]
+    )
     state: Any = SimpleNamespace(settings={})
     run = Run("r", tmp_path / "run")
     here, there = {"HOME": str(tmp_path / "here")}, {"HOME": str(tmp_path / "there")}
@@ -184,7 +186,7 @@ def test_fleet_the_id_that_an_agent_names_takes_no_other_session_along(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
     monkeypatch.setattr(
-        "orchestrate.app.session_files.sessions_of", lambda _: [("claude-code", named)]
+        "orchestrate.app.working.session_files.sessions_of", lambda _: [("claude-code", named)]
     )
     private = tmp_path / "here" / FILES["claude-code"]
     private.parent.mkdir(parents=True)
@@ -199,7 +201,7 @@ def test_fleet_a_line_that_is_being_written_does_not_travel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sessions = [("claude-code", ID)]
-    monkeypatch.setattr("orchestrate.app.session_files.sessions_of", lambda _: sessions)
+    monkeypatch.setattr("orchestrate.app.working.session_files.sessions_of", lambda _: sessions)
     state: Any = SimpleNamespace(settings={})
     run = Run("r", tmp_path / "run")
     written = tmp_path / FILES["claude-code"]

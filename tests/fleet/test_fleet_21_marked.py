@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from orchestrate.app import carry_out
+from orchestrate.app.working import carry_out
 from orchestrate.engine.runtime import Runtime
 from orchestrate.fleet.host import ensure_mirror
 from orchestrate.fleet.protocol import Order

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.app.open_run import Header, header_of
+from orchestrate.app.reading.open_run import Header, header_of
 from orchestrate.errors import OrchestrateError
 from orchestrate.state.codec import Encoder
 from orchestrate.state.plan_file import index_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from orchestrate.api import start
-from orchestrate.app.settings import RunSettings
+from orchestrate.app.given.settings import RunSettings
 from orchestrate.errors import UsageError
 from tests.recipes.fakes import Workshop, recipe, rule
 

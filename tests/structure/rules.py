@@ -102,28 +102,28 @@ MOST_LATE_IMPORTS = 10
 # The imports in functions that stay, at most MOST_LATE_IMPORTS: (importer, imported) -> reason.
 _HELP = "the help and the completion of a command load no compiler (ADR 0006)"
 LATE_IMPORTS_WITH_REASON: dict[tuple[str, str], str] = {
-    ("orchestrate.app.start", "orchestrate.app.carry_out"): (
+    ("orchestrate.app.starting.start", "orchestrate.app.working.carry_out"): (
         "the keeper of a new run starts while the engine is loaded (performance.md)"
     ),
-    ("orchestrate.cli.commands.validate", "orchestrate.app.check_context"): _HELP,
-    ("orchestrate.app.checkpoints_of_run", "orchestrate.app.checkpoints"): (
+    ("orchestrate.cli.commands.validate", "orchestrate.app.definitions.check_context"): _HELP,
+    ("orchestrate.app.files.checkpoints_of_run", "orchestrate.app.files.checkpoints"): (
         "a run that keeps no checkpoints pays nothing for them (edits.md)"
     ),
-    ("orchestrate.app.definition", "orchestrate.compile"): _HELP,
-    ("orchestrate.app.config", "orchestrate.app.config_file"): (
+    ("orchestrate.app.definitions.find", "orchestrate.compile"): _HELP,
+    ("orchestrate.app.config.load", "orchestrate.app.config.file"): (
         "most workspaces have no configuration, and commands that look need no YAML reader"
     ),
-    ("orchestrate.app.check", "orchestrate.app.refused_settings"): (
+    ("orchestrate.app.definitions.check", "orchestrate.app.definitions.refused_settings"): (
         "most files give no agent settings, and are checked often"
     ),
     ("orchestrate.cli.reporting", "orchestrate.cli.telling"): (
         "what tells of a run is loaded while its keeper starts"
     ),
-    ("orchestrate.app.worktrees", "orchestrate.app.worktree_files"): (
+    ("orchestrate.app.files.worktrees", "orchestrate.app.files.worktree_files"): (
         "only a worktree with the files of a checkpoint needs the store of checkpoints"
     ),
     (
-        "orchestrate.app.standing",
+        "orchestrate.app.reading.standing",
         "orchestrate.agents.registry",
     ): "`status` needs the adapters only for a run whose session a person can go on in",
     ("orchestrate.compile", "orchestrate.source.explain"): (

@@ -12,8 +12,8 @@ import pytest
 
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.parse import events_in, one_line
-from orchestrate.app import inputs
-from orchestrate.app.inputs import value_in_call
+from orchestrate.app.given import inputs
+from orchestrate.app.given.inputs import value_in_call
 from orchestrate.diagnostics import Span
 from orchestrate.engine.answers import structured
 from orchestrate.engine.capture import capture_bytes

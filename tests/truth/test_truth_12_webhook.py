@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.app import webhook
+from orchestrate.app.working import webhook
 from orchestrate.testing import Project
 
 TOKEN = "T0KEN-4711-hook"

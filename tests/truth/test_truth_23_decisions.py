@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.app import decide
-from orchestrate.app.claim import orchestrator_of
+from orchestrate.app.deciding import decide
+from orchestrate.app.ending.claim import orchestrator_of
 from orchestrate.state.ballots import cast, remove_drafts
 from orchestrate.state.events import GateDecided
 from orchestrate.state.locks import Owner

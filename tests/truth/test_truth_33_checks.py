@@ -65,7 +65,7 @@ def test_truth_33_the_file_of_an_agent_is_looked_for_once(
         looked.append(name)
         return read_agent(name, workspace)
 
-    monkeypatch.setattr("orchestrate.app.agent_definitions.read_agent", look)
+    monkeypatch.setattr("orchestrate.app.definitions.agent_definitions.read_agent", look)
     stage.run("validate", "r.yaml").assert_success()
     assert looked == ["armed"]
 

@@ -125,7 +125,7 @@ def test_names_are_listed() -> None:
 
 def test_a_listener_may_decide_about_a_gate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Far longer than a busy machine takes for the run: only a wait for itself takes that long.
-    monkeypatch.setattr("orchestrate.app.decide._TAKEN_OVER_IN_S", 300.0)
+    monkeypatch.setattr("orchestrate.app.deciding.decide._TAKEN_OVER_IN_S", 300.0)
 
     def approve(event: object, _: object) -> None:
         if isinstance(event, GateOpened):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.app.decide import choose_live
+from orchestrate.app.deciding.decide import choose_live
 from orchestrate.errors import ConfigError, UsageError
 from orchestrate.state.model import Frame, RunState
 from orchestrate.state.result import Approval

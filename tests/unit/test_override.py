@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from orchestrate.agent_names import own_name
-from orchestrate.app.settings import FLAGS
+from orchestrate.app.given.settings import FLAGS
 from orchestrate.errors import ConfigError
 from orchestrate.plan import override
 from orchestrate.plan.check import check_program

@@ -14,9 +14,9 @@ import click
 import pytest
 
 import orchestrate
-from orchestrate.app.apply_flags import configured
-from orchestrate.app.config import load_config
-from orchestrate.app.settings import FLAGS, RunSettings, settings_of
+from orchestrate.app.config.apply_flags import configured
+from orchestrate.app.config.load import load_config
+from orchestrate.app.given.settings import FLAGS, RunSettings, settings_of
 from orchestrate.cli.commands.resume import resume
 from orchestrate.cli.commands.run import run
 from orchestrate.cli.commands.run_step import run_step
@@ -173,7 +173,7 @@ def test_a_new_flag_is_one_row(tmp_path: Path) -> None:
     shutil.copytree(package, tmp_path / "orchestrate", ignore=shutil.ignore_patterns("__pycache__"))
     for data in ("schemas", "workflows", "docs"):
         (tmp_path / data).symlink_to(package.parent / data)
-    table = tmp_path / "orchestrate" / "app" / "settings.py"
+    table = tmp_path / "orchestrate" / "app" / "given" / "settings.py"
     table.write_text(table.read_text("utf-8").replace("    backend: str", ROW, 1), "utf-8")
     project = tmp_path / "project"
     (project / ".orchestrate").mkdir(parents=True)
@@ -197,7 +197,7 @@ def test_a_new_flag_is_one_row(tmp_path: Path) -> None:
     (folder,) = (project / ".orchestrate" / "runs").glob("2*")
     assert json.loads((folder / "state.json").read_bytes())["settings"]["favourite"] == "blue"
     script = (
-        "from orchestrate.app.open_run import find_stored, header_of\n"
+        "from orchestrate.app.reading.open_run import find_stored, header_of\n"
         "from orchestrate.view.place import Place\n"
         "print(header_of(find_stored('latest', Place())[1]).settings.favourite)\n"
         "from orchestrate.cli.completing import complete\n"

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrate.app.decide import Decision, decide
-from orchestrate.app.default_run import run_that_waits
-from orchestrate.app.inbox import waiting_gates
-from orchestrate.app.open_run import find_stored
-from orchestrate.app.runs_folder import runs_of
-from orchestrate.app.settle import parked_runs
+from orchestrate.app.deciding.decide import Decision, decide
+from orchestrate.app.deciding.inbox import waiting_gates
+from orchestrate.app.deciding.settle import parked_runs
+from orchestrate.app.reading.default_run import run_that_waits
+from orchestrate.app.reading.open_run import find_stored
+from orchestrate.app.reading.runs_folder import runs_of
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.group import invoke
 from orchestrate.cli.later import answer_later

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrate.app.claim import orchestrator_of
-from orchestrate.app.config_lenient import config_for_looking
-from orchestrate.app.open_run import find_stored
-from orchestrate.app.stopping import Stop, stoppable
-from orchestrate.app.transcripts import transcripts_of
+from orchestrate.app.config.lenient import config_for_looking
+from orchestrate.app.ending.claim import orchestrator_of
+from orchestrate.app.ending.stopping import Stop, stoppable
+from orchestrate.app.reading.open_run import find_stored
+from orchestrate.app.reading.transcripts import transcripts_of
 from orchestrate.cli.commands.wait import wait_for
 from orchestrate.cli.options import json_option, place_options, run_argument
 from orchestrate.errors import OrchestrateError

@@ -7,10 +7,10 @@ import time
 
 import click
 
-from orchestrate.app import clean as cleaning
-from orchestrate.app.clean import Chosen
-from orchestrate.app.keep_age import VARIABLE, keep_age
-from orchestrate.app.runs_folder import runs_of
+from orchestrate.app.ending import clean as cleaning
+from orchestrate.app.ending.clean import Chosen
+from orchestrate.app.ending.keep_age import VARIABLE, keep_age
+from orchestrate.app.reading.runs_folder import runs_of
 from orchestrate.cli.later import later
 from orchestrate.cli.options import json_option, place_options
 from orchestrate.cli.params import AT_LEAST_0

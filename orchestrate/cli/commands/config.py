@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrate.app.config import load_config
-from orchestrate.app.config_in_effect import files_json, origins_json, with_defaults
+from orchestrate.app.config.in_effect import files_json, origins_json, with_defaults
+from orchestrate.app.config.load import load_config
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.options import json_option, working_dir_option
 from orchestrate.errors import UsageError

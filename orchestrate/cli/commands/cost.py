@@ -6,9 +6,9 @@ import os
 
 import click
 
-from orchestrate.app.config import load_config
+from orchestrate.app.config.load import load_config
+from orchestrate.app.config.money import money_rules
 from orchestrate.app.moments import moment_of
-from orchestrate.app.money import money_rules
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.options import json_option, working_dir_option
 from orchestrate.show.cost_table import spending_table

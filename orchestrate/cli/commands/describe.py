@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from orchestrate.app.definition import compiled
-from orchestrate.app.scopes import starting_values
+from orchestrate.app.definitions.find import compiled
+from orchestrate.app.given.scopes import starting_values
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.options import json_option, working_dir_option
 from orchestrate.plan.nodes import main_plan

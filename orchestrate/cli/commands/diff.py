@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from orchestrate.app.compare_runs import compare_runs, patch_of
-from orchestrate.app.diff_files import diff_files
-from orchestrate.app.open_run import find_stored
-from orchestrate.app.runs_folder import runs_of
+from orchestrate.app.files.compare_runs import compare_runs, patch_of
+from orchestrate.app.files.diff_files import diff_files
+from orchestrate.app.reading.open_run import find_stored
+from orchestrate.app.reading.runs_folder import runs_of
 from orchestrate.app.secrets import secrets_of_run
 from orchestrate.cli.options import json_option, place_options, run_argument
 from orchestrate.cli.run_and_step import run_and_step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from orchestrate.app.doctor import examine
+from orchestrate.app.reading.doctor import examine
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.options import json_option, place_options
 from orchestrate.show.doctor_text import tell_findings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from orchestrate.app.answer import answer_question
-from orchestrate.app.inbox import all_workspaces, open_inbox
+from orchestrate.app.deciding.answer import answer_question
+from orchestrate.app.deciding.inbox import all_workspaces, open_inbox
 from orchestrate.cli.options import diff_option, json_option
 from orchestrate.errors import UsageError
 from orchestrate.exits import ABANDONED, DONE

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrate.agent_names import own_name
-from orchestrate.app.definition import compile_definition
-from orchestrate.app.starter_files import (
+from orchestrate.app.definitions.find import compile_definition
+from orchestrate.app.definitions.starter_files import (
     DEFAULT_PERMISSIONS,
     DIALECTS,
     agents_here,
@@ -19,7 +19,7 @@ from orchestrate.app.starter_files import (
     write_all,
     write_stubs,
 )
-from orchestrate.app.stopping import stoppable
+from orchestrate.app.ending.stopping import stoppable
 from orchestrate.app.workspaces import with_aliases, workspace_here
 from orchestrate.cli.options import json_option, working_dir_option
 from orchestrate.cli.terminal import has_terminal, read_line

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchestrate.app.moments import moment_of
-from orchestrate.app.open_run import find_stored
-from orchestrate.app.transcripts import transcripts_of
+from orchestrate.app.reading.open_run import find_stored
+from orchestrate.app.reading.transcripts import transcripts_of
 from orchestrate.cli.options import json_option, place_options, raw_option, run_argument
 from orchestrate.cli.params import AT_LEAST_0
 from orchestrate.cli.run_and_step import run_and_step

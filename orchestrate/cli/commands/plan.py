@@ -6,8 +6,8 @@ import sys
 
 import click
 
-from orchestrate.app.definition import compiled
-from orchestrate.app.open_run import find_stored
+from orchestrate.app.definitions.find import compiled
+from orchestrate.app.reading.open_run import find_stored
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.later import later
 from orchestrate.cli.options import choose_format, json_option, place_options

@@ -8,9 +8,9 @@ import time
 
 import click
 
-from orchestrate.app.open_run import find_stored
+from orchestrate.app.reading.open_run import find_stored
+from orchestrate.app.reading.transcripts import transcripts_of
 from orchestrate.app.secrets import secrets_of_run
-from orchestrate.app.transcripts import transcripts_of
 from orchestrate.app.user_files import write_named
 from orchestrate.cli.options import json_option, place_options, run_argument
 from orchestrate.errors import UsageError

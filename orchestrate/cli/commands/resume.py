@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from orchestrate.app.settings import FLAGS_OF, RunSettings
+from orchestrate.app.given.settings import FLAGS_OF, RunSettings
 from orchestrate.cli.later import later
 from orchestrate.cli.options import (
     flag_options,

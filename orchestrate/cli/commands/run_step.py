@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from orchestrate.app.settings import RunSettings
+from orchestrate.app.given.settings import RunSettings
 from orchestrate.cli.later import later
 from orchestrate.cli.options import flag_options, json_option, place_options
 from orchestrate.errors import UsageError

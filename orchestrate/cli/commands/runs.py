@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from orchestrate.app.moments import moment_of
-from orchestrate.app.runs_folder import runs_of
+from orchestrate.app.reading.runs_folder import runs_of
 from orchestrate.cli.later import later
 from orchestrate.cli.options import json_option, place_options
 from orchestrate.cli.params import AT_LEAST_0

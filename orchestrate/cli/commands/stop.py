@@ -6,8 +6,8 @@ import time
 
 import click
 
-from orchestrate.app.end_run import stop_run
-from orchestrate.app.open_run import find_stored
+from orchestrate.app.ending.end_run import stop_run
+from orchestrate.app.reading.open_run import find_stored
 from orchestrate.cli.options import end_within_option, json_option, place_options, run_argument
 from orchestrate.show.output import answer, answer_json, note, note_once
 from orchestrate.view.advice import next_commands

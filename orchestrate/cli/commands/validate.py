@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from orchestrate.app.settings import RunSettings
+from orchestrate.app.given.settings import RunSettings
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.options import choose_format, flag_options, json_option, working_dir_option
 from orchestrate.diagnostics import CheckedFile, distinct, worst_code
@@ -47,7 +47,7 @@ def validate(
     otherwise. A variable that nothing in the file sets is a warning, because a run may be given
     it; with -i or --context it is an error.
     """
-    from orchestrate.app.check_context import check_given, files_of
+    from orchestrate.app.definitions.check_context import check_given, files_of
 
     shape = choose_format(output_format, as_json)
     workspace = workspace_of(working_dir)

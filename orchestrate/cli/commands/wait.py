@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrate.app.open_run import find_stored
-from orchestrate.app.settle import settled_view
+from orchestrate.app.deciding.settle import settled_view
+from orchestrate.app.reading.open_run import find_stored
 from orchestrate.cli.options import json_option, place_options, run_argument
 from orchestrate.cli.params import Duration
 from orchestrate.exits import TIME_IS_UP

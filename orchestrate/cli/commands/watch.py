@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from orchestrate.app.watch import WatchedRecipe, keep_watch
+from orchestrate.app.definitions.watch import WatchedRecipe, keep_watch
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.cli.commands.run import run
 from orchestrate.cli.main import tell

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from orchestrate.app.open_run import find_stored
+from orchestrate.app.reading.open_run import find_stored
 from orchestrate.app.secrets import secrets_of_run
 from orchestrate.cli.options import json_option, place_options, run_argument
 from orchestrate.cli.run_and_step import run_and_step

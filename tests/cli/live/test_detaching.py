@@ -172,7 +172,7 @@ def test_a_wait_ends_at_a_gate_and_with_a_signal(shop: Workshop) -> None:
 SLOWLY = """
 import fcntl, pathlib, termios, time
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-from orchestrate.app import start as execution
+from orchestrate.app.starting import start as execution
 start_run = execution.start_run
 def slowly(*arguments, **named):
     pathlib.Path("starting").touch()

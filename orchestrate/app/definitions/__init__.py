@@ -1,0 +1,1 @@
+"""Recipes before they run: found, checked, watched, and whom they would ask."""

@@ -1,0 +1,1 @@
+"""Ending runs from outside, and removing them."""

@@ -1,0 +1,1 @@
+"""What a run is given from outside: its flags, inputs and context."""

@@ -1,0 +1,1 @@
+"""Runs and the computer as they are, looked at without changing them."""

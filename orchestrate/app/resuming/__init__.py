@@ -1,0 +1,1 @@
+"""Going on with a run, also when its definition was edited."""
