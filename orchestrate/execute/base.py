@@ -175,7 +175,8 @@ class Executor(Protocol):
     def stop(self, attempt: str, reason: str, grace_s: float = 5.0) -> None:
         """End a program and all of its children: TERM, and KILL after the grace.
 
-        Its exit comes through `wait`. A second call can only shorten the grace.
+        Its exit comes through `wait`. A second call can only shorten the grace. Of two threads the
+        one that stops may be ahead of the one that starts: then the program ends as it begins.
         """
 
     def renew(self, attempt: str, lease_s: float) -> bool:

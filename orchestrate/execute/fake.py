@@ -88,6 +88,8 @@ class FakeExecutor:
         self._records = records or _Records()
         self.acts.update(acts or {})
         self._wakes = self._answered_wakes = 0
+        # What was stopped before it was started, and why.
+        self._early_stops: dict[str, str] = {}
 
     @property
     def acts(self) -> dict[str, Act]:
@@ -156,6 +158,10 @@ class FakeExecutor:
             self._print(job, act.stdout, act.stderr)
             if act.start_error:
                 attempt.end = replace(exit_with(127), start_error=act.start_error)
+            elif job.attempt in self._early_stops:
+                self._finish(
+                    attempt, replace(_killed(), stopped=self._early_stops.pop(job.attempt))
+                )
             return True
 
     def find(self, attempt: str, *, is_announced: bool = True) -> Found:  # noqa: ARG002
@@ -189,7 +195,9 @@ class FakeExecutor:
             for before in self._records.attempts.values():
                 if before.follower is not None and before.follower[1].attempt == attempt:
                     before.follower = None
-            if found is not None and self._end_of(found) is None:
+            if found is None:
+                self._early_stops[attempt] = reason
+            elif self._end_of(found) is None:
                 self._finish(found, replace(_killed(), stopped=reason))
 
     def renew(self, attempt: str, lease_s: float) -> bool:

@@ -124,6 +124,28 @@ def test_to_stop_what_does_not_run_does_nothing(world: World) -> None:
     assert world.executor.find("A:1.1") == NotStarted()
 
 
+def test_what_is_stopped_before_it_is_started_ends_as_it_begins(world: World) -> None:
+    """Another thread had the attempt announced, and was about to ask for it."""
+    world.executor.stop("A:1.1", "another item failed", 2.0)
+    ended = world.executor.run(world.job("A:1.1", FOR_EVER))
+    assert isinstance(ended, Exit)
+    assert (ended.stopped, ended.code) == ("another item failed", None)
+    after = world.executor.run(world.job("A:1.2", Act(stdout=b"done")))
+    assert isinstance(after, Exit)
+    assert after.stdout == b"done"
+
+
+def test_an_early_stop_is_of_the_client_that_asked_for_it(world: World) -> None:
+    """A resume starts what an orchestrator of before has stopped and never started."""
+    other = world.another()
+    other.stop("A:1.1", "another item failed", 2.0)
+    assert other.find("A:1.1") == NotStarted()  # it was heard
+    other.close()
+    ended = world.executor.run(world.job("A:1.1", Act(stdout=b"done")))
+    assert isinstance(ended, Exit)
+    assert (ended.stopped, ended.stdout) == ("", b"done")
+
+
 def test_a_wake_up_interrupts_who_waits(world: World) -> None:
     world.executor.start(world.job("A:1.1", FOR_EVER))
     threading.Timer(0.1, world.executor.wake).start()

@@ -18,6 +18,8 @@ class Connection:
         self.unsent = b""
         # Is it polled for room to send in, too?
         self.is_behind = False
+        # Attempts that the client has stopped before it asked for them, with reason and grace.
+        self.early_stops: dict[str, tuple[bytes, float]] = {}
 
     def receive(self) -> list[tuple[list[str], bytes]] | None:
         """What has arrived; None when the other side is gone."""

@@ -97,8 +97,6 @@ class KeeperProcess:
         self._listener = listener
         self._poll.register(listener.fileno(), select.POLLIN)
 
-    # The loop.
-
     def serve(self) -> None:
         while not self._is_done():
             for fd, _ in self._poll.poll(self._patience_ms()):
@@ -205,8 +203,6 @@ class KeeperProcess:
             self._stop_everything(KEEPER_TERMINATED.encode("ascii"))
         self._own_attempt.collect()
 
-    # Clients.
-
     def _welcome(self) -> None:
         try:
             sock = accept(self._listener)
@@ -262,6 +258,8 @@ class KeeperProcess:
                     self._running[attempt].stop(body, grace_s)
                 elif attempt == self._own_attempt.follower:
                     self._own_attempt.drop_follower()
+                elif attempt not in self._journal.claimed:
+                    client.early_stops[attempt] = (body, grace_s)
             case ["renew", attempt, until]:
                 lease_until = float(until)
                 if attempt in self._running:
@@ -298,6 +296,8 @@ class KeeperProcess:
         self._running[attempt] = place
         self._claims.append((place, client, op))
         place.watchers = {client.fd}
+        if attempt in client.early_stops:
+            place.stop(*client.early_stops.pop(attempt))
 
     def _take_follower(self, before: str, attempt: str, request: bytes, client: Connection) -> None:
         """What is to start as soon as another has ended well; `-` is nothing.
@@ -361,8 +361,6 @@ class KeeperProcess:
         self._ending = True
         for place in self._running.values():
             place.stop(reason, 2.0)
-
-    # Attempts.
 
     def _settle(self, place: Place, kind: str, record: bytes) -> None:
         """Who asks before this is durable still finds it running, and hears of it with the rest."""
