@@ -179,8 +179,10 @@ def test_edits_03_one_item_is_done_again(tmp_path: Path) -> None:
     assert sorted(stage.ran()[:10]) == sorted([*["work"] * 5, *ITEMS])
     refused = stage.resume("--redo", "nobody", exit_code=2).stderr
     assert "no result of a step 'nobody'" in refused
-    # What is named there can be typed.
-    assert "it has: plan, each, each[0]/work, each[1]/work, " in refused
+    # What is named there can be typed; items of a parallel loop stand there as they have ended.
+    named = refused.partition("it has: ")[2].rstrip().split(", ")
+    assert [*named[:2], *named[7:]] == ["plan", "each", "review", "commit"]
+    assert sorted(named[2:7]) == [f"each[{number}]/work" for number in range(5)]
     mistyped = stage.run("why", "latest", "each[9]/works").assert_exit(2).stderr
     assert "(did you mean 'each[" in mistyped
 

@@ -86,6 +86,17 @@ class Lane:
         return codes
 
 
+def strike_in_thread(strike: Callable[[int], None]) -> Before:
+    """Let the process go first; whatever it is struck with comes from beside."""
+
+    def begin(pid: int) -> threading.Thread:
+        thread = threading.Thread(target=strike, args=(pid,))
+        thread.start()
+        return thread
+
+    return begin
+
+
 def _await_end(command: Command) -> int:
     """A command that hangs is killed by SIGABRT, which no kill of the tests uses."""
     with suppress(subprocess.TimeoutExpired):

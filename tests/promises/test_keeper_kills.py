@@ -23,7 +23,7 @@ from tests.promises.keepers import (
     kill_keeper_and_company,
 )
 from tests.promises.killing import Point, can_trace, kill_at, points_in, tracing
-from tests.promises.lanes import Before, Lane, Lanes
+from tests.promises.lanes import Before, Lane, Lanes, strike_in_thread
 from tests.promises.processes import kill
 from tests.promises.shapes import STEADY, Shape
 from tests.promises.test_kill_sweep import seed_of
@@ -78,17 +78,6 @@ def strike_after(trial: Trial, blow: Blow, lines: int, delay_s: float) -> Before
         blow.strike(trial)
 
     return strike_in_thread(strike)
-
-
-def strike_in_thread(strike: Callable[[int], None]) -> Before:
-    """Let the process go first; whatever it is struck with comes from beside."""
-
-    def begin(pid: int) -> threading.Thread:
-        thread = threading.Thread(target=strike, args=(pid,))
-        thread.start()
-        return thread
-
-    return begin
 
 
 def go_on_until_over(trial: Trial, lane: Lane) -> int:

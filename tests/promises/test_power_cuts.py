@@ -23,10 +23,10 @@ from tests.promises.agent_shapes import STEADY_MACHINE, STEADY_RECIPE
 from tests.promises.commands import await_lines
 from tests.promises.judging import check_same
 from tests.promises.keepers import kill_keeper_and_company
-from tests.promises.lanes import Lane, Lanes
+from tests.promises.lanes import Lane, Lanes, strike_in_thread
 from tests.promises.processes import kill
 from tests.promises.shapes import CHAINED, DERIVED, STEADY, Shape
-from tests.promises.test_keeper_kills import go_on_until_over, strike_in_thread
+from tests.promises.test_keeper_kills import go_on_until_over
 from tests.promises.test_kill_sweep import seed_of
 from tests.promises.trials import Trial
 

@@ -27,10 +27,9 @@ from tests.promises.hostile import Tree
 from tests.promises.judging import check_same
 from tests.promises.keepers import kill_keeper_and_company
 from tests.promises.killing import can_trace, tracing
-from tests.promises.lanes import Before, Lanes
+from tests.promises.lanes import Before, Lanes, strike_in_thread
 from tests.promises.processes import end_all_in, is_alive, kill, progress_of, wait_until
 from tests.promises.shapes import STEADY, act
-from tests.promises.test_keeper_kills import strike_in_thread
 from tests.promises.trials import Trial, sealed_state
 
 REFUSED = 5

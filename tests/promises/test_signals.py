@@ -16,7 +16,7 @@ import pytest
 
 from tests.commands import Command
 from tests.promises.commands import await_file, do, doing, environment, workflow
-from tests.promises.lanes import Lane, Lanes
+from tests.promises.lanes import Lane, Lanes, strike_in_thread
 from tests.promises.processes import kill, programs_in, wait_until
 from tests.promises.shapes import act
 from tests.promises.trials import Trial, sealed_state
@@ -257,10 +257,7 @@ def test_killed_while_it_stops(quick_top: Path, lanes: Lanes) -> None:
                 wait_until(cleaned.exists, "it was not asked to end")
             kill(pid)
 
-        def begin(pid: int) -> None:
-            threading.Thread(target=stop, args=(pid,)).start()
-
-        assert lane.run(trial.start_order(), begin) in (-signal.SIGKILL, 143)
+        assert lane.run(trial.start_order(), strike_in_thread(stop)) in (-signal.SIGKILL, 143)
         (trial.workspace / "go").touch()
         code = trial.go_on(lane)
         assert code == 0, f"killed after {number}: {trial.said()}"

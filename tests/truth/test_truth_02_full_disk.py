@@ -17,9 +17,8 @@ import pytest
 from orchestrate.testing import Result
 from tests.acceptance.fakes import Stage, read_state
 from tests.promises.killing import can_trace, fail_at, tracing
-from tests.promises.lanes import Before
+from tests.promises.lanes import Before, strike_in_thread
 from tests.promises.processes import end_all_in, wait_until
-from tests.promises.test_keeper_kills import strike_in_thread
 from tests.recipes.fakes import Workshop, recipe, rule
 from tests.truth.small_disks import SmallDisk, small_disk
 
