@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from orchestrate.errors import UsageError
 from orchestrate.plan.visible import visible
 from orchestrate.record import record
 from orchestrate.show.facts import decision_words
+from orchestrate.show.log_line import shown_line
 from orchestrate.show.output import answer_json, note, wants_raw
 from orchestrate.show.printing import (
     Printer,
@@ -17,6 +19,7 @@ from orchestrate.show.printing import (
     print_lines,
     print_source,
     read_source,
+    start_of_last,
 )
 from orchestrate.show.transcript_text import turn_lines
 from orchestrate.state.locks import is_held
@@ -64,10 +67,28 @@ def show_log(run: Run, request: LogRequest, as_json: bool) -> None:
     printer = Printer()
     is_live = request.follows and is_held(run.lock_file)
     start = 0 if request.since is None else _first_since(path, request.since)
-    offset = print_source(printer, path, start, last_lines=request.last_lines)
+    print_log = _print_log_lines if printer.is_for_people and not wants_raw() else print_source
+    offset = print_log(printer, path, start, request.last_lines)
     for _ in looks(run) if is_live else ():
-        offset = print_source(printer, path, offset)
+        offset = print_log(printer, path, offset)
         printer.flush()
+
+
+def _print_log_lines(
+    printer: Printer, path: Path, start: int = 0, last_lines: int | None = None
+) -> int:
+    """As `print_source`, in the words that people read; half a line waits for its other half."""
+    with open_source(path) as opened:
+        if last_lines is not None:
+            size = opened.seek(0, os.SEEK_END)
+            start = max(start, start_of_last(opened, size, last_lines))
+        opened.seek(start)
+        for line in opened:
+            if line.endswith(b"\n"):
+                start += len(line)
+                shown = shown_line(line.decode("utf-8", "replace"))
+                printer.print(shown.encode("utf-8"))
+    return start
 
 
 def _first_since(path: Path, since: float) -> int:

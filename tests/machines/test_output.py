@@ -233,6 +233,19 @@ def test_a19_1_the_log_has_the_error_of_a_failed_step(tmp_path: Path) -> None:
     assert (fields["step"], fields["visitCount"]) == ("first", "1")
 
 
+def test_a19_1_at_a_terminal_the_log_leaves_out_what_is_unknown_or_said(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, said("done"), {"exit": 1, "stderr": "Error: no moon"})
+    scene.play(PAIR, exit_code=4)
+    with scene.at_terminal("logs") as terminal:
+        shown = terminal.finish()
+    assert "=-" not in shown
+    assert "recipeId" not in shown
+    assert re.search(r"INFO  \[step:started\] first \(visit 1/3, total 1/100\)", shown)
+    assert re.search(r"\[step:failed\] step=\w+ error='.*no moon", shown)
+    # What a program reads has all fields.
+    assert "recipeId=trial" in scene.run("logs").assert_success().stdout
+
+
 def test_a19_the_log_is_private_and_grows_over_a_resume(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"exit": 1}, said("done"), said("done"))
     scene.play(PAIR, exit_code=4)
