@@ -86,6 +86,7 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
             case _:
                 pass
     models = map_at(stats, "models")
+    read = _tokens(stats, "input_tokens", "prompt")
     return Parsed(
         text=text,
         is_done=is_done,
@@ -93,8 +94,8 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
         note=note,
         session=session,
         model=next(iter(models)) if len(models) == 1 else model,
-        input_tokens=_tokens(stats, "input_tokens", "prompt"),
-        output_tokens=_tokens(stats, "output_tokens", "candidates"),
+        input_tokens=read,
+        output_tokens=_written(stats, read),
         denied=(*denied,),
     )
 
@@ -115,6 +116,16 @@ def _failure_in(event: Event, note: str, now: float) -> Failure:
     # For some errors the status is left out; those that may pass were tried again before.
     kind: FailureKind = "invalid-request" if "API Error" in message else "crash"
     return failure_of(message, now, status=whole_at(event, "error", "code"), kind=kind)
+
+
+def _written(stats: Event, read: int | None) -> int | None:
+    """What the models wrote, with their thoughts: those are paid for, and counted in the total
+    only."""
+    written = _tokens(stats, "output_tokens", "candidates")
+    every = _tokens(stats, "total_tokens", "total")
+    if written is None or read is None or every is None:
+        return written
+    return max(written, every - read)
 
 
 def _tokens(stats: Event, streamed: str, in_object: str) -> int | None:
