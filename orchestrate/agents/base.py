@@ -119,13 +119,15 @@ class Finished:
 @record
 class Used:
     """What a message has taken, as a program tells while it works; a later one with the same id
-    replaces it. `cached` are tokens that it has read again, at a price of their own."""
+    replaces it. `cached` are tokens that it has read again, at a price of their own. The model is
+    '' and the cost None where the program does not tell them."""
 
     message: str
     model: str
     read: int
     cached: int
     written: int
+    cost_usd: float | None = None
 
 
 @record

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from orchestrate.agents.adapter import Adapter, Login, Parsed, ProgramCall, ProgramTurn
-from orchestrate.agents.base import Failure, FailureKind
+from orchestrate.agents.base import Failure, FailureKind, Used
 from orchestrate.agents.failures import failure_of, header_time
 from orchestrate.agents.finding import KnownProgram
 from orchestrate.agents.parse import (
@@ -104,7 +104,7 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
         note=note,
         session=session,
         input_tokens=total(*(_tokens_read(part) for part in finishes)),
-        output_tokens=total(*(whole_at(part, "tokens", "output") for part in finishes)),
+        output_tokens=total(*(_tokens_written(part) for part in finishes)),
         cost_usd=_cost(finishes),
         denied=(*denied,),
     )
@@ -150,10 +150,25 @@ def _tokens_read(part: Event) -> int | None:
     )
 
 
+def _tokens_written(part: Event) -> int | None:
+    """Thoughts are paid for as what is said, and are no part of the output."""
+    return total(whole_at(part, "tokens", "output"), whole_at(part, "tokens", "reasoning"))
+
+
 def _cost(finishes: list[Event]) -> float | None:
     """Zero is what it says of a model whose price it does not know, so that is unknown."""
     cost = sum(number_at(part, "cost") or 0.0 for part in finishes)
     return cost if cost > 0 else None
+
+
+def used_of(event: Event) -> Used | None:
+    """A message ends with what it has taken; its model is not told."""
+    part = map_at(event, "part")
+    read = total(whole_at(part, "tokens", "input"), whole_at(part, "tokens", "cache", "write"))
+    if text_at(event, "type") != "step_finish" or read is None:
+        return None
+    cached = whole_at(part, "tokens", "cache", "read") or 0
+    return Used(text_at(part, "id"), "", read, cached, _tokens_written(part) or 0, _cost([part]))
 
 
 def session_of(event: Event) -> str | None:
@@ -211,6 +226,7 @@ OPENCODE = Adapter(
     make_call=make_call,
     parse=parse,
     session_of=session_of,
+    used_of=used_of,
     pieces_of=pieces_of,
     take_over=lambda session: ("opencode", "--session", session),
     permissions=("bypass", "edit", "default", "read-only"),

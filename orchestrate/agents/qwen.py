@@ -15,15 +15,17 @@ from orchestrate.agents.adapter import (
     ProgramTurn,
     SessionFiles,
 )
-from orchestrate.agents.base import Failure
+from orchestrate.agents.base import Failure, Used
 from orchestrate.agents.claude import denials_in, session_of
 from orchestrate.agents.claude import pieces_of as claude_pieces
+from orchestrate.agents.claude import used_of as claude_used_of
 from orchestrate.agents.failures import failure_of
 from orchestrate.agents.finding import KnownProgram
 from orchestrate.agents.gemini import as_text
 from orchestrate.agents.parse import Event, map_at, text_at, whole_at
 from orchestrate.agents.settings import Setting
 from orchestrate.agents.transcript import Piece, latest_text
+from orchestrate.record import replace
 from orchestrate.regex import regex
 
 _APPROVAL = {"bypass": "yolo", "edit": "auto-edit", "default": "default", "read-only": "plan"}
@@ -116,6 +118,12 @@ def _failure_in(result: Event, note: str, now: float) -> Failure:
     return failure_of(text_at(result, "error", "message") or note, now)
 
 
+def used_of(event: Event) -> Used | None:
+    """As Claude Code's messages, but what is read again is part of what is read."""
+    used = claude_used_of(event)
+    return None if used is None else replace(used, read=max(used.read - used.cached, 0))
+
+
 def pieces_of(event: Event) -> list[Piece]:
     """As Claude Code's events, but for those that say that it waits."""
     if (text_at(event, "type"), text_at(event, "subtype")) == ("system", "retry"):
@@ -144,6 +152,7 @@ QWEN = Adapter(
     make_call=make_call,
     parse=parse,
     session_of=session_of,
+    used_of=used_of,
     session_files=SessionFiles(".qwen", ("projects/*/chats/{session}.jsonl",)),
     pieces_of=pieces_of,
     take_over=lambda session: ("qwen", "--resume", session),

@@ -2,9 +2,9 @@
 one that it does not have.
 
 Some programs tell while they work what each message has taken. Those tokens count as they are; in
-dollars, by the prices of the configuration, only what costs at least so much: tokens that are read
-again are cheaper than a price for all of them would say, and a call that keeps within its cap must
-never be ended.
+dollars what a message is told to have cost, else, by the prices of the configuration, only what it
+costs at least: tokens that are read again are cheaper than a price for all of them would say, and a
+call that keeps within its cap must never be ended.
 """
 
 from __future__ import annotations
@@ -64,11 +64,17 @@ class Watchdog:
         return cap is not None and dollars is not None and dollars > cap
 
     def dollars(self) -> float | None:
-        """What the call has cost at least; None where a model of it has no price."""
-        computed = self._step.rt.rules.money.computed
-        costs = [computed(u.model, u.read, u.written) for u in self.used.values()]
+        """What the call has cost at least; None where a message neither tells its cost nor has a
+        model with a price."""
+        costs = [self._cost_of(used) for used in self.used.values()]
         known = [cost for cost in costs if cost is not None]
         return sum(known) if known and len(known) == len(costs) else None
+
+    def _cost_of(self, used: Used) -> float | None:
+        if used.cost_usd is not None:
+            return used.cost_usd
+        model = used.model or self._step.about.model
+        return self._step.rt.rules.money.computed(model, used.read, used.written)
 
 
 def used_at_least(step: Step, agent: Agent) -> StepResult:
@@ -85,4 +91,6 @@ def used_at_least(step: Step, agent: Agent) -> StepResult:
     dollars = watchdog.dollars()
     if dollars is None:
         return told
-    return told | StepResult(cost_usd=round(dollars, 10), cost_computed=True)
+    told |= StepResult(cost_usd=round(dollars, 10))
+    is_told = all(one.cost_usd is not None for one in used)
+    return told if is_told else told | StepResult(cost_computed=True)

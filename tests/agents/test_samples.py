@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,9 @@ import pytest
 
 from orchestrate.agent_names import own_name
 from orchestrate.agents.adapter import Parsed, ProgramAgent
-from orchestrate.agents.base import FailureKind
+from orchestrate.agents.base import FailureKind, Used
 from orchestrate.agents.parse import Event, read_events
-from orchestrate.agents.registry import PROGRAMS
+from orchestrate.agents.registry import PROGRAMS, make_agent
 from orchestrate.agents.transcript import EventTranscript
 from orchestrate.record import replace
 
@@ -289,6 +290,48 @@ def test_two_results_in_one_stream_are_summed_up() -> None:
     assert replace(parsed, cost_usd=0.006, input_tokens=1000, output_tokens=100) == adapter.parse(
         events, NOW
     )
+
+
+def _parsed_of(program: str, sample: str, told: str, instead: str) -> Parsed:
+    """What is read of a sample in which a figure is another one."""
+    text = (SAMPLES / f"{sample}.stdout").read_text("utf-8")
+    assert told in text
+    lines = text.replace(told, instead).splitlines()
+    return PROGRAMS[program]().parse([json.loads(line) for line in lines], NOW)
+
+
+def test_thoughts_count_as_what_is_written() -> None:
+    """Both programs tell them apart from the output; they are paid for as that."""
+    opencode = _parsed_of("opencode", "opencode/tool-default", '"reasoning":0', '"reasoning":4000')
+    assert opencode.output_tokens == 2 + 2 * 4000
+    gemini = _parsed_of(
+        "gemini", "gemini/stream-tool", '"total_tokens":24516', '"total_tokens":29516'
+    )
+    assert (gemini.input_tokens, gemini.output_tokens) == (24507, 9 + 5000)
+
+
+# What each message takes, as told while the program works, is in sum what it reports at its end.
+TOLD_BY_MESSAGE = ("claude/stream-tool", "opencode/tool-default", "qwen/stream-tool")
+
+
+@pytest.mark.parametrize("sample", TOLD_BY_MESSAGE)
+def test_what_messages_take_is_what_the_turn_takes(sample: str) -> None:
+    program = own_name(sample.partition("/")[0])
+    output = (SAMPLES / f"{sample}.stdout").read_bytes()
+    told = {used.message: used for used in make_agent(program).used_in(output)}.values()
+    parsed = parse(sample)
+    assert sum(used.read + used.cached for used in told) == parsed.input_tokens
+    if program == "opencode":
+        assert sum(used.cost_usd or 0 for used in told) == parsed.cost_usd
+    if program != "claude-code":  # whose events of a message do not tell its last words
+        assert sum(used.written for used in told) == parsed.output_tokens
+
+
+def test_qwen_reads_again_a_part_of_what_it_reads() -> None:
+    used = {"input_tokens": 1000, "cache_read_input_tokens": 900, "output_tokens": 5}
+    event = {"type": "assistant", "message": {"id": "m1", "model": "q", "usage": used}}
+    (told,) = make_agent("qwen").used_in(json.dumps(event).encode() + b"\n")
+    assert told == Used("m1", "q", 100, 900, 5)
 
 
 def test_the_order_of_keys_does_not_matter() -> None:

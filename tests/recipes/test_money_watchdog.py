@@ -9,7 +9,7 @@ import pytest
 
 from orchestrate.agents.claude import used_of
 from orchestrate.agents.parse import events_in
-from tests.recipes.fakes import Workshop, recipe, rule
+from tests.recipes.fakes import AGENT, Workshop, recipe, rule
 from tests.recipes.test_budgets import FILES
 from tests.recipes.test_money import DONE, ONE, _users, costing
 
@@ -69,6 +69,47 @@ def test_dollars_are_watched_by_prices_and_what_is_read_again_counts_for_nothing
     played = shop.play(text, exit_code=6)
     assert "$1.10 of $1.00 spent" in played.state["reason"]
     assert played.state["costs"]["computed"] == 1
+
+
+# It tells what each message has taken and cost, and does not end by itself.
+_OPENCODE = """\
+#!/bin/sh
+case "$*" in --version) echo 1.18.33; exit;; esac
+cat > /dev/null
+for n in 1 2 3; do
+  echo '{"type":"step_finish","sessionID":"ses_1","part":{"id":"p'$n'","messageID":"m'$n'",' \
+    '"reason":"tool-calls","tokens":{"input":900,"output":50,"reasoning":50,"cache":' \
+    '{"read":0,"write":0}},"cost":COST}}'
+done
+exec sleep 600
+"""
+
+
+@pytest.mark.parametrize(
+    ("cost", "limit", "reached"),
+    [
+        ("0.4", "cost_usd: 1", "$1.20 of $1.00 spent"),
+        ("0", "tokens: 2500", "3000 of 2500 tokens used"),
+        ("0", "cost_usd: 0.5", "$3.00 of $0.50 spent"),
+    ],
+    ids=["told", "tokens", "priced"],
+)
+def test_opencode_is_watched_too(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch, cost: str, limit: str, reached: str
+) -> None:
+    """It has no cap of its own; without one of ours parallel calls could exceed a budget by all
+    that they cost."""
+    program = shop.top / "opencode"
+    program.write_text(_OPENCODE.replace("COST", cost))
+    program.chmod(0o755)
+    monkeypatch.setenv("OPENCODE_CLI_PATH", str(program))
+    prices = "costs: {prices: {fake/model: {input: 1000, output: 1000}}}\n"
+    shop.write(".orchestrate/config.yaml", prices)
+    text = ONE.replace("steps:", f"limits: {{{limit}}}\nsteps:")
+    shop.agent("helper", AGENT.format(name="helper").replace("Helps", "Helps\nmodel: fake/model"))
+    played = shop.play(text, "--backend", "opencode", exit_code=6)
+    assert reached in played.state["reason"]
+    assert played.state["costs"].get("computed", 0) == (cost == "0")
 
 
 def test_a_call_is_ended_by_who_resumes_the_run(shop: Workshop, tmp_path: Path) -> None:
