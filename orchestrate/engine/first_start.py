@@ -7,21 +7,21 @@ lock holds over all runs of the user, and a note beside it says that the first s
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from orchestrate.digest import sha256_of
-from orchestrate.engine.stop import Stop
+from orchestrate.engine.faults import Halted
 from orchestrate.state.locks import Lock, LockHeldError, take, user_state_folder
 
 
 class FirstStart:
     """The turn of one start; nothing to wait for where the first one is over."""
 
-    def __init__(self, environment: Mapping[str, str], stop: Stop) -> None:
+    def __init__(self, environment: Mapping[str, str], is_useless: Callable[[], object]) -> None:
         self._environment = environment
-        self._stop = stop
+        self._is_useless = is_useless
         self._lock: Lock | None = None
         self._made = self._done = Path()
 
@@ -30,7 +30,10 @@ class FirstStart:
         return self._lock is not None
 
     def begin(self, made: Path | None) -> None:
-        """Wait until no other first start is under way; then this is it, unless it is over."""
+        """Wait until no other first start is under way; then this is it, unless it is over.
+
+        `Halted` if the start is of no more use meanwhile.
+        """
         if made is None:
             return
         folder = user_state_folder(self._environment) / "first-starts"
@@ -40,13 +43,15 @@ class FirstStart:
         if made.exists() and self._done.exists():
             return
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        while self._lock is None and not self._stop.is_requested:
+        while self._lock is None:
+            if self._is_useless():
+                raise Halted
             # A refusal has waited a moment.
             with suppress(LockHeldError):
                 self._lock = take(folder / f"{key}.lock", f"the first start for {made}", sys.argv)
         if made.exists():
             self.end()
-        elif self._lock is not None:
+        else:
             # A note of an earlier home would let others in as soon as this start makes the file.
             self._done.unlink(missing_ok=True)
 

@@ -37,6 +37,7 @@ from orchestrate.engine.spread import (
 )
 from orchestrate.engine.stop import LONGEST_NAP_S
 from orchestrate.errors import InternalError, OrchestrateError
+from orchestrate.execute.reasons import ANOTHER_FAILED
 from orchestrate.exits import Ending, end, waits_for_person
 from orchestrate.installation import replacement_of
 from orchestrate.plan.nodes import Ask, Call, all_nodes
@@ -386,7 +387,7 @@ class _Conductor:
                     name = node.name
                     at = attempt_address(frame, here, name, here.attempt)
                     self._rt.executor_of(at.attempt_id).stop(
-                        at.attempt_id, "another item failed", self._rt.rules.grace_s
+                        at.attempt_id, ANOTHER_FAILED, self._rt.rules.grace_s
                     )
                     self._told_to_stop.add(key)
 

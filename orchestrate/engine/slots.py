@@ -12,7 +12,6 @@ from orchestrate.engine.step import Step
 from orchestrate.execute.base import Job
 from orchestrate.record import replace
 from orchestrate.state.events import CallWaits
-from orchestrate.state.items_away import is_in_stopping_loop
 from orchestrate.state.permits import Permit, draw_permit
 from orchestrate.state.slots import TOTAL, Ticket
 
@@ -51,8 +50,7 @@ def _wait(step: Step, agent: str, place: Ticket | Permit) -> None:
             rt.store.record(CallWaits(step.frame.key, step.node.id, step.here.visit, at, "slot",
                                       agent, ahead=ahead))  # fmt: skip
             rt.store.checkpoint()
-        is_useless = rt.store.state.ending is not None or is_in_stopping_loop(step.frame)
-        if is_useless or rt.stop.rest(_LOOK_EVERY_S):
+        if step.rest(_LOOK_EVERY_S):
             raise Halted
 
 

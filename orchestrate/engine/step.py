@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from orchestrate.engine.faults import StepFault
+from orchestrate.engine.faults import Halted, StepFault
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.scope import StepScope
+from orchestrate.engine.stop import LONGEST_NAP_S
 from orchestrate.engine.texts import encode
 from orchestrate.errors import explain
+from orchestrate.execute.reasons import ANOTHER_FAILED
 from orchestrate.exits import STEP_STOPPED
 from orchestrate.plan.nodes import FAILED, Ask, Label, Node, Plan, Run
 from orchestrate.plan.retries import OUTAGE_RETRY
@@ -20,6 +23,7 @@ from orchestrate.plan.settings import Retry
 from orchestrate.state.address import Address
 from orchestrate.state.calls import call_deadline
 from orchestrate.state.events import AttemptEnded, StepFinished, StepStarted
+from orchestrate.state.items_away import is_in_stopping_loop
 from orchestrate.state.model import Frame, Visit, attempt_address, attempt_names
 from orchestrate.state.names import AttemptNames
 from orchestrate.state.result import AttemptEnd, Status, StepError, StepResult
@@ -136,6 +140,32 @@ class Step:
             return self.node.retry
         default = self.plan.defaults.retry
         return OUTAGE_RETRY if default is None else default
+
+    # Whether it is still to go on, which changes while its thread is at work.
+
+    @property
+    def why_useless(self) -> str:
+        """Why nobody waits for its result any more: the run stops, or another item of a loop around
+        it has failed; '' as long as it matters."""
+        if self.rt.stop.is_requested:
+            return self.rt.stop.reason
+        is_over = self.rt.store.state.ending is not None or is_in_stopping_loop(self.frame)
+        return ANOTHER_FAILED if is_over else ""
+
+    def halt_if_useless(self) -> None:
+        """To be asked last before it begins: what was made ready for it may have taken a while."""
+        if self.why_useless:
+            raise Halted
+
+    def rest(self, seconds: float) -> bool:
+        """Sleep; True as soon as the step is of no more use."""
+        until = time.monotonic() + seconds
+        while not self.why_useless:
+            left = until - time.monotonic()
+            if left <= 0:
+                return False
+            self.rt.rest(min(left, LONGEST_NAP_S))
+        return True
 
     def keep_answer(self, text: str) -> None:
         """The whole of an agent's answer, for people: all of it, or the run stops."""

@@ -11,6 +11,8 @@ COPIED = "this run is a copy, and its programs are the original's"
 MOVED = "the run has moved, and its programs are on the machine where it was"
 # The keeper got a signal to end, and ended its programs first.
 KEEPER_TERMINATED = "the keeper was terminated"
+# Nobody waits for what an item makes when the loop has failed, or the run.
+ANOTHER_FAILED = "another item failed"
 # A call of an agent that the engine has ended itself.
 OVER_BUDGET = "it has used more than it may"
 

@@ -15,7 +15,6 @@ from orchestrate.agents.copilot import COPILOT
 from orchestrate.agents.registry import PROGRAMS
 from orchestrate.agents.versions import tried_words, version_numbers
 from orchestrate.engine.first_start import FirstStart
-from orchestrate.engine.stop import Stop
 from tests.acceptance.fakes import Stage
 from tests.machines.fakes import machine
 
@@ -183,10 +182,10 @@ def test_truth_19_a_late_start_waits_for_the_first_one_in_a_home_that_is_made_ag
     tmp_path: Path,
 ) -> None:
     """The note of the earlier home lets nobody in while the new one is being made."""
-    made, stop = tmp_path / "made", Stop()
+    made = tmp_path / "made"
 
     def start() -> FirstStart:
-        return FirstStart({"XDG_STATE_HOME": str(tmp_path)}, stop)
+        return FirstStart({"XDG_STATE_HOME": str(tmp_path)}, lambda: False)
 
     earlier = start()
     earlier.begin(made)

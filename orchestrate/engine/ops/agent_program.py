@@ -42,7 +42,7 @@ class LostAttempt(Exception):
 def runner(step: Step, agent: Agent, turn: Turn, slot: Ticket | None = None) -> Any:
     """Starts or adopts the agent's program; its session is written down as soon as it shows."""
     out, err = step.log("stdout"), step.log("stderr")
-    first = FirstStart(step.rt.environment, step.rt.stop)
+    first = FirstStart(step.rt.environment, lambda: step.why_useless)
     watchdog = Watchdog(step, agent)
 
     def look() -> float | None:

@@ -212,6 +212,7 @@ def _earlier_turns(step: Step) -> int:
 
 def _announce(step: Step, agent: Agent, about: StepResult, prompt: str, was_asked: bool) -> None:
     if not was_asked:
+        step.halt_if_useless()
         step.announce(about)
     step.announce(about, is_begun=True)
     if not agent.is_program:

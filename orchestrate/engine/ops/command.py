@@ -70,12 +70,15 @@ class PreparedProgram:
 def perform_run(step: Step, op: Run) -> Event:
     """Run the command; its output and exit code become the step's result."""
     job = step.rt.sent_ahead.take(step.attempt_id)
-    if job is not None or not was_started(step.rt, step.attempt_id):
+    is_sent = job is not None
+    if is_sent or not was_started(step.rt, step.attempt_id):
         job = job or job_of(step, _prepare(step, op))
         if not job.argv:
             return nothing_to_run(step, op)
         values = [name for name, _ in op.values]
         debug = debug_record(step, job.argv, job.env, values, job.cwd)
+        if not is_sent:
+            step.halt_if_useless()
         step.announce(StepResult(debug=debug), is_program=True)
     elif not step.is_announced:
         step.announce(_about_again(step, op), is_begun=True)

@@ -37,6 +37,7 @@ def ask_declared(step: Step, op: Ask, template: CommandTemplate, slot: Ticket | 
         tee = open_tee(step, op.capture)
         prepared = PreparedProgram(tuple(call.argv), call.environment, call.stdin, tee)
         step.keep_prompt(call.prompt)
+        step.halt_if_useless()
         step.announce(StepResult(provider=template.name, debug=call.debug))
     elif not step.is_announced:
         about = StepResult(provider=template.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 from orchestrate.engine.evaluate import render_pattern
@@ -11,6 +12,7 @@ from orchestrate.engine.step import Step
 from orchestrate.exits import STEP_TIMED_OUT
 from orchestrate.plan.nodes import OK, Wait
 from orchestrate.plan.visible import plural
+from orchestrate.state.calls import call_deadline
 from orchestrate.state.events import Event
 from orchestrate.state.result import StepError, StepResult
 
@@ -30,10 +32,11 @@ def perform_wait(step: Step, op: Wait) -> Event:
         found = match_pattern(rt.workspace, pattern)
         now = time.monotonic()
         is_enough = len(found) >= op.min_count
-        if is_enough or now >= deadline:
+        left = min(deadline - now, _left_of_call(step))
+        if is_enough or left <= 0:
             break
-        if rt.rest(min(op.poll_ms / 1000, deadline - now)):
-            return step.stopped(rt.stop.reason)
+        if step.rest(min(op.poll_ms / 1000, left)):
+            return step.stopped(step.why_useless)
     waited = StepResult(
         files=found,
         wait_duration_ms=round((now - began) * 1000),
@@ -43,10 +46,9 @@ def perform_wait(step: Step, op: Wait) -> Event:
     if is_enough:
         return step.finished(OK, step.result("completed", 0, waited))
     wanted = plural(op.min_count, "file")
-    message = (
-        f"timed out after {op.timeout_s:g} s: {len(found)} of {wanted} matched "
-        f"'{show_pattern(pattern)}'"
-    )
+    is_own = now >= deadline
+    why = f"timed out after {op.timeout_s:g} s" if is_own else "the call around it is out of time"
+    message = f"{why}: {len(found)} of {wanted} matched '{show_pattern(pattern)}'"
     error = StepError(
         message=message,
         exit_code=STEP_TIMED_OUT,
@@ -54,3 +56,9 @@ def perform_wait(step: Step, op: Wait) -> Event:
     )
     result = step.result("failed", STEP_TIMED_OUT, waited | StepResult(error=error))
     return failed_attempt(step, result, STEP_TIMED_OUT)
+
+
+def _left_of_call(step: Step) -> float:
+    """How long the calls around it may still take."""
+    deadline = call_deadline(step.rt.store.index, step.frame)
+    return math.inf if deadline is None else deadline - step.rt.now()
