@@ -72,6 +72,7 @@ def run_to_end(rt: Runtime) -> Ending:
     except Exception as error:
         fault = replacement_of(error, rt.facts.id)
         if fault is None:
+            conductor.give_up()  # else our own fault would wait for all that runs
             raise
         _pause(rt, conductor, fault)
         raise fault from error
@@ -142,6 +143,8 @@ class _Conductor:
                 self._advance(tasks)
                 if self._rt.sent_ahead.begun is begun:
                     raise InternalError(f"{begun.attempt} was begun, and is not what comes next")
+                continue
+            if self._record_decision(tasks):
                 continue
             if not self._working:
                 self._checkpoint_before(tasks)
@@ -221,23 +224,30 @@ class _Conductor:
         rt.release_session()
         self._store.record(Restarted(rt.now(), plan_id, None))
 
-    def _ask(self, tasks: list[Task]) -> Ending | None:
-        """Only a decision goes on: the clock's, a person's at the terminal, or none yet."""
+    def _record_decision(self, tasks: list[Task]) -> bool:
+        """Was a gate decided elsewhere, or by the clock? That counts also while others work."""
         rt, state = self._rt, self._store.state
         gates = [task for task in tasks if task.kind == "ask"]
-        found = [decided_elsewhere(rt, task.frame) for task in gates]
-        decided = [decision for decision in found if decision is not None]
-        if not decided:
-            decided = [cast(rt.run.root, late)[0] for late in overdue(state, rt.now())]
-        if not decided:
-            for task in gates:
-                decision = decide_at_terminal(rt, task.frame)
-                if decision is not None:
-                    decided = [decision]
-                    break
-        if decided:
-            self._store.record(*decided)
-            return None
+        if not gates or rt.stop.is_requested:
+            return False
+        decided = next(filter(None, (decided_elsewhere(rt, task.frame) for task in gates)), None)
+        if decided is None:
+            late = overdue(state, rt.now())
+            decided = cast(rt.run.root, late[0])[0] if late else None
+        if decided is not None:
+            self._store.record(decided)
+        return decided is not None
+
+    def _ask(self, tasks: list[Task]) -> Ending | None:
+        """Only a person's decision goes on, at the terminal, if there is one."""
+        rt, state = self._rt, self._store.state
+        for task in tasks:
+            if rt.stop.is_requested:
+                return None
+            decision = decide_at_terminal(rt, task.frame) if task.kind == "ask" else None
+            if decision is not None:
+                self._store.record(decision)
+                return None
         if rt.stop.is_requested:
             return None
         index = self._store.index
@@ -287,7 +297,9 @@ class _Conductor:
             self._collect(min(left, LONGEST_NAP_S))
         elif later is not None:
             # Never longer than the rest itself, should the clock have jumped.
-            self._rt.rest(max(0.0, later - now))
+            left = max(0.0, later - now)
+            is_asking = any(task.kind == "ask" for task in tasks)
+            self._rt.rest(min(left, LONGEST_NAP_S) if is_asking else left)
 
     def _due(self, task: Task) -> float:
         """When to look at a resting step again: its time, or the end of a call around it."""

@@ -6,13 +6,15 @@ import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
 from orchestrate.agents.base import Failure, Question
+from orchestrate.engine.prompts import prompt_of
 from orchestrate.engine.ready import ready
 from orchestrate.engine.runtime import Operator
+from orchestrate.engine.step import Step
 from orchestrate.errors import ConfigError
 from orchestrate.plan.override import with_max_parallel, with_max_restarts, with_max_visits
 from orchestrate.state.ballots import cast
@@ -26,6 +28,22 @@ from tests.state.folding import Folding, compiled
 
 COMPLETED = ("completed", "completed", 0)
 PARKED = ("paused", "waits for an approval of 'planning'", 6)
+# One item's program runs for long; another item asks its agent as soon as that has begun.
+BESIDE = """
+version: "1.4"
+name: beside
+steps:
+  - name: Each
+    for_each:
+      items: [works, asks]
+      as: item
+      parallel: true
+      steps:
+        - name: Runs
+          command: [bash, -c, "if [ ${{item}} = works ]; then touch {begun}; sleep 900; fi;
+                               until [ -e {begun} ]; do sleep .05; done"]
+        - {{name: Asks, provider: claude, prompt: Do it.}}
+"""
 
 
 def test_a_run_goes_from_its_first_step_to_its_end(tmp_path: Path) -> None:
@@ -93,11 +111,13 @@ def test_no_more_items_are_performed_at_once_than_are_allowed(tmp_path: Path) ->
 
 
 def test_when_an_item_fails_nothing_new_begins_and_the_others_end(tmp_path: Path) -> None:
-    has_failed = threading.Event()
+    is_asked, has_failed = threading.Event(), threading.Event()
 
     def answer(question: Question) -> str | Failure:
         if question.place == "each[0]":
+            assert is_asked.wait(60)
             return Failure("crash", "no")
+        is_asked.set()
         assert has_failed.wait(60)
         return "fine"
 
@@ -114,6 +134,46 @@ def test_when_an_item_fails_nothing_new_begins_and_the_others_end(tmp_path: Path
         assert run.document["for_each"]["each"]["completed_indices"] == [1]
         run.record("run-resumed")
         assert [task.frame.key for task in ready(run.store.state)] == ["each[0]", "each[2]"]
+
+
+def test_an_item_that_is_still_made_ready_does_not_begin_when_another_one_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even where agents that run may finish their turn."""
+    has_failed = threading.Event()
+
+    def make_slowly(step: Step, *more: Any, **named: Any) -> str:
+        assert step.frame.key == "each[0]" or has_failed.wait(60)
+        return prompt_of(step, *more, **named)
+
+    monkeypatch.setattr("orchestrate.engine.ops.ask.prompt_of", make_slowly)
+    answers = {"each": [Failure("crash", "no")]}
+    with running(tmp_path, compiled(PARALLEL), answers, context={"items": [*"ab"]}) as run:
+
+        def hear(_: Event, state: RunState) -> None:
+            if state.ending is not None:
+                has_failed.set()
+
+        run.store.listeners.append(hear)
+        assert run.to_end() == ("failed", "step 'each' failed", 1)
+        assert run.agent.steps == ["each[0]"]
+        started = [event["frame"] for event in run.journal if event["on"] == "step-started"]
+        assert started == ["each[0]"]
+
+
+def test_a_fault_of_ours_ends_what_runs(tmp_path: Path) -> None:
+    """It does not wait for other items' programs, which may take hours."""
+    begun = tmp_path / "begun"
+
+    def refuse(question: Question) -> str:
+        assert begun.exists()
+        raise ZeroDivisionError
+
+    program = compiled(BESIDE.format(begun=begun))
+    with running(tmp_path, program, {"Asks": [refuse]}) as run:
+        with pytest.raises(ZeroDivisionError):
+            run.to_end()
+        assert run.document["steps"]["Each"]
 
 
 def test_an_item_that_rests_is_dropped_when_another_one_fails(tmp_path: Path) -> None:

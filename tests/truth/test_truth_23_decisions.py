@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,25 @@ GATED = recipe("""
         steps: [{id: b, agent: helper, prompt: "STEP:b [{{approval.message}}]"}]
 """)
 QUESTION = "A message may follow the letter:"
+# One item waits for a person while another one's agent works.
+BESIDE = recipe("""
+    context: {names: [asks, works]}
+    steps:
+      - id: each
+        type: recipe
+        recipe: "child-{{item}}.yaml"
+        foreach: "{{names}}"
+        parallel: true
+""")
+ASKS = recipe("""
+    stages:
+      - name: asking
+        steps: [{id: a, agent: helper, prompt: "STEP:a"}]
+        approval: {required: true, prompt: "Go on?", timeout: 86400}
+      - name: after
+        steps: [{id: b, agent: helper, prompt: "STEP:b"}]
+""")
+WORKS = recipe('steps: [{id: w, agent: helper, prompt: "STEP:w"}]')
 
 
 @pytest.mark.parametrize("view", ["--no-live", "--live"])
@@ -107,6 +128,37 @@ def test_truth_23_of_several_at_once_exactly_one_counts(shop: Workshop) -> None:
     events = [line for line in (shop.latest / "events.jsonl").read_text("utf-8").splitlines()
               if '"gate-decided"' in line]  # fmt: skip
     assert len(events) == 1
+
+
+def test_truth_23_a_decision_counts_while_another_item_is_at_work(shop: Workshop) -> None:
+    go = shop.top / "go"
+    with beside_a_worker(shop, go) as run:
+        said = shop.run("approve", "latest").assert_success()
+        assert "is approved" in said.stdout
+        shop.await_calls(1, "b")  # long before the other one has ended
+        go.touch()
+        assert run.wait(60) == 0
+
+
+def test_truth_23_a_denial_ends_the_item_that_is_at_work(shop: Workshop) -> None:
+    with beside_a_worker(shop, shop.top / "never") as run:
+        shop.run("deny", "latest").assert_success()
+        assert run.wait(60) == 1
+    (worked,) = shop.calls("w")
+    assert worked.end is None
+    assert "b" not in shop.asked()
+
+
+@contextmanager
+def beside_a_worker(shop: Workshop, go: Path) -> Iterator[subprocess.Popen[str]]:
+    """A run in which one item waits for a person, and another one's agent works until it may go."""
+    shop.answers(rule("STEP:w", delay=900, until=str(go)))
+    for name, text in {"r": BESIDE, "child-asks": ASKS, "child-works": WORKS}.items():
+        shop.write(f"{name}.yaml", text)
+    with shop.started("run", "r.yaml") as run:
+        shop.await_calls(1, "w")
+        shop.await_events("gate-opened", 1)
+        yield run
 
 
 def test_truth_23_a_decision_whose_asker_was_killed_is_not_lost(shop: Workshop) -> None:
