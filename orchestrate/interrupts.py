@@ -14,14 +14,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
+# What `orchestrate stop` sends: heard as Ctrl-C, also where the starter made SIGINT ignored, as a
+# shell does for what runs in its background.
+ASKED_TO_STOP = signal.SIGUSR2
 _is_heard = False
 
 
 def raise_on_ctrl_c() -> None:
-    """From here on Ctrl-C raises KeyboardInterrupt, unless our starter has it ignored."""
+    """From here on Ctrl-C raises KeyboardInterrupt, unless our starter has it ignored; and so does
+    `stop`, which reaches us as soon as we hold a run's lock."""
+    signal.signal(ASKED_TO_STOP, hear)
     if signal.getsignal(signal.SIGINT) in (signal.SIG_DFL, signal.default_int_handler):
-        signal.signal(signal.SIGINT, _hear)
-        sys.unraisablehook = _tell_all_but_that
+        signal.signal(signal.SIGINT, hear)
+    sys.unraisablehook = _tell_all_but_that
 
 
 def raise_dropped() -> None:
@@ -36,7 +41,8 @@ def _tell_all_but_that(fault: UnraisableHookArgs) -> None:
         sys.__unraisablehook__(fault)
 
 
-def _hear(_: int, __: FrameType | None) -> None:
+def hear(_: int, __: FrameType | None) -> None:
+    """The handler that raises."""
     global _is_heard  # noqa: PLW0603 - a process has one Ctrl-C
     _is_heard = True
     raise KeyboardInterrupt

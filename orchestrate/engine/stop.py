@@ -12,13 +12,10 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from orchestrate.exits import Ending, of_signal, stopped_by
-from orchestrate.interrupts import raise_dropped
+from orchestrate.interrupts import ASKED_TO_STOP, hear, raise_dropped
 
 # What is sent to end a run, by name, with how impatient the second one is.
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
-# What `orchestrate stop` sends: heard as Ctrl-C, also where the starter made SIGINT ignored, as a
-# shell does for what runs in its background.
-ASKED_TO_STOP = signal.SIGUSR2
 # How long programs may clean up after themselves (Claude Code needs up to 1.6 s).
 GRACE_S = 5.0
 # Python calls a handler between two instructions of its own: a signal that comes just before a
@@ -108,17 +105,23 @@ def listening(stop: Stop) -> Iterator[None]:
         yield
         return
 
-    def hear(number: int, _: FrameType | None) -> None:
+    def note(number: int, _: FrameType | None) -> None:
         stop.request(number)
 
     numbers = [getattr(signal, name) for name in SIGNALS]
     # A signal that our starter ignores (nohup) stays ignored.
     heard = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, hear) for number in heard}
-    before[ASKED_TO_STOP] = signal.signal(ASKED_TO_STOP, lambda *_: stop.request(signal.SIGINT))
+    before = {number: signal.signal(number, note) for number in heard}
+    outer = signal.signal(ASKED_TO_STOP, lambda *_: stop.request(signal.SIGINT))
+    # Sent while we were at work, it may reach us when we are done: that is no reason to die of it.
+    before[ASKED_TO_STOP] = _let_pass if outer in (signal.SIG_DFL, hear) else outer
     try:
         raise_dropped()
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _let_pass(*_: object) -> None:
+    """A handler, so that no program that is started inherits an ignored signal."""

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from orchestrate.interrupts import ASKED_TO_STOP
+from orchestrate.state.locks import read_owner
 from tests.acceptance.fakes import read_state
 from tests.commands import Command
 from tests.machines.fakes import PAIR, Scene, said
-from tests.promises.processes import await_ends
+from tests.promises.processes import await_ends, wait_until
 from tests.recipes.fakes import Workshop, recipe, rule
 
 SLOW = recipe("""
@@ -55,6 +57,22 @@ def test_truth_23_stop_is_ctrl_c_from_anywhere(shop: Workshop, ignores: bool) ->
     assert "is not running" in again.stdout
     shop.go_on()
     assert shop.asked() == ["a", "b", "b"]
+
+
+def test_truth_23_stop_reaches_a_resume_that_is_just_about_to_begin(shop: Workshop) -> None:
+    """From the instant on in which it holds the run's lock, and so can be found."""
+    shop.play(SLOW, rules=(rule("STEP:b", {"fail": "crash"}),), exit_code=1)
+    lock = shop.latest / "run.lock"
+    for _ in range(3):
+        with shop.started("resume") as process:
+            wait_until(lambda pid=process.pid: is_owned_by(lock, pid), "it never began")
+            process.send_signal(ASKED_TO_STOP)
+            assert process.wait(60) == 130
+
+
+def is_owned_by(lock: Path, pid: int) -> bool:
+    owner = read_owner(lock)
+    return owner is not None and owner.pid == pid
 
 
 def test_truth_23_stop_reaches_a_detached_run(shop: Workshop) -> None:

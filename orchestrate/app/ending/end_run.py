@@ -12,9 +12,9 @@ from orchestrate.app.ending.claim import AtWorkError, claim_briefly
 from orchestrate.app.ending.end_calls import settle_calls
 from orchestrate.app.ending.kept_programs import are_programs_left, do_programs_run
 from orchestrate.app.ending.reach_owner import ask_to_end, await_end, end_programs, still_running
-from orchestrate.engine.stop import ASKED_TO_STOP
 from orchestrate.errors import StateError
 from orchestrate.exits import stopped_by
+from orchestrate.interrupts import ASKED_TO_STOP
 from orchestrate.state.cancelling import announce_cancelling, forget_cancelling
 from orchestrate.state.users import user_name
 from orchestrate.view.run_view import RunView, run_view
