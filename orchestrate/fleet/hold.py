@@ -46,8 +46,11 @@ class Holder:
         # Each sitting blocks one thread, and uses another one now and then.
         self._threads = ThreadPoolExecutor(max_workers=512, thread_name_prefix="sitting")
 
-    async def hold(self, note: Note, *, is_new: bool) -> None:
-        """Hold a sitting to its end and report it, unless the server waits for that no longer."""
+    async def hold(self, note: Note, *, is_found: bool) -> None:
+        """Hold a sitting to its end and report it, unless the server waits for that no longer.
+
+        `is_found`: it was noted by an earlier process of this worker.
+        """
         handle = self._client.get_async_activity_handle(
             workflow_id=note.workflow_id, run_id=note.workflow_run, activity_id=note.activity
         )
@@ -55,10 +58,14 @@ class Holder:
         is_forgotten = False
         try:
             try:
-                sat = await held.sit(is_new=is_new)
-            except (OrchestrateError, OSError) as error:
+                if not is_found:
+                    await self.call(self.notes.add, note)
+                sat = await held.sit(is_new=not (is_found or note.sitting.is_again))
+            except Gone:
+                raise
+            except Exception as error:  # noqa: BLE001 - the server waits, whatever is wrong here
                 await held.let_go()
-                sat = refused(error, self.machine)
+                sat = _refused(error, self.machine)
             await held.report(sat)
             is_forgotten = sat.is_final
         except Gone:
@@ -195,8 +202,13 @@ def _look_away(waits: asyncio.Future[Any]) -> None:
         waits.exception()
 
 
-def refused(error: OrchestrateError | OSError, machine: str) -> Sat:
+def _refused(error: Exception, machine: str) -> Sat:
     """What could not be done on this machine."""
-    if isinstance(error, OSError):
-        return Sat("ended", machine, "failed", FAULT, told=f"{machine}: {error}")
-    return Sat("ended", machine, "failed", error.exit_code, told=f"{machine}: {error.message}")
+    match error:
+        case OrchestrateError():
+            code, told = error.exit_code, error.message
+        case OSError():
+            code, told = FAULT, str(error)
+        case _:
+            code, told = FAULT, f"the worker failed: {error!r}"
+    return Sat("ended", machine, "failed", code, told=f"{machine}: {told}")

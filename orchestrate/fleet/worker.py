@@ -21,9 +21,9 @@ from temporalio.worker import FixedSizeSlotSupplier, Worker, WorkerTuner
 
 from orchestrate import __version__
 from orchestrate.app.reading.doctor import programs_here
-from orchestrate.errors import ConfigError, OrchestrateError
+from orchestrate.errors import ConfigError
 from orchestrate.fleet.engine import seat_for
-from orchestrate.fleet.hold import Holder, refused
+from orchestrate.fleet.hold import Holder
 from orchestrate.fleet.inventory import EXAMINE, Inventory, OrchestrateMachine
 from orchestrate.fleet.notes import Note
 from orchestrate.fleet.permit import PERMITS_QUEUE, OrchestratePermit
@@ -94,8 +94,12 @@ async def work(client: Client, machine: Machine, tell: Callable[[str], None]) ->
     await permits.begin(machine.root)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, holder.leaving.set)
-    found = [asyncio.ensure_future(_take_up(holder, slots, note)) for note in holder.notes]
-    workers = _workers(client, machine, holder, slots)
+    holding = _Holding(holder, slots)
+    for note in holder.notes:
+        # What an earlier process of this worker has promised.
+        slots.take_up()
+        holding.begin(note, is_found=True)
+    workers = _workers(client, machine, holding, slots)
     # Alone on the queue of its name before it takes anything: sittings are asked for again there.
     serving = [asyncio.ensure_future(workers[0].run())]
     leaves: asyncio.Future[Any] = asyncio.ensure_future(holder.leaving.wait())
@@ -110,7 +114,7 @@ async def work(client: Client, machine: Machine, tell: Callable[[str], None]) ->
     finally:
         holder.leaving.set()
         await asyncio.gather(*(worker.shutdown() for worker in workers))
-        await asyncio.gather(*found)
+        await holding.end()
         with suppress(asyncio.CancelledError):
             await asyncio.gather(*serving)
         await permits.close()
@@ -158,7 +162,34 @@ async def _announce(
     tell(f"ready {machine.name}: {', '.join(machine.pools)} ({machine.slots} slots)\n")
 
 
-def _workers(client: Client, machine: Machine, holder: Holder, slots: Slots) -> list[Worker]:
+class _Holding:
+    """The sittings of this process, each in a task of its own, from its slot to its report.
+
+    None is held by the activity that has brought it: an activity that goes on without heartbeats
+    of the SDK's own is cancelled by the SDK, which does not know of those by id.
+    """
+
+    def __init__(self, holder: Holder, slots: Slots) -> None:
+        self.holder = holder
+        self._slots = slots
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, note: Note, *, is_found: bool = False) -> None:
+        task = asyncio.ensure_future(self._hold(note, is_found=is_found))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def end(self) -> None:
+        """Those that are left, once nothing more is taken."""
+        await asyncio.gather(*self._tasks)
+
+    async def _hold(self, note: Note, *, is_found: bool) -> None:
+        seat, has_slot = seat_for(note.sitting, self.holder.root), not note.sitting.is_again
+        async with self._slots.used_by(seat, has_slot=is_found or has_slot):
+            await self.holder.hold(note, is_found=is_found)
+
+
+def _workers(client: Client, machine: Machine, holding: _Holding, slots: Slots) -> list[Worker]:
     """One for each pool, with shared slots, and one for what only this machine knows."""
 
     @activity.defn(name=SIT)
@@ -169,24 +200,19 @@ def _workers(client: Client, machine: Machine, holder: Holder, slots: Slots) -> 
         )  # fmt: skip
         if sitting.order.protocol != PROTOCOL:
             return _foreign(machine.name, sitting.order.protocol)
+        if holding.holder.leaving.is_set():
+            return Sat("nothing", machine.name)
         if info.task_queue == machine_queue(machine.name):
             if not sitting.is_again:
                 slots.take_up()  # nobody else has what it goes on with: it is not handed back
         elif not slots.take(info.task_queue):
             return Sat("busy", machine.name)
-        async with slots.used_by(seat_for(sitting, machine.root), has_slot=not sitting.is_again):
-            if holder.leaving.is_set():
-                return Sat("nothing", machine.name)
-            try:
-                await holder.call(holder.notes.add, note)
-            except OrchestrateError as error:  # a full disk, say: nothing was promised
-                return refused(error, machine.name)
-            await holder.hold(note, is_new=not sitting.is_again)
+        holding.begin(note)
         return _completed_by_id()
 
     @activity.defn(name=EXAMINE)
     async def examine() -> Inventory:
-        return Inventory(__version__, await holder.call(programs_here))
+        return Inventory(__version__, await holding.holder.call(programs_here))
 
     patience = timedelta(days=1)  # sittings end by themselves when the worker leaves
     fixed = FixedSizeSlotSupplier
@@ -218,15 +244,8 @@ def _workers(client: Client, machine: Machine, holder: Holder, slots: Slots) -> 
 
 
 def _completed_by_id() -> Sat:
-    """The server has the result already, or does not wait for it any more."""
+    """The server will hear the result beside this activity's own answer."""
     activity.raise_complete_async()
-
-
-async def _take_up(holder: Holder, slots: Slots, note: Note) -> None:
-    """Go on with what an earlier process of this worker has promised."""
-    slots.take_up()
-    async with slots.used_by(seat_for(note.sitting, holder.root)):
-        await holder.hold(note, is_new=False)
 
 
 def _foreign(machine: str, spoken: int) -> Sat:

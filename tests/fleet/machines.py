@@ -24,6 +24,8 @@ _T = TypeVar("_T")
 Handle = WorkflowHandle[Any, Any]
 # Only bounds a hang.
 LIMIT_S = 300.0
+# Of a thousand items, or ten thousand, on a machine that has other work.
+LARGE_LIMIT_S = 7200.0
 # Beats are quick, so that a wish is heard soon; nothing is lost while a machine is slow.
 PATIENT = {"lease": 40, "grace": 10, "beat": 1, "heartbeat_timeout": 60, "lost_after": 60}
 # The other way round: what is silent is lost soon.
@@ -245,8 +247,8 @@ class ServerFleet(Project):
         """Let the steps go on that wait for it."""
         (self.top / "go").write_text("")
 
-    def wait(self, run: str) -> Result:
-        return self.run("wait", run, timeout_s=LIMIT_S)
+    def wait(self, run: str, limit_s: float = LIMIT_S) -> Result:
+        return self.run("wait", run, timeout_s=limit_s)
 
     def on_server(
         self, ask: Callable[[WorkflowHandle[Any, Any]], Coroutine[Any, Any, _T]], run: str

@@ -14,7 +14,7 @@ from typing import Literal
 
 import pytest
 
-from tests.fleet.machines import HASTY, LIMIT_S, ServerFleet, until
+from tests.fleet.machines import HASTY, LIMIT_S, Handle, ServerFleet, until
 from tests.fleet.temporal_server import TemporalServer
 from tests.fleet.test_fleet_06_losses import LONG, published_steps
 
@@ -40,6 +40,8 @@ STOPS = STEPS + "    on_lost: stop\n"
 _TIMED_OUT = "EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT"
 # Longer than three beats.
 _DOWN_S = 3.0
+# After the heartbeat timeout, the SDK ends what it has not sent heartbeats for itself.
+_SDK_WAITS_S = 5.0
 
 
 @pytest.fixture
@@ -58,6 +60,25 @@ def test_fleet_a_server_that_is_down_for_a_while_costs_nothing(fleet: ServerFlee
     fleet.server.kill()
     time.sleep(_DOWN_S)  # what is tried: it is away for as long as this
     fleet.server.start()
+    fleet.allow()
+    fleet.wait(run).assert_success()
+    assert fleet.entries() == ["first", "long", "end"]
+    assert _TIMED_OUT not in fleet.history(run)
+
+
+def test_fleet_a_step_may_take_longer_than_any_timeout(fleet: ServerFleet) -> None:
+    fleet.timing(HASTY)
+    fleet.worker("one")
+    run = fleet.begin("steps.yaml")
+    fleet.await_entry("long")
+
+    async def beats_s(handle: Handle) -> float:
+        """How long its heartbeats have been heard."""
+        (sits,) = (await handle.describe()).raw_description.pending_activities
+        return float(sits.last_heartbeat_time.seconds - sits.last_started_time.seconds)
+
+    long_s = HASTY["heartbeat_timeout"] + _SDK_WAITS_S + 2 * HASTY["beat"]
+    until(lambda: fleet.on_server(beats_s, run) >= long_s or _TIMED_OUT in fleet.history(run))
     fleet.allow()
     fleet.wait(run).assert_success()
     assert fleet.entries() == ["first", "long", "end"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fleet.machines import HASTY, LIMIT_S, Handle, ServerFleet, Worker, until
+from tests.fleet.machines import HASTY, LARGE_LIMIT_S, LIMIT_S, Handle, ServerFleet, Worker, until
 from tests.fleet.temporal_server import TemporalServer
 
 pytestmark = pytest.mark.fleet
@@ -115,7 +115,7 @@ def test_fleet_a_thousand_items_are_as_short_a_history_and_no_large_payload(
     for name in ("one", "two"):
         fleet.worker(name, slots=8)
     run = fleet.begin("items.yaml", "--max-parallel", "16")
-    fleet.wait(run).assert_success()
+    fleet.wait(run, LARGE_LIMIT_S).assert_success()
     assert begun(fleet) == sorted(names(1000))
 
     async def sizes(handle: Handle) -> list[int]:

@@ -12,7 +12,7 @@ import pytest
 
 from orchestrate.fleet.take import publish_rest
 from orchestrate.fleet.transport import PushRefused
-from tests.fleet.machines import HASTY, PATIENT, ServerFleet, until
+from tests.fleet.machines import HASTY, LARGE_LIMIT_S, PATIENT, ServerFleet, until
 from tests.fleet.namespaces import MAY_BE_MADE, Namespace
 from tests.fleet.temporal_server import TemporalServer
 from tests.fleet.test_fleet_05_codec import write_keys
@@ -182,5 +182,6 @@ def test_fleet_a_loop_is_a_dozen_events_however_many_items_it_has(
 ) -> None:
     fleet.timing(PATIENT, publish="30s")  # as it usually is
     fleet.worker("one")
-    sent = fleet.send("many.yaml", "-i", f"count={count}").assert_success()
-    assert len(fleet.history(sent.stderr.split()[1])) <= 15
+    run = fleet.begin("many.yaml", "-i", f"count={count}")
+    fleet.wait(run, LARGE_LIMIT_S).assert_success()
+    assert len(fleet.history(run)) <= 15
