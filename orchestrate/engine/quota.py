@@ -48,7 +48,7 @@ def _is_waived(step: Step, path: Path) -> bool:
     state = step.rt.store.state
     if state.settings.get("retry_delay") != 0:
         return False
-    begun = max(state.started_at, state.unwatched[1])
+    begun = max(state.started_at, state.unwatched.resumed)
     return path.stat().st_mtime <= begun
 
 
@@ -68,7 +68,7 @@ def note_quota(step: Step, agent: str, until: float | None) -> float | None:
 
 def waits_for_quota(frame: Frame) -> bool:
     """Is the call at a frame put off until its account may be asked again?"""
-    return frame.here is not None and frame.here.waits.get("why") == "quota"
+    return frame.here is not None and frame.here.waits.why == "quota"
 
 
 def quota_reason(index: Index, frame: Frame) -> str:
@@ -77,10 +77,10 @@ def quota_reason(index: Index, frame: Frame) -> str:
     waits = frame.here.waits
     told = frame.steps.get(index.here(frame).node.name, StepResult()).context.get("reset_told")
     if frame.here.phase == "resting" or told is None:
-        until = local_time(timestamp(float(waits["until"])))
-        return f"the usage limit of {waits['agent']} is reached until {until}; resume then goes on"
+        until = local_time(timestamp(waits.until))
+        return f"the usage limit of {waits.agent} is reached until {until}; resume then goes on"
     return (
-        f"{waits['agent']} says that its usage limit ends {local_time(told)}, which is in the past "
+        f"{waits.agent} says that its usage limit ends {local_time(told)}, which is in the past "
         "or more than eight days ahead: look at the account; resume asks again"
     )
 

@@ -32,7 +32,7 @@ from orchestrate.state.events import AttemptEnded, CallWaits, CostReserved, Even
 from orchestrate.state.ledger import LedgerEntry
 from orchestrate.state.model import Frame, RunState, frames_below, plan_stack
 from orchestrate.state.result import Costs, StepResult
-from orchestrate.state.spending import counted_besides
+from orchestrate.state.spending import calls_reserved, counted_besides
 
 _OfCall = CallWaits | CostReserved | AttemptEnded | StepFinished
 # Sums of binary fractions may miss a round limit by this much.
@@ -181,10 +181,11 @@ def _handed(step: Step, state: RunState, one: CappedBudget, unit: Unit) -> float
         ledger = step.rt.ledger.today(step.rt.now())
         others = [e for e in ledger if not e.is_settled and e.call != _call(step)]
         return sum(max((e.cap_usd or 0.0) - e.reserved_usd, 0.0) for e in others)
-    cap, reserved = _CAPS[unit], unit
-    here = (frame.here for frame in frames_below(state.root))
-    calls = [visit.reserved for visit in here if visit is not None and cap in visit.reserved]
-    return sum(max(float(call[cap]) - float(call.get(reserved, 0)), 0.0) for call in calls)
+    calls = [
+        (call.cap, call.usd) if unit == "usd" else (call.cap_tokens, call.tokens)
+        for call in calls_reserved(state.root)
+    ]
+    return sum(max(cap - reserved, 0.0) for cap, reserved in calls if cap is not None)
 
 
 def _is_under_way(step: Step, state: RunState) -> bool:
@@ -200,8 +201,7 @@ def _is_under_way(step: Step, state: RunState) -> bool:
 
 def _is_any_reserved(state: RunState) -> bool:
     """Is a call not settled yet, which may give back what it does not need?"""
-    here = (frame.here for frame in frames_below(state.root))
-    return any(visit is not None and visit.reserved for visit in here)
+    return any(calls_reserved(state.root))
 
 
 def _over_step_limit(step: Step) -> Ending | None:
@@ -318,7 +318,7 @@ def put_off(rt: Runtime, events: list[Event]) -> list[LedgerEntry]:
     frames = rt.store.state.frames
     unpaid = [frames[e.frame] for e in events if _is_unpaid(e) and e.frame in frames]
     return [
-        replace(_entry(Step(rt, frame), frame.here.reserved["at"]), is_void=True)
+        replace(_entry(Step(rt, frame), frame.here.reserved.at), is_void=True)
         for frame in unpaid
         if frame.here is not None and frame.here.reserved
     ]
@@ -347,7 +347,7 @@ def _is_paid(result: StepResult) -> bool:
 
 def _settled(step: Step, result: StepResult) -> LedgerEntry:
     reserved = step.here.reserved
-    at = reserved.get("at") or step.here.attempt_since or step.rt.now()
+    at = reserved.at or step.here.attempt_since or step.rt.now()
     counted_usd, counted_tokens = counted_besides(result, reserved)
     return replace(
         _entry(step, at),

@@ -32,7 +32,7 @@ class Watchdog:
     def look(self) -> bool:
         """Read on, and end the call if it is over; is it worth another look?"""
         reserved = self._step.here.reserved
-        if self._is_ended or not ("cap" in reserved or "cap_tokens" in reserved):
+        if self._is_ended or (reserved.cap is None and reserved.cap_tokens is None):
             return False
         self.read_on()
         if self._is_over():
@@ -57,10 +57,10 @@ class Watchdog:
 
     def _is_over(self) -> bool:
         reserved, used = self._step.here.reserved, self.used.values()
-        most = reserved.get("cap_tokens")
+        most = reserved.cap_tokens
         if most is not None and sum(u.read + u.cached + u.written for u in used) > most:
             return True
-        cap, dollars = reserved.get("cap"), self.dollars()
+        cap, dollars = reserved.cap, self.dollars()
         return cap is not None and dollars is not None and dollars > cap
 
     def dollars(self) -> float | None:

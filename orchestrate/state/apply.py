@@ -88,13 +88,11 @@ from orchestrate.state.sessions import (
     see_session,
 )
 from orchestrate.state.spending import (
-    begin_work,
     count_call,
     count_costs,
     count_denials,
     count_reused,
     end_work,
-    leave_work,
     put_off,
     spent_in,
     with_denials,
@@ -102,6 +100,7 @@ from orchestrate.state.spending import (
 )
 from orchestrate.state.times import timestamp
 from orchestrate.state.visits import Fold, arrive, begin_visit, frame_of, here_of, keep_value
+from orchestrate.state.working_time import Unwatched
 
 # Who has decided where no person did in time.
 TIMEOUT = "timeout"
@@ -221,7 +220,8 @@ def _start_attempt(index: Index, state: RunState, event: StepStarted) -> None:
     )
     frame.steps[name] = with_denials(frame, here, name, result | event.about)
     if here.phase != "running":
-        begin_work(state, event.at if event.origin is None else state.updated_at)
+        begun = event.at if event.origin is None else state.updated_at
+        state.worked = state.worked.begun(begun)
     if isinstance(node.op, Ask):
         count_call(state, frame, is_taken_over=event.origin is not None)
     here.phase = "running"
@@ -384,7 +384,7 @@ def _end_run(index: Index, state: RunState, event: RunEnded) -> None:
     state.reason = event.reason
     state.completed_at = event.at if event.status != "paused" else None
     state.stopped_at = event.at
-    leave_work(state, event.at)
+    state.worked = state.worked.left(event.at)
     nothing_runs(index, state)
 
 
@@ -396,9 +396,10 @@ def _resume(fold: Fold, event: RunResumed) -> None:
     state.status = "running"
     state.reason = None
     state.completed_at = None
-    leave_work(state, state.updated_at)
+    state.worked = state.worked.left(state.updated_at)
     # Without a stop on record it was killed, and what it had started may have gone on.
-    state.unwatched = [state.updated_at if state.stopped_at is None else fold.at, fold.at]
+    counted = state.updated_at if state.stopped_at is None else fold.at
+    state.unwatched = Unwatched(counted, fold.at)
     idle_s = 0.0 if state.stopped_at is None else max(0.0, fold.at - state.stopped_at)
     state.stopped_at = None
     state.settings = {**state.settings, **event.settings}
@@ -415,7 +416,7 @@ def _resume(fold: Fold, event: RunResumed) -> None:
             continue
         here.used = [0.0, 0]
         if here.phase == "running":
-            begin_work(state, fold.at)
+            state.worked = state.worked.begun(fold.at)
         if may_have_happened(fold.index, frame):
             here.phase = "lost"
         elif here.phase == "lost" or (here.phase == "resting" and here.losses):

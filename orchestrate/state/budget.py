@@ -21,7 +21,6 @@ from orchestrate.state.spending import (
     called_around,
     reserved_below,
     tokens_reserved_below,
-    worked_until,
 )
 
 Unit = Literal["usd", "tokens", "calls", "s"]
@@ -148,7 +147,7 @@ def _of_plan(
             tokens_reserved_below(plan), costs.tokens_unreported,
         )  # fmt: skip
     if limits.max_time is not None:
-        worked = worked_until(state, now) - (0.0 if is_run else plan.worked_before)
+        worked = state.worked.until(now) - (0.0 if is_run else plan.worked_before)
         yield Budget(f"limits.time{whose}", "s", limits.max_time, worked)
 
 

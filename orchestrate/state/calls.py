@@ -8,6 +8,7 @@ from orchestrate.exits import STEP_FAILED
 from orchestrate.plan.retries import retry_delay
 from orchestrate.record import record
 from orchestrate.state.model import Frame, Index, RunState, Visit, frames_below, plan_frame
+from orchestrate.state.pending_call import Postponed
 
 # Kinds of failure that another try may cure, as agents report them in `error.context.kind`.
 _TRANSIENT = ("rate-limit", "overloaded", "network", "timeout")
@@ -61,14 +62,14 @@ def _waiting_below(called: Frame) -> Iterator[Visit]:
 def end_wait(frame: Frame, here: Visit, at: float) -> None:
     """What a step has waited for is there: the time of the calls around it goes on, where no other
     of their steps waits. The wait of another one that began meanwhile is taken to be the same."""
-    since, here.waits = float(here.waits.get("since", at)), {}
+    since, here.waits = (here.waits.since if here.waits else at), Postponed()
     called = plan_frame(frame)
     while called.parent is not None:
         other = next(_waiting_below(called), None)
         if other is None:
             called.began += max(at - since, 0.0)
         else:
-            other.waits["since"] = min(since, float(other.waits.get("since", at)))
+            other.waits |= Postponed(since=min(since, other.waits.since))
         called = plan_frame(called.parent)
 
 
@@ -76,8 +77,8 @@ def pass_over(frame: Frame, idle_s: float) -> None:
     """The time limit of a call is for work, not for the night between two sittings."""
     if frame.began:
         frame.began += idle_s
-    if frame.here is not None and "since" in frame.here.waits:
-        frame.here.waits["since"] += idle_s
+    if frame.here is not None and frame.here.waits:
+        frame.here.waits |= Postponed(since=frame.here.waits.since + idle_s)
 
 
 def call_retry(index: Index, called: Frame, *, is_transient: bool = False) -> float | None:

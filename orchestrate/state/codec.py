@@ -25,6 +25,7 @@ from orchestrate.state.model import (
     open_loop,
 )
 from orchestrate.state.seal import seal_for
+from orchestrate.state.sparse_record import SparseRecord
 from orchestrate.state.stages import stages_of
 from orchestrate.state.times import timestamp
 
@@ -175,8 +176,8 @@ def _engine(state: RunState, *, has_gates: bool) -> dict[str, Any]:
         "steps_run": state.steps_run,
         "calls": state.calls,
         "near": state.near,
-        "worked": state.worked,
-        "unwatched": state.unwatched,
+        "worked": _values_of(state.worked),
+        "unwatched": _values_of(state.unwatched),
         "restarts": state.restarts,
         "restart": state.restart,
         "has_failures": state.has_failures,
@@ -197,6 +198,12 @@ def _engine(state: RunState, *, has_gates: bool) -> dict[str, Any]:
     }
 
 
+def _values_of(value: object) -> list[Any]:
+    """The fields of a record, in order."""
+    fields = (getattr(value, name) for name in field_names(value))
+    return [one.to_json() if isinstance(one, SparseRecord) else one for one in fields]
+
+
 def _session(session: Session) -> dict[str, Any]:
     """The session of a machine; few are to be copies of another."""
     written = {name: getattr(session, name) for name in field_names(session)}
@@ -209,7 +216,7 @@ def _frame(frame: Frame) -> dict[str, Any]:
     written: dict[str, Any] = {"key": frame.key, "plan": frame.plan, "block": frame.block}
     here = frame.here
     if here is not None:
-        written["here"] = [getattr(here, name) for name in field_names(here)]
+        written["here"] = _values_of(here)
     if frame.visits:
         written["visits"] = frame.visits
     if frame.parent is not None and frame.index is None:

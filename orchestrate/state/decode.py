@@ -20,8 +20,10 @@ from orchestrate.state.encoded_results import encode
 from orchestrate.state.endings import ending_in
 from orchestrate.state.item_results import ItemResults
 from orchestrate.state.model import Frame, Index, Loop, RunState, Session, Visit
+from orchestrate.state.pending_call import Postponed, Reserved
 from orchestrate.state.result import Approval, Costs, SkippedStep, StepResult, read_denials
 from orchestrate.state.seal import verify_seal
+from orchestrate.state.working_time import Unwatched, WorkingTime
 
 # Values have no line breaks: these are found nowhere but between items and loops.
 _STEPS = b'\n  "steps": {\n'
@@ -121,8 +123,8 @@ def _decode(index: Index | None, document: dict[str, Any], items: dict[str, _Ite
         steps_run=engine["steps_run"],
         calls=engine.get("calls", 0),
         near=engine.get("near", []),
-        worked=engine.get("worked", [0.0, 0, 0.0]),
-        unwatched=engine.get("unwatched", [0.0, 0.0]),
+        worked=WorkingTime(*engine.get("worked", ())),
+        unwatched=Unwatched(*engine.get("unwatched", ())),
         restarts=engine["restarts"],
         has_failures=engine["has_failures"],
         session=Session(**engine["session"]),
@@ -157,6 +159,18 @@ def _read_target(written: dict[str, Any]) -> Target:
     if "goto" in written:
         return Goto(written["goto"])
     return Finish(written["finish"], written.get("end") or usual_finish(written["finish"]))
+
+
+def _read_visit(written: list[Any]) -> Visit:
+    here = Visit(*written)
+    reserved: Any = here.reserved
+    waits: Any = here.waits
+    # An older version may have written less than all fields.
+    if not isinstance(reserved, Reserved):
+        here.reserved = Reserved.from_json(reserved)
+    if not isinstance(waits, Postponed):
+        here.waits = Postponed.from_json(waits)
+    return here
 
 
 class _Reader:
@@ -203,7 +217,7 @@ class _Reader:
         if self._index is not None:
             self._index.block(frame.plan, frame.block)
         if "here" in written:
-            frame.here = Visit(*written["here"])
+            frame.here = _read_visit(written["here"])
         if "then" in written:
             frame.then = _read_target(written["then"])
         self._frames[frame.key] = frame

@@ -12,7 +12,6 @@ from orchestrate.state.gates import without_pending
 from orchestrate.state.model import Frame, Index, RunState, Visit
 from orchestrate.state.progress import note_turn
 from orchestrate.state.sessions import kept_session
-from orchestrate.state.spending import leave_work
 from orchestrate.state.visits import arrive
 
 
@@ -34,7 +33,7 @@ def begin_edit(index: Index, state: RunState, event: Edited) -> None:
     state.retry_counts, state.earlier_visits = {}, {}
     state.ending, state.completed_at = None, None
     state.reused, state.saved_usd, state.saved_ms = 0, None, 0
-    leave_work(state, event.at)
+    state.worked = state.worked.left(event.at)
     state.status, state.reason = "running", None
     arrive(root, block.entry)
 

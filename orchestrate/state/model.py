@@ -20,7 +20,9 @@ from orchestrate.record import field, mutable_record, record
 from orchestrate.state.address import Address, address_of
 from orchestrate.state.item_results import ItemResults
 from orchestrate.state.names import AttemptNames, names_of
+from orchestrate.state.pending_call import Postponed, Reserved
 from orchestrate.state.result import Approval, Costs, Denials, SkippedStep, StepResult
+from orchestrate.state.working_time import Unwatched, WorkingTime
 
 Json = Any
 
@@ -63,13 +65,12 @@ class Visit:
     key: str = ""
     # Of an attempt that an edit has taken over: the frame and visit that its address names.
     origin: list[Json] | None = None
-    # What is set aside for the newest or next call: `usd`, `unknown`, `at`, `cap`
-    # and `cap_tokens` (`CostReserved`).
-    reserved: dict[str, Json] = field(default_factory=dict)
+    # What is set aside for the newest or next call.
+    reserved: Reserved = Reserved()
     # What the visit has used since the run was last started or resumed: dollars and tokens.
     used: list[float] = field(default_factory=lambda: [0.0, 0])
-    # What the next call waits for, and since when: the fields of `CallWaits`, and `since`.
-    waits: dict[str, Json] = field(default_factory=dict)
+    # What the next call waits for.
+    waits: Postponed = Postponed()
 
 
 @mutable_record
@@ -221,10 +222,8 @@ class RunState:
     calls: int = 0
     # The limits that this sitting has come near to.
     near: list[str] = field(default_factory=list)
-    # For how long attempts were at work, how many are, and since when (`state/spending.py`).
-    worked: list[float] = field(default_factory=lambda: [0.0, 0, 0.0])
-    # After a kill: until when what went on by itself is counted, and when the run was resumed.
-    unwatched: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    worked: WorkingTime = WorkingTime()
+    unwatched: Unwatched = Unwatched()
     # Tool calls that permissions refused, by step and tool, over all visits and restarts.
     denials: Denials = ()
     approvals: list[Approval] = field(default_factory=list)

@@ -64,7 +64,7 @@ from orchestrate.state.model import (
 from orchestrate.state.names import item_key
 from orchestrate.state.result import StepError, StepResult
 from orchestrate.state.rounds import forget_value
-from orchestrate.state.spending import leave_used, take_used, worked_until
+from orchestrate.state.spending import leave_used, take_used
 from orchestrate.state.times import timestamp
 from orchestrate.state.visits import (
     Fold,
@@ -297,7 +297,7 @@ def enter_call(index: Index, state: RunState, event: CallOpened) -> None:
     block = index.plan(event.plan).blocks[0]
     called = Frame(key=key, plan=event.plan, block=block.id, parent=frame, owner=name)
     called.began = event.at
-    called.worked_before = worked_until(state, event.at)
+    called.worked_before = state.worked.until(event.at)
     take_used(here, called)
     called.anew = frame.anew
     called.spread = event.spread

@@ -11,8 +11,8 @@ from orchestrate.state.address import FrameKey
 from orchestrate.state.denials import add_denials
 from orchestrate.state.events import AttemptEnded, CallWaits, CostReserved
 from orchestrate.state.model import Frame, RunState, Visit, frames_below, plan_frame
+from orchestrate.state.pending_call import Postponed, Reserved
 from orchestrate.state.result import Costs, StepResult
-from orchestrate.state.times import seconds_of
 
 # What an agent's turn may report.
 _FIGURES = ("cost_usd", "input_tokens", "output_tokens")
@@ -53,33 +53,34 @@ def count_denials(state: RunState, frame: Frame, name: str, result: StepResult) 
 def put_off(here: Visit, event: CostReserved | CallWaits | AttemptEnded) -> None:
     """Before a call: money is set aside for it, or it has to wait; perhaps because the one before
     has met the usage limit of its account."""
-    since = here.waits.get("since", event.at)
+    since = here.waits.since if here.waits else event.at
     if isinstance(event, AttemptEnded):
         if event.why == "quota":
             backend = event.result.backend or event.result.agent or ""
-            until = event.at + event.rest_s
-            here.waits = {"why": "quota", "agent": BACKENDS.get(backend, backend), "until": until,
-                          "since": since}  # fmt: skip
+            agent, until = BACKENDS.get(backend, backend), event.at + event.rest_s
+            here.waits = Postponed(why="quota", agent=agent, until=until, since=since)
         return
     if isinstance(event, CallWaits):
-        here.waits = {"why": event.why, "agent": event.agent, "until": event.until,
-                      "ahead": event.ahead, "since": since}  # fmt: skip
+        here.waits = Postponed(
+            why=event.why, agent=event.agent, until=event.until, ahead=event.ahead, since=since
+        )
         if event.why == "quota":
             here.phase, here.rest_until = "resting", event.until
             # It may be hours: others can use what was set aside, and it is set aside anew.
-            here.reserved = {}
+            here.reserved = Reserved()
         return
     if event.given_back:
-        here.reserved = {}
+        here.reserved = Reserved()
         return
-    here.reserved = {"usd": event.usd, "unknown": event.unknown_usd, "at": event.at}
-    here.reserved["unknown_tokens"] = event.unknown_tokens
-    if event.cap_usd is not None:
-        here.reserved["cap"] = event.cap_usd
-    if event.cap_tokens is not None:
-        here.reserved["cap_tokens"] = event.cap_tokens
-    if event.tokens:
-        here.reserved["tokens"] = event.tokens
+    here.reserved = Reserved(
+        usd=event.usd,
+        tokens=event.tokens,
+        at=event.at,
+        unknown=event.unknown_usd,
+        unknown_tokens=event.unknown_tokens,
+        cap=event.cap_usd,
+        cap_tokens=event.cap_tokens,
+    )
 
 
 def end_calls(state: RunState) -> None:
@@ -94,35 +95,34 @@ def end_calls(state: RunState) -> None:
             continue
         if here.phase == "running":
             count_costs(state, frame, here, {}, StepResult(agent=""))
-        here.reserved = {}
+        here.reserved = Reserved()
 
 
 def reserved_below(frame: Frame) -> float:
     """What is set aside for the calls of a plan, those that it has called included."""
-    return _reserved(frame, "usd")
+    return sum(call.usd for call in calls_reserved(frame))
 
 
 def tokens_reserved_below(frame: Frame) -> int:
-    return round(_reserved(frame, "tokens"))
+    return sum(call.tokens for call in calls_reserved(frame))
 
 
-def _reserved(frame: Frame, figure: str) -> float:
+def calls_reserved(frame: Frame) -> Iterator[Reserved]:
+    """What is set aside for each call in a frame and below it."""
     here = (inner.here for inner in frames_below(frame))
-    return sum(float(visit.reserved.get(figure, 0)) for visit in here if visit is not None)
+    return (visit.reserved for visit in here if visit is not None and visit.reserved)
 
 
-def counted_besides(
-    turn: StepResult, reserved: Mapping[str, Any]
-) -> tuple[float | None, int | None]:
+def counted_besides(turn: StepResult, reserved: Reserved) -> tuple[float | None, int | None]:
     """The dollars and tokens that a turn counts for besides those it told, by what was set aside
     for it; None of what it told, or if nothing was set aside."""
-    usd, tokens = reserved.get("unknown"), reserved.get("unknown_tokens")
+    usd, tokens = reserved.unknown, reserved.unknown_tokens
     if turn.tells_tokens or tokens is None:
         return (usd if turn.cost_usd is None else None), None
     return (usd if turn.cost_usd is None else None), max(tokens - turn.tokens, 0)
 
 
-def used_with(here: Visit, turn: StepResult, reserved: Mapping[str, Any]) -> list[float]:
+def used_with(here: Visit, turn: StepResult, reserved: Reserved) -> list[float]:
     """The dollars and tokens that a visit has used when this turn has ended."""
     usd, tokens = counted_besides(turn, reserved)
     return [
@@ -139,7 +139,7 @@ def count_costs(
 
     A provider that a workflow declares costs an unknown amount.
     """
-    reserved, here.reserved = here.reserved, {}
+    reserved, here.reserved = here.reserved, Reserved()
     if not result.is_turn or not result.billed:
         return
     counted = counted_besides(result, reserved)
@@ -195,37 +195,7 @@ def called_around(frame: Frame) -> Iterator[Frame]:
         plan = plan_frame(plan.parent)
 
 
-# Working time: when at least one attempt was at work, not the pauses between retries or sittings.
-
-
-def begin_work(state: RunState, at: float) -> None:
-    spent, busy, since = state.worked
-    state.worked = [spent, busy + 1, since if busy else at]
-
-
 def end_work(state: RunState, at: float, result: StepResult) -> None:
-    spent, busy, since = state.worked
-    if busy == 1:
-        spent += max(0.0, at - since)
-    state.worked = [spent + _unwatched(state, result), max(busy - 1, 0), since]
-
-
-def _unwatched(state: RunState, result: StepResult) -> float:
-    """How long an attempt worked after its orchestrator was killed and before the resume, as far as
-    others at work then have not told the same."""
-    counted, resumed = state.unwatched
-    if counted >= resumed or not result.completed_at:
-        return 0.0
-    end = min(seconds_of(result.completed_at), resumed)
-    state.unwatched = [max(end, counted), resumed]
-    return max(0.0, end - max(seconds_of(result.started_at), counted))
-
-
-def leave_work(state: RunState, at: float) -> None:
-    """The sitting is over: how long what still runs will be at work is unknown."""
-    state.worked = [worked_until(state, at), 0, at]
-
-
-def worked_until(state: RunState, now: float) -> float:
-    spent, busy, since = state.worked
-    return spent + (max(0.0, now - since) if busy else 0.0)
+    """An attempt is no longer at work."""
+    state.worked = state.worked.ended(at, state.unwatched.seconds_of(result))
+    state.unwatched = state.unwatched.until_end(result)

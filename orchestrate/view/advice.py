@@ -17,7 +17,6 @@ from orchestrate.state.model import frames_below
 from orchestrate.state.plan_file import is_plan_whole
 from orchestrate.state.result import StepResult
 from orchestrate.state.rounds import step_of_part
-from orchestrate.state.spending import worked_until
 from orchestrate.view.cursors import cursors_in, put_aside
 from orchestrate.view.place import Place
 from orchestrate.view.run_summary import FINAL
@@ -54,7 +53,7 @@ class Reached:
         rounds = (f.index + 1 for f, _ in frames if f.index is not None and not f.variable)
         visits = max((visits, *rounds))
         usd, tokens = counted_for(state.costs)
-        worked = worked_until(state, state.updated_at)
+        worked = state.worked.until(state.updated_at)
         return cls(visits, state.steps_run, state.restarts, state.calls, usd, tokens, worked)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from orchestrate.record import record
 from orchestrate.state.address import Address, address_of, name_in_block
 from orchestrate.state.durable import parse_json
 from orchestrate.state.model import Frame, Loop, RunState, Visit, frames_below
+from orchestrate.state.pending_call import Postponed
 from orchestrate.state.result import StepResult
 
 
@@ -27,8 +26,8 @@ class Cursor:
     since: float
     rest_until: float
     result: StepResult
-    # What its call waits for, if it does: `state.spending.put_off`.
-    waits: dict[str, Any]
+    # What its call waits for, if it does.
+    waits: Postponed
 
     @property
     def path(self) -> str:

@@ -16,6 +16,7 @@ from orchestrate.state.events import (
     StepStarted,
 )
 from orchestrate.state.model import Index, RunState
+from orchestrate.state.pending_call import Postponed
 from orchestrate.state.result import StepResult
 from orchestrate.state.times import duration, timestamp
 
@@ -37,12 +38,12 @@ def waiting_words(why: str, agent: str, until: float, ahead: int) -> str:
     return quota_words(until) if why == "quota" else f"waits for a slot of {agent}, {ahead} ahead"
 
 
-def waits_document(waits: dict[str, Any]) -> dict[str, Any]:
+def waits_document(waits: Postponed) -> dict[str, Any]:
     """What a call waits for, for programs and, as `words`, for people."""
-    why, agent = waits["why"], waits["agent"]
-    until, ahead = float(waits.get("until") or 0.0), int(waits.get("ahead") or 0)
-    more = {"until": timestamp(until)} if why == "quota" else {"ahead": ahead}
-    return {"for": why, "agent": agent, **more, "words": waiting_words(why, agent, until, ahead)}
+    is_quota = waits.why == "quota"
+    more = {"until": timestamp(waits.until)} if is_quota else {"ahead": waits.ahead}
+    words = waiting_words(waits.why, waits.agent, waits.until, waits.ahead)
+    return {"for": waits.why, "agent": waits.agent, **more, "words": words}
 
 
 def quota_words(until: float) -> str:

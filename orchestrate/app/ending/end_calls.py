@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from orchestrate.errors import OrchestrateError
 from orchestrate.record import replace
 from orchestrate.state.ledger import ledger_of
 from orchestrate.state.model import attempt_address, frames_below
+from orchestrate.state.pending_call import Reserved
 from orchestrate.state.result import StepResult
 from orchestrate.state.spending import counted_besides
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 _DAY_S = 86_400.0
 # By call, what was set aside for it.
-Made = dict[str, dict[str, Any]]
+Made = dict[str, Reserved]
 
 
 def made_calls(run: Run, index: Index, state: RunState) -> Made:
@@ -52,7 +53,9 @@ def settle_calls(run: Run, made: Made | None, since: float = 0.0) -> None:
             if entry.root != str(run.root) and os.path.exists(entry.root):
                 continue  # the run that this one is a copy of
             if made is None or entry.call in made:
-                set_aside = {"unknown": entry.reserved_usd, "unknown_tokens": entry.reserved_tokens}
+                set_aside = Reserved(
+                    unknown=entry.reserved_usd, unknown_tokens=entry.reserved_tokens
+                )
                 told = set_aside if made is None else made[entry.call]
                 usd, tokens = counted_besides(StepResult(), told)
                 ledger.write(

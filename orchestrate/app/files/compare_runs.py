@@ -80,7 +80,7 @@ def _whole(view: RunView) -> Facts:
         "definition": [state.definition, state.checksum],
         "status": view.shown_status,
         "reason": state.reason,
-        "worked_s": round(state.worked[0], 1),
+        "worked_s": round(state.worked.seconds, 1),
         "cost_usd": state.costs.cost_usd,
     }
 

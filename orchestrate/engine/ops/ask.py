@@ -148,7 +148,7 @@ def _ask_now(
         shown=bare(own_prompt, op.outcomes),
         version=version,
         usage_file=step.log("usage.json"),
-        budget_usd=step.here.reserved.get("cap"),
+        budget_usd=step.here.reserved.cap,
         **_schema(step, op, agent),
     )
     about = _about(who, agent, turn, prompt, _permissions(question))
@@ -401,10 +401,9 @@ def _is_our_cap(step: Step, answer: StepResult) -> bool:
     stop: to let it go on would be to ask for ever."""
     reserved = step.here.reserved
     tokens = (answer.input_tokens or 0) + (answer.output_tokens or 0)
-    if tokens > reserved.get("cap_tokens", tokens):
+    if reserved.cap_tokens is not None and tokens > reserved.cap_tokens:
         return True
-    cap: float | None = reserved.get("cap")
-    return cap is not None and (answer.cost_usd or 0.0) >= cap / 2
+    return reserved.cap is not None and (answer.cost_usd or 0.0) >= reserved.cap / 2
 
 
 def _read_outcome(step: Step, op: Ask, text: str, answer: StepResult) -> Event:
