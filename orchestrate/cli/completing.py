@@ -25,9 +25,9 @@ from orchestrate.view.place import Place
 Kind = Literal["words", "files", "dirs"]
 _MOST = 200
 # Each press of Tab starts a process, and few of them ask about steps.
-_find_steps = answer_later("app.completion:steps_of")
-_find_steps_of_file = answer_later("app.completion:steps_of_file")
-_find_waiting_stages = answer_later("app.completion:waiting_stages")
+_find_steps = answer_later("app.reading.completion:steps_of")
+_find_steps_of_file = answer_later("app.reading.completion:steps_of_file")
+_find_waiting_stages = answer_later("app.reading.completion:waiting_stages")
 
 
 @record

@@ -50,6 +50,25 @@ def test_modules_open_with_a_sentence() -> None:
     assert offenders == []
 
 
+def test_what_is_loaded_late_is_there() -> None:
+    """A name given to `later` is no import: neither mypy nor ruff knows of it."""
+    defined = {
+        f"{module.partition('.')[2]}:{node.name}"
+        for module in MODULES
+        for node in tree_of(module).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
+    named = [
+        (place, argument.value)
+        for place, call in nodes(ast.Call)
+        if isinstance(call.func, ast.Name) and call.func.id in {"later", "answer_later"}
+        for argument in call.args
+        if isinstance(argument, ast.Constant)
+    ]
+    assert len(named) >= 30
+    assert [(place, name) for place, name in named if name not in defined] == []
+
+
 def test_modules_that_are_named_exist() -> None:
     pages = [REPOSITORY / "CONTRIBUTING.md", *(REPOSITORY / "docs/contributing").glob("*.md")]
     top = REPOSITORY / "orchestrate"
