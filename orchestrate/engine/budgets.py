@@ -48,12 +48,18 @@ def is_timed(index: Index, state: RunState, frame: Frame) -> bool:
 # Warnings.
 
 
-def frames_of_calls(rt: Runtime, events: Iterable[Event]) -> list[Frame]:
-    """Where the agents were asked whose turns these events end; asked before they are folded in,
-    for the last step of a called file takes its frame along."""
-    ended = (e for e in events if isinstance(e, AttemptEnded | StepFinished) and e.result.is_turn)
-    found = (rt.store.state.frames.get(event.frame) for event in ended)
-    return [frame for frame in found if frame is not None]
+def frames_used(rt: Runtime, events: Iterable[Event]) -> list[Frame]:
+    """Where limits may have come near: where these events end an agent's turn, or any step under a
+    limit of time; asked before they are folded in, for the last step of a called file takes its
+    frame along."""
+    ended = [event for event in events if isinstance(event, AttemptEnded | StepFinished)]
+    frames, index = rt.store.state.frames, rt.store.index
+    found = [(frames.get(event.frame), event.result) for event in ended]
+    return [
+        frame
+        for frame, result in found
+        if frame is not None and (result.is_turn or is_timed(index, rt.store.state, frame))
+    ]
 
 
 def steps_used(rt: Runtime, events: Iterable[Event]) -> list[Budget]:
@@ -74,7 +80,7 @@ def steps_used(rt: Runtime, events: Iterable[Event]) -> list[Budget]:
 def limits_near(
     rt: Runtime, state: RunState, frames: list[Frame], of_steps: list[Budget]
 ) -> Iterator[LimitNear]:
-    """The limits around calls that have ended of which four fifths are used up, and of which that
+    """The limits around steps that have ended of which four fifths are used up, and of which that
     was not said yet; behind the last call of a run those of days, which others share."""
     now = rt.now()
     day = day_of(now)

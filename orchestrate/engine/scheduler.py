@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from orchestrate.engine.budgets import (
     budget_reached,
-    frames_of_calls,
+    frames_used,
     limits_near,
     steps_used,
 )
@@ -356,7 +356,7 @@ class _Conductor:
         if self._rt.checkpoints is not None:
             events = self._rt.checkpoints.note(events, is_quiet=not self._working)
         frames = [getattr(event, "frame", "") for event in events]
-        asked, voids = frames_of_calls(self._rt, events), put_off(self._rt, events)
+        used, voids = frames_used(self._rt, events), put_off(self._rt, events)
         of_steps = steps_used(self._rt, events)
         is_derived = len(events) == 1 and self._rt.is_on_record(frames[0]) and is_alone
         if is_derived:
@@ -366,16 +366,16 @@ class _Conductor:
         for frame in frames:
             self._rt.forget_now(frame)
         give_back(self._rt, voids)
-        self._warn_of_limits(asked, of_steps)
+        self._warn_of_limits(used, of_steps)
         if not is_derived:
             # Else with the next program, or whatever comes: nothing keeps that waiting for a disk.
             self._store.checkpoint(is_due=False)
 
-    def _warn_of_limits(self, asked: list[Frame], of_steps: list[Budget]) -> None:
-        """A call has ended: say once of each limit that little of it is left."""
+    def _warn_of_limits(self, used: list[Frame], of_steps: list[Budget]) -> None:
+        """A call or a step has ended: say once of each limit that little of it is left."""
         rt, store = self._rt, self._store
-        if asked and rt.rehearsal is None:
-            near = store.look(lambda state: list(limits_near(rt, state, asked, of_steps)))
+        if used and rt.rehearsal is None:
+            near = store.look(lambda state: list(limits_near(rt, state, used, of_steps)))
             if near:
                 store.record(*near)
 

@@ -132,6 +132,14 @@ def test_l5_time_parks_the_run_and_does_not_count_the_pause(shop: Workshop, dial
     assert shop.asked() == ["one", "two", "three"]
 
 
+def test_l5_commands_that_use_up_the_time_are_warned_of_it_too(shop: Workshop) -> None:
+    text = WORKFLOW.format(more="limits: {time: 1s}").replace(
+        'name: one, provider: claude, prompt: "STEP:one"', 'name: one, command: [sleep, "1"]'
+    )
+    stderr = shop.play(text, exit_code=6).result.stderr
+    assert stderr.count("warning: limits.time: 1") == 1, stderr
+
+
 def test_l5_what_an_agent_did_while_nobody_watched_is_work(shop: Workshop) -> None:
     """The run is killed as soon as its agent is at work, which ends by itself."""
     shop.answers(rule("STEP:one", {"text": DONE, "delay": 1.5}), rule("STEP", DONE))
