@@ -91,10 +91,9 @@ def _is_stand_in(rt: Runtime, op: Ask) -> bool:
 
 
 def _reserve(step: Step, state: RunState, *, may_wait: bool) -> Ending | None:
-    rt, here = step.rt, step.here
+    rt = step.rt
     rules = rt.rules.money
-    if here.reserved:
-        return None  # before a kill, or a stop
+    _free_earlier(step)
     over = _over_step_limit(step)
     if over is not None:
         return over
@@ -310,6 +309,15 @@ def given_back(step: Step) -> list[Event]:
     at = step.rt.now()
     return [CostReserved(step.frame.key, step.node.id, here.visit, step.attempt, at, 0.0,
                          given_back=True)]  # fmt: skip
+
+
+def _free_earlier(step: Step) -> None:
+    """What a run that was killed has set aside for a call that it never made is set aside anew: by
+    now another limit may hold, and it may be another day."""
+    if events := given_back(step):
+        voids = put_off(step.rt, events)
+        step.rt.store.record(*events)
+        give_back(step.rt, voids)
 
 
 def put_off(rt: Runtime, events: list[Event]) -> list[LedgerEntry]:

@@ -125,6 +125,35 @@ def test_a_call_that_waits_for_a_slot_gives_back_its_money_when_the_run_is_ended
     assert shop.calls() == []
 
 
+@pytest.mark.parametrize(
+    ("flags", "day"), [(("--max-cost", "0.1"), "1"), ((), "0.1")], ids=["run", "day"]
+)
+def test_what_a_killed_run_has_set_aside_is_held_against_the_limits_of_its_resume(
+    shop: Workshop, flags: tuple[str, ...], day: str
+) -> None:
+    """A call that it never made would be made, whatever was allowed since."""
+    limits = "limits: {{per_day: {{cost_usd: {0}}}, concurrent: {{total: 1}}}}\n"
+    _users(shop, limits.format("1"))
+    state = Path(shop.surroundings["XDG_STATE_HOME"]) / "orchestrate"
+    other = draw_ticket(state, "claude-code", {TOTAL: 1})
+    assert other.ahead() is None
+    shop.write("r.yaml", ONE)
+    with shop.started("run", "r.yaml", "--max-cost", "1") as process:
+        wait_until(lambda: _waits(shop), "the wait for a slot")
+        process.kill()
+        process.wait(60)
+    other.release()
+    assert _total(shop)[3] == 0.25
+    _users(shop, limits.format(day))
+    parked = shop.go_on("resume", "latest", *flags, exit_code=6)
+    assert "of $0.10 spent; the next call may need $0.25" in parked.state["reason"]
+    assert shop.calls() == []
+    assert _total(shop)[3] == 0
+    _users(shop, limits.format("1"))
+    shop.go_on("resume", "latest", "--max-cost", "1")
+    assert shop.asked() == ["one"]
+
+
 def test_a_killed_run_that_is_cancelled_leaves_nothing_set_aside(shop: Workshop) -> None:
     """A call that was made counts as one that did not say; one that was not made is free."""
     _users(shop, "limits: {per_day: {cost_usd: 5}, concurrent: {total: 1}}\n")
