@@ -11,7 +11,6 @@ budget. What a user spends in one home no other user sees.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -22,7 +21,7 @@ from typing import Any
 from orchestrate.errors import explain
 from orchestrate.record import field_names, record
 from orchestrate.state.durable import dump_json, parse_json
-from orchestrate.state.locks import user_state_folder
+from orchestrate.state.locks import user_state_folder, wait_for_instant
 
 _FOLDER = "spending"
 _DAY = "%Y-%m-%d"
@@ -178,7 +177,7 @@ class Ledger:
         except OSError as error:
             raise explain("open", self.folder, error) from error
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            wait_for_instant(lock, "the ledger of your costs")
             yield
         finally:
             os.close(lock)

@@ -25,6 +25,8 @@ from orchestrate.state.flock import Flock, acquire
 # `is_held` holds the lock for an instant; that must not refuse a rightful owner.
 _PATIENCE = 0.25
 _POLL = 0.01
+# No process holds a lock so long that is held for an instant, unless it is frozen.
+_INSTANT_S = 10.0
 _NO_LOCKS = "locks do not work on the file system of {path}"
 _USE_LOCAL = "put it on a local disk: --state-dir for runs, XDG_STATE_HOME for sessions"
 
@@ -164,6 +166,23 @@ def holding_folder(folder: Path, what: str) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def wait_for_instant(descriptor: int, what: str) -> None:
+    """Take a lock that is held for an instant only. One that a frozen process holds would freeze
+    every run that wants it, beyond the reach of a signal."""
+    give_up = time.monotonic() + _INSTANT_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= give_up:
+                raise LockHeldError(
+                    f"{what} is in use by another process, which does not let it go",
+                    "perhaps it is stopped (Ctrl-Z): let it go on, or end it; then resume",
+                ) from None
+            time.sleep(_POLL)
 
 
 def take(path: Path, what: str, command: Sequence[str]) -> Lock:

@@ -23,6 +23,7 @@ from pathlib import Path
 from orchestrate.errors import StateError, explain
 from orchestrate.record import record
 from orchestrate.state.flock import Flock
+from orchestrate.state.locks import wait_for_instant
 
 TOTAL = "total"
 _FOLDER = "slots"
@@ -219,7 +220,7 @@ def _counting(folder: Path) -> Iterator[int]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     counter = os.open(folder / _COUNTER, _OPEN | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(counter, fcntl.LOCK_EX)
+        wait_for_instant(counter, "the queue for slots")
         yield counter
     finally:
         os.close(counter)

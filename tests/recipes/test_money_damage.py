@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from pathlib import Path
 from typing import Any
@@ -78,3 +79,26 @@ def test_a_cost_that_cannot_be_true_is_unknown(shop: Workshop, cost: Any) -> Non
     assert (played.state["costs"]["cost_usd"], played.state["costs"]["counted_usd"]) == (None, 0.25)
     total = shop.run("cost", "--json").json()["total"]
     assert (total["unknown_calls"], total["reserved_usd"]) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("limit", "lock", "what"),
+    [
+        ("per_day: {cost_usd: 5}", "spending/ledger.lock", "the ledger of your costs"),
+        ("concurrent: {total: 1}", "slots/lock", "the queue for slots"),
+    ],
+)
+def test_a_frozen_process_freezes_no_other_run(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch, limit: str, lock: str, what: str
+) -> None:
+    """One that was stopped in the instant in which it held the lock: not even Ctrl-C helped."""
+    _users(shop, f"limits: {{{limit}}}\n")
+    shop.play(ONE)
+    monkeypatch.setattr("orchestrate.state.locks._INSTANT_S", 0.2)
+    with (state_folder(shop) / lock).open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        played = shop.play(ONE, exit_code=5)
+    assert f"{what} is in use by another process" in played.result.stderr
+    assert shop.asked() == ["one"]
+    shop.go_on()
+    assert shop.asked() == ["one", "one"]
