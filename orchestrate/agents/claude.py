@@ -382,6 +382,7 @@ def _result_of(part: Any) -> Piece:
     if text_at(part, "type") != "tool_result":
         return Piece("result")
     text = texts_in(value_at(part, "content"))
+    text = text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
     call, is_error = text_at(part, "tool_use_id"), part.get("is_error") is True
     return Piece("result", text, call=call, is_error=is_error)
 

@@ -139,6 +139,8 @@ def pieces_of(event: Event) -> list[Piece]:
             return [Piece("thinking", text_at(data, "deltaContent"), is_delta=True)]
         case "assistant.reasoning":
             return [Piece("thinking", text_at(data, "content"))]
+        case "session.info" if text_at(data, "infoType").startswith("file_"):
+            return []  # the tool that writes the file has told it
         case "session.info" | "session.error":
             is_error = event.get("type") == "session.error"
             return [Piece("note", text_at(data, "message"), is_error=is_error)]

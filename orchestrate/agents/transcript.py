@@ -90,6 +90,8 @@ class EventTranscript:
         # The calls that have no result yet, oldest first.
         self._calls: dict[str, Passage] = {}
         self._last_said = ""
+        # The newest passage of words that are whole.
+        self._said: Passage | None = None
         # The newest note.
         self._noted: Passage | None = None
         self._activity: Activity = ""
@@ -182,6 +184,7 @@ class EventTranscript:
         if passage.kind == "said":
             self._words = one_line(text)
             self._last_said = text.strip()
+            self._said = passage
 
     def _close(self) -> None:
         if self._open is not None:
@@ -226,18 +229,25 @@ class EventTranscript:
         if not text and not tool:
             return None
         self._words = f"{tool}: {text}" if tool else text
-        again = self._noted
-        if again is not None and (piece.kind, text, self._next) == (
-            "note",
-            again.text,
-            again.number + 1,
-        ):
-            # Programs tell of an error when it comes, and once more when they end by it.
-            passage = replace(again, is_error=again.is_error or piece.is_error)
+        again = self._told_before(piece, text) if piece.kind == "note" else None
+        if again is not None:
+            is_error = again.is_error or piece.is_error
+            passage = replace(again, kind="note", text=text, is_error=is_error)
         else:
             passage = Passage(self._number(), piece.kind, text, tool, piece.call, piece.is_error)
         self._noted = passage if piece.kind == "note" else None
         return self._put(passage)
+
+    def _told_before(self, piece: Piece, text: str) -> Passage | None:
+        """Programs tell of an error when it comes, and once more when they end by it.
+
+        Some have it said by the agent first.
+        """
+        for told in (self._noted, self._said if piece.is_error else None):
+            is_newest = told is not None and told.number + 1 == self._next
+            if told is not None and is_newest and one_line(told.text) == text:
+                return told
+        return None
 
     def _put(self, passage: Passage) -> Passage:
         self._changed[passage.number] = passage
@@ -254,7 +264,8 @@ class EventTranscript:
 
 def _message_in(text: str) -> str:
     """A service's own words where a program passes on the whole of its error."""
-    for error in events_on(text.encode("utf-8", "replace")):
+    document = text[text.find("{") : text.rfind("}") + 1]
+    for error in events_on(document.encode("utf-8", "replace")):
         text = text_at(error, "error", "message") or text_at(error, "message") or text
     return text
 

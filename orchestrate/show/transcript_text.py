@@ -54,7 +54,7 @@ def _lines_of(passage: Passage) -> list[str]:
         case "runs":
             return [f"> {visible(passage.tool)}: {visible(passage.text)}"]
         case "wrote":
-            return [f"> wrote {visible(passage.text)}"]
+            return [f"> writes {visible(passage.text)}"]
         case "result":
             if passage.left_out:
                 lines[0] += f" … (+{plural(passage.left_out, 'line')})"

@@ -115,9 +115,37 @@ def test_console_01_a_failure_ends_with_what_the_program_says() -> None:
 
 def test_console_01_an_error_is_told_once_and_as_one() -> None:
     """Some programs tell it when it comes, and again when they end by it."""
-    for sample in ("codex/d-err400", "copilot/d-err400"):
+    for sample in ("codex/d-err400", "copilot/d-err400", "gemini/d-err400-stream"):
         errors = [p for p in turn(sample) if "fake 400" in p.text]
         assert [p.is_error for p in errors] == [True], sample
+
+
+def test_console_01_an_error_that_the_agent_says_first_is_told_once_and_as_one() -> None:
+    transcript = EventTranscript(PROGRAMS["claude-code"]().pieces_of)
+    error = "API Error: 400 no"
+    said = {"type": "assistant", "message": {"content": [{"type": "text", "text": error}]}}
+    assert transcript.feed(events(said)) == [Passage(0, "said", error)]
+    ended = {"type": "result", "subtype": "success", "is_error": True, "result": error}
+    assert transcript.feed(events(ended)) == [Passage(0, "note", error, is_error=True)]
+
+
+def test_console_01_a_file_that_was_written_is_told_by_its_tool_alone() -> None:
+    transcript = EventTranscript(PROGRAMS["github-copilot"]().pieces_of)
+    begun = {"toolName": "create", "toolCallId": "1", "arguments": {"path": "a.txt"}}
+    made = {"infoType": "file_created", "message": "/work/a.txt"}
+    (told,) = transcript.feed(
+        events({"type": "tool.execution_start", "data": begun},
+               {"type": "session.info", "data": made})
+    )  # fmt: skip
+    assert (told.kind, told.text) == ("wrote", "a.txt")
+
+
+def test_console_01_the_refusal_of_a_tool_is_told_in_its_words() -> None:
+    transcript = EventTranscript(PROGRAMS["claude-code"]().pieces_of)
+    text = "<tool_use_error>No such tool available: Write.</tool_use_error>"
+    part = {"type": "tool_result", "tool_use_id": "1", "is_error": True, "content": text}
+    (told,) = transcript.feed(events({"type": "user", "message": {"content": [part]}}))
+    assert (told.text, told.is_error) == ("No such tool available: Write.", True)
 
 
 def events(*values: object) -> bytes:
