@@ -80,6 +80,15 @@ def test_mermaid_draws_loops_as_frames_and_leaves_policy_out(project: Project) -
     assert '-->|"failed"|' in out  # the author's own handler
 
 
+def test_a_label_that_reads_as_another_one_is_drawn_once(project: Project) -> None:
+    """A command's own `failed` and the policy's `@failed` often lead to the same end."""
+    ends = "{passed: {action: exit, reason: good}, failed: {action: exit, reason: bad}}"
+    project.write("one.yaml", "id: one\nlabel: One\ndescription: One.\ninitialStep: a\nsteps:\n"
+                  f"  a: {{command: ['true'], onOutcome: {ends}}}\n")  # fmt: skip
+    out = project.run("plan", "one.yaml", "--format", "mermaid").assert_success().stdout
+    assert '|"failed"|' in out
+
+
 def test_texts_cannot_break_a_drawing(project: Project) -> None:
     reason = 'a"] --> x\\n; end `%%{}`|#quot;<b>'
     project.write("odd.yaml", MACHINE.replace("all-good", f"'{reason}'"))

@@ -180,18 +180,20 @@ class _Artist:
         return 0 if self.trail is None else self.trail.visits.get((self.plan.id, node), 0)
 
     def draw_routes(self, node: Node, block: Block) -> None:
-        """One edge per target, with all labels that lead there."""
-        labels: dict[tuple[str, LineStyle], list[tuple[str, int]]] = {}
+        """One edge per target, with all labels that lead there; `@failed` reads as `failed`."""
+        labels: dict[tuple[str, LineStyle], dict[str, int]] = {}
         for label, target, count in self.routes_of(node):
             if count or not _is_policy(node, label, target):
                 line: LineStyle = "thick" if isinstance(target, Restart) else "solid"
                 if isinstance(target, Leave):
                     line = "dotted"
-                named = labels.setdefault((self.head_of(target, block), line), [])
-                named.append((label.lstrip("@"), count))
+                named = labels.setdefault((self.head_of(target, block), line), {})
+                name = label.lstrip("@")
+                named[name] = named.get(name, 0) + count
         for (head, line), names in labels.items():
-            text = ", ".join(f"{n} {TIMES}{count}" if count > 1 else n for n, count in names)
-            taken = None if self.trail is None else sum(count for _, count in names)
+            counted = names.items()
+            text = ", ".join(f"{n} {TIMES}{count}" if count > 1 else n for n, count in counted)
+            taken = None if self.trail is None else sum(names.values())
             self.edges.append(Edge(self.ids[node.id], head, text, line, taken))
 
     def routes_of(self, node: Node) -> Iterator[tuple[Label, Target, int]]:
