@@ -40,6 +40,7 @@ from orchestrate.view.run_summary import RunSummary
 from orchestrate.view.run_view import RunView
 
 __all__ = [
+    "fetch_published",
     "find_on_server",
     "hand_over",
     "parked_elsewhere",
@@ -157,16 +158,28 @@ def parked_elsewhere(runs: Sequence[Run]) -> Iterator[RunView]:
     return _published([(run, read_stub(run)) for run in runs])
 
 
+def fetch_published(runs: Sequence[Run]) -> None:
+    """Bring up to date what is shown here of runs elsewhere."""
+    for run in runs:
+        stub = read_stub(run)
+        if stub is not None:
+            _fetched(run, stub)
+
+
 def _published(stubs: Sequence[tuple[Run, Stub | None]]) -> Iterator[RunView]:
     for run, stub in stubs:
-        if stub is None:
-            continue
-        shadow = Shadow(run, stub)
-        try:
-            shadow.refresh()
-        except OrchestrateError as error:
-            note(f"orchestrate: run {run.id}: {visible(error.message)}\n")
-        yield from parked_runs(Runs(shadow.states), note)
+        if stub is not None:
+            yield from parked_runs(Runs(_fetched(run, stub).states), note)
+
+
+def _fetched(run: Run, stub: Stub) -> Shadow:
+    """Where nothing answers, what was fetched before is shown, and that is said."""
+    shadow = Shadow(run, stub)
+    try:
+        shadow.refresh()
+    except OrchestrateError as error:
+        note(f"orchestrate: run {run.id}: {visible(error.message)}\n")
+    return shadow
 
 
 def publisher_of(store: Store) -> Publisher:

@@ -14,9 +14,8 @@ from orchestrate.exits import DONE
 from orchestrate.fleet.away import with_their_status
 from orchestrate.fleet.shadow import Shadow
 from orchestrate.fleet.stub import read_stub
-from orchestrate.state.elsewhere import shown_run
 from orchestrate.state.runs import Run, Runs, list_runs
-from orchestrate.view.run_summary import FINAL, RunSummary, summary_of
+from orchestrate.view.run_summary import may_go_on_elsewhere, summary_of
 
 _PAUSE_S = 2.0
 
@@ -26,7 +25,7 @@ def follow(folder: Path) -> int:
     parent = os.getppid()
     shadows: dict[str, Shadow] = {}
     while os.getppid() == parent:
-        open_runs = [one for one in map(summary_of, list_runs(Runs(folder))) if _may_go_on(one)]
+        open_runs = [summary_of(run) for run in list_runs(Runs(folder)) if may_go_on_elsewhere(run)]
         for summary in with_their_status(open_runs) if open_runs else ():
             run = summary.run
             try:
@@ -35,11 +34,6 @@ def follow(folder: Path) -> int:
                 continue  # the machine or the remote is silent: what is there is shown
         time.sleep(_PAUSE_S)
     return DONE
-
-
-def _may_go_on(summary: RunSummary) -> bool:
-    """Is it elsewhere, and not over by what it has published?"""
-    return summary.status == "unknown" and summary_of(shown_run(summary.run)).status not in FINAL
 
 
 def _look(shadows: dict[str, Shadow], run: Run, status: str) -> None:

@@ -13,6 +13,7 @@ from orchestrate.errors import OrchestrateError, StateError
 from orchestrate.record import record
 from orchestrate.regex import regex
 from orchestrate.state.durable import read_file
+from orchestrate.state.elsewhere import shown_run
 from orchestrate.state.events import Gap, RunEnded, RunResumed, RunStarted
 from orchestrate.state.journal import refuse_foreign
 from orchestrate.state.locks import is_held
@@ -76,6 +77,12 @@ class RunSummary:
             return json.loads(value)
         except ValueError:
             return None
+
+
+def may_go_on_elsewhere(run: Run) -> bool:
+    """Is it on another machine, and not over by what it has published?"""
+    is_away = summary_of(run).status == "unknown"
+    return is_away and summary_of(shown_run(run)).status not in FINAL
 
 
 def summary_of(run: Run) -> RunSummary:

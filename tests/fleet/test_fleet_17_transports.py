@@ -124,6 +124,8 @@ def test_fleet_runs_end_alike_in_every_dialect(world: World) -> None:
 
 def test_fleet_gates_park_and_are_decided_alike(world: World) -> None:
     run = world.start("gate.yaml", 6)
+    (asked,) = world.call("inbox", "--json").assert_success().json()["questions"]
+    assert (asked["run_id"], asked["about"]) == (run, "Ask")
     assert world.status(run)["status"] == "paused"
     for status, count in (("paused", 1), ("running", 0)):
         listed = world.call("runs", "--status", status, "--json").json()["runs"]
@@ -137,6 +139,7 @@ def test_fleet_gates_park_and_are_decided_alike(world: World) -> None:
     assert world.call("logs", run, "Then").assert_success().stdout == "made\n"
     assert world.entries() == ["before", "after"]
     assert world.call("approvals", "--json").json() == {"approvals": []}
+    assert world.call("inbox", "--json").json()["questions"] == []
 
 
 def test_fleet_a_denial_is_final_alike(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from orchestrate.app.deciding.settle import settled_view
@@ -13,13 +14,13 @@ from orchestrate.app.workspaces import workspace_of
 from orchestrate.errors import OrchestrateError
 from orchestrate.plan.visible import visible
 from orchestrate.record import record, replace
-from orchestrate.state.elsewhere import shown_run
+from orchestrate.state.elsewhere import is_shadow, shown_run
 from orchestrate.state.gates import gate_names
 from orchestrate.state.known_workspaces import Known, known_workspaces
 from orchestrate.state.runs import Run, Runs, list_runs
 from orchestrate.view.inbox import Evidence, InboxQuestion, Waiting, questions_of
 from orchestrate.view.place import Place
-from orchestrate.view.run_summary import summary_of
+from orchestrate.view.run_summary import may_go_on_elsewhere, summary_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,6 +48,17 @@ def all_workspaces() -> list[Known]:
     return known if here in known or not here.runs.is_dir() else [*known, here]
 
 
+def open_elsewhere(workspaces: list[Known]) -> list[Run]:
+    """Runs on other machines that may wait for a person."""
+    found: list[Run] = []
+    for known in workspaces:
+        # A folder that cannot be listed is told when its questions are looked for.
+        with suppress(OrchestrateError):
+            runs = () if known.is_gone else list_runs(Runs(known.runs))
+            found += filter(may_go_on_elsewhere, runs)
+    return found
+
+
 def open_inbox(
     workspaces: list[Known],
     note: Callable[[str], None],
@@ -55,13 +67,15 @@ def open_inbox(
     with_hunks: bool = False,
 ) -> Inbox:
     """What waits now; a run that cannot be read is told, and left out."""
+    waiting = [(known, view) for known in workspaces for view in _waiting(known, note)]
+    sent = {view.run.id for _, view in waiting if is_shadow(view.run)}
     found: list[InboxQuestion] = []
-    for known in workspaces:
-        for view in _waiting(known, note):
-            asked = questions_of(
-                view, known.workspace, with_files=with_files, with_hunks=with_hunks
-            )
-            found += [masked(question, view.run) for question in asked]
+    for known, view in waiting:
+        # A run that was sent to this very computer asks where it was sent from, not in its seat.
+        if view.run.id in sent and not is_shadow(view.run):
+            continue
+        asked = questions_of(view, known.workspace, with_files=with_files, with_hunks=with_hunks)
+        found += [masked(question, view.run) for question in asked]
     gone = dict.fromkeys(str(known.workspace) for known in workspaces if known.is_gone)
     return Inbox(tuple(sorted(found, key=lambda question: question.since)), tuple(gone))
 

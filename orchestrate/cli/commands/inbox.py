@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from orchestrate.app.deciding.answer import answer_question
-from orchestrate.app.deciding.inbox import all_workspaces, open_inbox
+from orchestrate.app.deciding.inbox import all_workspaces, open_elsewhere, open_inbox
+from orchestrate.cli.later import answer_later
 from orchestrate.cli.options import diff_option, json_option
 from orchestrate.errors import UsageError
 from orchestrate.exits import ABANDONED, DONE
@@ -19,6 +20,8 @@ from orchestrate.show.inbox_text import (
 from orchestrate.show.output import answer as tell
 from orchestrate.show.output import answer_json, note
 
+_fetch_published = answer_later("fleet.away:fetch_published")
+
 
 @click.command(short_help="List what waits for you, in all workspaces.")
 @diff_option
@@ -30,7 +33,11 @@ def inbox(with_hunks: bool, as_json: bool) -> int:
     step answered, the files that changed as git tells, the cost so far, and what happens after
     each answer.
     """
-    found = open_inbox(all_workspaces(), note, with_hunks=with_hunks)
+    workspaces = all_workspaces()
+    away = open_elsewhere(workspaces)
+    if away:
+        _fetch_published(away)
+    found = open_inbox(workspaces, note, with_hunks=with_hunks)
     if as_json:
         questions = [question_json(question) for question in found.questions]
         answer_json({"questions": questions, "gone": list(found.gone)})
