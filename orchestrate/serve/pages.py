@@ -97,9 +97,14 @@ def _runs(console: Console) -> str:
 def _row(row: dict[str, Any]) -> str:
     cells = (escape(str(row["step"] or "")), _took(row["elapsed_ms"]), escape(cost_words(row)))
     return (
-        f'<tr><td>{escape(row["state"])}</td><td><a href="/runs/{row["run_id"]}">'
+        f'<tr><td>{_badge(row["state"])}</td><td><a href="/runs/{row["run_id"]}">'
         f"{escape(row['recipe'])}</a></td>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n"
     )
+
+
+def _badge(state: str) -> str:
+    name = escape(state)
+    return f'<span class="state {name.replace(" ", "-")}">{name}</span>' if state else ""
 
 
 def _took(elapsed_ms: int | None) -> str:
@@ -129,7 +134,7 @@ def _run(console: Console, run_id: str) -> str:
     told = (reason, _took(row["elapsed_ms"]), escape(cost_words(row)))
     parts = [
         f"<h1>{escape(row['recipe'])}</h1>\n",
-        f"<p><strong>{escape(row['state'])}</strong> {' · '.join(filter(None, told))}</p>\n",
+        f"<p>{_badge(row['state'])} {' · '.join(filter(None, told))}</p>\n",
         f"<p><code>{escape(run.id)}</code> in <code>{escape(row['workspace'])}</code></p>\n",
     ]
     parts += [f"<p>{escape(budget['words'])}</p>\n" for budget in row["budgets"]]
@@ -142,7 +147,7 @@ def _run(console: Console, run_id: str) -> str:
         parts += [_asked(mask.text(gate.prompt)) for gate in view.waiting_gates]
         steps = list(step_summaries(view.state.root).items())[:_MOST_STEPS]
         rows = "".join(
-            f"<tr><td>{escape(name)}</td><td>{escape(str(one.get('status', '')))}</td>"
+            f"<tr><td class=step>{escape(name)}</td><td>{_badge(str(one.get('status', '')))}</td>"
             f"<td>{escape(str(one.get('outcome') or one.get('error') or ''))}</td></tr>\n"
             for name, one in steps
         )

@@ -316,7 +316,8 @@ class ProtocolClient:
         return True
 
     async def _refresh(self, message: Json) -> None:
-        limit = message.get("recent_sessions_limit") or _RECENT
+        wanted = message.get("recent_sessions_limit")
+        limit = _RECENT if wanted is None else wanted
         found = await run_in_threadpool(lambda: [one.to_json() for one in sessions(self._console)])
         count = len(found)
         await self._send({"type": "session_list", "sessions": found[:100], "total_count": count})

@@ -84,7 +84,7 @@ def make_row(workspace: Workspace, summary: RunSummary, view: RunView | None, no
     return {
         "run_id": run.id,
         "workspace": str(workspace.root),
-        "recipe": recipe_name(str(fields.get("workflow_file", "?"))),
+        "recipe": recipe_name(str(fields.get("workflow_file", "unknown recipe"))),
         "dialect": fields.get("dialect"),
         "status": status,
         **summary.marks,

@@ -58,7 +58,7 @@ def sessions(console: Console) -> list[ListedSession]:
     found: dict[str, ListedSession] = {}
     for workspace, run in console.all_runs()[:_MOST_RUNS]:
         fields = summary_of(run).fields()
-        name = recipe_name(str(fields.get("workflow_file", "?")))
+        name = recipe_name(str(fields.get("workflow_file", "unknown recipe")))
         for session_id, agent in _sessions_of(run).items():
             known = found.get(session_id)
             if known is None:

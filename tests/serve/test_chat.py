@@ -161,3 +161,22 @@ def test_the_page_shows_a_turn_under_way(
         assert page.run("document.querySelector('.say button').textContent") == "stop"
         page.click(".say button")
         page.until("document.querySelector('textarea[aria-label=Message]')", 60)
+
+
+@pytest.mark.browser
+def test_a_step_that_waits_for_quota_before_it_began_has_no_log_to_open(
+    browser: Browser, work: Project, make: MakeConsole
+) -> None:
+    with_recipes(work).write("no-quota", "")
+    run = work.spawn("run", "-d", "look").assert_success().stdout.strip()
+    with serving(make) as console, signed_in(browser, console) as page:
+        page.until("document.querySelector('.runs .waits-for-quota')", 60)
+        # The account is known to be out of quota now: a second run does not ask at all.
+        later = work.spawn("run", "-d", "look", "--allow-concurrent").assert_success()
+        waiting = later.stdout.strip()
+        page.until("document.querySelectorAll('.runs .waits-for-quota').length === 2", 60)
+        show(page, console, f"/runs/{waiting}/log")
+        page.until("document.querySelector('[aria-label=Step]')?.value === ''", 60)
+        assert not page.run("document.querySelector('.log .bad')")
+    for one in (run, waiting):
+        work.spawn("cancel", one).assert_success()

@@ -113,7 +113,7 @@ def test_every_page_at_every_width(
 
 
 _SMALL_TARGETS = (
-    "[...document.querySelectorAll('button, nav a, input:not([type=checkbox]), select')]"
+    "[...document.querySelectorAll('button, nav a, input:not([type=checkbox]), select, summary')]"
     ".filter(e => e.offsetParent && e.getBoundingClientRect().height < 43.5)"
     ".map(e => e.outerHTML.slice(0, 80))"
 )

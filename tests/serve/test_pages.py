@@ -33,7 +33,7 @@ def test_pages_are_readable_without_scripts(work: Project, client: TestClient) -
     assert "Ship &lt;b&gt;it&lt;/b&gt;?" in asks
     assert "<h2>Steps" not in asks
     run = client.get("/runs/latest", headers=HTML).text
-    assert "<strong>completed</strong> " in run
+    assert '<span class="state completed">completed</span> ' in run
     assert "completed</strong> completed" not in run
     assert "Greet" in run
     assert "step-finished" in run

@@ -135,6 +135,66 @@ def test_a_failed_run_shows_what_the_step_printed_last(
         page.until("location.search.includes('step=Test') && document.querySelector('.line')", 60)
 
 
+def test_the_log_of_a_failed_step_that_printed_errors_only_opens_at_them(
+    browser: Browser, work: Project, make: MakeConsole
+) -> None:
+    command = "printf '\\\\033[31mno module\\\\033[0m' >&2; exit 1"
+    step = f'{{name: Test, command: [sh, -c, "{command}"]}}'
+    work.write("workflows/test.yaml", f'version: "1.4"\nname: test\nsteps: [{step}]\n')
+    work.spawn("run", "test").assert_exit(1)
+    with serving(make) as console, signed_in(browser, console) as page:
+        show(page, console, f"/runs/{run_of(console, 'test.yaml')}/log")
+        page.until("document.querySelector('.log .ansi1')?.textContent === 'no module'", 60)
+        assert page.run("document.querySelector('[aria-label=Output]').value") == "stderr"
+        # Whoever asks for the output gets it, although there is none.
+        page.run(
+            "const s = document.querySelector('[aria-label=Output]'); s.value = 'stdout';"
+            " s.dispatchEvent(new Event('change'))"
+        )
+        page.until("document.querySelector('.log').innerText.includes('Nothing has been')", 60)
+
+
+def test_the_items_of_a_loop_are_counted_by_how_they_ended(
+    browser: Browser, work: Project, make: MakeConsole
+) -> None:
+    do = "{name: Do, command: [sh, -c, 'test ${item} != 2']}"
+    loop = f"{{name: Each, for_each: {{items: [1, 2, 3], steps: [{do}]}}}}"
+    head = 'version: "1.4"\nname: loop\nstrict_flow: false\n'
+    work.write("workflows/loop.yaml", f"{head}steps: [{loop}]\n")
+    work.spawn("run", "loop").assert_success()
+    with serving(make) as console, signed_in(browser, console) as page:
+        show(page, console, f"/runs/{run_of(console, 'loop.yaml')}/steps")
+        page.until("document.querySelectorAll('.tab tbody tr').length === 2", 60)
+        text = page.run("document.querySelectorAll('.tab tbody tr')[1].children[1].innerText")
+        assert text.replace(" \N{MULTIPLICATION SIGN}", " ") == "completed 2\nfailed 1"
+
+
+def test_a_recipe_that_is_wrong_names_each_mistake(
+    browser: Browser, work: Project, make: MakeConsole
+) -> None:
+    work.write("workflows/bad.yaml", 'version: "1.4"\nname: bad\nnope: 1\nsteps: [{name: A}]\n')
+    with serving(make) as console, signed_in(browser, console) as page:
+        show(page, console, "/recipes?id=bad")
+        page.until("document.querySelector('.note.bad')?.innerText.includes('bad.yaml:3:1')", 60)
+        assert "unknown field 'nope'" in page.run("document.querySelector('.note.bad').innerText")
+        page.errors.clear()  # Chromium says that the answer was 422
+
+
+def test_a_step_that_nobody_works_on_is_not_told_as_running(
+    browser: Browser, work: Project, make: MakeConsole
+) -> None:
+    with (
+        work.background("run", "nap") as program,
+        serving(make) as console,
+        signed_in(browser, console) as page,
+    ):
+        page.until("document.querySelector('.runs tbody .working')", 60)
+        program.kill()
+        program.wait()
+        show(page, console, f"/runs/{run_of(console, 'nap.yaml')}")
+        page.until("document.querySelector('.tab .state')?.innerText === 'unfinished'", 60)
+
+
 def test_names_of_steps_fit_on_every_screen(
     browser: Browser, work: Project, make: MakeConsole
 ) -> None:
@@ -163,12 +223,16 @@ def test_names_of_steps_fit_on_every_screen(
                 if width == 320:
                     assert max(page.run(tall)) < 40, tab
         work.spawn("run", "gate").assert_exit(6)
+        steps = f"[{{name: {long}, command: ['false']}}]"
+        work.write("workflows/fail.yaml", f'version: "1.4"\nname: fail\nsteps: {steps}\n')
+        work.spawn("run", "fail").assert_exit(1)
         page.size(768)
         show(page, console, "/runs")
-        page.until("document.querySelectorAll('.runs tbody tr').length === 2", 60)
+        page.until("document.querySelectorAll('.runs tbody tr').length === 3", 60)
         assert page.run("document.documentElement.scrollWidth - innerWidth") <= 0
         # Why a run waits is not stood on its end beside a long name.
-        assert page.run("document.querySelector('.runs td.step small').offsetHeight") < 50
+        waiting = "document.querySelector('.runs .waits-for-you').closest('tr')"
+        assert page.run(f"{waiting}.querySelector('td.step small').offsetHeight") < 50
 
 
 def test_a_chat_opens_at_its_newest_message(

@@ -5,6 +5,9 @@ import { honest } from "./dom.js";
 
 const SEQUENCE = /\x1b\[([0-9;:]*)([A-Za-z])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b./g;
 
+/** A text of several lines. @param {string} text */
+export const colouredText = (text) => text.split("\n").flatMap((line, i) => [i ? "\n" : "", ...coloured(line)]);
+
 /** @param {string} line @returns {(string | HTMLElement)[]} */
 export function coloured(line) {
   if (!line.includes("\x1b")) return [clean(line)];

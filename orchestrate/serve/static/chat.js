@@ -1,10 +1,11 @@
 // @ts-check
 /** A session before, during and after a recipe: read along, or say something. */
+import { colouredText } from "./ansi.js";
 import { ago, api, bounded, breakable, fill, h, trouble, why } from "./dom.js";
 import { doing, passages } from "./passages.js";
 
 /** @param {any} m */
-const message = (m) => h("article", { class: `message ${m.role}` }, h("small", {}, m.role === "user" ? "asked" : m.provider || "answered", m.timestamp ? ` · ${ago(m.timestamp)}` : ""), h("pre", { class: "text", tabindex: "0" }, bounded(m.text)));
+const message = (m) => h("article", { class: `message ${m.role}` }, h("small", {}, m.role === "user" ? "asked" : m.provider || "answered", m.timestamp ? ` · ${ago(m.timestamp)}` : ""), h("pre", { class: "text", tabindex: "0" }, colouredText(bounded(m.text))));
 
 /** @param {string} session @param {any} console */
 export function chatBox(session, console) {
@@ -83,7 +84,8 @@ export function sessionsView(console, go) {
   }
   const refresh = async () => {
     const { sessions } = await api("/sessions");
-    fill(list, sessions.filter((/** @type {any} */ s) => s.provider).map((/** @type {any} */ s) => h("article", { class: "card" }, h("h2", {}, h("a", { href: `/sessions/${encodeURIComponent(s.session_id)}` }, breakable(s.name))), h("p", { class: "quiet" }, [s.provider, ago(s.last_modified), s.session_id].filter(Boolean).join(" · ")))));
+    const known = sessions.filter((/** @type {any} */ s) => s.provider);
+    fill(list, known.length ? null : h("p", { class: "empty" }, "No session of an agent is known here yet."), known.map((/** @type {any} */ s) => h("article", { class: "card" }, h("h2", {}, h("a", { href: `/sessions/${encodeURIComponent(s.session_id)}` }, breakable(s.name))), h("p", { class: "quiet" }, [s.provider, ago(s.last_modified), s.session_id].filter(Boolean).join(" · ")))));
   };
   return { el: h("div", {}, h("h1", {}, "Chats"), console.read_only ? null : h("form", { class: "say", onsubmit: (/** @type {any} */ e) => { e.preventDefault(); send(); } }, text, h("button", { class: "good" }, "send")), said, list), title: "Chats", refresh, onRun: refresh, rows: () => [...list.querySelectorAll("a")] };
 }

@@ -66,8 +66,8 @@ export function took(ms) {
   const s = Math.round(ms / 1000);
   if (ms < 10000) return `${(ms / 1000).toFixed(1)}s`;
   if (s < 60) return `${s}s`;
-  if (s < 3600) return `${Math.floor(s / 60)}m ${String(s % 60).padStart(2, "0")}s`;
-  return `${Math.floor(s / 3600)}h ${String(Math.floor((s % 3600) / 60)).padStart(2, "0")}m`;
+  if (s < 3600) return `${Math.floor(s / 60)}m${String(s % 60).padStart(2, "0")}s`;
+  return `${Math.floor(s / 3600)}h${String(Math.floor((s % 3600) / 60)).padStart(2, "0")}m`;
 }
 
 /** @param {string | null} at */
@@ -124,8 +124,11 @@ export function say(text) {
   if (el) el.textContent = text;
 }
 
-/** @param {any} error */
-export const trouble = (error) => h("p", { class: "note bad", role: "alert" }, error.message, error.problem?.hint ? ` (${error.problem.hint})` : "");
+/** A refusal; of a definition with each of its mistakes. @param {any} error */
+export const trouble = (error) => h("div", { class: "note bad", role: "alert" }, error.message, error.problem?.hint ? ` (${error.problem.hint})` : "", mistakes(error.problem?.errors?.diagnostics || []));
+
+/** @param {any[]} found */
+const mistakes = (found) => (found.length ? h("ul", {}, found.slice(0, 50).map((d) => h("li", {}, h("code", {}, `${d.file}:${d.line}:${d.column}`), ` ${d.severity} ${d.code}: ${d.message}${d.hint ? ` (${d.hint})` : ""}`))) : null);
 
 /** A command with a button that copies it. @param {string} command */
 export function copyable(command) {

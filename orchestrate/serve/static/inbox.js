@@ -1,5 +1,6 @@
 // @ts-check
 /** What waits for a person, answered from the list with the evidence in view. */
+import { colouredText } from "./ansi.js";
 import { changedFiles } from "./changes.js";
 import { api, badge, bounded, breakable, clock, fill, h, say, trouble, twice } from "./dom.js";
 
@@ -28,8 +29,8 @@ export function panel(one, done, readOnly, place) {
   const seen = one.evidence;
   const count = seen.files.length + seen.files_left_out;
   const parts = [
-    h("pre", { class: "text ask", tabindex: "0" }, bounded(one.text)),
-    seen.answer ? h("details", { open: true }, h("summary", {}, `${seen.step} answered`), h("pre", { class: "text", tabindex: "0" }, bounded(seen.answer))) : null,
+    h("pre", { class: "text ask", tabindex: "0" }, colouredText(bounded(one.text))),
+    seen.answer ? h("details", { open: true }, h("summary", {}, `${seen.step} answered`), h("pre", { class: "text", tabindex: "0" }, colouredText(bounded(seen.answer)))) : null,
     seen.check ? h("p", {}, `check of ${seen.step}: ${seen.check}`) : null,
     count ? h("details", { open: true }, h("summary", {}, `${count} changed ${count === 1 ? "file" : "files"}${seen.files_since ? ` since ${seen.files_since}` : ""}`), changedFiles(one.run_id, seen.files, "gate")) : null,
     seen.files_unknown ? h("p", { class: "quiet" }, "Changed: ", seen.files_unknown) : null,

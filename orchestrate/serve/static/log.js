@@ -17,10 +17,10 @@ export function logView(run, live, steps, here) {
   const first = at.get("step") ?? (wanted ? "" : here);
   const names = [...new Set([...steps.map((s) => s.step), first])].filter(Boolean);
   const option = (/** @type {string} */ v, /** @type {string} */ text, /** @type {string | null} */ now) => h("option", { value: v, selected: v === now }, text);
-  const step = h("select", { "aria-label": "Step", onchange: () => { stream.value = usual(); reload(); } }, option("", "the run's log", first), names.map((name) => option(name, name, first)));
+  const step = h("select", { "aria-label": "Step", onchange: () => { isChosen = false; stream.value = usual(); reload(); } }, option("", "the run's log", first), names.map((name) => option(name, name, first)));
   /** What an agent did is readable; what a program printed is its output. */
   const usual = () => (steps.some((s) => s.step === step.value && s.agents.length) ? "transcript" : "stdout");
-  const stream = h("select", { "aria-label": "Output", onchange: reload }, option("stdout", "output", at.get("stream")), option("stderr", "errors", at.get("stream")), option("prompt", "prompt", at.get("stream")), option("transcript", "transcript", at.get("stream")));
+  const stream = h("select", { "aria-label": "Output", onchange: () => { isChosen = true; reload(); } }, option("stdout", "output", at.get("stream")), option("stderr", "errors", at.get("stream")), option("prompt", "prompt", at.get("stream")), option("transcript", "transcript", at.get("stream")));
   stream.value = at.get("stream") || (wanted ? "stdout" : usual());
   const wrap = h("input", { type: "checkbox", id: "wrap", checked: true, onchange: () => box.classList.toggle("wraps", wrap.checked) });
   const search = h("input", { type: "search", "aria-label": "Search the log", placeholder: "Search the whole log", onkeydown: (/** @type {any} */ e) => e.key === "Enter" && !e.isComposing && find() });
@@ -29,6 +29,8 @@ export function logView(run, live, steps, here) {
   const lines = h("div", { class: "lines" });
   const box = h("div", { class: "log wraps", tabindex: "0", role: "region", "aria-label": "Log", onscroll: scrolled }, lines);
   const pill = h("button", { type: "button", class: "pill", hidden: true, onclick: () => { pinned = true; toEnd(); } });
+  /** Did a person say which output is wanted? */
+  let isChosen = at.has("stream");
   /** @type {{n: number, text: string}[]} */ let known = [];
   let total = 0, top = 0, pinned = !wanted, fresh = 0, busy = false;
 
@@ -49,7 +51,12 @@ export function logView(run, live, steps, here) {
     try {
       if (isTranscript) return await transcript();
       const from = wanted && !known.length ? Math.max(1, Number(wanted[1]) - 200) : null;
-      const page = await api(`/runs/${run}/log${query({ ...given(), first: from, limit: PAGE })}`);
+      let page = await api(`/runs/${run}/log${query({ ...given(), first: from, limit: PAGE })}`);
+      if (!page.total && !isChosen && steps.some((s) => s.step === step.value && s.status === "failed")) {
+        // What says why a step has failed is often all that it printed.
+        const errors = await api(`/runs/${run}/log${query({ ...given(), stream: "stderr", limit: PAGE })}`);
+        if (errors.total) { page = errors; stream.value = "stderr"; }
+      }
       take(page);
       raw.href = `/api/v1/runs/${run}/log/raw${query(given())}`;
       top = Math.max(0, known.length - MOST);

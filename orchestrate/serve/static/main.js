@@ -28,17 +28,20 @@ async function signIn() {
 }
 
 function moreView() {
-  const state = () => (typeof Notification === "undefined" ? "not here" : Notification.permission);
-  const asked = h("p", { role: "status" }, `Notifications: ${state()}`);
-  const findings = h("ul");
+  const can = typeof Notification !== "undefined";
+  const words = { granted: "You are notified when this tab is hidden.", denied: "This browser bars notifications: its settings for this page allow them.", default: "" };
+  const asked = h("p", { role: "status", class: "quiet" }, can ? words[Notification.permission] : "This browser has no notifications here.");
+  const ask = async () => asked.textContent = words[await Notification.requestPermission()];
+  const findings = h("table", { class: "list" });
+  const keys = [["j k", "move"], ["Enter", "open"], ["/", "filter"], ["a", "approve"], ["d", "deny; Enter confirms both"], ["?", "this page"]];
   return {
     title: "More", rows: () => [],
-    el: h("div", {}, h("h1", {}, "More"), h("ul", { class: "plain" }, h("li", {}, h("a", { href: "/sessions" }, "Chats")), h("li", {}, h("a", { href: "/api/v1/openapi.json" }, "HTTP interface"))),
-      asked, h("button", { type: "button", onclick: async () => { if (typeof Notification !== "undefined") { await Notification.requestPermission(); asked.textContent = `Notifications: ${state()}`; } } }, "Notify me when a run needs me, fails or finishes"),
-      h("h2", {}, "Keys"), h("p", {}, "j k move · Enter opens · / filters · a approve · d deny (Enter confirms) · ? this page"),
+    el: h("div", {}, h("h1", {}, "More"), h("p", { class: "ways" }, h("a", { href: "/sessions" }, "Chats"), h("a", { href: "/api/v1/openapi.json" }, "HTTP interface")),
+      h("h2", {}, "Notifications"), can ? h("button", { type: "button", onclick: ask }, "Notify me when a run needs me, fails or finishes") : null, asked,
+      h("h2", {}, "Keys"), h("p", { class: "ways" }, keys.map(([key, what]) => h("span", {}, h("kbd", {}, key), ` ${what}`))),
       h("h2", {}, "This computer"), findings,
       h("p", {}, h("button", { type: "button", class: "quiet", onclick: async () => { await api("/session", { method: "DELETE", body: {} }); location.assign("/"); } }, "sign out")), h("p", { class: "quiet" }, `orchestrate ${console_.version}`, console_.read_only ? " · read-only" : "")),
-    refresh: async () => fill(findings, (await api("/doctor")).findings.map((/** @type {any} */ f) => h("li", {}, f.ok ? "ok " : "– ", f.name, ": ", f.detail))),
+    refresh: async () => fill(findings, (await api("/doctor")).findings.map((/** @type {any} */ f) => h("tr", {}, h("td", {}, f.name), h("td", {}, h("span", { class: f.ok ? "plus" : "quiet" }, f.ok ? "ok" : "no")), h("td", { class: "rest" }, f.detail, f.advice ? h("small", { class: "quiet" }, ` ${f.advice}`) : null)))),
   };
 }
 

@@ -1,6 +1,6 @@
 // @ts-check
 /** One run: where it stands, and behind tabs with addresses of their own what is known of it. */
-import { coloured } from "./ansi.js";
+import { colouredText } from "./ansi.js";
 import { changedFiles, changedSteps } from "./changes.js";
 import { chatBox } from "./chat.js";
 import { ago, api, badge, breakable, copyable, fill, h, money, query, say, took, trouble, twice, why } from "./dom.js";
@@ -44,7 +44,7 @@ export function runView(id, tab, console, live, go) {
     const isLive = shown.status && ["working", "quiet", "waits for quota"].includes(r.state);
     const next = shown.status?.next || [];
     fill(head, h("h1", {}, breakable(r.recipe)), h("p", {}, badge(r.state), " ", r.state === "quiet" ? `for ${took(r.quiet_ms)} ` : "", why(r), " "),
-      h("p", { class: "quiet" }, [took(r.elapsed_ms), money(r.cost), r.step, r.last_activity ? `active ${ago(r.last_activity)}` : "", r.run_id].filter(Boolean).join(" · ")),
+      h("p", { class: "quiet" }, [took(r.elapsed_ms), money(r.cost), why(r).includes(r.step) ? "" : r.step, r.last_activity ? `active ${ago(r.last_activity)}` : "", r.run_id].filter(Boolean).join(" · ")),
       [...lineage(shown.status || {}), ...(r.budgets || []).map((/** @type {any} */ b) => b.words)].map((words) => h("p", { class: "quiet" }, words)),
       r.note ? h("p", { class: "note" }, r.note) : null, shown.problem ? h("p", { class: "note bad" }, shown.problem) : null,
       console.read_only || !shown.status ? null : h("div", { class: "buttons" },
@@ -86,14 +86,15 @@ export function runView(id, tab, console, live, go) {
     while (listed.children.length > MOST_ROWS) listed.children[0].remove();
     listed.setAttribute("start", String(events[0]?.seq || 1));
     listed.dataset.last = String(events[events.length - 1]?.seq || 0);
-    fill(counted, `${Math.max(shown?.last_seq || 0, seq)} events; the last ${events.length}`);
+    const all = Math.max(shown?.last_seq || 0, seq);
+    fill(counted, all > events.length ? `${all} events; the last ${events.length}` : `${all} events`);
     if (!listed.isConnected) fill(body, counted, listed);
   }
   /** @type {Record<string, () => Promise<void>>} */
   const views = {
     overview: async () => {
       const status = shown.status;
-      const list = () => stepList(id, status || {});
+      const list = () => stepList(id, status || {}, shown.row.state === "nobody works on it");
       const text = await api(`/runs/${id}/graph`).catch(() => "");
       const drawn = /** @type {any} */ (new DOMParser().parseFromString(text || "<svg xmlns='http://www.w3.org/2000/svg'/>", "image/svg+xml").documentElement);
       fill(broken, await failure(id, shown.row).catch(() => null));
@@ -111,7 +112,7 @@ export function runView(id, tab, console, live, go) {
       const place = collapsed(told.sittings, bars);
       fill(body, told.notes.map((/** @type {string} */ n) => h("p", { class: "note" }, n)), h("table", { class: "steps" }, h("thead", {}, h("tr", {}, ["Step", "State", "Visits", "Attempts", "Time", "Outcome", "When"].map((t) => h("th", { scope: "col" }, t)))), h("tbody", {}, told.steps.slice(0, MOST_ROWS).map((/** @type {any} */ s) => h("tr", {},
         h("td", { class: s.inner ? "inner" : "" }, s.items === null && s.attempts ? h("a", { href: `/runs/${id}/log?step=${encodeURIComponent(s.step)}` }, s.step) : s.step, s.items === null ? "" : ` (${s.items} items)`),
-        h("td", {}, s.status ? badge(s.status) : ""), h("td", { "data-label": "visits" }, s.visits), h("td", { "data-label": "attempts" }, s.attempts), h("td", { "data-label": "time" }, took(s.duration_ms)), h("td", { "data-label": "outcome" }, Object.entries(s.outcomes).map(([o, n]) => `${o}${Number(n) > 1 ? ` ×${n}` : ""}`).join(", ") || s.error || ""),
+        h("td", {}, standing(s)), h("td", { "data-label": "visits" }, s.visits), h("td", { "data-label": "attempts" }, s.attempts), h("td", { "data-label": "time" }, took(s.duration_ms)), h("td", { "data-label": "outcome" }, Object.entries(s.outcomes).map(([o, n]) => `${o}${Number(n) > 1 ? ` ×${n}` : ""}`).join(", ") || s.error || ""),
         h("td", { class: "when" }, timeline(s.bars, place)))))), told.left_out ? h("p", { class: "quiet" }, `${told.left_out} more`) : null);
     },
     log: async () => {
@@ -120,7 +121,7 @@ export function runView(id, tab, console, live, go) {
       const steps = told.steps.filter((/** @type {any} */ s) => s.items === null && s.attempts);
       const worked = (/** @type {any} */ s) => Math.max(0, ...s.bars.map((/** @type {any} */ b) => b.end));
       const newest = [...steps].sort((a, b) => worked(b) - worked(a))[0];
-      const here = shown.status?.current?.find((/** @type {any} */ c) => c.phase !== "asking" && c.phase !== "arriving")?.step || steps.findLast((/** @type {any} */ s) => s.status === "failed")?.step || newest?.step || "";
+      const here = shown.status?.current?.find((/** @type {any} */ c) => steps.some((/** @type {any} */ s) => s.step === c.step))?.step || steps.findLast((/** @type {any} */ s) => s.status === "failed")?.step || newest?.step || "";
       inner = logView(id, live, steps, here);
       fill(body, inner.el);
       await inner.refresh();
@@ -190,16 +191,24 @@ async function failure(run, row) {
   const where = { step: step.step, limit: LAST_LINES };
   const printed = [await api(`/runs/${run}/log${query({ ...where, stream: "stderr" })}`), await api(`/runs/${run}/log${query(where)}`)].find((page) => page.total);
   return h("article", { class: "card failure" }, h("h2", {}, h("a", { href: `/runs/${run}/log?step=${encodeURIComponent(step.step)}` }, step.step), ": ", step.error || "failed"),
-    printed ? h("pre", { class: "text", tabindex: "0" }, printed.lines.map((/** @type {string} */ line) => [coloured(line), "\n"])) : null);
+    printed ? h("pre", { class: "text", tabindex: "0" }, colouredText(printed.lines.join("\n"))) : null);
 }
 
-/** The steps that were taken, and where the run is. @param {string} run @param {any} status */
-function stepList(run, status) {
+/** The steps that were taken, and where the run is. @param {string} run @param {any} status @param {boolean} isLeft */
+function stepList(run, status, isLeft) {
+  const shown = (/** @type {string} */ word) => (isLeft && word === "running" ? "unfinished" : word);
   /** @type {Record<string, any>} */ const steps = { ...status.steps };
   for (const at of status.current || []) steps[at.step] = { ...steps[at.step], status: at.waits ? "waiting" : { asking: "waiting", running: "running", failed: "failed" }[/** @type {string} */ (at.phase)] || steps[at.step]?.status || "" };
   const words = (/** @type {any} */ s) => [s.outcome, s.error, s.total === undefined ? "" : `${s.completed} of ${s.total}${s.failed?.length ? `, ${s.failed.length} failed` : ""}`].filter(Boolean).join(" · ");
   return h("table", { class: "steps list" }, h("tbody", {}, Object.entries(steps).slice(0, MOST_ROWS).map(([name, s]) => h("tr", {},
-    h("td", { class: "step" }, s.total === undefined ? h("a", { href: `/runs/${run}/log?step=${encodeURIComponent(name)}` }, name) : name), h("td", {}, s.status ? badge(s.status) : ""), h("td", {}, took(s.duration_ms)), h("td", { class: "rest" }, words(s))))));
+    h("td", { class: "step" }, s.total === undefined ? h("a", { href: `/runs/${run}/log?step=${encodeURIComponent(name)}` }, name) : name), h("td", {}, s.status ? badge(shown(s.status)) : ""), h("td", {}, took(s.duration_ms)), h("td", { class: "rest" }, words(s))))));
+}
+
+/** How a step stands; of a loop's, how often each way. @param {any} s */
+function standing(s) {
+  const ways = Object.entries(s.statuses);
+  if (ways.length < 2) return s.status ? badge(s.status) : "";
+  return ways.map(([status, n]) => h("div", {}, badge(status), ` ×${n}`));
 }
 
 /** @param {any} e */

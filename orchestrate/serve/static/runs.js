@@ -43,7 +43,7 @@ export function runsView(console, go) {
   /** A recipe can be picked once a run of it was listed. */
   function offer() {
     const known = new Set([...recipe.options].map((/** @type {any} */ o) => o.value));
-    recipe.append(...[...new Set(rows.map((r) => r.recipe))].filter((name) => name !== "?" && !known.has(name)).sort().map((name) => h("option", { value: name }, name)));
+    recipe.append(...[...new Set(rows.filter((r) => r.state !== "damaged").map((r) => r.recipe))].filter((name) => !known.has(name)).sort().map((name) => h("option", { value: name }, name)));
   }
   function show() {
     offer();
