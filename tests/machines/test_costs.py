@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
+
+import pytest
 
 from tests.machines.fakes import PAIR, ROUND, Scene, machine, said
 
@@ -87,3 +90,33 @@ def test_a19_2_codex_counts_tokens_up_and_no_dollars(tmp_path: Path) -> None:
     assert [played.step(step)["input_tokens"] for step in ("first", "second")] == [1000, 1000]
     assert played.state["costs"]["input_tokens"] == 2000
     assert played.state["costs"]["unreported"] == 2
+
+
+_NAMED = {
+    "recipe": """
+        name: pair
+        description: Two steps, one conversation
+        version: 1.0.0
+        steps:
+          - {id: First, prompt: first, session: s, check: {command: "test -e made || ! touch made"}}
+          - {id: Second, prompt: second, session: s, output: said}
+    """,
+    "workflow": """
+        version: "1.4"
+        name: pair
+        steps:
+          - {name: First, provider: claude, prompt: first, session: s,
+             check: {command: [bash, -c, "test -e made || ! touch made"]}}
+          - {name: Second, provider: claude, prompt: second, session: s}
+    """,
+}
+
+
+@pytest.mark.parametrize("dialect", _NAMED)
+def test_15_named_sessions_and_rounds_have_running_totals_too(tmp_path: Path, dialect: str) -> None:
+    scene = Scene(tmp_path, said("a", cost=0.05), said("b", cost=0.10), said("c", cost=0.30))
+    played = scene.play(dedent(_NAMED[dialect]))
+    assert len({call.session for call in scene.ledger()}) == 1
+    costs = [played.step(name)["cost_usd"] for name in ("First", "First:round-1", "Second")]
+    assert costs == [0.05, 0.10, 0.30]
+    assert round(played.state["costs"]["cost_usd"], 6) == 0.45

@@ -330,7 +330,7 @@ def _conclude(
         if is_stored(value):
             # It stands beside the state, once; here only its beginning is of use.
             shown = StepResult(output=clip(text, _SHOWN_OF_STORED), truncated=True)
-        result = step.result("completed", 0, shown | answer.without("session_totals"))
+        result = step.result("completed", 0, shown | answer)
         return [*events, step.finished(OK, result, value, has_value=True)]
     return [*events, _capture_answer(step, op, text, answer, took_ms / 1000)]
 
@@ -438,7 +438,7 @@ def _capture_answer(step: Step, op: Ask, text: str, answer: StepResult, took_s: 
             check_captured(step, captured_as(step, op, text), captured, took_s)
         except StepFault as fault:
             return unfit(step, fault, answer)
-        return step.finished(OK, step.result("completed", 0, answer.without("session_totals")))
+        return step.finished(OK, step.result("completed", 0, answer))
     error = StepError(message=captured.error, exit_code=code)
     if captured.context:
         error |= StepError(context=captured.context)

@@ -26,7 +26,7 @@ def unless_marked(step: Step, event: Event) -> Event:
     if not left:
         return event
     fault = StepFault(f"conflict markers are left in {', '.join(map(visible, left))}")
-    return unfit(step, fault, event.result.without("status", "exit_code", "session_totals"))
+    return unfit(step, fault, event.result.without("status", "exit_code"))
 
 
 def _has_marker(path: str) -> bool:
