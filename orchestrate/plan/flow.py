@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 from orchestrate.diagnostics import Diagnostic, Span
 from orchestrate.plan.ends import OTHER
 from orchestrate.plan.nodes import (
+    APPROVED,
     CONFLICT,
     DENIED,
     FAILED,
@@ -35,6 +36,7 @@ from orchestrate.plan.nodes import (
     Run,
     Target,
     Wait,
+    is_conditional,
     nodes_in,
 )
 from orchestrate.record import mutable_record, record
@@ -204,6 +206,7 @@ def _undefined(graph: _Graph, reachable: set[NodeId], uses: Sequence[Use]) -> It
     keys = list(dict.fromkeys(use.key for use in uses))
     if not keys:
         return
+    keys += dict.fromkeys(f"done:{name}" for node in graph.nodes.values() for name in node.after)
     facts = _Facts({key: 1 << position for position, key in enumerate(keys)})
     known = _defined_on_entry(graph, facts, on_all_paths=True)
     reached = {AT_END, *reachable}
@@ -239,11 +242,13 @@ def _defined_on_entry(graph: _Graph, facts: _Facts, *, on_all_paths: bool) -> di
         successors: list[tuple[NodeId, int]] = []
         for label, target in node.routes:
             following = _following(label, target)
+            if on_all_paths and label == SKIPPED and _cannot_be_skipped(node, facts, at_start):
+                continue
             if following is not None:
                 kept = at_start
                 if label == FAILED and node.part_of is not None:
                     # What was answered has failed its check, and is not a result.
-                    kept &= ~facts.of(f"var:{name}" for name in graph.nodes[node.part_of].variables)
+                    kept &= ~facts.of(_of_answer(graph.nodes[node.part_of]))
                 successors.append((following, kept | facts.of(_defines(node, label))))
         if isinstance(node.op, Each):
             # An iteration sees what was there before the loop, not what another one left behind.
@@ -258,6 +263,18 @@ def _defined_on_entry(graph: _Graph, facts: _Facts, *, on_all_paths: bool) -> di
                 if name != AT_END:
                     heappush(waiting, position[name])
     return known
+
+
+def _cannot_be_skipped(node: Node, facts: _Facts, at_start: int) -> bool:
+    """Has all that it depends on succeeded wherever one comes from, and is there no condition?"""
+    needed = facts.of(f"done:{name}" for name in node.after)
+    return not is_conditional(node) and at_start & needed == needed
+
+
+def _of_answer(node: Node) -> Iterator[str]:
+    """What is defined by an answer that no check has refused."""
+    yield f"done:{node.id}"
+    yield from (f"var:{name}" for name in node.variables)
 
 
 def _following(label: Label, target: Target) -> NodeId | None:
@@ -280,6 +297,8 @@ def _defines(node: Node, label: Label) -> Iterator[str]:
         yield f"ran:{node.id}"
     if isinstance(node.op, Run) and node.op.exit_code is not None and label in (OK, FAILED):
         yield f"var:{node.op.exit_code}"
+    if label in (OK, APPROVED):
+        yield f"done:{node.part_of or node.id}"
     if label not in (OK, CONFLICT):
         return
     match node.op:
