@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrate.engine.budgets import budget_reached
-from orchestrate.engine.evaluate import holds
+from orchestrate.engine.conditions import is_met
 from orchestrate.engine.faults import Halted, StepFault
 from orchestrate.engine.keys import files_made, key_of
 from orchestrate.engine.limits import LimitFault, TotalFault, ends_the_run, limit_reached
@@ -15,7 +15,6 @@ from orchestrate.engine.ops.gate import open_gate
 from orchestrate.engine.ops.rehearse import rehearse_run, rehearse_wait, rehearsed_call
 from orchestrate.engine.ops.resolve import unless_marked
 from orchestrate.engine.ops.wait import perform_wait
-from orchestrate.engine.patterns import match_pattern
 from orchestrate.engine.programs import was_started
 from orchestrate.engine.progress import progress_lacking
 from orchestrate.engine.reserving import given_back, reserve
@@ -25,7 +24,7 @@ from orchestrate.engine.step import Step
 from orchestrate.engine.whole_output import NotWhole, void
 from orchestrate.errors import KeeperSilent
 from orchestrate.exits import end, steps_exceeded
-from orchestrate.plan.expr import Cond, show
+from orchestrate.plan.expr import show
 from orchestrate.plan.nodes import FAILED, SKIPPED, Ask, Call, Each, Gate, Run, Wait
 from orchestrate.record import replace
 from orchestrate.state.calls import Expired, expired_call
@@ -167,15 +166,10 @@ def skip_of(step: Step) -> Event | None:
             was = "was skipped" if status == "skipped" else "failed"
             reason = f"depends on '{other.name}', which {was}"
             return _skipped(step, StepResult(reason=reason))
-    if node.guard is None or _holds(step, node.guard):
+    if node.guard is None or is_met(step.rt, node.guard, step.scope):
         return None
     why = StepResult(reason="condition evaluated to false", condition=show(node.guard))
     return _skipped(step, why)
-
-
-def _holds(step: Step, condition: Cond) -> bool:
-    workspace = step.rt.workspace
-    return holds(condition, step.scope, lambda pattern: bool(match_pattern(workspace, pattern)))
 
 
 def _stage_skipped(step: Step) -> StepResult | None:
@@ -195,7 +189,7 @@ def _stage_skipped(step: Step) -> StepResult | None:
         return why if known.status == "skipped" and known.reason == why.reason else None
     if head is not node and head.id in step.frame.loops:
         return None
-    return None if _holds(step, head.stage_guard) else why
+    return None if is_met(step.rt, head.stage_guard, step.scope) else why
 
 
 def _skipped(step: Step, why: StepResult) -> Event:

@@ -15,6 +15,7 @@ from orchestrate.engine.evaluate import render_value
 from orchestrate.engine.example import example_of
 from orchestrate.engine.faults import StepFault
 from orchestrate.engine.outputs import check_requirements
+from orchestrate.engine.rehearsing import choice_of
 from orchestrate.engine.schemas import SchemaVerdict, is_quick, judge
 from orchestrate.plan.data import Require
 from orchestrate.plan.expr import (
@@ -161,13 +162,7 @@ class _Uses:
         return shape
 
     def _example(self, use: _Use) -> Any:
-        if not self.variant or len(use.examples) == 1:
-            return use.examples[0]
-        if self.variant < len(use.examples):
-            return use.examples[self.variant]
-        import random
-
-        return random.Random(f"{self.variant}/{use.path}").choice(use.examples)
+        return choice_of(self.variant, str(use.path), use.examples)
 
 
 def _collects(plan: Plan, name: str) -> bool:

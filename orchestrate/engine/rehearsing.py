@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from typing import TypeVar
 
 from orchestrate.plan.ends import OTHER
 from orchestrate.plan.nodes import (
@@ -34,6 +35,7 @@ from orchestrate.plan.nodes import (
 )
 from orchestrate.record import record
 
+_T = TypeVar("_T")
 # A gate at which a rehearsal stops, as a run without a person would.
 WAITS: Label = "@waits"
 # Of the labels that no agent chooses: a check that holds, a gate that lets pass.
@@ -63,6 +65,15 @@ class Rehearsal:
         RehearsedReport()
     )
     variant: int = 0
+
+
+def choice_of(variant: int, what: str, among: Sequence[_T]) -> _T:
+    """The first, which leads on; in another variant another one, the same each time."""
+    if variant < len(among):
+        return among[variant]
+    import random
+
+    return random.Random(f"{variant}/{what}").choice(among)
 
 
 def label_of(outcome: str, node: Node) -> Label | None:

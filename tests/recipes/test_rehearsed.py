@@ -282,6 +282,35 @@ def test_cover_takes_other_answers_that_the_checks_of_the_output_allow(tmp_path:
     assert missed(found) == {("Odd", "passed")}
 
 
+BY_FILES = """
+version: "1.4"
+name: by-files
+steps:
+  - {name: Plan, provider: claude, prompt: Plan., when: {not_exists: plan.md}}
+  - {name: Read, command: [cat, plan.md], when: {exists: plan.md}}
+  - name: Build
+    repeat:
+      until: {exists: built}
+      max: 2
+      steps: [{name: Make, command: [touch, built]}]
+  - {name: Tell, provider: claude, prompt: Tell.}
+"""
+
+
+def test_files_that_no_step_has_made_lead_on(tmp_path: Path) -> None:
+    found = covered(tmp_path, BY_FILES)
+    assert missed(found) == set()
+    assert found["failed"] == []
+    state = rehearsed(tmp_path, {"w.yaml": BY_FILES})
+    assert state["status"] == "completed"
+    assert len(state["steps"]["Build"]) == 1
+    assert [state["steps"][name]["status"] for name in ("Plan", "Read")] == ["completed"] * 2
+    # Commands that are run make files: then it counts which there are.
+    project = Project(tmp_path)
+    project.run("run", "w.yaml", "--backend", "rehearsal", "--rehearse-commands").assert_success()
+    assert project.latest_state["steps"]["Read"]["status"] == "skipped"
+
+
 def test_cover_fails_where_a_step_fails_by_itself(tmp_path: Path) -> None:
     """What the first step gives is skipped with it."""
     text = COVERED.replace("- {id: look,", "- {id: look, condition: \"{{mode}} == 'slow'\",")

@@ -6,6 +6,7 @@ import errno
 import os
 from typing import Any
 
+from orchestrate.engine.conditions import is_met
 from orchestrate.engine.confine import (
     Folder,
     PathFault,
@@ -16,24 +17,15 @@ from orchestrate.engine.confine import (
     require_free,
     split_path,
 )
-from orchestrate.engine.evaluate import (
-    Scope,
-    evaluate,
-    evaluate_items,
-    holds,
-    render,
-    render_value,
-)
+from orchestrate.engine.evaluate import evaluate, evaluate_items, render, render_value
 from orchestrate.engine.faults import StepFault
 from orchestrate.engine.limits import LimitFault, check_total, ends_the_run
 from orchestrate.engine.ops.calls import give_outputs
-from orchestrate.engine.patterns import match_pattern
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.scope import StepScope, WithVariables
 from orchestrate.engine.step import Step
 from orchestrate.errors import explain
 from orchestrate.exits import end, visits_exceeded
-from orchestrate.plan.expr import Cond
 from orchestrate.plan.nodes import FAILED, Each, Rounds
 from orchestrate.plan.visible import plural
 from orchestrate.state.events import (
@@ -49,7 +41,7 @@ from orchestrate.state.model import Frame
 def open_loop(step: Step, op: Each) -> Event:
     """Find out what a loop runs over; one without items begins with its first round."""
     if op.rounds is not None:
-        begins = op.rounds.before is None or _holds(step.rt, op.rounds.before, step.scope)
+        begins = op.rounds.before is None or is_met(step.rt, op.rounds.before, step.scope)
         first = [1] if begins else []
         return LoopOpened(
             step.frame.key, step.node.id, step.here.visit, step.rt.now(), first, op.limit,
@@ -98,8 +90,8 @@ def _end_round(rt: Runtime, frame: Frame, each: Each, rounds: Rounds) -> RoundEn
     scope = StepScope(rt.store.index, rt.store.state, frame, rt.facts, rt.restore_value)
     updates: dict[str, Any] = evaluate(rounds.updates, scope)
     after = WithVariables(scope, updates)
-    goes_on = not (rounds.until is not None and _holds(rt, rounds.until, after)) and (
-        rounds.before is None or _holds(rt, rounds.before, after)
+    goes_on = not (rounds.until is not None and is_met(rt, rounds.until, after)) and (
+        rounds.before is None or is_met(rt, rounds.before, after)
     )
     made = (frame.index or 0) + 1
     if goes_on and each.limit is not None and made >= each.limit:
@@ -111,10 +103,6 @@ def _end_round(rt: Runtime, frame: Frame, each: Each, rounds: Rounds) -> RoundEn
         )
     stored = {key: rt.store_value(rt.secrets.data(value)) for key, value in updates.items()}
     return RoundEnded(frame.key, rt.now(), goes_on, stored)
-
-
-def _holds(rt: Runtime, condition: Cond, scope: Scope) -> bool:
-    return holds(condition, scope, lambda pattern: bool(match_pattern(rt.workspace, pattern)))
 
 
 # An item's file (C 1.2). The intention is written down with the file's own identity, so that after
