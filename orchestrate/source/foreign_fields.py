@@ -12,7 +12,7 @@ def _each(words: str, hint: str) -> _Hints:
     return dict.fromkeys(words.split(), hint)
 
 
-_COMMENT = _each("comment description summary metadata", "say it in a comment")
+_COMMENT = _each("comment description summary metadata title label tags", "say it in a comment")
 _SPENT = {
     **_each("budget cost_limit max_cost", "write limits: { cost_usd: NUMBER }"),
     **_each("max_tokens token_limit", "write limits: { tokens: NUMBER }"),
@@ -29,7 +29,10 @@ _ELSEWHERE = {
     **_each("cache memoize", "remove it: `resume` and edits keep the results that still hold"),
 }
 _CHECKED = {
-    **_each("assert assertions expect verify", "write check: { command: … } on a step of an agent"),
+    **_each(
+        "assert assertions expect verify validate validation",
+        "write check: { command: … } on a step of an agent",
+    ),
     **_each("artifacts", "write produces: [FILE], the files that must exist after an answer"),
 }
 
@@ -42,8 +45,14 @@ _OF_STEPS: _Hints = {
     **_ELSEWHERE,
     **_CHECKED,
     **_each("async background detach", "items of a loop may run at once, steps run in turn"),
+    **_each("include includes import imports extends template", "write $include: FILE"),
+    **_each("arguments args", "write them behind the program: command: [PROGRAM, ARGUMENT]"),
 }
-_SAY_IT = _each("system system_prompt role goal backstory persona", "say it in the prompt")
+_SAY_IT = _each(
+    "system system_prompt system_message role goal backstory persona instruction instructions "
+    "message",
+    "say it in the prompt",
+)
 _NAME_FILES = _each("files attachments inputs_from", "name the files in the prompt")
 
 # Any file.
@@ -72,25 +81,34 @@ FOREIGN: dict[str, _Hints] = {
         **_SAY_IT,
         **_NAME_FILES,
         **_each(
-            "enabled skip skip_if switch case branches then else next on_success action",
+            "enabled skip skip_if switch case branches then else next next_step on_success action "
+            "after require requires",
             "the outcomes decide: onOutcome: {done: {nextStep: NAME}}",
         ),
-        **_each("try catch rescue", "let the outcome `failed` of a command lead on"),
+        **_each("try catch rescue fallback", "let the outcome `failed` of a command lead on"),
         **_each("finally always_run", "let every outcome lead to that step"),
         **_each("delay sleep wait pause", "make it a step: command: [sleep, '30']"),
         **_each(
-            "manual require_approval wait_for_approval human_input",
+            "manual require_approval wait_for_approval human human_input ask",
             "make it a step: approval: { prompt: TEXT }",
         ),
         **_each(
             "json json_output output_format response_format schema",
             "outcomes say how a step went; to read JSON, call a recipe or workflow with call: FILE",
         ),
-        **_each("outputs result returns store set", "later steps read {{steps.NAME.output}}"),
-        **_each("uses", "write call: FILE"),
+        **_each(
+            "outputs result returns store set register save_as export capture",
+            "later steps read {{steps.NAME.output}}",
+        ),
+        **_each("vars variables set_context", "write inputs: { NAME: VALUE } at the top"),
+        **_each("uses workflow subworkflow", "write call: FILE"),
+        **_each("shell bash sh python", "write command: with a script of bash, or a list"),
+        **_each("backend", "all steps ask the run's agent: give --backend NAME"),
+        **_each("max_retries max_attempts", "write retry: { maxAttempts: NUMBER }"),
+        **_each("max_visits", "write limits: { visits: NUMBER } at the top"),
         **_each("times count loop_until while_max", "let an outcome lead back: {nextStep: NAME}"),
         **_each(
-            "working_dir workdir env_file",
+            "working_dir working_directory workdir env_file env_vars environment",
             "write a script: command: 'cd FOLDER && NAME=VALUE make'",
         ),
     },
@@ -99,23 +117,37 @@ FOREIGN: dict[str, _Hints] = {
         **_OF_STEPS,
         **_NAME_FILES,
         **_each(
-            "system system_prompt role goal backstory persona",
+            "system system_prompt system_message role goal backstory persona",
             "write it in the agent's own file: .orchestrate/agents/NAME.md",
         ),
         **_each("enabled skip skip_if switch case then else", "write condition: on each step"),
         **_each("branches action", "write a condition: on each step"),
-        **_each("try catch rescue", "write on_error: continue, and a condition: on what follows"),
+        **_each(
+            "try catch rescue fallback on_fail",
+            "write on_error: continue, and a condition: on what follows",
+        ),
         **_each("finally always_run", "make it the last step, and on_error: continue before it"),
         **_each("delay sleep wait pause", "make it a step: type: bash, command: sleep 30"),
         **_each(
-            "manual require_approval wait_for_approval",
+            "manual require_approval wait_for_approval human ask",
             "add a step with type: approval, and approval: { prompt: TEXT }",
         ),
         **_each(
             "json json_output output_format response_format schema",
             "write parse_json: true, and say in the prompt what to answer with",
         ),
-        **_each("result returns store set", "write output: NAME"),
+        **_each("result returns store set register save_as export capture", "write output: NAME"),
+        **_each("vars variables set_context", "write context: { NAME: VALUE } at the top"),
+        **_each("instruction instructions message", "write prompt: TEXT"),
+        **_each("bash sh python", "write type: bash, and the script under command:"),
+        **_each("env_vars environment", "write env: { NAME: VALUE }"),
+        **_each("working_directory", "write cwd: FOLDER"),
+        **_each("backend", "name it in the agent's own file, or give --backend NAME"),
+        **_each("max_retries max_attempts", "write retry: { max_attempts: NUMBER }"),
+        **_each("workflow subworkflow", "write type: recipe, and the file under recipe:"),
+        **_each("after require requires", "write depends_on: [STEP]"),
+        **_each("concurrency", "write parallel: NUMBER, how many items run at once"),
+        **_each("max_visits", "write limits: { visits: NUMBER } at the top"),
         **_each("max_turns", "write agent_config: { max_turns: NUMBER }"),
         **_each("on_success", "the steps of a recipe run in the order written"),
         **_each("input", "name what the step reads in its prompt: {{NAME}}"),
@@ -130,23 +162,35 @@ FOREIGN: dict[str, _Hints] = {
         **_each("files attachments", "write depends_on: { required: [FILE], inject: true }"),
         **_each("enabled skip skip_if switch case then else", "write when: on each step"),
         **_each("branches action", "write when: on each step"),
-        **_each("try catch rescue", "write on: { failure: { goto: NAME } }"),
+        **_each("try catch rescue fallback on_fail", "write on: { failure: { goto: NAME } }"),
         **_each("finally always_run", "write on: { always: { goto: NAME } }"),
         **_each("delay sleep pause", "make it a step: command: [sleep, '30']"),
         **_each("wait", "write wait_for: { glob: … }, or command: [sleep, '30']"),
         **_each(
-            "manual require_approval wait_for_approval human_input",
+            "manual require_approval wait_for_approval human human_input ask",
             "make it a step: approval: { prompt: TEXT }",
         ),
         **_each("json json_output output_format response_format", "write output_capture: json"),
         **_each("schema", "write output_capture: json and output_schema: FILE"),
-        **_each("outputs result returns store set", "later steps read ${steps.NAME.output}"),
+        **_each(
+            "outputs result returns store set register save_as export capture",
+            "later steps read ${steps.NAME.output}",
+        ),
+        **_each("vars variables set_context", "write context: { NAME: VALUE } at the top"),
+        **_each("shell bash sh python", "start a shell: command: [bash, -c, SCRIPT]"),
+        **_each("env_vars environment", "write env: { NAME: VALUE }"),
+        **_each("backend", "write provider: NAME"),
+        **_each("after require requires", "steps run in the order written"),
+        **_each("max_visits", "write limits: { visits: NUMBER } at the top"),
         **_each("max_turns", "write provider_params: { max_turns: NUMBER }"),
-        **_each("uses", "write call: FILE"),
+        **_each("uses workflow subworkflow", "write call: FILE"),
         **_each("inputs", "write input_file: FILE or prompt: TEXT; a called file gets with:"),
-        **_each("parallel_steps", "write for_each: with parallel: NUMBER"),
+        **_each("parallel_steps concurrency", "write for_each: with parallel: NUMBER"),
         **_each("times count loop_until while_max", "write repeat: { until: …, max: …, steps: … }"),
-        **_each("workdir working_dir", "start a shell: command: [bash, -c, 'cd FOLDER && make']"),
+        **_each(
+            "workdir working_dir working_directory",
+            "start a shell: command: [bash, -c, 'cd FOLDER && make']",
+        ),
         **_each("env_file", "start a shell: command: [bash, -c, 'set -a; . FILE; make']"),
     },
     # The top of each.
