@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def test_truth_23_stop_reaches_a_resume_that_is_just_about_to_begin(shop: Worksh
     lock = shop.latest / "run.lock"
     for _ in range(3):
         with shop.started("resume") as process:
-            wait_until(lambda pid=process.pid: is_owned_by(lock, pid), "it never began")
+            wait_until(partial(is_owned_by, lock, process.pid), "it never began")
             process.send_signal(ASKED_TO_STOP)
             assert process.wait(60) == 130
 
