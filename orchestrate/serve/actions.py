@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.deciding.decide import decide
-from orchestrate.app.definitions.listed import recipes_of
+from orchestrate.app.definitions.recipes import recipes_of
 from orchestrate.app.ending.end_run import cancel_run, stop_run
 from orchestrate.record import record
 from orchestrate.serve.problems import Problem

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.concurrency import run_in_threadpool
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from orchestrate.app.definitions.listed import recipes_of
+from orchestrate.app.definitions.recipes import recipes_of
 from orchestrate.errors import OrchestrateError
 from orchestrate.serve import actions
 from orchestrate.serve.chats import Prompt

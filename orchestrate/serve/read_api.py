@@ -12,7 +12,7 @@ from orchestrate import __version__
 from orchestrate.app.deciding.settle import settled_view
 from orchestrate.app.definitions.check import checked_file
 from orchestrate.app.definitions.find import compile_definition, compiled
-from orchestrate.app.definitions.listed import recipes_of
+from orchestrate.app.definitions.recipes import recipes_of
 from orchestrate.app.given.scopes import starting_values
 from orchestrate.app.reading.doctor import examine
 from orchestrate.app.reading.standing import standing_of

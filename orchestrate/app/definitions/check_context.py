@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.definitions.check import Note, check_files
 from orchestrate.app.definitions.find import given_names, without_given
-from orchestrate.app.definitions.listed import own_recipes
+from orchestrate.app.definitions.recipes import own_recipes
 from orchestrate.app.definitions.undefined import find_undefined
 from orchestrate.app.given.context import with_given_context
 from orchestrate.record import replace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from orchestrate.app.definitions.listed import step_ids
+from orchestrate.app.definitions.recipes import step_ids
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.state.decode import decode
 from orchestrate.state.durable import read_file

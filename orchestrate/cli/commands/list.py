@@ -10,7 +10,7 @@ from orchestrate.cli.options import json_option, working_dir_option
 from orchestrate.show.output import answer, answer_json, terminal_columns
 from orchestrate.show.recipes_text import recipe_json, recipes_text
 
-_recipes_of = answer_later("app.definitions.listed:recipes_of")
+_recipes_of = answer_later("app.definitions.recipes:recipes_of")
 
 
 @click.command("list", short_help="List the recipes of the workspace and the catalogue.")
