@@ -24,7 +24,7 @@ from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.step import Step
 from orchestrate.errors import OrchestrateError
 from orchestrate.exits import BudgetKind, Ending, EndKind, end
-from orchestrate.plan.nodes import Ask, NamedAgent
+from orchestrate.plan.nodes import Ask, CommandTemplate, NamedAgent
 from orchestrate.plan.visible import plural
 from orchestrate.record import record, replace
 from orchestrate.state.budget import Budget, Unit, budgets_at, step_budgets
@@ -64,30 +64,30 @@ class CappedBudget:
         return end(self.kind, reason, budget.to_json())
 
 
-def is_billed(rt: Runtime) -> bool:
-    """Can calls of this run cost anything? Not those of a stand-in for all agents."""
-    return rt.rehearsal is None and rt.rules.backend not in STAND_INS
-
-
 def reserve(step: Step, *, may_wait: bool) -> Ending | None:
     """Set money aside for the step's next call; how the run parks if there is not enough.
 
     `NoRoom` if there may be when other calls have ended: with `may_wait` some are about to.
     """
-    op = step.node.op
-    if not isinstance(op, Ask) or step.is_rehearsed or not is_billed(step.rt):
-        return None
-    if _is_stand_in(step.rt, op):
+    if not _is_billed(step):
         return None
     return step.rt.store.look(lambda state: _reserve(step, state, may_wait=may_wait))
 
 
-def _is_stand_in(rt: Runtime, op: Ask) -> bool:
-    """Does a person answer, or a recording, by what the agent's own file says?"""
+def _is_billed(step: Step) -> bool:
+    """Can the step's call cost anything? Not where a person answers, or a recording, for all agents
+    or by what the agent's own file says; none stands in for a command that a workflow declares."""
+    op, rt = step.node.op, step.rt
+    if not isinstance(op, Ask) or step.is_rehearsed:
+        return False
+    if isinstance(op.agent, CommandTemplate):
+        return True
+    if rt.rules.backend in STAND_INS:
+        return False
     if isinstance(op.agent, NamedAgent):
         with suppress(OrchestrateError):  # which its call tells
-            return rt.library.definition_of(op.agent.name, {}).backend in STAND_INS
-    return False
+            return rt.library.definition_of(op.agent.name, {}).backend not in STAND_INS
+    return True
 
 
 def _reserve(step: Step, state: RunState, *, may_wait: bool) -> Ending | None:
@@ -292,7 +292,7 @@ def settle(rt: Runtime, events: list[Event]) -> None:
         if not isinstance(event, AttemptEnded | StepFinished) or not _is_paid(event.result):
             continue
         frame = rt.store.state.frames.get(event.frame)
-        if frame is None or frame.here is None or not is_billed(rt):
+        if frame is None or frame.here is None or not _is_billed(Step(rt, frame)):
             continue
         try:
             rt.ledger.write(_settled(Step(rt, frame), event.result))

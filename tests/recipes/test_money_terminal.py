@@ -131,3 +131,25 @@ def test_a_person_who_answers_for_an_agent_needs_no_money(shop: Workshop) -> Non
     """))  # fmt: skip
     said = shop.run("run", "r.yaml").assert_exit(1).stderr
     assert "the backend 'human' needs a terminal to ask at" in said
+
+
+def test_a_declared_provider_is_paid_for_also_where_a_person_answers_for_the_agents(
+    shop: Workshop,
+) -> None:
+    """No backend stands in for a command of the definition: it is run, and it may cost."""
+    shop.write("w.yaml", """
+version: "1.4"
+name: declared
+limits: {cost_usd: 0.3}
+providers:
+  mine: {command: [sh, -c, "cat > /dev/null; echo asked >> asked"], input_mode: stdin}
+steps:
+  - {name: One, provider: mine, prompt: "one"}
+  - {name: Two, provider: mine, prompt: "two"}
+""")  # fmt: skip
+    environment = {**shop.surroundings, "ORCHESTRATE_BACKEND": "human"}
+    with at_terminal(shop.folder, environment, "run", "w.yaml", "--no-live") as terminal:
+        assert "$0.25 of $0.30 spent, 1 call did not say" in terminal.read_until(QUESTION)
+        terminal.type("n\n")
+        assert terminal.wait() == 6
+    assert (shop.folder / "asked").read_text() == "asked\n"
