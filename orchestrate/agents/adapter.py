@@ -116,7 +116,7 @@ class Parsed:
     text: str = ""
     is_done: bool = False
     failure: Failure | None = None
-    # What it was doing when it was last parsed of, for a program that never came to an end.
+    # What it was doing when its output ended, for a program that never came to an end.
     note: str = ""
     session: str | None = None
     model: str | None = None

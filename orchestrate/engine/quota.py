@@ -44,7 +44,7 @@ def wait_for_quota(step: Step, agent: str) -> CallWaits | None:
 
 def _is_waived(step: Step, path: Path) -> bool:
     """`--retry-delay 0` tries now, whatever was noted before it was given; what is noted after
-    that counts as ever."""
+    that counts as usual."""
     state = step.rt.store.state
     if state.settings.get("retry_delay") != 0:
         return False

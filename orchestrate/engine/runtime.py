@@ -176,7 +176,7 @@ class Runtime:
     # Of a run on a fleet: who brings items to other machines; and of such an item its frame.
     spreader: Spreader | None = None
     item = ""
-    # After an edit: the results of before it.
+    # After an edit: the results from before it.
     earlier: Earlier | None = None
     # Who records the workspace, where that is wanted.
     checkpoints: Checkpoints | None = None

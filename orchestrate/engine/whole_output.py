@@ -67,7 +67,7 @@ def void(step: Step, lack: NotWhole) -> list[Event]:
     events = [*lack.events, replace(ended, cut_off=lack.is_cut_off)]
     if lack.is_old:
         return events
-    # It has the limits and the distrust of before, which a `resume` must not meet again.
+    # It keeps the earlier limits and distrust, which a `resume` must not meet again.
     step.rt.are_executors_spent = True
     # Where there is no room for this either, `resume` finds the exit in the executor's records.
     with suppress(OrchestrateError):

@@ -40,7 +40,7 @@ def _count(tokens: int | None) -> str:
 
 
 def reused_words(steps: int, saved_usd: float | None, saved_ms: int, from_run: str = "") -> str:
-    """`14 steps of before the edit, which had cost $3.1000 and taken 41 min`."""
+    """`14 steps from before the edit, which had cost $3.1000 and taken 41 min`."""
     cost = "" if saved_usd is None else f"cost ${saved_usd:.4f} and "
-    of = f"of run {from_run}" if from_run else "of before the edit"
+    of = f"of run {from_run}" if from_run else "from before the edit"
     return f"{plural(steps, 'step')} {of}, which had {cost}taken {duration(saved_ms)}"

@@ -23,6 +23,6 @@ class Checkpointed:
     changes: list[list[str]] = field(default_factory=list)
     more: int = 0
     fault: str = ""
-    # Files were put back (`rewind`): the safety checkpoint of before; or that was taken back.
+    # Files were put back (`rewind`): the safety checkpoint from before; or that was taken back.
     undoes: dict[str, Json] = field(default_factory=dict)
     is_undo: bool = False

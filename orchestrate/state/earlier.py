@@ -218,7 +218,7 @@ class Earlier:
             self._spoil(event.frame)
 
     def _forget_sessions(self) -> None:
-        """The run is a copy from here on: the sessions of before go on in the original."""
+        """The run is a copy from here on: the earlier sessions go on in the original."""
         for entry in (*self.entries.values(), *self.void):
             if entry.finished is not None:
                 result = entry.finished.result.without(*OF_SESSIONS)

@@ -112,7 +112,7 @@ class StepStarted:
     # What it was asked, by named parts (`engine/keys`); and after an edit why that is asked anew.
     key: Key = field(default_factory=dict)
     why: dict[str, Json] = field(default_factory=dict)
-    # An attempt of before an edit that goes on: its frame and visit then.
+    # An attempt from before an edit that goes on: its frame and visit then.
     origin: list[Json] | None = None
 
 
@@ -289,7 +289,7 @@ class GateOpened:
     default: str
     expires_at: float | None = None
     key: Key = field(default_factory=dict)
-    # The gate of before an edit whose decision still holds.
+    # The gate from before an edit whose decision still holds.
     reused: str = ""
 
 

@@ -95,7 +95,7 @@ class StepResult(SparseRecord):
     last_attempt: AttemptEnd | None = None
     # The run that `run-step` has taken it from.
     from_run: str | None = None
-    # The attempt of before an edit whose result was taken over.
+    # The attempt from before an edit whose result was taken over.
     reused: str = ""
     # Which files were other ones afterwards, where the workspace has checkpoints.
     changed: Mapping[str, Json] | None = None

@@ -163,7 +163,7 @@ def count_call(state: RunState, frame: Frame, *, is_taken_over: bool) -> None:
 
 
 def count_reused(state: RunState, frame: Frame, result: StepResult) -> None:
-    """A result of before the edit stands: the calls around it have paid for it, as the run has. A
+    """A result from before the edit stands: the calls around it have paid for it, as the run has. A
     fork begins with nothing spent."""
     state.reused += 1
     state.saved_ms += result.duration_ms

@@ -57,7 +57,7 @@ def shown_visit(address: Address, visit: int, *, is_one_of_many: bool = False) -
 
 @record
 class Rewind:
-    """A rewind that was not taken back: the checkpoint of before it, and the results that went."""
+    """A rewind that was not undone: the checkpoint from before it, and the results that went."""
 
     position: int
     safety: dict[str, Json]

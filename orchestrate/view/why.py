@@ -122,7 +122,7 @@ def _status(entry: EarlierVisit) -> str:
 
 
 def _files_changed(entry: EarlierVisit, old: EarlierVisit | None) -> Iterable[Json]:
-    """Files that are not what they were for the result of before, by their digests."""
+    """Files that are not what they were for the earlier result, by their digests."""
     for name in entry.why.get("files", ()):
         was, now = _files_of(old).get(name), _files_of(entry).get(name)
         if was != now:  # the step may have made it again as it was

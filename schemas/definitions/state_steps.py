@@ -183,7 +183,7 @@ _COURSE: dict[str, Schema] = {
         "Loop:2[3]/Call@2()/Step:1.1",
     ),
     "reused": filled(
-        "The attempt of before an edit whose result was taken over (`resume --edited`).",
+        "The attempt from before an edit whose result was taken over (`resume --edited`).",
         "Review:1.1",
     ),
     "changed": free(

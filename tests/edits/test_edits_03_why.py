@@ -77,7 +77,7 @@ def test_edits_03_five_items_one_lost_and_a_later_prompt_edited(tmp_path: Path, 
     saved_ms = status["reused"].pop("saved_ms")
     assert status["reused"] == {"steps": 6, "saved_usd": 0.06}
     assert saved_ms > 0
-    words = "6 steps of before the edit, which had cost $0.0600 and taken "
+    words = "6 steps from before the edit, which had cost $0.0600 and taken "
     assert words in stage.run("status").stdout
     report = stage.run("report", "latest", "--json").assert_success().json()["steps"]
     assert {one["step"]: one["status"] for one in report}["plan"] == "reused"

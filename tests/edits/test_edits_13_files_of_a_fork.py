@@ -1,4 +1,4 @@
-"""A fork, and a step that is tried, begin with the files of before it, in a place of their own."""
+"""A fork, and a step that is tried, begin with the files as they were, in a place of their own."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_edits_13_a_fork_begins_with_the_files_of_before_the_step(
         assert {n: v for n, v in now.items() if not n.startswith(".git/")} == {
             n: v for n, v in before.items() if not n.startswith(".git/")
         }
-    assert "its files are those of before 'b'" in told.stderr
+    assert "its files are as they were before 'b'" in told.stderr
     tree = stage.worktree
     assert (tree / "ledger").read_text("utf-8").split() == ["a", "b", "c"]
     assert (tree / "tracked").read_text("utf-8") == "one\na\nb\nc\n"

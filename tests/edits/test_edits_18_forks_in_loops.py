@@ -71,7 +71,7 @@ def test_edits_18_items_one_after_another_go_on_from_one(stage: Looping, dialect
     stage.play(loops(dialect))
     with untouched(stage) as origin:
         told = stage.run("fork", origin, "--from", ITEM[dialect]).assert_success()
-    assert f"its files are those of before '{ITEM[dialect]}'" in told.stderr
+    assert f"its files are as they were before '{ITEM[dialect]}'" in told.stderr
     assert stage.asked(stage.worktree) == ["y", "z", "c"]
     assert stage.made(stage.worktree) == {"by-x", "by-y", "by-z", "by-c"}
     assert f"reused: 1 step of run {origin}" in told.stderr

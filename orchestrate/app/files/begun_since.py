@@ -1,5 +1,5 @@
 """What a run has begun since a place of its journals: it does not count any more after a rewind to
-that place, nor in a fork that begins with the files of then."""
+that place, nor in a fork that begins with the files as they were."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The run that is forked is only read. The fork has copies of its journal, logs and values, so that it
 depends on nothing of it; what it does first is an edit like any other (`app/resuming/edit`), with
-the other run's results as those of before.
+the other run's results as its own earlier ones.
 """
 
 from __future__ import annotations

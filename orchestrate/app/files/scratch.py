@@ -1,7 +1,7 @@
 """Where a step is tried (`run-step --run`): in a worktree, which goes if nothing has changed.
 
-It has the files of before the step in the run, with what the user has changed since the run: an
-edited prompt may lie in a file that the step reads.
+It has the files as they were before the step in the run, with what the user has changed since:
+an edited prompt may lie in a file that the step reads.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _may_change_files(program: Program, given: Collection[str]) -> bool:
 
 
 def _files(origin: StoredRun, step: str, root: Path, borrowed: Path) -> Checkpoint | None:
-    """Those of before the step, with the user's edits; None where no checkpoint has them."""
+    """Those from before the step, with the user's edits; None where no checkpoint has them."""
     earlier, entries = earlier_of(origin), []
     with suppress(UsageError):
         entries = results_named(earlier, step, "run-step")

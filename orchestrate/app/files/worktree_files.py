@@ -1,7 +1,7 @@
 """The files that a run in a worktree begins with, where they are those of another run's checkpoint.
 
-A fork has the files of before the step that it begins at; a step that is tried has them with what
-the user has changed since the run.
+A fork has the files as they were before the step that it begins at; a step that is tried has them
+with what the user has changed since the run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SUBMODULE = "160000"
 
 @record
 class Beginning:
-    """The files of before a step, and what is not in them although it was done: what has begun
+    """The files as they were before a step, and what was done but is not in them: what has begun
     `since` a place of the journals. `lacks` are results of before the step among that, done again
     because no checkpoint tells their changes apart; before `whole` it is everybody's. Those that
     are `accepted` stand without what they did to files."""
@@ -59,7 +59,7 @@ class Beginning:
     def words(self) -> str:
         """What a person must know of them."""
         begun = self.whole if self.lacks or self.accepted else self.step
-        lines = [f"its files are those of before '{visible(begun)}'"]
+        lines = [f"its files are as they were before '{visible(begun)}'"]
         if self.lacks:
             lines.append(
                 f"{names_of(self.lacks)} too: done again with '{visible(self.step)}', "

@@ -72,7 +72,7 @@ def plan_worktree(
 ) -> Plan | None:
     """Where a run's worktree will be, once the run has an id; None if it is to have none. It begins
     where the repository stands, or at the commit that `begins_at` has, or with the `files` of a
-    checkpoint at the commit of then.
+    checkpoint at the commit of that time.
 
     Everything that can be known to be in the way is refused here, before anything was made.
     """

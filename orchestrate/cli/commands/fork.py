@@ -42,9 +42,9 @@ def fork(
 ) -> int:
     """Start a new run that takes over the results of RUN up to a step, and go on from there.
 
-    RUN stays as it is, byte for byte. The definition is that of now, and -i gives other values to
-    what runs anew. What the results cost is not counted again. Agents that can go on in copies of
-    their sessions; others begin a new one and are told what stands.
+    RUN stays as it is, byte for byte. The definition is read as it is now, and -i gives other
+    values to what runs anew. What the results cost is not counted again. Agents that can go on in
+    copies of their sessions; others begin a new one and are told what stands.
     """
     if in_place and worktree is not None:
         raise UsageError("--worktree and --in-place exclude each other", "leave one of them out")

@@ -41,7 +41,7 @@ def run_step(
     --from names a run that has them. With --run a step of that run is tried, as its file is now,
     against the values that the run has: a scratch run that never becomes `latest`; the run itself
     stays as it is, and so do your files. In a git repository the step works in a worktree with the
-    files of before it and what you have changed since the run; one that it does not change is
+    files as they were before it and what you have changed since the run; an unchanged worktree is
     removed. The exit code is that of `run`.
     """
     settings = RunSettings(**flags)

@@ -137,7 +137,7 @@ def _require(job: Job | None) -> Job:
 def _job_ahead(step: Step) -> Job | None:
     """The program that starts as soon as this one has ended well, without another word of ours."""
     if step.rt.earlier is not None:
-        return None  # what follows may have a result of before the edit
+        return None  # what follows may have a result from before the edit
     follower = follower_of(step)
     if follower is None or not isinstance(follower.node.op, Run):
         return None

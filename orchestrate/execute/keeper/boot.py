@@ -122,7 +122,7 @@ def take_over(folder: str) -> KeeperJournal:
 def _open_journal(
     folder: str, run_dir: str, token: str, *, is_robbed: bool, was_kept: bool
 ) -> KeeperJournal:
-    """The journal, in which every attempt of before has an end."""
+    """The journal, in which every earlier attempt has an end."""
     here = place_of(run_dir)
     _refuse_linked(here)
     journal = KeeperJournal(os.path.join(folder, JOURNAL), token, here)

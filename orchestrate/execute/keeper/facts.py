@@ -90,7 +90,7 @@ def look(run_dir: Path, attempt: str) -> Look:
 
 
 def look_again(run_dir: Path, attempt: str, *, is_announced: bool = True) -> Look:
-    """`look`, for an attempt of before: of a journal that is not whole it may be what is missing.
+    """`look`, for an earlier attempt: of a journal that is not whole it may be what is missing.
 
     What was announced before a journal was deleted or copied may have been started, and was if it
     was not the last; of a torn one even that may be lost.

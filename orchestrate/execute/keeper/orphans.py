@@ -81,7 +81,7 @@ def _at_work(folder: str, tokens: set[str]) -> list[tuple[int, int]]:
 
 
 def _end_session(leader: int, since: int) -> None:
-    """Kill the members of a session as long as its leader is known to be the one of then."""
+    """Kill the members of a session as long as its leader is known to be the same as then."""
     give_up = now() + _END_PATIENCE_S
     while tree.began(leader) == since and now() < give_up:
         left = tree.in_session(leader)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 VERSION = 4
-# Said in the first words; keepers of before do not know the order.
+# Said in the first words; older keepers do not know the order.
 TAKES_FOLLOWERS = "follow"
 TAKES_SLOTS = "slots"
 FOLDER = "keeper"
