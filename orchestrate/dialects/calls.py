@@ -13,10 +13,10 @@ from orchestrate.dialects.lowering import Lowering
 from orchestrate.plan.calling import takes_inputs_only
 from orchestrate.plan.expr import Const, Expr, ListExpr, MapExpr, references_in
 from orchestrate.plan.inputs import Unfit, checked, read_text
-from orchestrate.plan.nodes import Call, Plan, PlanId
+from orchestrate.plan.nodes import Abort, Call, Finish, Plan, PlanId, Restart, nodes_in
 from orchestrate.plan.settings import Input
 from orchestrate.record import record
-from orchestrate.source.located import LocatedMap
+from orchestrate.source.located import LocatedList, LocatedMap
 
 
 def find_plan(work: Lowering, step: LocatedMap, key: str) -> PlanId | None:
@@ -163,6 +163,23 @@ class CallSite:
             self.work.report("E315", f"{called.id} is not given {what} that it needs: {names}",
                              self.step, self.key,
                              hint=f"write {word}: {{{lacking[0].name}: …}}")  # fmt: skip
+
+        self._check_outcomes(called)
+
+    def _check_outcomes(self, called: Plan) -> None:
+        """A machine's step may tell apart the reasons for which what it calls ends."""
+        targets = [target for node in nodes_in(called) for _, target in node.routes]
+        declared = self.step.get("outcomes")
+        if not isinstance(declared, LocatedList) or any(isinstance(t, Restart) for t in targets):
+            return
+        ends = dict.fromkeys(t.reason for t in targets if isinstance(t, Finish | Abort))
+        for index, outcome in enumerate(declared):
+            if outcome in (*ends, "completed", "failed"):
+                continue
+            near = closest(outcome, ends)
+            self.work.report("W407", f"{called.id} never ends as '{outcome}'", declared, index,
+                             hint="" if near else "remove it, or say so in an exit of that file",
+                             suggestion=near)  # fmt: skip
 
     def _is_slip(self, name: str, called: Plan) -> bool:
         """Does nothing read it? Of recipes, which may hand over more (B), a warning says so."""
