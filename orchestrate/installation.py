@@ -21,9 +21,10 @@ def was_replaced() -> bool:
     Asked only when something has failed: it looks at each of them. The time of a change is taken,
     because some installers set the time of writing to that of the release.
     """
+    places = _installed_in()
     for module in list(sys.modules.values()):
         path = getattr(module, "__file__", None)
-        if not isinstance(path, str) or not os.path.isabs(path):
+        if not isinstance(path, str) or not path.startswith(places):
             continue
         try:
             if os.stat(path).st_ctime > _STARTED_AT:
@@ -33,6 +34,17 @@ def was_replaced() -> bool:
         except OSError:
             continue  # inside an archive, or not ours to see
     return False
+
+
+def _installed_in() -> tuple[str, ...]:
+    """Where we, the packages that we need and Python are: the modules of a program that uses us
+    are its own affair."""
+    import sysconfig
+
+    paths = sysconfig.get_paths()
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    found = {ours, *(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))}
+    return tuple(os.path.join(place, "") for place in found)
 
 
 def replacement_of(error: BaseException, run_id: str = "") -> ConfigError | None:

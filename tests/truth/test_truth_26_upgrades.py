@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -180,7 +181,7 @@ def keepers_with(lock: str) -> list[int]:
     return found
 
 
-def test_truth_26_a_bug_is_still_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_truth_26_a_bug_is_still_a_bug(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(installation, "_STARTED_AT", float("inf"))
     assert not was_replaced()
     assert replacement_of(KeyError("x")) is None
@@ -189,6 +190,11 @@ def test_truth_26_a_bug_is_still_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (told.exit_code, "installed" in told.hint) == (5, True)
     monkeypatch.setattr(installation, "_STARTED_AT", 0.0)
     assert was_replaced()
+    # Of a program that uses us nothing was installed, however it changes.
+    monkeypatch.setattr(installation, "_STARTED_AT", float("inf"))
+    monkeypatch.setitem(sys.modules, "its_own", SimpleNamespace(__file__=str(tmp_path / "gone.py")))
+    assert not was_replaced()
+    monkeypatch.setattr(installation, "_STARTED_AT", 0.0)
     told = replacement_of(KeyError("x"), "RUN")
     assert told is not None
     assert "orchestrate resume RUN" in told.hint
