@@ -138,6 +138,7 @@ def kill_and_resume(project: Path) -> None:
     process.wait()
     say("What is known about it now")
     orchestrate(project, "status")
+    (project / "looked").touch()
     say("Go on: nothing is done again, the agent that still runs is adopted; a person is asked")
     orchestrate(project, "resume", code=6)
 

@@ -51,7 +51,7 @@ def main() -> int:
 def work(prompt: str, session: str) -> str:
     if "Your work was checked" in prompt:
         note("mend", session)
-        time.sleep(2)  # long enough to be killed meanwhile
+        await_look()
         Path("slug.py").write_text(REPAIRED, "utf-8")
         return 'Only letters and digits are kept now.\n\n{"outcome": "complete"}'
     if prompt.startswith("Implement"):
@@ -61,6 +61,16 @@ def work(prompt: str, session: str) -> str:
     note("commit", session)
     subprocess.run(["git", "commit", "-qam", "Add slug()"], check=True)
     return 'Committed.\n\n{"outcome": "committed"}'
+
+
+def await_look() -> None:
+    """Be at work until the demo has killed the run and looked at it, and for a moment more."""
+    give_up = time.monotonic() + 60
+    looked = Path("looked")
+    while not looked.exists() and time.monotonic() < give_up:
+        time.sleep(0.02)
+    looked.unlink(missing_ok=True)
+    time.sleep(1)
 
 
 def note(what: str, session: str) -> None:

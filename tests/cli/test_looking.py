@@ -396,6 +396,9 @@ def test_following_a_run_whose_process_was_killed_says_so(tmp_path: Path) -> Non
     project = Project(tmp_path, {"w.yaml": f'version: "1.1"\n{steps}'})
     with started(project, "run", "w.yaml") as process:
         await_file(project, "begun")
+        # That the program was begun is on record a moment later than it has begun.
+        journal = project.folder / ".orchestrate" / "runs" / "latest" / "events.jsonl"
+        wait_until(lambda: "step-started" in journal.read_text("utf-8"), "it was never told")
         process.kill()
         process.wait()
         for arguments in (("Slow",), ("--events",)):

@@ -39,7 +39,14 @@ def test_b_parallel_results_keep_the_order_of_the_list(shop: Workshop) -> None:
 
 @pytest.mark.parametrize("limit", [1, 2, 5])
 def test_r8_9_at_most_max_parallel_run_at_once(shop: Workshop, limit: int) -> None:
-    shop.play(PARALLEL, "--max-parallel", str(limit), rules=(rule("STEP", delay=0.25),))
+    """The first ones wait for each other; the rest come as they end."""
+    go = shop.top / "go"
+    shop.answers(rule("STEP", delay=60, until=str(go)))
+    shop.write("r.yaml", PARALLEL)
+    with shop.started("run", "r.yaml", "--max-parallel", str(limit)) as process:
+        shop.await_calls(limit)
+        go.touch()
+        assert process.wait(60) == 0
     assert most_at_once(shop.calls()) == limit
 
 
