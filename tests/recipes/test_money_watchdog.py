@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from orchestrate.agents.claude import used_of
 from orchestrate.agents.parse import events_in
+from tests.promises.processes import wait_until
 from tests.recipes.fakes import AGENT, Workshop, recipe, rule
 from tests.recipes.test_budgets import FILES
 from tests.recipes.test_money import DONE, ONE, _users, costing
@@ -126,6 +129,28 @@ def test_a_call_is_ended_by_who_resumes_the_run(shop: Workshop, tmp_path: Path) 
     assert "18000 of 5000 tokens used" in played.state["reason"]
     (call,) = shop.calls()
     shop.await_gone([call.pid])
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["stopped", "lost"])
+def test_what_a_call_has_told_counts_though_it_was_cut_off(shop: Workshop, is_lost: bool) -> None:
+    """It was unknown, and counted as a guess however long the agent had been at work."""
+    shop.write(".orchestrate/config.yaml", PRICES)
+    shop.answers(rule("STEP", _endless(_message(9000, 900)), _endless(_message(1000, 100))))
+    shop.write("r.yaml", ONE)
+    with shop.started("run", "r.yaml") as process:
+        shop.await_calls(1)
+        (call,) = shop.calls()
+        output = shop.latest / "logs" / "one.stdout"
+        wait_until(lambda: output.exists() and b"9000" in output.read_bytes(), "the message")
+        process.send_signal(signal.SIGKILL if is_lost else signal.SIGINT)
+        process.wait(60)
+    if is_lost:
+        os.kill(call.pid, signal.SIGKILL)
+        shop.await_gone([call.pid])
+    played = shop.go_on("resume", "latest", "--max-tokens", "9500", exit_code=6)
+    assert "limits.tokens is reached: 9900 of 9500 tokens used" in played.state["reason"]
+    assert played.state["costs"]["cost_usd"] == 1.8
+    assert len(shop.calls()) == 1
 
 
 def test_a_steps_own_limits_are_handed_down_without_any_other(shop: Workshop) -> None:

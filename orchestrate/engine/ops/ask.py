@@ -164,7 +164,8 @@ def _ask_now(
         has_come = not turn.is_new and turn.session in step.rt.sessions_here
         is_ours = has_come or not is_elsewhere
         session = session_left(step, agent, turn, question) if is_ours else None
-        return _lose(step, agent, turn, session, fault.ended)
+        used = StepResult() if is_elsewhere else used_at_least(step, agent)
+        return _lose(step, agent, turn, session, fault.ended, used)
     except NotWhole as lack:
         session = session_left(step, agent, turn, question)
         lack.events = after_failure(step, turn, agent, session)
@@ -280,8 +281,10 @@ def _fields_of(agent: Agent, session: str | None) -> StepResult:
     return StepResult(agent=agent.name, session_id=session)
 
 
-def _lose(step: Step, agent: Agent, turn: Turn, session: str | None, ended: Lost) -> list[Event]:
-    event = lost(step, ended, _fields_of(agent, session))
+def _lose(
+    step: Step, agent: Agent, turn: Turn, session: str | None, ended: Lost, used: StepResult
+) -> list[Event]:
+    event = lost(step, ended, _fields_of(agent, session) | used)
     return [*after_failure(step, turn, agent, session), _cut_off(event, session)]
 
 
@@ -301,7 +304,8 @@ def _conclude(
     session = session_of(agent, turn, reply)
     answer |= _model(step.about.model, reply.model) | StepResult(session_id=session)
     usage = usage_of(step, turn, reply)
-    if reply.failure is not None and reply.failure.kind == "budget":
+    if reply.failure is not None and (reply.failure.kind == "budget" or not reply.tokens_count_up):
+        # The total of a session tells it with its next turn.
         usage = used_at_least(step, agent) | usage
     answer |= with_computed(step, usage, answer.model)
     if reply.denied:
