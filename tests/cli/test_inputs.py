@@ -125,6 +125,13 @@ def test_what_is_wrong_and_what_is_missing_are_told_in_one_go(project: Project) 
     project.run("run", "f.yaml", *right).assert_success()
 
 
+@pytest.mark.parametrize("value", ["null", "true", '["a", null]'])
+def test_a_value_is_told_as_files_have_it(tmp_path: Path, value: str) -> None:
+    project = Project(tmp_path, {"f.yaml": typed("type: integer"), "in.yaml": f"x: {value}\n"})
+    said = project.run("run", "f.yaml", "--inputs-file", "in.yaml").assert_exit(2).stderr
+    assert f"the input 'x': '{value}' is not a whole number" in said
+
+
 def test_a_secret_that_is_wrong_is_told_with_the_others(tmp_path: Path) -> None:
     text = """
         version: "1.4"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -108,7 +109,8 @@ def value_in_call(
 
 
 def _fault(one: Input, value: Any, unfit: Unfit) -> UsageError:
-    return UsageError(f"the input '{one.name}': {str(value)[:60]!r} {unfit}", one.description)
+    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return UsageError(f"the input '{one.name}': {shown[:60]!r} {unfit}", one.description)
 
 
 def _settled(
