@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +33,21 @@ MACHINE_SPECIFIC = re.compile(
 )
 
 
-def nodes(*kinds: type[ast.AST]) -> Iterator[tuple[str, Any]]:
-    """Every node of these kinds in the package, with where it stands."""
+@cache
+def _nodes_by_kind() -> dict[type[ast.AST], list[tuple[str, ast.AST]]]:
+    """The tree of each module is walked once for all rules."""
+    found: dict[type[ast.AST], list[tuple[str, ast.AST]]] = {}
     for module in MODULES:
         for node in ast.walk(tree_of(module)):
-            if isinstance(node, kinds):
-                yield f"{module}:{getattr(node, 'lineno', 1)}", node
+            found.setdefault(type(node), []).append((module, node))
+    return found
+
+
+def nodes(*kinds: type[ast.AST]) -> Iterator[tuple[str, Any]]:
+    """Every node of these kinds in the package, with where it stands."""
+    for kind in kinds:
+        for module, node in _nodes_by_kind().get(kind, ()):
+            yield f"{module}:{getattr(node, 'lineno', 1)}", node
 
 
 def test_modules_open_with_a_sentence() -> None:
@@ -228,6 +238,11 @@ def _name(node: ast.AST) -> str:
             return ""
 
 
+_MAY_HOLD_CODES = (
+    ast.keyword, ast.Assign, ast.AnnAssign, ast.Compare, ast.Dict, ast.Call, ast.BinOp
+)  # fmt: skip
+
+
 def _codes_in(node: ast.AST) -> list[int]:
     """The exit codes that are written as numbers in a node itself."""
     match node:
@@ -253,7 +268,7 @@ def _codes_in(node: ast.AST) -> list[int]:
 def test_exit_codes_have_names() -> None:
     offenders = [
         place
-        for place, node in nodes(ast.AST)
+        for place, node in nodes(*_MAY_HOLD_CODES)
         if place.startswith(tuple(f"orchestrate.{name}" for name in _HAVE_CODES))
         and _codes_in(node)
     ]
