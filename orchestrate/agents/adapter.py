@@ -291,7 +291,7 @@ class ProgramAgent:
         is_id = _SESSION_ID.match(session) is not None
         return is_id and self.adapter.has_session(session, environment)
 
-    def takeover(self, session: str, workspace: Path) -> tuple[str, ...] | None:  # noqa: ARG002
+    def takeover(self, session: str) -> tuple[str, ...] | None:
         return self.adapter.take_over(session) if _SESSION_ID.match(session) else None
 
 

@@ -220,5 +220,5 @@ class Agent(Protocol):
     def has_session(self, session: str, environment: Mapping[str, str]) -> bool:
         """Is the session's own file there? False where we do not know how to look."""
 
-    def takeover(self, session: str, workspace: Path) -> tuple[str, ...] | None:
+    def takeover(self, session: str) -> tuple[str, ...] | None:
         """The command with which a person goes on in the session by hand, if there is one."""

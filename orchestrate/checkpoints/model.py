@@ -55,10 +55,6 @@ class Checkpoint:
     # Captured before, and ignored now: not deleted, only out of sight.
     now_ignored: tuple[str, ...] = ()
 
-    @property
-    def is_partial(self) -> bool:
-        return any(not one.is_special for one in self.left_out)
-
 
 def nested_changes(old: Checkpoint, new: Checkpoint) -> list[str]:
     """The repositories inside that are not known to be the same in both checkpoints, and why.

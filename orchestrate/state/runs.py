@@ -286,7 +286,6 @@ def clean_runs(
     runs: Runs,
     before: float,
     is_used: Callable[[Run], bool] = lambda _: False,
-    command: Sequence[str] = ("orchestrate", "clean"),
 ) -> Cleaning:
     """Remove the runs in which nothing has happened since `before`.
 
@@ -300,7 +299,7 @@ def clean_runs(
             try:
                 if last_change(run) >= before:
                     continue
-                if is_used(run) or not _remove_run(runs, run, command):
+                if is_used(run) or not _remove_run(runs, run):
                     done.in_use.append(run.id)
                 else:
                     done.removed.append(run.id)
@@ -403,10 +402,10 @@ def _is_kept(run: Run) -> bool:
     return False
 
 
-def _remove_run(runs: Runs, run: Run, command: Sequence[str]) -> bool:
+def _remove_run(runs: Runs, run: Run) -> bool:
     """False if the run is in use."""
     try:
-        lock = lock_run(run.lock_file, run.id, command)
+        lock = lock_run(run.lock_file, run.id, ("orchestrate", "clean"))
     except LockHeldError:
         return False
     with lock:

@@ -450,4 +450,4 @@ def test_whoever_is_no_program_starts_none(unbilled: Agent, prompt: str, tmp_pat
         assert json.loads(reply.text.splitlines()[-1]) == {"outcome": "done"}
         assert reply.cost_usd is None
     assert unbilled.session_in(b'{"session_id": "x"}') is None
-    assert unbilled.takeover(SESSION, tmp_path) is None
+    assert unbilled.takeover(SESSION) is None

@@ -76,10 +76,10 @@ def test_the_version_is_asked_with_a_command() -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_person_can_take_a_session_over(name: str) -> None:
     agent = make_agent(name)
-    command = agent.takeover("7d0c6a7e-3f5b-4c1d-9a52-0c5f7b2f9e11", Path("/workspace"))
+    command = agent.takeover("7d0c6a7e-3f5b-4c1d-9a52-0c5f7b2f9e11")
     assert command is not None
     assert "7d0c6a7e-3f5b-4c1d-9a52-0c5f7b2f9e11" in " ".join(command)
-    assert agent.takeover("--evil; rm -rf", Path("/workspace")) is None
+    assert agent.takeover("--evil; rm -rf") is None
 
 
 def test_the_registry_alone_loads_no_adapter() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from orchestrate.execute.keeper.client import Keeper, ensure_keeper
 from orchestrate.execute.keeper.facts import Request
+from orchestrate.execute.keeper.journal import read_whole
 from orchestrate.execute.keeper.protocol import FOLDER, KEEPER_LOCK, LOG, WARDEN_LOCK, is_locked
 from orchestrate.execute.keeper.tree import parents
 
@@ -147,3 +148,10 @@ def requests_of(run_dir: Path, *, guarded: bool) -> MakeRequest:
         )
 
     return make
+
+
+def read_lines(path: str) -> tuple[list[tuple[bytes, bytes, bytes]], int]:
+    """All whole records of a journal as (kind, attempt, JSON), and the offset where they end."""
+    content = read_whole(path)
+    parts = [line[9:].split(b" ", 2) for line in content.splitlines()]
+    return [(kind, attempt, body) for kind, attempt, body in parts], len(content)

@@ -15,7 +15,6 @@ from orchestrate.errors import ConfigError
 from orchestrate.execute.base import Lost, NotStarted
 from orchestrate.execute.keeper.client import Keeper, ensure_keeper
 from orchestrate.execute.keeper.facts import Ended, look
-from orchestrate.execute.keeper.journal import read_lines
 from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL, LOG
 from tests.process.conftest import (
     MakeRequest,
@@ -23,6 +22,7 @@ from tests.process.conftest import (
     descriptors_of,
     is_alive,
     pid_in,
+    read_lines,
     wait_until,
 )
 

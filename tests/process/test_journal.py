@@ -14,9 +14,9 @@ from orchestrate.execute.keeper.journal import (
     LONGEST_RECORD,
     KeeperJournal,
     read_facts,
-    read_lines,
     was_torn,
 )
+from tests.process.conftest import read_lines
 
 
 @pytest.fixture

@@ -23,7 +23,6 @@ from orchestrate.execute.keeper.journal import (
     KeeperJournal,
     line_of,
     read_facts,
-    read_lines,
     read_whole,
     was_torn,
 )
@@ -44,7 +43,7 @@ from orchestrate.execute.keeper.protocol import (
     write_all,
 )
 from orchestrate.record import replace
-from tests.process.conftest import descriptors_of
+from tests.process.conftest import descriptors_of, read_lines
 
 
 def whole(path: Path) -> list[tuple[bytes, bytes]]:

@@ -23,6 +23,7 @@ from orchestrate.execute.base import Lost, NotStarted, Running
 from orchestrate.execute.keeper import launch, starter
 from orchestrate.execute.keeper.client import ensure_keeper
 from orchestrate.execute.keeper.facts import Ended, Unsettled, look
+from orchestrate.execute.keeper.patience import Patience
 from orchestrate.execute.keeper.protocol import FOLDER, JOURNAL, KEEPER_LOCK, LOG, is_locked
 from orchestrate.execute.liveness import is_keeper_alive
 from tests.process.conftest import (
@@ -310,7 +311,7 @@ def test_a_claim_without_a_program_is_lost(run_dir: Path, request_for: MakeReque
 def test_two_keepers_cannot_have_one_run(run_dir: Path) -> None:
     with ensure_keeper(run_dir) as first, ensure_keeper(run_dir) as second:
         assert first.pid == second.pid
-        assert "another keeper" in starter.start_keeper(run_dir, 1.0)
+        assert "another keeper" in starter.KeeperStart(run_dir, 1.0).wait(Patience("run"))
         assert is_alive(first.pid)
         assert is_locked(str(run_dir / FOLDER / KEEPER_LOCK))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from orchestrate.agents.base import Used
 
@@ -25,5 +24,5 @@ class StandIn:
     def has_session(self, session: str, environment: Mapping[str, str]) -> bool:  # noqa: ARG002
         return False
 
-    def takeover(self, session: str, workspace: Path) -> tuple[str, ...] | None:  # noqa: ARG002
+    def takeover(self, session: str) -> tuple[str, ...] | None:  # noqa: ARG002
         return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -150,8 +149,8 @@ class Configured:
         own = configured_environment(self.name, self._own, environment)
         return self._agent.has_session(session, own)
 
-    def takeover(self, session: str, workspace: Path) -> tuple[str, ...] | None:
-        return self._agent.takeover(session, workspace)
+    def takeover(self, session: str) -> tuple[str, ...] | None:
+        return self._agent.takeover(session)
 
 
 def with_arguments(argv: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import Any
 
 from orchestrate.app.ending.kept_programs import are_programs_left
 from orchestrate.execute.place import is_same_place, place_of
 from orchestrate.state.result import StepResult
-from orchestrate.state.worktree import working_folder
 from orchestrate.view.place import Place
 from orchestrate.view.run_view import RunView
 from orchestrate.view.status_document import status_document
@@ -35,8 +33,7 @@ def takeovers(view: RunView) -> list[str]:
             for result in results
             if result.session_id is not None and result.from_run is None
         ][-1:]
-    folder = working_folder(state)
-    commands = [_command(agent, session, folder) for agent, session in found if session]
+    commands = [_command(agent, session) for agent, session in found if session]
     return [command for command in dict.fromkeys(commands) if command]
 
 
@@ -44,12 +41,12 @@ def _session_in(result: StepResult) -> tuple[str, str]:
     return result.backend, result.session_id or ""
 
 
-def _command(agent: str, session: str, workspace: str) -> str:
+def _command(agent: str, session: str) -> str:
     from orchestrate.agents.registry import is_program, make_agent
 
     if not agent or not is_program(agent):
         return ""
-    command = make_agent(agent).takeover(session, Path(workspace))
+    command = make_agent(agent).takeover(session)
     return "" if command is None else shlex.join(command)
 
 

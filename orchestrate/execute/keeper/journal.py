@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from orchestrate.execute.flat_json import Scalar
 
-    Record = tuple[bytes, bytes, bytes]
-
 # No exit record is longer: two inlined streams, each byte at worst `\udcXX`, and the rest.
 LONGEST_RECORD = 2 * 6 * INLINE_LIMIT + 8192
 _RESERVE_STEP = 1 << 18
@@ -48,16 +46,6 @@ def line_of(kind: str, attempt: str, body: bytes, before: int) -> bytes:
     """A record; its checksum goes on from that of the whole file before it."""
     rest = b"%b %b %b" % (kind.encode("ascii"), attempt.encode("ascii"), body)
     return b"%08x %b\n" % (binascii.crc32(rest, before), rest)
-
-
-def read_lines(path: str) -> tuple[list[Record], int]:
-    """All whole records as (kind, attempt, JSON), and the offset where they end."""
-    content = read_whole(path)
-    records: list[Record] = []
-    for line in content.splitlines():
-        kind, attempt, body = line[9:].split(b" ", 2)
-        records.append((kind, attempt, body))
-    return records, len(content)
 
 
 def read_facts(path: str, attempt: str) -> dict[str, bytes]:

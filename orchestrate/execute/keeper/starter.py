@@ -109,8 +109,3 @@ class KeeperStart:
         """Leave it to itself, instead of waiting: without a client it ends soon."""
         os.waitpid(self._pid, 0)
         os.close(self._answer)
-
-
-def start_keeper(run_dir: Path, linger_s: float, patience: Patience | None = None) -> str:
-    """Start a keeper and wait until it serves or says why not."""
-    return KeeperStart(run_dir, linger_s).wait(patience or Patience(run_dir.name))

@@ -246,7 +246,7 @@ def collect_orphans(leader: int, spare: frozenset[int]) -> bool:
         os.waitpid(found.si_pid, 0)
 
 
-def end_marked(token: str, patience_s: float, spare: frozenset[int] = frozenset()) -> list[int]:
+def end_marked(token: str, patience_s: float) -> list[int]:
     """Kill every process that a run's token marks; those that would not die in time.
 
     They have no parent any more, so one that forks and ends while we look through the list can
@@ -255,7 +255,7 @@ def end_marked(token: str, patience_s: float, spare: frozenset[int] = frozenset(
     give_up = time.monotonic() + patience_s
     quiet_looks = 0
     while quiet_looks < _QUIET_LOOKS:
-        alive = marked(token, spare)
+        alive = marked(token)
         quiet_looks = 0 if alive else quiet_looks + 1
         for pid in alive:
             signal_process(pid, signal.SIGKILL, lambda found: has_mark(found, token))
