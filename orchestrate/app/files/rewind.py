@@ -127,7 +127,7 @@ def rewind(
                 history, files = history_of(run), store_of(run)
                 aim = _aim(run, history, files, step)
                 rewound = _plan(files, working.root, store, aim, force=force)
-                request = EditRequest(edited=True, void=aim.void, is_undo=aim.is_undo)
+                request = EditRequest(is_rewind=True, void=aim.void, is_undo=aim.is_undo)
                 edit, _, twice = prepare_edit(resuming, request, reporter, stop)
                 if twice and not force:
                     raise UsageError(

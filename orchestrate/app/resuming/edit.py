@@ -15,7 +15,7 @@ from orchestrate.app.given.scopes import starting_values
 from orchestrate.app.reading.open_run import given_later
 from orchestrate.app.resuming.changed import changed_error, changes_of
 from orchestrate.app.resuming.edit_summary import edit_summary
-from orchestrate.app.resuming.frozen_run import frozen_bytes
+from orchestrate.app.resuming.frozen_run import copy_frozen, frozen_bytes, read_frozen
 from orchestrate.app.starting.new_run import masked_context
 from orchestrate.app.starting.single_step import as_started as reduced_as_started
 from orchestrate.app.working.carry_out import runtime_of
@@ -64,6 +64,8 @@ class EditRequest:
     accept: tuple[str, ...] = ()
     # Paths of results that do not count any more (`rewind`).
     void: tuple[tuple[str, ...], ...] = ()
+    # A rewind: files of the definition that are about to be put back are not gone on with.
+    is_rewind: bool = False
     # A rewind is taken back, and with it what it has made void.
     is_undo: bool = False
 
@@ -152,34 +154,26 @@ def _first(error: OrchestrateError) -> str:
 def prepare_edit(
     resuming: ResumePlan, request: EditRequest, reporter: Reporter, stop: Stop
 ) -> tuple[ResumePlan, EditPreview, list[EarlierVisit]]:
-    """Compile the definition as it is now, and find out what it leaves of the run; and which steps
-    with an effect would run again."""
+    """Find out what the definition leaves of the run, and which steps with an effect would run
+    again."""
     store, header, settings = resuming.store, resuming.header, resuming.settings
     workspace, values = resuming.workspace, resuming.values
     lineage = lineage_of(store.state)
     number = max(header.edit, lineage.edit if lineage is not None else 0) + 1
     root = edit_folder(store.run.root, number)
-    compilation = compile_file(file_at(header.definition, workspace), workspace)
-    whole = reduced_as_started(require_program(compilation), settings)
-    if main_plan(whole).dialect != store.state.dialect:
-        raise UsageError(
-            f"run {store.run.id} is a {store.state.dialect}, and the file is a "
-            f"{main_plan(whole).dialect} now",
-            f"to start over with it: orchestrate resume {store.run.id} --force-restart",
-        )
+    compiled, compilation = _definition(resuming, request)
+    whole = reduced_as_started(compiled, settings)
     secrets = secrets_to_run(whole, workspace)
     context = masked_context(_context(resuming, whole, secrets), secrets, reporter)
     program = with_context(with_settings(whole, settings), constant_map({**context, **values}))
-    refuse_undefined(compilation, program)
+    late, sources = resuming.late, header.sources
+    if compilation is not None:
+        refuse_undefined(compilation, program)
+        late, sources = replace(late, root=root), checksums(compilation, workspace)
     _catch_up(resuming, reporter, stop)
-    late = replace(resuming.late, root=root)
     store.sync()
-    sources = checksums(compilation, workspace)
     earlier = earlier_of(store.run)
     accept = _accepted(earlier, request)
-    owed = [] if request.is_undo else [p for p in earlier.owed_redo() if list(p) not in accept]
-    redo = [e.path for text in request.redo for e in results_named(earlier, text, "--redo")]
-    redo += [path for path in request.void if list(path) not in accept]
     event = Edited(
         at=store.state.updated_at,
         edit=number,
@@ -188,7 +182,7 @@ def prepare_edit(
         checksum=combined_checksum(sources),
         sources=sources,
         context=context,
-        redo=[list(path) for path in dict.fromkeys((*redo, *owed))],
+        redo=_to_redo(earlier, request, accept),
         accept=accept,
     )
     earlier.add(event)
@@ -198,7 +192,10 @@ def prepare_edit(
     scratch = ScratchStore(store.run, index, load(store.run, index))
     apply(index, scratch.state, event)
     scratch.state.root.variables |= values
-    rt = runtime_of(scratch, program, workspace, settings, reporter, stop, log="")  # type: ignore[arg-type]
+    rt = runtime_of(
+        scratch,  # type: ignore[arg-type]
+        program, workspace, settings, reporter, stop, foresees=late.root,
+    )  # fmt: skip
     rt.earlier = earlier
     try:
         foreseen = preview_edit(rt)
@@ -208,12 +205,32 @@ def prepare_edit(
     event = replace(event, given_up=[[a.id, a.where] for a in given_up(earlier)])
 
     def begin(*more: Event) -> None:
-        _keep(root, compilation, program, workspace)
+        if compilation is None:
+            copy_frozen(resuming.header.root, root)
+        else:
+            _keep(root, compilation, program, workspace)
         store.record(replace(event, at=max(event.at, rt.now())), *more)
 
     header = replace(header, root=root, edit=number)
     edit = ResumePlan(store, header, program, late, settings, values, begin)
     return edit, foreseen, _effects_again(resuming, program, earlier, foreseen, request)
+
+
+def _definition(resuming: ResumePlan, request: EditRequest) -> tuple[Program, Compilation | None]:
+    """What the run is made of from now on: the files as they are, or (None) its own copy."""
+    header, before = resuming.header, resuming.store.state.dialect
+    frozen = read_frozen(header.root) if request.is_rewind else None
+    if frozen is not None and not frozen.is_masked:
+        return frozen.program, None
+    workspace = resuming.workspace
+    compilation = compile_file(file_at(header.definition, workspace), workspace)
+    program = require_program(compilation)
+    if (now := main_plan(program).dialect) != before:
+        raise UsageError(
+            f"run {header.run_id} is a {before}, and the file is a {now} now",
+            f"to start over with it: orchestrate resume {header.run_id} --force-restart",
+        )
+    return program, compilation
 
 
 def _catch_up(resuming: ResumePlan, reporter: Reporter, stop: Stop) -> None:
@@ -255,6 +272,14 @@ def results_named(earlier: Earlier, text: str, flag: str) -> list[EarlierVisit]:
     near = closest(text, names)
     also = f" (did you mean '{near}'?)" if near else ""
     raise UsageError(f"{flag}: the run has no result of a step '{text}'{also}", f"it has: {shown}")
+
+
+def _to_redo(earlier: Earlier, request: EditRequest, accept: list[list[str]]) -> list[list[str]]:
+    """What a person names, what goes with that, and what an earlier wish has left to be done."""
+    owed = [] if request.is_undo else earlier.owed_redo()
+    wanted = [e.path for text in request.redo for e in results_named(earlier, text, "--redo")]
+    wanted += [path for path in (*request.void, *owed) if list(path) not in accept]
+    return [list(path) for path in dict.fromkeys(wanted)]
 
 
 def _accepted(earlier: Earlier, request: EditRequest) -> list[list[str]]:

@@ -23,6 +23,7 @@ from orchestrate.plan.nodes import Ask, NamedAgent, Program, Run, all_nodes
 from orchestrate.record import record
 from orchestrate.state.durable import dump_json, parse_json, write_durably
 from orchestrate.state.plan_file import (
+    DOCUMENTS,
     FILE,
     FORMAT,
     LATE,
@@ -171,6 +172,18 @@ def keep_late(root: Path, plan_id: str, content: bytes) -> None:
     except OSError as error:
         raise explain("make", path.parent, error) from error
     write_durably(path, content)
+
+
+def copy_frozen(source: Path, target: Path) -> None:
+    """Let a run be made of the same after an edit as before it."""
+    kept = [source / FILE, source / DOCUMENTS, *(source / LATE).glob("*.json")]
+    for path in [path for path in kept if path.exists()]:
+        copy = target / path.relative_to(source)
+        try:
+            copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_durably(copy, path.read_bytes())
+        except OSError as error:
+            raise explain("copy", path, error) from error
 
 
 def frozen_agents(root: Path) -> dict[str, AgentFile]:

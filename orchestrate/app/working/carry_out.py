@@ -179,10 +179,13 @@ def runtime_of(
     settings: RunSettings,
     reporter: Reporter,
     stop: Stop,
-    log: str = "orchestrator.log",
     local: LocalExecutor | None = None,
+    foresees: Path | None = None,
 ) -> Runtime:
-    """What the engine needs of the world to carry out a run."""
+    """What the engine needs of the world to carry out a run.
+
+    `foresees`: it only looks ahead and keeps no log; this folder has what the run would be made of.
+    """
     home, workspace = workspace, replace(in_worktree(workspace, store.state), run=store.run.root)
     environment = {**os.environ, INSIDE: inside_of(store.run.id, os.environ)}
     secrets = secrets_to_run(program, home, environment)
@@ -190,7 +193,7 @@ def runtime_of(
     late = LatePlans(home, kept, edit_folder(store.run.root, store.state.edit))
     for plan_id in store.state.late:
         secrets.learn(late.whole(plan_id))
-    logbook = _logbook(store, settings, secrets, log)
+    logbook = _logbook(store, settings, secrets, "" if foresees else "orchestrator.log")
     config = load_config(home, environment)
     rt = Runtime(
         workspace=workspace,
@@ -213,7 +216,7 @@ def runtime_of(
             money=money_rules(config),
             slots=(config.values.get("limits") or {}).get("concurrent") or {},
         ),
-        library=library_of(store, home, stop, secrets, reporter),
+        library=library_of(store, home, stop, secrets, reporter, foresees),
     )
     rt.open_checkpoints = lambda: checkpoints_of(rt)
     return rt
@@ -248,7 +251,12 @@ def rules_of(settings: RunSettings) -> AgentRules:
 
 
 def library_of(
-    store: Store, workspace: Workspace, stop: Stop, secrets: Secrets, reporter: Reporter
+    store: Store,
+    workspace: Workspace,
+    stop: Stop,
+    secrets: Secrets,
+    reporter: Reporter,
+    made_of: Path | None = None,
 ) -> Library:
     """Agents and plans by name."""
     settings = with_own_keys(settings_of(store.state.settings), workspace)
@@ -263,7 +271,7 @@ def library_of(
         return known[key]
 
     def root() -> Path:
-        return edit_folder(store.run.root, store.state.edit)
+        return made_of or edit_folder(store.run.root, store.state.edit)
 
     @cache
     def agent_file(name: str) -> Any:
