@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 from pathlib import Path
 
@@ -186,3 +187,18 @@ def test_edits_02_on_a_terminal_it_is_asked(
     stage.resume("--edited", exit_code=0 if answer else 2)
     assert asked == ["step 'b' has an effect (`effect: true`) and would run a second time"]
     assert stage.ran() == ran
+
+
+def test_edits_02_all_of_them_are_named_at_once(tmp_path: Path) -> None:
+    """The command that is advised is the whole answer, however many items a loop has."""
+    stage = Ledger(tmp_path)
+    look = '{name: look, command: ["sh", "-c", "echo look-${item} >> ledger"]}'
+    pay = '{name: pay, effect: true, command: ["sh", "-c", "echo pay-${item} >> ledger"]}'
+    stage.play(workflow(f"  - {{name: l, for_each: {{items: [x, y], steps: [{look}, {pay}]}}}}\n"))
+    stage.ran()
+    stage.edit("echo look", "echo  look")
+    refused = stage.resume("--edited", exit_code=2).stderr
+    assert "steps 'l[0]/pay' and 'l[1]/pay' have an effect" in refused
+    advised = next(line for line in refused.splitlines() if "still holds: " in line)
+    stage.resume(*shlex.split(advised[advised.index("--accept") :]))
+    assert stage.ran() == ["look-x", "look-y"]

@@ -39,6 +39,7 @@ from orchestrate.state.lineage import earlier_of, lineage_of
 from orchestrate.state.plan_file import DOCUMENTS, FILE, edit_folder
 from orchestrate.state.store import load
 from orchestrate.view.source_files import combined_checksum, file_at
+from orchestrate.view.why_words import listed
 
 if TYPE_CHECKING:
     from orchestrate.app.given.settings import RunSettings
@@ -333,20 +334,35 @@ def _refuse_effects(
     edit: ResumePlan, twice: list[EarlierVisit], request: EditRequest, reporter: Reporter
 ) -> None:
     """A step with an effect never runs twice by itself: a person says what holds, at the terminal
-    or by a flag."""
+    or by flags."""
+    refused: list[EarlierVisit] = []
     for entry in twice:
-        shown = visible(entry.address.step.shown) + (f"@{entry.visit}" if entry.visit > 1 else "")
-        what = f"step '{shown}' has an effect (`effect: true`) and would run a second time"
-        if reporter.confirm(what):
-            continue
-        again = _same_command(edit, request)
-        accept = reporter.place.command(*again, "--accept", shown)
-        hint = f"if what it did still holds: {accept}\n"
-        if not entry.is_answered:  # it may run, was stopped or was lost: nothing can be accepted
-            as_started = reporter.place.command("resume", edit.header.run_id, "--as-started")
-            hint = f"to wait for it first: {as_started}\n" if entry.started else ""
-        redo = reporter.place.command(*again, "--redo", shown)
-        raise UsageError(what, f"{hint}to do it once more: {redo}")
+        agreed = reporter.confirm(_twice_in_words([entry]))
+        refused += [] if agreed else [entry]
+        if agreed is False:
+            break
+    if not refused:
+        return
+    again = _same_command(edit, request)
+    hint = ""
+    if accepted := [word for e in refused if e.is_answered for word in ("--accept", _shown(e))]:
+        hint = f"if what was done still holds: {reporter.place.command(*again, *accepted)}\n"
+    elif refused[0].started:  # it may still run: nothing can be accepted
+        as_started = reporter.place.command("resume", edit.header.run_id, "--as-started")
+        hint = f"to wait for it first: {as_started}\n"
+    redo = [word for entry in refused for word in ("--redo", _shown(entry))]
+    anew = f"to do it once more: {reporter.place.command(*again, *redo)}"
+    raise UsageError(_twice_in_words(refused), hint + anew)
+
+
+def _twice_in_words(entries: list[EarlierVisit]) -> str:
+    names = listed([f"'{_shown(entry)}'" for entry in entries])
+    steps = f"step {names} has" if len(entries) == 1 else f"steps {names} have"
+    return f"{steps} an effect (`effect: true`) and would run a second time"
+
+
+def _shown(entry: EarlierVisit) -> str:
+    return visible(entry.address.step.shown) + (f"@{entry.visit}" if entry.visit > 1 else "")
 
 
 def _same_command(edit: ResumePlan, request: EditRequest) -> tuple[str, ...]:
