@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from orchestrate.checkpoints.copying import Copying
+from orchestrate.checkpoints.former_rules import keep_rules, kept_rules
 from orchestrate.checkpoints.model import Checkpoint, CheckpointError, LeftOut, Nested
 from orchestrate.checkpoints.program import Deadline, own_git, split
 from orchestrate.checkpoints.special import NO_FILE, Specials
@@ -145,7 +146,8 @@ class WorkspaceCapture:
         return self._checkpoint(tree, found.nested, chosen.left_out, now_ignored, until)
 
     def ignored_by(self, files: Mapping[str, tuple[str, str]], paths: list[str]) -> frozenset[str]:
-        """Which paths the rules among some files ignore; a folder has these rules alone."""
+        """Which paths the rules among some files ignore, or the user's own of any capture; a folder
+        has these rules alone."""
         names = [name for name in files if name.rpartition("/")[2] == ".gitignore"]
         with TemporaryDirectory(prefix="rules-", dir=self._folder) as folder:
             rules = Path(folder)
@@ -158,11 +160,14 @@ class WorkspaceCapture:
                 _write_below(rules, Path(os.fsdecode(self._prefix), name), content)
             git = own_git(self._program, self._folder, rules)
             asked = b"".join([self._prefix + os.fsencode(path) + b"\0" for path in paths])
-            excludes = f"core.excludesFile={self._rules_file or os.devnull}"
-            found = git.output(
-                "-c", excludes, "check-ignore", "--no-index", "-z", "--stdin", given=asked, ok=1
-            )
-        return frozenset(self._shown(path) for path in split(found))
+            found = [
+                git.output(
+                    "-c", f"core.excludesFile={own or os.devnull}",
+                    "check-ignore", "--no-index", "-z", "--stdin", given=asked, ok=1,
+                )
+                for own in (self._rules_file, *kept_rules(self._folder))
+            ]  # fmt: skip
+        return frozenset(self._shown(path) for one in found for path in split(one))
 
     def _checkpoint(
         self,
@@ -204,6 +209,7 @@ class WorkspaceCapture:
                 with suppress(OSError):
                     content = theirs.read_bytes()
                 write_visibly(self._folder / "info" / "exclude", content)
+                keep_rules(self._folder, self._rules_file, content)
             is_new = repository.look(seen, until)
         else:
             is_new = self._rules is None

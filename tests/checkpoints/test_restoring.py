@@ -6,6 +6,7 @@ import errno
 import itertools
 import os
 import random
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -96,6 +97,19 @@ def test_rules_that_were_renamed_cost_no_ignored_file(store: Store, place: Path)
     carry_out(store, place, plan)
     assert (place / "secret").read_text() == (place / "build" / "out").read_text() == "x"
     assert (place / ".gitignore").exists()
+
+
+def test_rules_of_a_repository_that_is_made_anew_are_known(store: Store, place: Path) -> None:
+    """They were nowhere but under `.git`."""
+    write(place, ".git/info/exclude", "own\n")
+    write(place, "own", "ignored")
+    target = store.capture(place)
+    shutil.rmtree(place / ".git")
+    git(place, "init", "-q")
+    write(place, "new", "of the run")
+    carry_out(store, place, way_back(store, place, target, [store.capture(place)]))
+    assert (place / "own").read_text() == "ignored"
+    assert not (place / "new").exists()
 
 
 def test_what_is_ignored_now_is_not_touched(store: Store, place: Path) -> None:
