@@ -27,6 +27,7 @@ _MIB = 1 << 20
 # So much is kept before the clock is looked at again.
 _BATCH = 64 * _MIB
 _BATCH_FILES = 2000
+_NO_NAME = "git keeps no file of this name"
 _GONE = (errno.ENOENT, errno.ENOTDIR)
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -343,7 +344,8 @@ class WorkspaceCapture:
             size += length
             is_last = number == len(chosen.keep) - 1
             if is_last or size >= _BATCH or len(batch) >= _BATCH_FILES:
-                self._add(batch, until)
+                refused = self._add(batch, until)
+                chosen.left_out += [LeftOut(self._shown(one), _NO_NAME) for one in refused]
                 batch, size = [], 0
                 if not is_last and time.monotonic() - began > most:
                     rest = [one for one, _ in chosen.keep[number + 1 :]]
@@ -354,12 +356,14 @@ class WorkspaceCapture:
                     )  # fmt: skip
                     return
 
-    def _add(self, paths: list[bytes], until: Deadline) -> None:
+    def _add(self, paths: list[bytes], until: Deadline) -> list[bytes]:
+        """Keep some files; those whose names git refuses, as they mean `.git` on some system."""
         listed = b"".join([path + b"\0" for path in paths])
-        self._git.output(
+        said = self._git.outcome(
             "update-index", "--add", "--replace", "--remove", "-z", "--stdin",
             given=listed, until=until,
-        )  # fmt: skip
+        ).stderr  # fmt: skip
+        return [path for path in paths if said and b"Ignoring path " + path + b"\n" in said]
 
     def _note_tree(self, until: Deadline) -> None:
         """Write the tree of the index, and let HEAD be a commit of it."""

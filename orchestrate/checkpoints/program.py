@@ -56,6 +56,12 @@ class Git:
         self, *arguments: str, given: bytes = b"", until: Deadline | None = None, ok: int = 0
     ) -> bytes:
         """What git prints; any exit code but 0 and `ok` is an error."""
+        return self.outcome(*arguments, given=given, until=until, ok=ok).stdout
+
+    def outcome(
+        self, *arguments: str, given: bytes = b"", until: Deadline | None = None, ok: int = 0
+    ) -> subprocess.CompletedProcess[bytes]:
+        """The same with what git says beside it."""
         limit = deadline_in() if until is None else until
         command = (self.program, *_QUIET, *arguments)
         try:
@@ -78,7 +84,7 @@ class Git:
             raise CheckpointError(f"git cannot be started: {error.strerror}") from error
         if done.returncode not in (0, ok):
             raise CheckpointError(f"git {_word(arguments)} failed: {_last_line(done.stderr)}")
-        return done.stdout
+        return done
 
     def answers(self, *arguments: str, until: Deadline | None = None) -> bool:
         """Does git say yes (0) to a question to which it can say no (1)?"""

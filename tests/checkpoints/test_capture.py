@@ -284,6 +284,18 @@ def test_what_is_left_out_is_named(store: Store, place: Path) -> None:
     assert checkpoint_from_json(checkpoint_to_json(checkpoint)) == checkpoint
 
 
+def test_files_whose_names_git_refuses_are_named(store: Store, place: Path) -> None:
+    """They would be `.git` or its like on some system, and no checkpoint can have them."""
+    for name in (".GIT/config", "git~1", ".git.", "sub/.gitignore"):
+        write(place, name, "x")
+    os.symlink("a", place / ".gitmodules")
+    checkpoint = store.capture(place)
+    assert named(checkpoint) == [".GIT/config", ".git.", ".gitmodules", "git~1"]
+    assert checkpoint.is_partial
+    assert named(store.capture(place)) == named(checkpoint)
+    assert "sub/.gitignore" in store.files(checkpoint.tree)
+
+
 def test_pipes_and_sockets_are_named(store: Store, place: Path) -> None:
     """Git says nothing of them. Those in ignored folders and nested repositories do not count."""
     write(place, ".gitignore", "out/\n")
