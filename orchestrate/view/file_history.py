@@ -73,7 +73,7 @@ class FileHistory:
         self.spans: dict[_Key, VisitSpan] = {}
         self.rewinds: list[Rewind] = []
         self.last_step = -1
-        # Why the newest checkpoint that could not be taken is missing.
+        # Why there is no checkpoint of how the files are now, if the last one could not be taken.
         self.fault = ""
         # Steps of another run, that were taken over from it.
         self._from: dict[str, str] = {}
@@ -89,7 +89,7 @@ class FileHistory:
         match event:
             case on.Checkpointed() if event.checkpoint:
                 self.placed.append((position, event))
-                self._last = event.checkpoint
+                self._last, self.fault = event.checkpoint, ""
                 # An agent's is on record before its end is.
                 for key, span in [*self._at_work.items()]:
                     if span.address.text in event.steps:

@@ -66,6 +66,7 @@ def diff_files(run: Run, steps: str | None) -> FilesChanged:
     notes: list[str] = []
     if steps is None:
         old, new = history.checkpoints[0].checkpoint, history.checkpoints[-1].checkpoint
+        notes += [f"not what was changed last: {_not_taken(history)}"] if history.fault else []
     else:
         first, _, last = steps.partition("..")
         begin = history.find(first)
@@ -94,12 +95,20 @@ def _before(run: Run, span: VisitSpan) -> dict[str, Any]:
 
 def _after(run: Run, history: FileHistory, span: VisitSpan) -> dict[str, Any]:
     found = history.after(span)
+    if found is None and history.fault:
+        raise UsageError(
+            f"run {run.id} has no checkpoint after '{visible(span.shown)}': {_not_taken(history)}"
+        )
     if found is None:
         raise UsageError(
             f"run {run.id} has no checkpoint after '{visible(span.shown)}' yet",
             "it is taken when the step is over, or with the next agent, gate or end",
         )
     return found
+
+
+def _not_taken(history: FileHistory) -> str:
+    return f"it could not be taken ({visible(history.fault)})"
 
 
 def _shared(begin: VisitSpan, finish: VisitSpan) -> list[str]:
