@@ -105,7 +105,7 @@ def preview_edit(rt: Runtime) -> EditPreview:
                 earlier.hear(event)
                 if isinstance(event, LoopOpened | CallOpened):
                     found.entered.add(name_of_node(event.node))
-                if isinstance(event, LoopOpened) and event.most is None:
+                if isinstance(event, LoopOpened):
                     loop = earlier.step_path(event.frame, name_of_node(event.node), event.visit)
                     items[loop] = earlier.item_paths(event)
             continue

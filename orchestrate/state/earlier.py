@@ -269,10 +269,11 @@ class Earlier:
         return ""
 
     def item_paths(self, event: on.LoopOpened) -> set[Path]:
-        """The paths of the items that a loop has."""
+        """The paths of the items that a loop has, or of the rounds that it may make."""
         *outer, word = self.step_path(event.frame, name_of_node(event.node), event.visit)
         loop = event.frame, name_of_node(event.node), event.visit
-        return {(*outer, f"{word}[{self._segment(loop, n)}]") for n in range(len(event.items))}
+        count = len(event.items) if event.most is None else event.most
+        return {(*outer, f"{word}[{self._segment(loop, n)}]") for n in range(count)}
 
     def _segment(self, loop: tuple[str, str, int], index: int) -> str:
         """An item, by what it is and how many like it stand before it; a round by its number."""

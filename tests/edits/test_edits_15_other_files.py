@@ -151,3 +151,7 @@ def test_edits_15_a_wider_limit_of_rounds_goes_on_behind_them(tmp_path: Path) ->
     stage.edit("iterations: 2", "iterations: 3")
     assert "at most 3 rounds" in stage.resume("--edited", exit_code=3).stderr
     assert stage.ran() == ["l"]
+    stage.edit("iterations: 3", "iterations: 2")
+    told = stage.resume("--edited", exit_code=3).stderr
+    assert "reuse 3, run 0; no longer there: l[2]" in told
+    assert stage.ran() == []
