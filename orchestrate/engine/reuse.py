@@ -99,7 +99,7 @@ def reuse(step: Step) -> list[Event] | None:
     if entry.asked is not None and entry.decided is not None:
         asked = replace(
             entry.asked, frame=frame, node=node, visit=visit, at=now, key=key,
-            reused=entry.asked.reused or entry.address.text,
+            reused=entry.visited.text,
         )  # fmt: skip
         said = entry.decided
         return [asked, GateDecided(frame, node, visit, now, said.decision, said.by, said.message)]

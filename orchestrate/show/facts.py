@@ -15,7 +15,9 @@ _MOST_OUTPUTS = 10
 def decision_words(gate: Mapping[str, Any]) -> str:
     """`denied by alice: too risky`."""
     said = f": {clip(visible(gate['message']), _LONGEST)}" if gate["message"] else ""
-    return f"{gate['status']} by {visible(gate['decided_by'])}{said}"
+    # An edit has made an open gate expire; nobody has decided.
+    by = f" by {visible(gate['decided_by'])}" if gate["decided_by"] else ""
+    return f"{gate['status']}{by}{said}"
 
 
 def output_lines(outputs: Mapping[str, Any]) -> list[str]:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Literal
 
 from orchestrate.record import replace
-from orchestrate.state.address import Called, FrameKey, name_of_node
+from orchestrate.state.address import Address, Called, FrameKey, name_of_node
 from orchestrate.state.events import CallExpired, GateDecided, GateOpened
 from orchestrate.state.model import Frame, RunState, frames_below
 from orchestrate.state.result import Approval
@@ -17,6 +17,13 @@ OF_STAGE = "approve:"
 
 
 def add_opened(approvals: list[Approval], event: GateOpened) -> None:
+    """A gate asks; one whose decision an edit takes over stays the gate that was asked then."""
+    for position, gate in enumerate(approvals) if event.reused else ():
+        if _address(gate).text == event.reused:
+            approvals[position] = replace(
+                gate, frame=event.frame, node=event.node, visit=event.visit
+            )
+            return
     expires = None if event.expires_at is None else timestamp(event.expires_at)
     approvals.append(
         Approval(
@@ -38,6 +45,11 @@ def is_of_stage(node: str) -> bool:
     return node.startswith(OF_STAGE)
 
 
+def _address(gate: Approval) -> Address:
+    frame, node, visit = gate.visited
+    return Address(FrameKey.parse(frame), name_of_node(node), visit)
+
+
 def path_of_gate(gate: Approval) -> str:
     """Which of the gates of one name it is: `Loop[1]/Call/Ask`."""
     return FrameKey.parse(gate.frame).step(gate.stage).shown
@@ -53,9 +65,12 @@ def gate_names(gates: list[Approval]) -> list[str]:
 
 def add_decision(approvals: list[Approval], event: GateDecided) -> None:
     for position in reversed(range(len(approvals))):
-        if approvals[position].visited == (event.frame, event.node, event.visit):
+        gate = approvals[position]
+        if gate.visited == (event.frame, event.node, event.visit):
+            if gate.status != "pending":  # it was taken over
+                return
             approvals[position] = replace(
-                approvals[position],
+                gate,
                 status=event.decision,
                 decided_at=timestamp(event.at),
                 decided_by=event.by,

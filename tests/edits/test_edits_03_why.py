@@ -230,9 +230,13 @@ def test_edits_03_a_gate_asks_again_when_something_before_it_ran(tmp_path: Path)
     stage.run("approve", "latest").assert_success()
     stage.resume()
     assert stage.ran() == ["a", "b", "c"]
+    (decided,) = stage.state()["approvals"]
     stage.edit("STEP:c", "Now STEP:c")
     stage.resume("--edited")
     assert stage.ran() == ["c"]
+    # It was asked and decided once, then.
+    assert stage.state()["approvals"] == [decided | {"frame": "edit-1"}]
+    assert stage.run("status").stdout.count("'first' approved by") == 1
     stage.edit("STEP:b", "Now STEP:b")
     stage.resume("--edited", exit_code=6)
     assert stage.ran() == ["b"]
@@ -246,6 +250,18 @@ def test_edits_03_a_gate_asks_again_when_something_before_it_ran(tmp_path: Path)
     stage.run("approve", "latest").assert_success()
     stage.resume()
     assert stage.ran() == ["c"]
+
+
+def test_edits_03_a_gate_that_an_edit_overtakes_was_decided_by_nobody(tmp_path: Path) -> None:
+    stage = Ledger(tmp_path)
+    gated = (
+        "name: trial\ndescription: d\nversion: 1.0.0\nstages:\n  - name: first\n    steps:\n"
+        "    " + asks("a") + "    approval: {required: true, prompt: Well?}\n"
+    )  # fmt: skip
+    stage.play(gated, exit_code=6)
+    stage.resume("--redo", "a", exit_code=6)
+    assert "  decided     'first' expired\n" in stage.run("status").stdout
+    assert "the run was edited before it was decided" in stage.run("report").stdout
 
 
 def test_edits_03_files_that_changed_since_are_found(tmp_path: Path) -> None:

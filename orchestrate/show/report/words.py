@@ -188,6 +188,8 @@ def before_words(changes: Changes) -> str:
 
 def decision_of(approval: Approval) -> str:
     """Who decided what, and when."""
+    if approval.decided_at is None and approval.status == "expired":
+        return "expired: the run was edited before it was decided"
     if approval.decided_at is None:
         expires = approval.expires_at
         until = f"; {approval.default} at {moment(seconds_of(expires))}" if expires else ""
