@@ -22,6 +22,7 @@ _STATUS_FIELDS = {
     "duration_ms": "duration_ms",
     "outcome": "outcome",
     "outcome_description": "otherDescription",
+    "reused": "reused",
 }
 
 

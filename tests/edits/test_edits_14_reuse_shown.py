@@ -52,3 +52,10 @@ def test_edits_14_files_stand_with_their_steps(tmp_path: Path) -> None:
         "\\", ""
     )
     assert "1 file changed" in stage.run("status").stdout
+
+
+def test_edits_14_the_answer_of_a_resume_marks_them(tmp_path: Path) -> None:
+    stage = Repository(tmp_path)
+    stage.play(TEXTS["recipe"])
+    steps = stage.run("resume", "--redo", "c", "--json").assert_success().json()["steps"]
+    assert [name for name in "abc" if "reused" in steps[name]] == ["a", "b"]
