@@ -6,6 +6,19 @@ import os
 import stat
 from pathlib import Path
 
+from orchestrate.state.durable import sync_folder
+
+# How the folder of a run is named that is being deleted.
+DEAD = ".old-"
+
+
+def bury(folder: Path, name: str) -> None:
+    """Delete a run's folder: for others from one moment to the next. What a kill leaves of it,
+    `clean` finishes."""
+    os.rename(folder / name, folder / f"{DEAD}{name}")
+    sync_folder(folder)
+    delete_tree(folder, f"{DEAD}{name}")
+
 
 def delete_tree(folder: Path, name: str) -> None:
     """Delete a folder and all that is below it, never what a link in it leads to.

@@ -30,7 +30,7 @@ from orchestrate.errors import (
 from orchestrate.record import field, mutable_record, record
 from orchestrate.regex import regex
 from orchestrate.state.ballots import remove_drafts
-from orchestrate.state.delete import delete_tree
+from orchestrate.state.delete import DEAD, bury, delete_tree
 from orchestrate.state.durable import (
     make_link_durably,
     make_private_folder,
@@ -64,9 +64,8 @@ _LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _SHOWN = 5
 # A slip is looked for among so many of the newest runs.
 _COMPARED = 1000
-# Folders of ours that are not runs: one not yet, the other no more.
+# A folder of ours that is not a run yet; one that is none any more is `DEAD`.
 _BORN = ".new-"
-_DEAD = ".old-"
 # Where the keeper of a run has its files and locks; `process` is not for this package to import.
 _KEEPER = "keeper"
 # Where the answers of agents are recorded.
@@ -411,11 +410,14 @@ def _remove_run(runs: Runs, run: Run) -> bool:
     with lock:
         if _is_kept(run):
             return False
-        dead = _DEAD + run.id
-        os.rename(run.root, runs.folder / dead)
-        sync_folder(runs.folder)
-        delete_tree(runs.folder, dead)
+        bury(runs.folder, run.id)
     return True
+
+
+def discard_run(runs: Runs, run: Run) -> None:
+    """Remove a run in which nothing has begun: it was refused, and `latest` is not it."""
+    bury(runs.folder, run.id)
+    _repair_latest(runs)
 
 
 def _finish_removals(runs: Runs, before: float, done: Cleaning) -> None:
@@ -423,8 +425,8 @@ def _finish_removals(runs: Runs, before: float, done: Cleaning) -> None:
     with os.scandir(runs.folder) as entries:
         names = [e.name for e in entries if e.is_dir(follow_symlinks=False)]
     for name in names:
-        is_dead = name.startswith(_DEAD)
-        run = Run(name.removeprefix(_DEAD if is_dead else _BORN), runs.folder / name)
+        is_dead = name.startswith(DEAD)
+        run = Run(name.removeprefix(DEAD if is_dead else _BORN), runs.folder / name)
         if run.id == name or not is_run_id(run.id):
             continue
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -217,6 +218,16 @@ def test_edits_12_an_effect_is_asked_for(tmp_path: Path) -> None:
     assert stage.ran() == ["a", "c"]
     stage.run("fork", "--from", "b", "--in-place").assert_success()
     assert stage.ran() == ["b", "c"]
+
+
+def test_edits_12_one_that_is_refused_late_is_not_the_latest(tmp_path: Path) -> None:
+    """It was a run already, and `latest`."""
+    stage = Repository(tmp_path)
+    pays = command("pay", fields=", effect: true")
+    origin = stage.play(workflow(command("a"), pays)).root.name
+    stage.run("fork", "--from", "a").assert_exit(2)
+    assert os.readlink(stage.runs_folder / "latest") == origin
+    assert sorted(path.name for path in stage.runs_folder.glob("*Z-*")) == [origin]
 
 
 def test_edits_12_what_is_refused_leaves_nothing(tmp_path: Path) -> None:

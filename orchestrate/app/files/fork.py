@@ -32,11 +32,11 @@ from orchestrate.plan.override import with_context
 from orchestrate.plan.visible import visible
 from orchestrate.record import record, replace
 from orchestrate.state.address import Address
-from orchestrate.state.delete import delete_tree
 from orchestrate.state.durable import write_durably
 from orchestrate.state.events import Edited
 from orchestrate.state.lineage import ORIGIN, Lineage, earlier_of, origin_journals
 from orchestrate.state.recorded import read_events
+from orchestrate.state.runs import discard_run
 from orchestrate.state.worktree import worktree_of
 from orchestrate.view.run_view import run_view
 from orchestrate.view.source_files import file_at
@@ -124,7 +124,7 @@ def fork(
             # Nothing has worked there yet.
             if tree is not None:
                 remove_unbegun(tree)
-            delete_tree(runs.folder, run.id)
+            discard_run(runs, run)
         raise
 
 
