@@ -153,7 +153,7 @@ def reason_in(complaint: str) -> str:
 
 # When to come back.
 
-_EPOCH = regex(r"\|(\d{10}(?:\d{3})?)\b")
+_EPOCH = regex(r"\|(\d{10,25})\b")
 _AFTER = regex(
     r"(?:retry.?after|retry.?delay|(?:try|retry) again in|resets? (?:after|in)|available in)"
     r"[\"'\s:=]*((?:\d+(?:\.\d+)?\s*(?:[a-z]+)?[\s,]*(?:and\s+)?)+)",

@@ -137,6 +137,13 @@ def test_when_to_come_back(
         assert found == pytest.approx(NOW + seconds)
 
 
+@pytest.mark.parametrize("told", ["1000000000", "9" * 13, "9" * 20])
+def test_a_time_that_no_limit_ends_at_is_told_on(told: str) -> None:
+    """A person has to look: to ask five times more and to fail would be no help."""
+    failure = failure_of(f"Claude AI usage limit reached|{told}", NOW)
+    assert (failure.retry_at, failure.distrusted) == (None, float(told))
+
+
 def test_a_clock_that_tells_minutes_has_just_passed_within_one() -> None:
     """A reset at nine is asked for within the minute, not a day later."""
     words = "rate limit, resets 9am (Europe/Berlin)"
