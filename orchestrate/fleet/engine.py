@@ -40,13 +40,13 @@ _PERMIT_HOLDS = 1.5
 _STATUSES: tuple[Status, ...] = ("completed", "failed", "cancelled", "paused")
 
 
-def seat_for(sitting: Sitting, root: Path) -> Seat:
-    """Where a sitting is held on the machine that has this root."""
+def seat_for(sitting: Sitting, root: Path, machine: str) -> Seat:
+    """Where a sitting is held on a machine, which has this root."""
     order = sitting.order
     permit_s = order.timing.heartbeat_timeout * _PERMIT_HOLDS
     return Seat(
         order.run, str(root), order.mirror, order.inside, order.publish, order.remote, permit_s,
-        order.item,
+        order.item, machine,
     )  # fmt: skip
 
 
@@ -57,7 +57,7 @@ class Engine:
         self._sitting = sitting
         self._machine = machine
         self._root = root
-        self.seat = seat_for(sitting, root)
+        self.seat = seat_for(sitting, root, machine)
         # One keeper for each sitting: its records are the sitting's.
         number = sitting.key.rpartition(":")[2]
         self._folder = root / "sittings" / self.seat.name / number
@@ -74,7 +74,7 @@ class Engine:
     def start(self, until: float) -> None:
         """Under a lease that ends at a time since the boot: whatever comes in between, sleep too,
         is counted."""
-        given = {**asdict(self._sitting), "root": str(self._root)}
+        given = {**asdict(self._sitting), "root": str(self._root), "machine": self._machine}
         job = Job(
             attempt=self.key,
             argv=(sys.executable, "-P", "-m", "orchestrate", "seat", "sit"),

@@ -232,7 +232,7 @@ class ItemsOnHosts:
         return {"protocol": PROTOCOL, "seat": self._there(place).to_json()}
 
     def _there(self, place: _Place) -> Seat:
-        return replace(self._seat, root=place.root, item=_key_of(place.item))
+        return replace(self._seat, root=place.root, item=_key_of(place.item), machine=place.host)
 
     def _file_of(self, item: str) -> Path:
         return self._places / f"{replace(self._seat, item=_key_of(item)).name}.json"

@@ -38,6 +38,7 @@ class Seat:
 
     `remote`: the repository that publications are pushed to; '' if they stay in the mirror.
     `permit_s`: how long a permit of the fleet holds without a word; 0 where no worker gives any.
+    `machine`: what the machine of `root` is called where runs are listed.
     """
 
     run: str
@@ -49,6 +50,7 @@ class Seat:
     permit_s: float = 0
     # The key of the item's frame.
     item: str = ""
+    machine: str = ""
 
     @property
     def name(self) -> str:
@@ -119,12 +121,13 @@ class Seat:
             **({"remote": self.remote} if self.remote else {}),
             **({"permit_s": self.permit_s} if self.permit_s else {}),
             **({"item": self.item} if self.item else {}),
+            **({"machine": self.machine} if self.machine else {}),
         }  # fmt: skip
 
 
 def seat_of(document: Mapping[str, Any]) -> Seat:
     """A seat as it was written down."""
-    names = ("run", "root", "mirror", "inside", "publish", "remote", "item")
+    names = ("run", "root", "mirror", "inside", "publish", "remote", "item", "machine")
     texts = {name: str(document[name]) for name in names if name in document}
     return Seat(**texts, permit_s=float(document.get("permit_s", 0)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from datetime import datetime
 
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
@@ -10,8 +11,9 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 from orchestrate.errors import OrchestrateError
 from orchestrate.fleet.connect import connect
 from orchestrate.fleet.protocol import WORKFLOW
+from orchestrate.fleet.server_run import ServerRun
 from orchestrate.fleet.settings import FleetSettings
-from orchestrate.record import record
+from orchestrate.record import record, replace
 
 _QUEUE = "pool:"
 
@@ -33,7 +35,9 @@ def list_runs_of(settings: FleetSettings, limit: int | None) -> list[ListedRun]:
     """The runs of the namespace, newest first."""
 
     async def ask() -> list[ListedRun]:
-        return await runs_of_namespace(await connect(settings), limit)
+        client = await connect(settings)
+        listed = await runs_of_namespace(client, limit)
+        return [*await asyncio.gather(*(_with_machine(client, one) for one in listed))]
 
     return asyncio.run(ask())
 
@@ -47,6 +51,14 @@ async def runs_of_namespace(client: Client, limit: int | None = None) -> list[Li
         if "/" not in one.id:  # an item belongs to its run
             found.append(await _listed(one))
     return found
+
+
+async def _with_machine(client: Client, run: ListedRun) -> ListedRun:
+    """Where a run is at work only its heartbeats say; the memo, where it was last."""
+    if run.status == "running":
+        with suppress(OrchestrateError):
+            return replace(run, machine=(await ServerRun(client, run.id).standing()).machine)
+    return run
 
 
 async def _listed(one: WorkflowExecution) -> ListedRun:

@@ -41,7 +41,7 @@ def hold_sitting(document: Mapping[str, Any], run_recipe: RunRecipe, resume_run:
     """Work on a run until it ends, waits or is stopped; its exit code."""
     sitting = sitting_of(dict(document))
     order, wish = sitting.order, sitting.wish
-    seat = seat_for(sitting, Path(document["root"]))
+    seat = seat_for(sitting, Path(document["root"]), document["machine"])
     given = flags_given({**order.flags, **wish.flags})
     is_gone = bool(wish.kept) and not catch_up(seat)
     has_begun = take_seat(seat, is_sha256=order.is_sha256, prepare=order.prepare)

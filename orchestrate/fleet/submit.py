@@ -78,7 +78,7 @@ def submit(
         run = make_run_id(time.time(), os.urandom)
         mirror = os.path.basename(answer["mirror"]).removesuffix(".git")
         inside = path_inside(repository, workspace)
-        seat = Seat(run, answer["root"], mirror, inside, pool.publish)
+        seat = Seat(run, answer["root"], mirror, inside, pool.publish, machine=host)
         _push(program, snapshot, repository, host, seat)
     order = {
         "protocol": PROTOCOL, "seat": seat.to_json(), "file": file, "text": text,

@@ -184,9 +184,10 @@ class _Holding:
         await asyncio.gather(*self._tasks)
 
     async def _hold(self, note: Note, *, is_found: bool) -> None:
-        seat, has_slot = seat_for(note.sitting, self.holder.root), not note.sitting.is_again
-        async with self._slots.used_by(seat, has_slot=is_found or has_slot):
-            await self.holder.hold(note, is_found=is_found)
+        holder, has_slot = self.holder, is_found or not note.sitting.is_again
+        seat = seat_for(note.sitting, holder.root, holder.machine)
+        async with self._slots.used_by(seat, has_slot=has_slot):
+            await holder.hold(note, is_found=is_found)
 
 
 def _workers(client: Client, machine: Machine, holding: _Holding, slots: Slots) -> list[Worker]:

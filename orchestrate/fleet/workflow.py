@@ -96,7 +96,9 @@ class OrchestrateRun:
             elif sat.outcome == "ended" or end == "stop" or self._is_hopeless(sat):
                 self._tell(sat)
                 wish = await self._next(_after(wish, sat))
-                workflow.upsert_memo({"status": "running", "ends": "", "sitting": number + 1})
+                workflow.upsert_memo(
+                    {"status": "running", "machine": "", "ends": "", "sitting": number + 1}
+                )
             else:
                 wish = _after(wish, sat)
 

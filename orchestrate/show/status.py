@@ -43,6 +43,8 @@ def _lines(view: dict[str, Any], ending: Ending | None, giving_up: str) -> Itera
     last = "completed_at" if view["completed_at"] else "updated_at"
     yield f"  {'ended' if view['completed_at'] else 'updated':10}  {local_time(view[last])}"
     yield f"  elapsed     {duration(view['elapsed_ms'])}"
+    if "on_machine" in view:
+        yield f"  on machine  {visible(view['on_machine'])}"
     yield from _machine(view.get("machine"))
     for takeover in view.get("takeovers", ()):
         yield f"  take over   {visible(takeover)}"

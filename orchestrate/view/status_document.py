@@ -47,6 +47,7 @@ def status_document(
         "updated_at": timestamp(state.updated_at),
         "completed_at": None if state.completed_at is None else timestamp(state.completed_at),
         "elapsed_ms": elapsed_ms(view, now),
+        **_machine(state),
         "steps": step_summaries(state.root),
         "not_reached": _not_reached(view),
         "current": [_current(at, view, now) for at in view.cursors],
@@ -82,6 +83,12 @@ def status_document(
 def lineage_document(state: RunState) -> dict[str, Any]:
     """Where a run is from, where it works, and what it took over; nothing of others."""
     return reused_document(state) | worktree_document(state) | forked_document(state)
+
+
+def _machine(state: RunState) -> dict[str, Any]:
+    """Of a run that works in a seat: whose that is."""
+    machine = (state.settings.get("seat") or {}).get("machine")
+    return {"on_machine": machine} if machine else {}
 
 
 def _by_dialect(view: RunView) -> dict[str, Any]:

@@ -145,6 +145,7 @@ def test_fleet_a_run_goes_there_parks_is_decided_and_comes_back(fleet: Fleet) ->
     assert fleet.seats() == [run]
     status = fleet.run("status", "--json").assert_success().json()
     assert (status["run_id"], status["status"]) == (run, "paused")
+    assert status["on_machine"] == "alpha"
     # What it advises works here as it stands.
     told = fleet.run("status").assert_success().stdout
     assert f"orchestrate approve {run}\n" in told

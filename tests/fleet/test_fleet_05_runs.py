@@ -228,9 +228,11 @@ def test_fleet_a_worker_that_leaves_hands_its_runs_over(fleet: ServerFleet) -> N
     first = fleet.worker("one")
     run = fleet.begin("long.yaml")
     fleet.await_entry("long")
-    fleet.worker("two")
+    second = fleet.worker("two")
+    until(lambda: machine_of(fleet, run) == first.name)
     assert first.terminate() == 0
     fleet.await_entry("long", 2)
+    until(lambda: machine_of(fleet, run) == second.name)
     fleet.allow()
     fleet.wait(run).assert_success()
     assert fleet.entries() == ["first", "long", "long", "last"]
@@ -238,6 +240,13 @@ def test_fleet_a_worker_that_leaves_hands_its_runs_over(fleet: ServerFleet) -> N
     told = fleet.run("logs", run).assert_success().stdout
     assert "in another place than before: agents begin new sessions" in told
     assert "copy" not in told
+
+
+def machine_of(fleet: ServerFleet, run: str) -> str | None:
+    """Where the list of the fleet says that a run is."""
+    listed = fleet.run("runs", "--fleet", "--json").assert_success().json()["runs"]
+    (machine,) = (one["machine"] for one in listed if one["run_id"] == run)
+    return None if machine is None else str(machine)
 
 
 def test_fleet_the_machine_of_a_run_is_named_not_who_looks(fleet: ServerFleet) -> None:
@@ -254,6 +263,7 @@ def test_fleet_the_machine_of_a_run_is_named_not_who_looks(fleet: ServerFleet) -
         fleet.allow()
         looks.communicate()
     assert said == f"run {run} goes on in {worker.name} (orchestrate worker)\n"
+    assert f"  on machine  {worker.name}\n" in fleet.run("status", run).assert_success().stdout
     assert looks.returncode == 0
 
 
