@@ -103,6 +103,9 @@ def _send(
 ) -> Stub:
     """To a machine that `ssh` leads to, or to the server that knows the pool."""
     name = str(prepared.settings.fleet)
+    if not name or name != name.strip() or "," in name:
+        # As a worker reads its --pools, none could ever serve it.
+        raise UsageError(f"--fleet '{visible(name)}' does not name a pool")
     settings = load_fleet()
     known = settings.pools.get(name)
     if known is not None and known.hosts:

@@ -40,6 +40,7 @@ _HEARD_S = 5.0
 # A server that is busy, or whose workers are, may take a while.
 _SERVED_S = 30.0
 _OVER = ("completed", "cancelled")
+_CANCELLED = "is cancelled for good: it cannot be resumed"
 # What is open on the server can go on, also after a failure.
 _ENDED = {
     "completed": "is completed; there is nothing left to do",
@@ -293,6 +294,11 @@ class _Client:
         if not stands.is_open or (how == "stop" and not stands.is_at_work):
             return self._told(f"run {self._run.id} is {stands.status}; there is nothing to {how}",
                               stands, as_json)  # fmt: skip
+        is_served = await self._server.has_worker(stands.pool)
+        if how == "cancel" and not is_served and await self._server.drop():
+            return self._told(
+                f"run {self._run.id} {_CANCELLED}", await self._server.standing(), as_json
+            )
         await self._server.end(how, user_name(os.environ))
         while stands.is_at_work or (how == "cancel" and stands.is_open):
             why = stands.hindrance
@@ -302,7 +308,7 @@ class _Client:
                 return self._told(f"{why}: run {self._run.id} ends when one does", stands, as_json)
             await asyncio.sleep(_LOOK_S)
             stands = await self._server.standing()
-        done = "is stopped" if how == "stop" else "is cancelled for good: it cannot be resumed"
+        done = "is stopped" if how == "stop" else _CANCELLED
         if stands.status in _OVER and (how == "stop" or stands.status != "cancelled"):
             done = "had ended before"
         return self._told(f"run {self._run.id} {done}", stands, as_json)

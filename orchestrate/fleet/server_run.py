@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import (
     Client,
     WorkflowExecutionDescription,
@@ -29,6 +30,7 @@ from orchestrate.fleet.standing import Standing
 
 # A worker that ends in the middle fails once.
 _TRIES = 2
+_LOOKED_AT = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
 
 
 class ServerRun:
@@ -101,6 +103,17 @@ class ServerRun:
 
     async def end(self, how: str, by: str) -> None:
         await self._signal(END, how, by)
+
+    async def drop(self) -> bool:
+        """Let the server forget a run that no worker has ever looked at; False if one has."""
+        try:
+            history = await self._handle.fetch_history()
+            if any(event.event_type == _LOOKED_AT for event in history.events):
+                return False
+            await self._handle.terminate("cancelled before it began")
+        except RPCError as error:
+            raise self._explained(error) from None
+        return True
 
     async def _signal(self, name: str, *given: object) -> None:
         try:

@@ -277,6 +277,24 @@ def test_fleet_a_pool_without_workers_is_named_and_served_later(fleet: ServerFle
     assert fleet.entries() == ["recipe"]
 
 
+def test_fleet_a_run_that_no_worker_ever_saw_is_cancelled_without_one(fleet: ServerFleet) -> None:
+    """As when the name of the pool was mistyped."""
+    run = fleet.begin("r.yaml")
+    assert "cancelled for good" in fleet.run("cancel", run).assert_success().stdout
+    assert fleet.run("status", run, "--json").json()["status"] == "cancelled"
+    fleet.worker("one")
+    fleet.send("m.yaml").assert_success()
+    assert fleet.entries() == ["machine"]
+    fleet.run("clean", "--older-than", "0s", "--status", "unknown", timeout_s=LIMIT_S)
+    assert run not in fleet.run("runs").stdout
+
+
+@pytest.mark.parametrize("pool", ["", " desk", "a,b"])
+def test_fleet_a_pool_that_no_worker_could_serve_is_refused(fleet: ServerFleet, pool: str) -> None:
+    refused = fleet.run("run", "r.yaml", "--fleet", pool).assert_exit(2)
+    assert f"--fleet '{pool}' does not name a pool" in refused.stderr
+
+
 def test_fleet_one_worker_for_a_root_and_a_name(fleet: ServerFleet) -> None:
     worker = fleet.worker("one")
     words = ("worker", "--pools", fleet.pool, "--name", worker.name)
