@@ -74,13 +74,14 @@ def items_here(document: Mapping[str, Any]) -> dict[str, Any]:
     for name, run, _ in seated(root):
         if run.id != document["run"] or name == run.id:
             continue
-        # Before its state is read: what has ended then has written that.
+        # Before its state is read: what has ended then has written that, and published it.
         is_at_work = is_held(run.lock_file)
         summary = summary_of(run)
         found[name] = {
             "is_at_work": is_at_work, "status": summary.status,
             "sitting": _sittings_of(run.root.parent),
-            "is_open": summary.status not in FINAL and not run_view(run).is_denied,
+            "is_open": is_at_work
+            or (summary.status not in FINAL and not run_view(run).is_denied),
             "told": str(summary.field("reason") or ""),
         }  # fmt: skip
     return {"items": found}

@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from orchestrate.state.locks import read_owner
+from orchestrate.fleet.host import PROTOCOL
+from orchestrate.fleet.item_seat import items_here
+from orchestrate.fleet.seat import Seat
+from orchestrate.state.locks import lock_run, read_owner
 from orchestrate.state.runs import Run
+from orchestrate.testing import Project
 from tests.fleet.machines import LIMIT_S, until
 from tests.fleet.test_fleet_01_ssh import Fleet
 from tests.fleet.test_fleet_16_spread import CALLED, CALLER, ITEMS
@@ -88,6 +92,22 @@ def test_fleet_one_slot_is_enough_for_a_run_and_its_items(tmp_path: Path) -> Non
     hosts.items("echo $1 > $1.txt", 2)
     hosts.send("items.yaml").assert_success()
     assert hosts.begun() == ["i00", "i01"]
+
+
+def test_fleet_an_item_that_is_over_and_still_being_published_is_at_work(tmp_path: Path) -> None:
+    """What it did cannot be fetched before."""
+    steps = "steps:\n  - name: One\n    command: ['true']\n"
+    here = Project(tmp_path / "here", {"w.yaml": f'version: "1.4"\nname: w\n{steps}'})
+    here.run("run", "w.yaml").assert_success()
+    (done,) = here.folder.glob(".orchestrate/runs/2*")
+    item = Seat(done.name, str(tmp_path / "root"), "mirror", item="Each[0]")
+    item.states.mkdir(parents=True)
+    done.rename(item.folder)
+    asked = {"protocol": PROTOCOL, "root": item.root, "run": item.run}
+    with lock_run(Run(item.run, item.folder).lock_file, item.run, ["orchestrate"]):
+        found = items_here(asked)["items"][item.name]
+        assert (found["status"], found["is_at_work"], found["is_open"]) == ("completed", True, True)
+    assert not items_here(asked)["items"][item.name]["is_open"]
 
 
 def test_fleet_a_gate_of_an_item_over_ssh_is_the_runs(hosts: Hosts) -> None:
