@@ -15,6 +15,7 @@ from orchestrate.state.codec import Encoder
 from orchestrate.state.decode import check_state, decode
 from orchestrate.state.events import RunStarted, event_from_json
 from orchestrate.state.model import Index, RunState, frames_below
+from orchestrate.state.pending_call import Reserved
 from tests.state.definitions import GATED, LINE, LOOP, command, workflow
 from tests.state.folding import RUN_ID, Folding
 from tests.state.walking import PROGRAMS, walks
@@ -136,3 +137,18 @@ def test_the_state_of_another_definition_is_refused() -> None:
     run.give("loop-opened", run.tasks[0].frame, items=["a"])
     with pytest.raises(ValueError, match="does not fit the definition"):
         decode(Index(Folding.of(LINE).program), run.content, RUN_ID)
+
+
+def test_what_is_set_aside_for_a_call_and_what_it_waits_for_are_read_again() -> None:
+    asks = "{id: one, agent: helper, prompt: p}"
+    run = Folding.of(f"name: trial\ndescription: d\nversion: 1.0.0\nsteps: [{asks}]\n")
+    frame = run.state.root
+    run.give("cost-reserved", frame, attempt=1, usd=0.25, unknown_usd=0.1, cap_tokens=9)
+    run.give("call-waits", frame, why="slot", agent="a", ahead=2)
+    here, again = run.state.root.here, run.reread().root.here
+    assert here is not None
+    assert again == here
+    assert (here.reserved.usd, here.reserved.unknown, here.reserved.cap_tokens) == (0.25, 0.1, 9)
+    assert (here.waits.why, here.waits.ahead) == ("slot", 2)
+    assert again is not None
+    assert isinstance(again.reserved, Reserved)
