@@ -58,3 +58,14 @@ def test_an_edit_that_waits_for_consent_still_does_behind_a_rewind(tmp_path: Pat
     assert "has changed: w.yaml" in stage.resume(exit_code=2).stderr
     stage.resume("--as-started")
     assert stage.ran() == ["b", "c"]
+
+
+def test_what_a_kill_has_left_of_an_edit_is_not_gone_on_with(tmp_path: Path) -> None:
+    """A copy of recipes that were found on the way would stand for the files."""
+    stage = Worked(tmp_path)
+    left = stage.play(SHAPES["recipe"]).root / "edits" / "1" / "plans" / "left.json"
+    left.parent.mkdir(parents=True)
+    left.write_text("{", "utf-8")
+    stage.resume("--redo", "b")
+    assert stage.ran() == ["a", "b", "c", "b", "c"]
+    assert not left.exists()

@@ -32,6 +32,7 @@ from orchestrate.plan.visible import visible
 from orchestrate.record import record, replace
 from orchestrate.state.address import Address
 from orchestrate.state.apply import apply
+from orchestrate.state.delete import delete_tree
 from orchestrate.state.durable import dump_json, write_durably
 from orchestrate.state.earlier import Earlier, EarlierVisit
 from orchestrate.state.events import CallOpened, Edited, Event, RunResumed
@@ -162,6 +163,8 @@ def prepare_edit(
     lineage = lineage_of(store.state)
     number = max(header.edit, lineage.edit if lineage is not None else 0) + 1
     root = edit_folder(store.run.root, number)
+    if root.exists():  # of an edit that a kill has kept from going on record
+        delete_tree(root.parent, root.name)
     compiled, compilation = _definition(resuming, request)
     whole = reduced_as_started(compiled, settings)
     secrets = secrets_to_run(whole, workspace)
