@@ -7,8 +7,9 @@ like that; for what is large OpenSSL is worth it.
 
 from __future__ import annotations
 
-import json
 from typing import Any, BinaryIO
+
+from orchestrate.json_writer import json_writer
 
 try:
     from _blake2 import blake2b
@@ -43,8 +44,7 @@ def _sha256_for(size: int) -> Any:
     return hashlib.sha256()
 
 
-# Made once: `json.dumps` would make another for each value.
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=repr)
+_CANONICAL = json_writer(sort_keys=True, default=repr)
 
 
 def digest_of(value: Any) -> str:
@@ -53,7 +53,7 @@ def digest_of(value: Any) -> str:
         return blake2b(value, digest_size=_BYTES).hexdigest()
     text = value
     if not isinstance(value, str):
-        text = _CANONICAL.encode(value)
+        text = _CANONICAL(value)
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_BYTES).hexdigest()
 
 

@@ -12,7 +12,8 @@ from typing import Any
 from orchestrate.plan.nodes import Finish, Goto, Plan, Target
 from orchestrate.record import field_names
 from orchestrate.state.address import FrameKey
-from orchestrate.state.encoded_results import encode, loop_pieces, step_piece
+from orchestrate.state.durable import compact_json
+from orchestrate.state.encoded_results import loop_pieces, step_piece
 from orchestrate.state.endings import encoded_ending
 from orchestrate.state.marks import marks_of
 from orchestrate.state.model import (
@@ -76,10 +77,10 @@ class Encoder:
         rest |= {"settings": state.settings, "orchestrate_version": state.version}
         rest |= {"seq": state.seq, "engine": _engine(state, has_gates="approvals" not in rest)}
         return [
-            *((name, [encode(value)]) for name, value in plain.items()),
+            *((name, [compact_json(value)]) for name, value in plain.items()),
             ("steps", self._steps(state.root)),
             ("for_each", [_loops(state)]),
-            *((name, [encode(value)]) for name, value in rest.items()),
+            *((name, [compact_json(value)]) for name, value in rest.items()),
         ]
 
     def _steps(self, root: Frame) -> list[bytes]:
@@ -89,11 +90,11 @@ class Encoder:
             remembered = known.get(name)
             if remembered is None or remembered[0] is not result or root.call is not None:
                 piece = step_piece(root, name)
-                remembered = (result, b"    " + encode(name) + b": " + piece)
+                remembered = (result, b"    " + compact_json(name) + b": " + piece)
                 known[name] = remembered
             pieces += (remembered[1], b",\n")
         for loop in root.loops.values():
-            pieces += (b"    " + encode(loop.name), *_item_lines(loop), b",\n")
+            pieces += (b"    " + compact_json(loop.name), *_item_lines(loop), b",\n")
         return [b"{\n", *pieces[:-1], b"\n  }"] if pieces else [b"{}"]
 
     def _by_dialect(self, state: RunState) -> dict[str, Any]:
@@ -158,7 +159,7 @@ def _loops(state: RunState) -> bytes:
             "failed_indices": loop.failed,
             "total": len(loop.items),
         }
-        lines.append(b"    " + encode(name) + b": " + encode(progress))
+        lines.append(b"    " + compact_json(name) + b": " + compact_json(progress))
     return b"{\n" + b",\n".join(lines) + b"\n  }" if lines else b"{}"
 
 

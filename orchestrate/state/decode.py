@@ -15,8 +15,7 @@ from orchestrate.exits import usual_finish
 from orchestrate.plan.nodes import Finish, Goto, Target
 from orchestrate.regex import regex
 from orchestrate.state.address import name_in_block
-from orchestrate.state.durable import parse_json
-from orchestrate.state.encoded_results import encode
+from orchestrate.state.durable import compact_json, parse_json
 from orchestrate.state.endings import ending_in
 from orchestrate.state.item_results import ItemResults
 from orchestrate.state.model import Frame, Index, Loop, RunState, Session, Visit
@@ -232,7 +231,7 @@ class _Reader:
             if parent is None and loop["name"] in self._items:
                 pieces = self._items[loop["name"]]
             else:
-                pieces = partial(list, [encode(one) for one in results.get(loop["name"], [])])
+                pieces = partial(list, [compact_json(one) for one in results.get(loop["name"], [])])
             frame.loops[node] = self._loop(frame, node, loop, pieces)
         if "call" in written:
             frame.call = self._call(frame, written["call"])

@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from orchestrate.errors import InternalError, StateError, explain
+from orchestrate.json_writer import json_writer
 from orchestrate.regex import regex
 
 _LEFTOVER = regex(r"\A\..+\.[0-9a-f]{12}\.tmp\Z")
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-# Made once: a step has several things to write.
-COMPACT_JSON = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
@@ -32,6 +31,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
+_COMPACT = json_writer(allow_nan=False)
 # Made once: `json.loads` would make one for each of a journal's lines.
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
@@ -65,14 +65,21 @@ def dump_json(value: object, *, indent: int | None = None) -> bytes:
     A lone surrogate (half an emoji in an agent's answer, a byte of a file name that is not text) is
     written as its escape, so it neither breaks the file nor changes on the way back.
     """
+    if indent is None:
+        return compact_json(value) + b"\n"
     try:
-        if indent is None:
-            text = COMPACT_JSON.encode(value)
-        else:
-            text = json.dumps(value, allow_nan=False, indent=indent, separators=(",", ": "))
+        text = json.dumps(value, allow_nan=False, indent=indent, separators=(",", ": "))
     except (TypeError, ValueError, RecursionError) as error:
         raise InternalError(f"a value cannot be written as JSON: {error}") from error
     return text.encode("ascii") + b"\n"
+
+
+def compact_json(value: object) -> bytes:
+    """The value as `dump_json` writes it, without a newline at the end."""
+    try:
+        return _COMPACT(value).encode("ascii")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InternalError(f"a value cannot be written as JSON: {error}") from error
 
 
 def parse_json(data: bytes) -> Any:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import lru_cache
 
-from orchestrate.state.durable import COMPACT_JSON
+from orchestrate.state.durable import compact_json
 from orchestrate.state.model import Frame, Loop
 
 
-def encode(value: Any) -> bytes:
-    return COMPACT_JSON.encode(value).encode("ascii")
+@lru_cache(256)
+def _encoded_name(name: str) -> bytes:
+    return compact_json(name)
 
 
 def encode_results(frame: Frame) -> bytes:
@@ -19,19 +20,19 @@ def encode_results(frame: Frame) -> bytes:
 
 def result_pieces(frame: Frame) -> list[tuple[bytes, bytes]]:
     """Names and results of a frame's steps, loops among them, and its item's lifecycle."""
-    pieces = [(encode(name), step_piece(frame, name)) for name in frame.steps]
+    pieces = [(_encoded_name(name), step_piece(frame, name)) for name in frame.steps]
     pieces += [
-        (encode(loop.name), b"[" + b",".join(loop_pieces(loop)) + b"]")
+        (_encoded_name(loop.name), b"[" + b",".join(loop_pieces(loop)) + b"]")
         for loop in frame.loops.values()
     ]
     if frame.lifecycle is not None:
-        pieces.append((b'"lifecycle"', encode(frame.lifecycle)))
+        pieces.append((b'"lifecycle"', compact_json(frame.lifecycle)))
     return pieces
 
 
 def step_piece(frame: Frame, name: str) -> bytes:
     """The result of one step; that of a running call has the steps of the called plan in it."""
-    result = encode(frame.steps[name].to_json())
+    result = compact_json(frame.steps[name].to_json())
     called = frame.call
     if called is None or called.owner != name:
         return result

@@ -25,7 +25,7 @@ from typing import Any
 from orchestrate.errors import StateError, explain, repair_hint
 from orchestrate.record import record
 from orchestrate.regex import regex
-from orchestrate.state.durable import dump_json, parse_json, sync_data, sync_folder, write_out
+from orchestrate.state.durable import compact_json, parse_json, sync_data, sync_folder, write_out
 
 _LINE = regex(
     rb'\{"seq":([1-9]\d{0,17}),"batch":([1-9]\d{0,17}),"sum":"([0-9a-f]{8})","event":(\{.*\})\}\Z'
@@ -316,7 +316,7 @@ def seed_of(path: Path) -> int:
 
 
 def _line_of(seq: int, batch: int, event: Mapping[str, Any], seed: int) -> bytes:
-    body = dump_json(dict(event)).rstrip(b"\n")
+    body = compact_json(event)
     return b'{"seq":%d,"batch":%d,"sum":"%08x","event":%b}\n' % (
         seq,
         batch,

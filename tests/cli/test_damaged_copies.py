@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from orchestrate.state.encoded_results import encode
+from orchestrate.state.durable import compact_json
 from orchestrate.state.seal import seal_for
 from orchestrate.testing import Project
 from tests.gates import waiting_at
@@ -251,7 +251,9 @@ def test_a_run_of_a_version_before_0_2_is_read(project: Project) -> None:
     (root / "plan.json").unlink()
     document = json.loads((root / "state.json").read_bytes())
     del document["checksum"], document["engine"]["current"], document["engine"]["retry_counts"]
-    lines = [b"  %b: %b" % (encode(name), encode(value)) for name, value in document.items()]
+    lines = [
+        b"  %b: %b" % (compact_json(name), compact_json(value)) for name, value in document.items()
+    ]
     content = b"{\n" + b",\n".join(lines)
     (root / "state.json").write_bytes(content + seal_for(content))
     assert "stage 'one'" in project.run("status").assert_success().stdout

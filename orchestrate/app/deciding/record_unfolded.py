@@ -16,8 +16,7 @@ from orchestrate.app.working.open_store import open_stored
 from orchestrate.errors import OrchestrateError, StateError
 from orchestrate.exits import Ending, cancelled_by
 from orchestrate.plan.visible import visible
-from orchestrate.state.durable import write_durably
-from orchestrate.state.encoded_results import encode
+from orchestrate.state.durable import compact_json, write_durably
 from orchestrate.state.endings import encoded_ending
 from orchestrate.state.events import Gap, GateDecided, RunEnded, event_to_json, run_ended
 from orchestrate.state.gates import add_decision
@@ -111,6 +110,8 @@ def _changed_by(document: dict[str, Any], events: tuple[GateDecided | RunEnded, 
             fields["completed_at"] = timestamp(event.at)
         fields |= {"status": event.status, "reason": event.reason}
         fields["engine"]["ending"] = encoded_ending(event.ending)
-    lines = [b"  %b: %b" % (encode(name), encode(value)) for name, value in fields.items()]
+    lines = [
+        b"  %b: %b" % (compact_json(name), compact_json(value)) for name, value in fields.items()
+    ]
     content = b"{\n" + b",\n".join(lines)
     return content + seal_for(content)
