@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from orchestrate.exits import usual_finish
-from orchestrate.plan.expr import Const
+from orchestrate.plan.expr import SCALARS, Const
 from orchestrate.plan.nodes import Finish, Plan, Program
 from orchestrate.record import is_record, many
 
@@ -36,7 +36,7 @@ def freeze(value: Any) -> Any:
         scalars = _scalars_of(value)
         if scalars is not None:
             return {_SCALARS_IN_A_ROW: scalars}
-        return [freeze(item) for item in value]
+        return [item if type(item) in SCALARS else freeze(item) for item in value]
     return _freeze(value, (), freeze)
 
 
@@ -62,7 +62,7 @@ def _freeze(value: Any, without: tuple[str, ...], part: Callable[[Any], Any]) ->
     for name, default in kind.__record_defaults__.items():
         found = getattr(value, name)
         if found is not default and name not in without:
-            written[name] = part(found)
+            written[name] = found if type(found) in SCALARS else part(found)
     return written
 
 

@@ -217,14 +217,14 @@ def _gather(value: object, found: list[Ref]) -> None:
         found.append(value)
     elif isinstance(value, tuple):
         for item in value:
-            if type(item) not in _LEAVES:
+            if type(item) not in SCALARS:
                 _gather(item, found)
     elif is_record(value):
         for name in field_names(value):
             inner = getattr(value, name)
-            if inner and type(inner) not in _LEAVES:
+            if inner and type(inner) not in SCALARS:
                 _gather(inner, found)
 
 
 # Most of what a part of a plan is made of.
-_LEAVES = frozenset({str, int, bool, float, type(None)})
+SCALARS = frozenset({str, int, bool, float, type(None)})

@@ -10,7 +10,7 @@ from typing import Any
 
 from orchestrate.digest import digest_of
 from orchestrate.plan.data import INHERIT
-from orchestrate.plan.expr import references_in
+from orchestrate.plan.expr import SCALARS, references_in
 from orchestrate.plan.nodes import Ask, Call, Each, Gate, Node, Op, Run, Wait
 from orchestrate.record import field_names, is_record, record
 
@@ -88,7 +88,7 @@ def _plain(value: Any) -> Any:
     """Records as lists of what differs from the defaults: a field that a later version adds
     changes nothing."""
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
+        return [item if type(item) in SCALARS else _plain(item) for item in value]
     if not is_record(value):
         return value
     kind: Any = type(value)
@@ -99,7 +99,7 @@ def _plain(value: Any) -> Any:
         default = defaults[name]
         # Most have the very default.
         if found is not default and name != "span" and not _is_equal(found, default):
-            fields[name] = _plain(found)
+            fields[name] = found if type(found) in SCALARS else _plain(found)
     return [kind.__name__, fields]
 
 
