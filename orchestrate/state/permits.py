@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    # Loaded by the runs of a fleet alone: others have no permits.
+    from socket import socket
 
 SOCKET = "permits.sock"
 # Where no call waits, a permit comes within this time, and nothing is said about it.
@@ -32,7 +35,7 @@ class Permit:
         self._folder = folder
         self._seconds = seconds
         self._agent = agent
-        self._connection: socket.socket | None = None
+        self._connection: socket | None = None
         self._received = b""
         self._ahead = 0
         self._held: dict[str, Any] | None = None
@@ -53,13 +56,15 @@ class Permit:
 
     def release(self) -> None:
         """The call is over, or is not made."""
+        from socket import SHUT_RDWR
+
         with self._lock:
             self._is_over = True
             connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(OSError):
                 connection.sendall(b'{"give_back": true}\n')
-                connection.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(SHUT_RDWR)
             connection.close()
 
     def _connect(self) -> bool:
@@ -103,7 +108,7 @@ class Permit:
             self._ahead = int(document.get("ahead", self._ahead))
             self._held = document.get("held", self._held)
 
-    def _let_go(self, connection: socket.socket) -> None:
+    def _let_go(self, connection: socket) -> None:
         with self._lock:
             if self._connection is connection:
                 self._connection = None
@@ -128,9 +133,11 @@ class Permit:
                 self._let_go(connection)
 
 
-def connect(folder: Path) -> socket.socket | None:
+def connect(folder: Path) -> socket | None:
     """A connection to the worker of a root, if one listens."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    from socket import AF_UNIX, SOCK_STREAM, socket
+
+    connection = socket(AF_UNIX, SOCK_STREAM)
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

@@ -112,7 +112,8 @@ def test_a_variable_that_sets_a_flag_is_clicks_too(monkeypatch: pytest.MonkeyPat
 # What takes long to load, and a run of commands has no use for.
 NOT_FOR_ONE_COMMAND = (
     "click", "filelock", "inspect", "dataclasses", "logging", "platform", "_hashlib", "random",
-    "concurrent.futures", "tempfile", "uuid", "jsonschema", "rich", "orchestrate.agents.adapter",
+    "concurrent.futures", "socket", "tempfile", "uuid", "jsonschema", "rich",
+    "orchestrate.agents.adapter",
     "ruamel.yaml.main", "datetime", "string", "orchestrate.serve", "orchestrate.fleet",
     "orchestrate.checkpoints.store", "orchestrate.engine.checkpoints",
 )  # fmt: skip
