@@ -445,4 +445,4 @@ class Keeper:
 
 
 def _sooner(one: float | None, other: float | None) -> float | None:
-    return min((time for time in (one, other) if time is not None), default=None)
+    return one if other is None else other if one is None else min(one, other)

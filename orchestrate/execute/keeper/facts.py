@@ -14,7 +14,6 @@ from orchestrate.execute.keeper.protocol import (
     FOLDER,
     JOURNAL,
     KEEPER_LOCK,
-    REQUEST_FIELDS,
     TAKES_SLOTS,
     WARDEN_LOCK,
     bytes_of,
@@ -155,6 +154,7 @@ class Packer:
 
 def _pack_request(request: Request, packed_env: bytes) -> bytes:
     stdin = request.stdin
+    # In the order of `REQUEST_FIELDS`.
     fields = {
         "cwd": _packed_path(request.cwd),
         "stdout_path": _packed_path(request.stdout_path),
@@ -176,7 +176,7 @@ def _pack_request(request: Request, packed_env: bytes) -> bytes:
         fields["lease_until"] = _packed_number(request.lease_until)
     if request.slot is not None:
         fields["slot"] = _packed_path(request.slot)
-    return pack(fields[name] for name in REQUEST_FIELDS if name in fields)
+    return pack(fields.values())
 
 
 def _packed_number(number: float | None) -> bytes:

@@ -56,10 +56,9 @@ class Launch:
             self._stdin = _open_stdin(request["stdin"], scratch)
         except StartFault as fault:
             self.fault = fault
-        self.look_around()
 
     def look_around(self) -> None:
-        """Go where the program is to start, and find it: once more if another one ran meanwhile."""
+        """Go where the program is to start, and find it; nothing else may run before it starts."""
         if self.fault is not None:
             return
         try:

@@ -29,7 +29,6 @@ class OwnAttempt:
         self._host = host
         self._watch: Watch | None = None
         self._next: Watch | None = None
-        self._is_late = False
         self._guardian = guardian
         # None until the guardian has answered.
         self._is_guarded: bool | None = None
@@ -65,11 +64,10 @@ class OwnAttempt:
     def prepare(self, attempt: str, request: bytes) -> None:
         self._watch = Watch(self._host, attempt, request)
         self.attempt = attempt
-        self._is_late = False
 
     def prepare_follower(self, attempt: str, request: bytes, fd: int) -> None:
         """Nothing of it shows until it takes the place of the attempt that runs."""
-        self._next = Watch(self._host, attempt, request)
+        self._next = Watch(self._host, attempt, request, is_follower=True)
         self.follower, self.follower_fd = attempt, fd
 
     def drop_follower(self) -> None:
@@ -82,12 +80,11 @@ class OwnAttempt:
         """The attempt has ended, and the claim of the other one is about to be durable."""
         self._watch, self._next = self._next, None
         self.attempt, self.watchers = self.follower, {self.follower_fd}
-        self._is_late = True
         self.follower, self.follower_fd = "", -1
 
     def go(self) -> None:
         if self._watch:
-            self._watch.start(is_late=self._is_late)
+            self._watch.start()
 
     def drop(self) -> None:
         if self._watch:

@@ -36,14 +36,22 @@ _QUICK_S = 0.002
 
 
 class Watch:
-    """An attempt. What needs no claim is done on creation; `start` is for when it is durable."""
+    """An attempt. What needs no claim is done on creation; `start` is for when it is durable.
 
-    def __init__(self, host: WatchHost, attempt: str, body: bytes) -> None:
+    `is_follower`: another program runs in between, and may change what is found on creation.
+    """
+
+    def __init__(
+        self, host: WatchHost, attempt: str, body: bytes, *, is_follower: bool = False
+    ) -> None:
         self._host = host
         self._request = _fields_of(body)
         self._mask = host.mask_of(self._request["secrets"])
         env = host.environment_of(self._request["env"], attempt)
         self._launch = Launch(self._request, env, host.folder)
+        self._is_follower = is_follower
+        if not is_follower:
+            self._launch.look_around()
         self._out = Sink(host.take_pipe(), self._request["stdout_path"], self._mask)
         self._err = Sink(host.take_pipe(), self._request["stderr_path"], self._mask)
         self.pid = 0
@@ -76,9 +84,8 @@ class Watch:
             os.close(sink.program_end)
             sink.close_pipe()
 
-    def start(self, *, is_late: bool = False) -> None:
-        """`is_late`: another program ran since it was prepared."""
-        if is_late:
+    def start(self) -> None:
+        if self._is_follower:
             self._launch.look_around()
         timeout = self._request["timeout_s"]
         self._started_at = time.time()
