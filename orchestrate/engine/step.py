@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from orchestrate.engine.faults import Halted, StepFault
+from orchestrate.engine.once import once
 from orchestrate.engine.runtime import Runtime
 from orchestrate.engine.scope import StepScope
 from orchestrate.engine.stop import LONGEST_NAP_S
@@ -59,7 +59,7 @@ class Step:
         self.key: dict[str, Any] = {}
         self.why: dict[str, Any] = {}
 
-    @cached_property
+    @once
     def scope(self) -> StepScope:
         rt = self.rt
         store = rt.store
@@ -73,11 +73,11 @@ class Step:
         own = self.node.part_of
         return self.rt.store.index.place(self.frame.plan, own).node.name if own else self.node.name
 
-    @cached_property
+    @once
     def address(self) -> Address:
         return attempt_address(self.frame, self.here, self.node.name, self.attempt)
 
-    @cached_property
+    @once
     def _names(self) -> AttemptNames:
         twins = self.rt.store.index.twins
         return attempt_names(self.frame, self.here, self.node.name, self.attempt, twins)
@@ -86,7 +86,7 @@ class Step:
     def attempt_id(self) -> str:
         return self._names.attempt_id
 
-    @cached_property
+    @once
     def log_name(self) -> str:
         """What the files of this attempt under `logs/` begin with; no other attempt has them."""
         if self.is_announced and self.about.log:
@@ -101,7 +101,7 @@ class Step:
         """The same file as executors know it."""
         return f"{self.log_name}.{kind}"
 
-    @cached_property
+    @once
     def _log_base(self) -> str:
         return f"{self.rt.logs}/{self.log_name}"
 
@@ -113,11 +113,12 @@ class Step:
     @property
     def timeout_s(self) -> float | None:
         """The step's own limit, and what the calls around it have left."""
+        own = self._own_timeout_s
         deadline = call_deadline(self.rt.store.index, self.frame)
-        limits = [self._own_timeout_s]
-        if deadline is not None:
-            limits.append(max(deadline - self.rt.now(), 0.001))
-        return min((limit for limit in limits if limit is not None), default=None)
+        if deadline is None:
+            return own
+        left = max(deadline - self.rt.now(), 0.001)
+        return left if own is None else min(own, left)
 
     @property
     def _own_timeout_s(self) -> float | None:

@@ -27,9 +27,7 @@ def decode(data: bytes, *, is_cut: bool = False) -> tuple[str, int]:
 
     When the bytes were cut off somewhere, a character that the cut went through is left out.
     """
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    text = decoder.decode(data, final=not is_cut)
-    return text, len(data) - len(decoder.getstate()[0])
+    return codecs.utf_8_decode(data, "replace", not is_cut)
 
 
 def decode_wholly(data: bytes, *, is_cut: bool = False) -> tuple[str, int, bool]:

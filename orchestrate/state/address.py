@@ -172,8 +172,7 @@ class Address:
     @property
     def text(self) -> str:
         """In full, as the journal and the state have it."""
-        frame = self.frame.text
-        return f"{frame}/{self._own}" if frame else self._own
+        return self._place + self._numbers
 
     @property
     def shown(self) -> str:
@@ -259,7 +258,7 @@ class Address:
     @property
     def attempt_id(self) -> str:
         """The keeper's name for the attempt: the same after every resume, never used again."""
-        where = self.step.text.replace(" ", "%20")
+        where = self._place.replace(" ", "%20")
         if not _PLAIN_ID.match(where):
             where = f"~{_digest(where, 32)}"
         return f"{where}:{self.visit or 1}.{self.attempt or 1}"
@@ -287,6 +286,12 @@ class Address:
     @property
     def _has_open_items(self) -> bool:
         return any(isinstance(part, Item) and part.index is None for part in self.frame.parts)
+
+    @property
+    def _place(self) -> str:
+        """The step itself in full, whichever visit and attempt."""
+        frame, own = self.frame.text, _escaped(self.name)
+        return f"{frame}/{own}" if frame else own
 
     @property
     def _numbers(self) -> str:

@@ -25,6 +25,8 @@ def spent_in(turn: StepResult) -> dict[str, Any]:
 
 def with_spent(result: StepResult, spent: Mapping[str, Any]) -> StepResult:
     """The result of a step that was reminded: what both of its turns have used."""
+    if not spent:
+        return result
     own = spent_in(result)
     sums = {
         name: round(spent[name] + own.get(name, 0), 10)
